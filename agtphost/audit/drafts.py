@@ -1,0 +1,139 @@
+"""
+What the dispatcher hands to the ledger, and what it gets back.
+
+A draft is one record that is not yet linked, timed and signed. The ledger adds
+``issued_at`` and ``previous_audit_id``, signs, and stores the record together
+with everything that must become true with it: a lifecycle change and the
+result of a keyed request, in one transaction (security.md invariant 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+HOST_CHAIN = ""
+"""The chain of refusals and server-level answers: the host's own."""
+
+
+class LedgerUnavailable(Exception):
+    """The record could not be made durable; the message says why, for the log."""
+
+
+class StaleLifecycle(Exception):
+    """The agent's lifecycle state changed between the decision and the commit."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LifecycleEvent:
+    """A transition to be signed into an agent's stream and chain: core v08 section 7.2.14."""
+
+    agent_id: str
+    event_type: str
+    """``agent-genesis-issued``, ``agent-lifecycle-suspended`` and so on (companion section 6.1)."""
+
+    expected_status: str | None
+    """The stored state this transition was decided on; None where no state was stored yet."""
+
+    new_status: str
+    fields: dict[str, object]
+    """Further members of the signed payload: ``previous_status``, ``reason``, ``actor`` ..."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationKey:
+    """One keyed request: core v08 section 5.5, Idempotency-Key."""
+
+    agent_id: str
+    key: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """One Attribution-Record before it is linked and signed."""
+
+    chain: str
+    """Agent-ID of the responding agent, or :data:`HOST_CHAIN`."""
+
+    payload: dict[str, object]
+    """The members of companion section 5.2 except ``issued_at`` and ``previous_audit_id``."""
+
+    event: LifecycleEvent | None = None
+    """Committed just before this record, in the same transaction."""
+
+    render: Callable[[Sealed], bytes] | None = None
+    """With ``event``: builds the response body from the sealed event; the ledger then sets ``result_hash``."""
+
+    reservation: ReservationKey | None = None
+    """The keyed request that this record answers; its result is stored in the same transaction."""
+
+    result: bytes = b""
+    """With ``reservation``: the octets a repeat of the request is answered from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    """A signed record."""
+
+    jws: str
+    """JWS Compact: the Attribution-Record header."""
+
+    audit_id: str
+    """SHA-256 of the ASCII ``jws``, hex."""
+
+    issued_at: str
+    """RFC 3339 UTC, as in the record."""
+
+    event: Sealed | None = None
+    """The lifecycle event committed with it."""
+
+    body: bytes | None = None
+    """What ``render`` built."""
+
+
+class ReservationState(Enum):
+    """What :meth:`ILedger.reserve` found."""
+
+    NEW = "new"
+    """Reserved just now, durably: run the handler."""
+
+    RUNNING = "running"
+    """This process is running it at the moment."""
+
+    IN_DOUBT = "in doubt"
+    """An earlier process died while running it: its effects are unknown, it is never run again."""
+
+    DONE = "done"
+    """``Reservation.result`` holds the answer."""
+
+    MISMATCH = "mismatch"
+    """The key was used for another request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """The answer to a reservation."""
+
+    state: ReservationState
+    result: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRecord:
+    """One line of a chain as it lies in the store."""
+
+    chain: str
+    seq: int
+    """1, 2, 3 ... without a gap within its chain."""
+
+    audit_id: str
+    previous_audit_id: str
+    kind: str
+    """``record`` (an Attribution-Record) or ``event`` (a lifecycle event)."""
+
+    format: str
+    """``jws`` or ``cose``."""
+
+    signed: bytes
+    """The signed octets: the ASCII JWS, or the COSE_Sign1 message."""

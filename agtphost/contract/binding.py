@@ -1,0 +1,65 @@
+"""What a request was resolved to: one thing that can be called, and what calling it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.status import Status
+
+if TYPE_CHECKING:
+    from agtphost.contract.schemas import CompiledSchema
+    from agtphost.iagtp import IHandler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """
+    A method on a path (or an action of EXECUTE) with its handler and its needs.
+
+    Built-in methods, endpoints, hosted tools and, later, contracts are all
+    bindings, so that one set of gates decides about all of them.
+    """
+
+    method: str
+    path: str
+    """The path template."""
+
+    handler: IHandler
+    tier: str
+    """``A`` protocol-native, ``B`` operator's, ``C`` negotiated (AGTP-API section 6.1)."""
+
+    name: str = ""
+    """What lists call it where method and path do not: a tool's ``server.tool``."""
+
+    description: str = ""
+    required_scopes: tuple[str, ...] = ()
+    scope_status: Status = Status.AUTHORIZATION_REQUIRED
+    """262 for endpoints, 455 for the action of EXECUTE (design decision 7)."""
+
+    min_assurance: Assurance = Assurance.HEADER
+    input_schema: CompiledSchema | None = None
+    output_schema: CompiledSchema | None = None
+    errors: frozenset[str] = frozenset()
+    """Names that an EndpointError may carry."""
+
+    idempotent: bool = False
+    state_changing: bool = True
+    """Whether its records carry an ``action_id``."""
+
+    server_level: bool = False
+    """Answered by the host itself: its record goes to the host's chain."""
+
+    agents: frozenset[str] = frozenset()
+    """Agent-IDs of the hosted agents that offer it; empty means every one."""
+
+    timeout: float | None = None
+    """Seconds; None means the host's default."""
+
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further members for the binding's record, such as the MCP server and tool."""
+
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What lists show besides: semantic block, schemas, annotations."""

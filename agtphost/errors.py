@@ -1,0 +1,113 @@
+"""
+The errors that cross package boundaries.
+
+Three families, by whose fault it is:
+
+- :class:`Refusal`: the host decided not to (or could not) do what a request
+  asked. One place turns it into a response: :mod:`agtphost.dispatch`.
+- :class:`RemoteProtocolError` and :class:`LocalProtocolError`: octets that
+  break the AGTP framing rules, sent by the peer or about to be sent by us.
+- :class:`ConfigurationError`: everything that keeps the host from starting,
+  all problems at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agtphost.vocabulary.status import Status
+
+
+class Refusal(Exception):
+    """
+    A request that ends in a status outside 2xx, or in 262.
+
+    :param status: the AGTP status of the response.
+    :param reason: a stable, machine-readable token such as ``scope-required``.
+    :param explanation: one sentence for a person: what was wrong.
+    :param remedy: one sentence: what would make the request succeed; empty
+        where nothing the caller can do would.
+    :param details: further members of the response body.
+    :param headers: further response header fields.
+    :param close: whether the connection ends after the response, because its
+        framing can no longer be trusted.
+    """
+
+    def __init__(
+        self,
+        status: Status,
+        reason: str,
+        explanation: str,
+        *,
+        remedy: str = "",
+        details: Mapping[str, object] | None = None,
+        headers: Sequence[tuple[str, str]] = (),
+        close: bool = False,
+    ) -> None:
+        super().__init__(f"{int(status)} {reason}: {explanation}")
+        self.status = status
+        self.reason = reason
+        self.explanation = explanation
+        self.remedy = remedy
+        self.details: Mapping[str, object] = details or {}
+        self.headers = headers
+        self.close = close
+
+
+class ProtocolError(Exception):
+    """Octets that do not follow core v08 section 5.4.1."""
+
+
+class LocalProtocolError(ProtocolError):
+    """This program tried to send a message that the framing rules forbid."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """
+    The peer sent octets that the framing rules forbid.
+
+    :param reason: a stable token such as ``invalid-request-line``.
+    :param explanation: one sentence naming the rule that was broken.
+    :param status: what a server answers before it closes the connection.
+    """
+
+    def __init__(self, reason: str, explanation: str, status: Status = Status.BAD_REQUEST) -> None:
+        super().__init__(f"{reason}: {explanation}")
+        self.reason = reason
+        self.explanation = explanation
+        self.status = status
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One thing that is wrong with a configuration."""
+
+    message: str
+    """What is wrong, as one sentence."""
+
+    file: str = ""
+    """The file it is in; empty where no file is to blame."""
+
+    line: int = 0
+    """Its line, counted from 1; 0 where unknown."""
+
+    hint: str = ""
+    """What to do about it; may be empty."""
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}: " if self.file and self.line else f"{self.file}: " if self.file else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{where}{self.message}{hint}"
+
+
+class ConfigurationError(Exception):
+    """
+    The host cannot start, or not adopt a new configuration.
+
+    :param problems: every reason found, in file order.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)

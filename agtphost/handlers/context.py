@@ -1,0 +1,86 @@
+"""What a handler author receives, returns and raises: interface.md section 4."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agtphost.identity.agents import Agent
+from agtphost.identity.peer import Assurance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointContext:
+    """One call, after every gate: what a handler may rely on."""
+
+    input: Mapping[str, Any]
+    """Body, query and path parameters merged, valid against the input schema."""
+
+    method: str
+    path: str
+    """The path as requested."""
+
+    path_parameters: Mapping[str, str] = field(default_factory=dict)
+    """Percent-decoded values of the ``{name}`` segments."""
+
+    caller: Agent | None = None
+    """The calling agent; None for an anonymous call."""
+
+    assurance: Assurance = Assurance.NONE
+    """How the caller's identity was established."""
+
+    scopes: frozenset[str] = frozenset()
+    """What the caller may do here and now: declared, committed and claimed, intersected."""
+
+    agent: Agent | None = None
+    """The addressed (responding) agent; None for a server-level call."""
+
+    session_id: str | None = None
+    task_id: str | None = None
+    request_id: str | None = None
+    deadline: float = 0.0
+    """Reactor time by which the call ends with 408."""
+
+    emit: Callable[[Mapping[str, Any]], Awaitable[None]] = None  # type: ignore[assignment]
+    """``await context.emit(event)`` sends an interim message, if the caller asked for a stream."""
+
+    invoke: Callable[[str, str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]] = None  # type: ignore[assignment]
+    """``await context.invoke(method, path, input)`` calls another endpoint as the same caller."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointResponse:
+    """A handler's answer where a plain mapping does not say enough."""
+
+    result: Any = None
+    """The ``result`` member of the response body, or the whole body where ``enveloped`` is False."""
+
+    status: int = 200
+    enveloped: bool = True
+    """False: ``result`` is the body itself, as discovery documents are."""
+
+    content_type: str = ""
+    """Empty: the request's carried type, or ``application/vnd.agtp+json``."""
+
+    headers: tuple[tuple[str, str], ...] = ()
+    """Further response header fields."""
+
+    body: bytes | None = None
+    """Ready octets to send instead of ``result``: documents that are served as received."""
+
+
+class EndpointError(Exception):
+    """
+    An error that the endpoint declares, answered 422 (AGTP-API section 6.4).
+
+    May be raised or returned.
+
+    :param name: one of the endpoint's ``errors``.
+    :param details: further members of the response body.
+    """
+
+    def __init__(self, name: str, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(name)
+        self.name = name
+        self.details: Mapping[str, Any] = details or {}

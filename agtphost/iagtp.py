@@ -1,0 +1,156 @@
+"""
+Every interface of agtphost, and what each does not promise.
+
+``async`` methods return an awaitable; implementations may return a coroutine
+or a Deferred.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zope.interface import Attribute, Interface
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+    from agtphost.audit.drafts import Draft, Reservation, ReservationKey, Sealed, StoredRecord
+    from agtphost.contract.binding import Binding
+    from agtphost.dispatch.exchange import Exchange
+    from agtphost.handlers.context import EndpointContext
+    from agtphost.identity.agents import Agent
+    from agtphost.identity.peer import Peer
+    from agtphost.wire.events import Request, Response
+
+
+
+class IDispatcher(Interface):
+    """
+    The one way in and the one way out.
+
+    Never raises: whatever happens becomes a sealed response. Does not promise
+    that the response differs from the one an identical request got before.
+    """
+
+    def dispatch(request: Request, peer: Peer, interim: Callable[[Response], None] | None = None) -> Awaitable[Response]:
+        """
+        Answer one request.
+
+        :param interim: takes sealed interim messages (status 202 with a
+            Continuation-Token) in order, before the final response; None
+            where the transport cannot carry them.
+        :return: the sealed final response.
+        """
+
+    def refuse(reason: str, explanation: str, status: int, peer: Peer, line: bytes = b"") -> Awaitable[Response]:
+        """Seal the one response to octets that never became a request; the connection closes after it."""
+
+
+class IGate(Interface):
+    """One admission check. Small, ordered by data, with no effect but its verdict and what it proved."""
+
+    name = Attribute("str: the gate's name in logs, explanations and the order test")
+
+    def check(exchange: Exchange) -> Awaitable[None] | None:
+        """
+        Let the exchange pass, adding to it what was proven.
+
+        :raises agtphost.errors.Refusal: to end it.
+        :return: None, or an awaitable of None where the gate has to wait.
+        """
+
+
+class IHandler(Interface):
+    """What answers a binding once every gate let the exchange pass."""
+
+    kind = Attribute("str: registered_function, composition, external_service or built_in")
+
+    def handle(context: EndpointContext) -> Any:
+        """
+        Do the work.
+
+        :return: an EndpointResponse, a mapping (the result), or an awaitable of either.
+        :raises agtphost.EndpointError: for an error that the endpoint declares.
+        :raises agtphost.errors.Refusal: for any other specified status.
+        """
+
+
+class IPayloadAdapter(Interface):
+    """
+    Carries one framework's payloads on EXECUTE: core v08 sections 7.2.8 and 8.
+
+    Never checks authority itself: it says what an action needs, and the gates decide.
+    """
+
+    name = Attribute("str: short lower-case name, such as mcp")
+    payload_types = Attribute("frozenset[str]: the payload_type values it carries")
+
+    def resolve(action: str, payload: Any, server: str | None) -> Binding:
+        """
+        Find what an EXECUTE names.
+
+        :param action: ``parameters.action``.
+        :param payload: ``parameters.payload``, decoded.
+        :param server: the upstream named by the path ``/mcp/<server>``; None where the path was ``/``.
+        :raises agtphost.errors.Refusal: 422, 404 or 409 for what does not exist or is ambiguous.
+        """
+
+    def tools() -> Iterable[Binding]:
+        """Every tool that can be called now, as the binding that :meth:`resolve` would return, by name."""
+
+    def hosted() -> Sequence[Mapping[str, object]]:
+        """``hosted_protocols`` entries of the manifest (AGTP-API section 8.6), with the state of each upstream."""
+
+
+class ILedger(Interface):
+    """
+    Seals and stores records; the only writer of chains.
+
+    Promises that a Sealed it returns is on disk. Does not promise order
+    between drafts submitted to different chains.
+    """
+
+    healthy = Attribute("bool: False from the first failed commit until a later one succeeds")
+
+    def submit(draft: Draft) -> Awaitable[Sealed]:
+        """
+        Sign, link and store one record in the next group commit.
+
+        :raises agtphost.audit.drafts.LedgerUnavailable: nothing was stored, or nobody can tell.
+        :raises agtphost.audit.drafts.StaleLifecycle: the agent's state is no longer the one expected.
+        """
+
+    def submit_undurable(draft: Draft) -> Sealed:
+        """Sign a record marked ``durable: false``, outside every chain, for the answer that says the store is down."""
+
+    def reserve(key: ReservationKey, digest: bytes) -> Awaitable[Reservation]:
+        """Durably note that a keyed request is about to run, or report what is known of it."""
+
+
+class IRecordStore(Interface):
+    """Reads what the ledger wrote. Never blocks the reactor; never writes."""
+
+    def record(audit_id: str) -> Awaitable[StoredRecord | None]:
+        """The record of that Audit-ID, its hash checked."""
+
+    def head(chain: str) -> Awaitable[StoredRecord | None]:
+        """The newest record of a chain; ``""`` is the host's own."""
+
+    def walk(chain: str, before_seq: int | None, limit: int) -> Awaitable[Sequence[StoredRecord]]:
+        """Records of a chain, newest first, those before ``before_seq`` where given."""
+
+    def lifecycle(agent_id: str, limit: int) -> Awaitable[Sequence[StoredRecord]]:
+        """Lifecycle events of an agent, newest first."""
+
+
+class IAgentDirectory(Interface):
+    """The agents this host knows: those it hosts, and those it admits as callers."""
+
+    def by_id(agent_id: str) -> Agent | None:
+        """The agent of that Agent-ID."""
+
+    def by_name(name: str) -> Agent | None:
+        """The hosted agent of that label."""
+
+    def hosted() -> Sequence[Agent]:
+        """Hosted agents in label order."""

@@ -1,0 +1,95 @@
+"""Who is at the other end of a connection, as far as the transport can tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import IntEnum
+
+
+class Assurance(IntEnum):
+    """
+    How a caller's identity was established, weakest first (security.md invariant 8).
+
+    Every record names it, and an endpoint may demand a minimum.
+    """
+
+    NONE = 0
+    """No Agent-ID at all."""
+
+    GATEWAY = 1
+    """Vouched for by the HTTP gateway."""
+
+    HEADER = 2
+    """The Agent-ID header alone: core v08 section 10.2, level 1."""
+
+    CERTIFICATE = 3
+    """A verified client certificate whose Agent-ID equals the header's: level 3."""
+
+    @property
+    def label(self) -> str:
+        """The lower-case word used in records and configuration."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerCertificate:
+    """A client certificate that passed chain verification: AGTP-CERT 01."""
+
+    fingerprint: str
+    """SHA-256 of the 32 raw Ed25519 public-key octets, hex; empty for other key types (companion section 1)."""
+
+    sha256: str
+    """SHA-256 of the DER certificate, hex."""
+
+    serial: str
+    """The serial number, hex."""
+
+    subject: str
+    """RFC 4514 form of the subject."""
+
+    not_before: datetime
+    """UTC."""
+
+    not_after: datetime
+    """UTC; compared on every request, not at the handshake alone."""
+
+    agent_id: str | None = None
+    """``subject-agent-id``; None where the certificate has no AGTP identity."""
+
+    principal_id: str | None = None
+    """``principal-id``: the owner."""
+
+    commitment: frozenset[str] | None = None
+    """``authority-scope-commitment``; None where absent, empty where nothing is allowed."""
+
+    governance_zone: str | None = None
+    trust_tier: int | None = None
+    archetype: str | None = None
+    activation_certificate_id: str | None = None
+
+    malformed: str = ""
+    """Why an AGTP extension could not be read; empty if all could. Such a peer is refused with 401."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Peer:
+    """One connection's other end. ``greeted`` is the only member that changes."""
+
+    address: str
+    """IP address without port, for logs and limits."""
+
+    transport: str = "agtp"
+    """``agtp``, ``gateway`` or ``internal`` (a step or adapter inside this host)."""
+
+    certificate: PeerCertificate | None = None
+    """The verified client certificate; None where none was presented."""
+
+    server_name: str | None = None
+    """The name the client asked for by SNI."""
+
+    loopback: bool = False
+    """Whether the address is one of this machine's loopback addresses."""
+
+    greeted: bool = field(default=False)
+    """Whether a response with Supported-Methods went out on this connection."""

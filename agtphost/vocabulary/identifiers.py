@@ -1,0 +1,56 @@
+"""
+Identifiers: core v08 sections 5.5 and 6.5, AGTP-IDENTIFIERS section 9.2.
+
+Every grammar is matched in full: a pattern that allowed a trailing newline
+would let an echoed identifier add a header of its own.
+"""
+
+from __future__ import annotations
+
+import re
+
+_HEX64 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_OPAQUE = re.compile(r"[\x21-\x7e]{1,128}", re.ASCII)
+_OWNER = re.compile(r"[A-Za-z0-9_:.-]{1,256}", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
+
+ZERO_AUDIT_ID = "0" * 64
+"""``previous_audit_id`` of the first record of a chain (AGTP-IDENTIFIERS section 8.4)."""
+
+
+def is_agent_id(text: str) -> bool:
+    """``64LOWHEX``: a canonical Agent-ID (core 6.5.4)."""
+    return _HEX64.fullmatch(text) is not None
+
+
+def is_audit_id(text: str) -> bool:
+    """``64LOWHEX``: the SHA-256 of a record."""
+    return _HEX64.fullmatch(text) is not None
+
+
+def is_opaque_id(text: str) -> bool:
+    """Task-ID, Session-ID, Request-ID, Idempotency-Key: 1 to 128 visible ASCII characters."""
+    return _OPAQUE.fullmatch(text) is not None
+
+
+def is_owner_id(text: str) -> bool:
+    """``owner-id`` of AGTP-IDENTIFIERS section 9.2."""
+    return _OWNER.fullmatch(text) is not None
+
+
+def is_agent_name(text: str) -> bool:
+    """``agent-name``: the label under ``/agents/`` (core 6.1); no dots, hence no file suffixes."""
+    return _NAME.fullmatch(text) is not None
+
+
+def uuid7(milliseconds: int, randomness: bytes) -> str:
+    """
+    A UUIDv7 (RFC 9562 section 5.7), the form of Response-ID and Action-ID.
+
+    :param milliseconds: since the Unix epoch.
+    :param randomness: 10 random octets.
+    """
+    time = f"{milliseconds & 0xFFFFFFFFFFFF:012x}"
+    rest = randomness.hex()
+    variant = "89ab"[randomness[2] & 3]
+    return f"{time[:8]}-{time[8:]}-7{rest[:3]}-{variant}{rest[5:8]}-{rest[8:20]}"

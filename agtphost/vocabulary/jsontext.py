@@ -1,0 +1,133 @@
+"""
+The one strict JSON decoder, for every body that comes from outside.
+
+JSON as RFC 8259 has it, minus what lets two readers disagree about one text:
+duplicate names, NaN and the infinities, numbers beyond what a double holds
+exactly, lone surrogates, a byte order mark, and nesting or sizes that only an
+attack needs.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+MAX_DEPTH = 64
+"""Arrays and objects inside each other. Deeper bodies have no honest use here."""
+
+SIGNED_DEPTH = 32
+"""The same for signed documents, which are flat by design."""
+
+MAX_TOKENS = 50_000
+"""Values and names in one text: half a second of work for every consumer would need more."""
+
+MAX_INTEGER = 2**53
+"""Beyond this, readers that hold numbers as doubles see another value."""
+
+
+class JSONTextError(ValueError):
+    """The text is not JSON as this host reads it; the message says where and why."""
+
+
+def _refuse(message: str) -> NoReturn:
+    raise JSONTextError(message)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                _refuse(f"the name {name[:64]!r} stands twice in one object")
+            seen.add(name)
+    return members
+
+
+def _integer(text: str) -> int:
+    if len(text) > 17:
+        _refuse("an integer is beyond 2**53")
+    value = int(text)
+    if not -MAX_INTEGER <= value <= MAX_INTEGER:
+        _refuse("an integer is beyond 2**53")
+    return value
+
+
+def _fraction(text: str) -> float:
+    value = float(text) if len(text) <= 64 else _refuse("a number has more than 64 characters")
+    if value in (float("inf"), float("-inf")):
+        _refuse("a number is too large")
+    return value
+
+
+def _constant(text: str) -> NoReturn:
+    _refuse(f"{text} is not JSON")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_int=_integer, parse_float=_fraction, parse_constant=_constant
+)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _measure(value: Any, max_depth: int) -> None:
+    """Refuse ``value`` when it is nested too deeply or has too many values and names."""
+    tokens = 0
+    level: list[Any] = [value]
+    depth = 0
+    while level:
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                tokens += 2 * len(item)
+                below.extend(item.values())
+            elif isinstance(item, list):
+                tokens += len(item)
+                below.extend(item)
+        if tokens > MAX_TOKENS:
+            _refuse(f"it has more than {MAX_TOKENS} values and names")
+        if any(isinstance(item, (dict, list)) for item in level):
+            depth += 1
+            if depth > max_depth:
+                _refuse(f"it is nested more than {max_depth} deep")
+        level = below
+
+
+def decode(octets: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
+    """
+    Read one JSON text.
+
+    :param octets: the whole text, UTF-8 without a byte order mark.
+    :param max_depth: how many arrays and objects may be inside each other.
+    :return: dicts, lists, strings, ints, finite floats, booleans and None.
+    :raises JSONTextError: naming what is wrong.
+    """
+    try:
+        text = octets.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise JSONTextError(f"it is not UTF-8 (octet {error.start})") from None
+    try:
+        value = _DECODER.decode(text)
+    except RecursionError:
+        raise JSONTextError(f"it is nested more than {max_depth} deep") from None
+    except json.JSONDecodeError as error:
+        raise JSONTextError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
+    openings = octets.count(b"{") + octets.count(b"[")
+    if openings > max_depth or openings + octets.count(b",") > MAX_TOKENS:
+        _measure(value, max_depth)
+    if b"\\ud" in octets or b"\\uD" in octets:
+        try:
+            _ENCODER.encode(value).encode("utf-8")
+        except UnicodeEncodeError:
+            raise JSONTextError("a string has a lone surrogate") from None
+    return value
+
+
+def encode(value: Any) -> bytes:
+    """
+    Write one JSON text: compact UTF-8, names in the order given.
+
+    :raises ValueError: for NaN, infinities and lone surrogates.
+    :raises TypeError: for what JSON cannot hold.
+    """
+    return _ENCODER.encode(value).encode("utf-8")

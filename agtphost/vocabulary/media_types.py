@@ -1,0 +1,37 @@
+"""Media types: core v08 sections 5.7 and 11.4; the carried ones are ours (vendor tree)."""
+
+AGTP_JSON = "application/vnd.agtp+json"
+"""Method bodies, both ways."""
+
+AGTP_YAML = "application/vnd.agtp+yaml"
+"""Method bodies as YAML, read only."""
+
+AGTP_JSON_OLD = "application/agtp+json"
+"""The name before v07: read, never sent."""
+
+IDENTITY_JSON = "application/vnd.agtp.identity+json"
+"""An Agent Identity Document."""
+
+MANIFEST_JSON = "application/vnd.agtp.manifest+json"
+"""A server manifest."""
+
+ENDPOINT_JSON = "application/vnd.agtp.endpoint+json"
+"""An endpoint definition."""
+
+JSON = "application/json"
+"""Read wherever a JSON body is."""
+
+MCP_TOOLS = "application/vnd.mcp.tools+json"
+"""An MCP tool call carried by EXECUTE: core v08 appendix D."""
+
+JSON_BODIES = frozenset({AGTP_JSON, AGTP_JSON_OLD, JSON, IDENTITY_JSON, MANIFEST_JSON, ENDPOINT_JSON})
+"""What a request body that is not a carried payload may be labelled."""
+
+
+def essence(content_type: str) -> str:
+    """
+    The type without its parameters, lower case.
+
+    :param content_type: a Content-Type value such as ``Application/JSON; charset=utf-8``.
+    """
+    return content_type.partition(";")[0].strip(" \t").lower()

@@ -1,0 +1,84 @@
+"""
+Authority-Scope tokens: core v08 appendix C; matching is companion section 7.3.
+
+::
+
+    Authority-Scope = scope-token *( OWS "," OWS scope-token )
+    scope-token     = scope-segment 1*( ":" scope-segment )
+    scope-segment   = 1*( lowercase / DIGIT / "-" / "_" ) / "*"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+_TOKEN = re.compile(r"(?:[a-z0-9_-]+|\*)(?::(?:[a-z0-9_-]+|\*))+", re.ASCII)
+
+MAX_TOKENS = 256
+"""Tokens in one list: more than any document grants."""
+
+EXPLICIT = {"rcns:negotiate": "rcns:*", "inspect:all": "inspect:*"}
+"""Grants that only the literal token or its own domain's wildcard gives, never ``*:*``."""
+
+
+class ScopeError(ValueError):
+    """A scope list that does not follow the grammar; the message names the token."""
+
+
+def is_token(text: str) -> bool:
+    """Whether ``text`` is one scope token."""
+    return _TOKEN.fullmatch(text) is not None
+
+
+def parse(value: str) -> frozenset[str]:
+    """
+    Read an Authority-Scope header value.
+
+    :param value: the comma-separated list; an empty one claims nothing.
+    :raises ScopeError: naming the first malformed token.
+    """
+    if not value.strip(" \t"):
+        return frozenset()
+    tokens = [token.strip(" \t") for token in value.split(",")]
+    if len(tokens) > MAX_TOKENS:
+        raise ScopeError(f"more than {MAX_TOKENS} scope tokens")
+    for token in tokens:
+        if _TOKEN.fullmatch(token) is None:
+            raise ScopeError(f"{token[:64]!r} is not a scope token (two or more lower-case segments joined by ':')")
+    return frozenset(tokens)
+
+
+def render(tokens: Iterable[str]) -> str:
+    """The header form: sorted, one space after each comma (core appendix C)."""
+    return ", ".join(sorted(tokens))
+
+
+def _covers(grant: str, wanted: str) -> bool:
+    if grant == wanted:
+        return True
+    held, asked = grant.split(":"), wanted.split(":")
+    open_ended = held[-1] == "*"
+    if len(held) > len(asked) or (len(held) < len(asked) and not open_ended):
+        return False
+    return all(segment in ("*", want) for segment, want in zip(held, asked, strict=False))
+
+
+def covers(granted: Collection[str], wanted: str) -> bool:
+    """
+    Whether any grant covers ``wanted``.
+
+    A ``*`` segment covers any one segment, a final one covers one or more.
+    The tokens of :data:`EXPLICIT` need the literal token or their domain's
+    wildcard.
+    """
+    if wanted in granted:
+        return True
+    if wanted in EXPLICIT:
+        return EXPLICIT[wanted] in granted
+    return any("*" in grant and _covers(grant, wanted) for grant in granted)
+
+
+def missing(granted: Collection[str], wanted: Iterable[str]) -> tuple[str, ...]:
+    """The tokens of ``wanted`` that no grant covers, in the order given."""
+    return tuple(token for token in wanted if not covers(granted, token))

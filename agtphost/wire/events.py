@@ -1,0 +1,68 @@
+"""
+What the wire layer yields and takes: core v08 section 5.4.1.
+
+Bodies and lines are octets, names and values are ``str`` of visible ASCII.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from agtphost.wire.headers import Headers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One complete request."""
+
+    method: str
+    """The method token of the request line, as sent."""
+
+    path: str = "/"
+    """The path-absolute, still percent-encoded; ``/`` where the line had two tokens."""
+
+    query: str | None = None
+    """What stood after the first ``?``, still percent-encoded; None where there was none."""
+
+    headers: Headers = field(default_factory=Headers)
+    """All fields, Content-Length included."""
+
+    body: bytes = b""
+    """Exactly Content-Length octets."""
+
+    line: bytes = b""
+    """The request line as received, CRLF included: what ``request_hash`` covers besides the body."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """One complete response."""
+
+    status: int
+    """The three-digit code, all that decisions may rest on."""
+
+    text: str = ""
+    """The status text; informational. Empty means: the standard text of the code."""
+
+    headers: Headers = field(default_factory=Headers)
+    """All fields; Content-Length is written by the codec and must not be among those to send."""
+
+    body: bytes = b""
+    """The body octets."""
+
+    close: bool = False
+    """Whether the sender ends the connection after this message."""
+
+
+class Signal(Enum):
+    """What :meth:`Connection.next_event` returns when there is no message."""
+
+    NEED_DATA = "need data"
+    """Nothing more until further octets arrive."""
+
+    PAUSED = "paused"
+    """A complete request is out and not yet answered; nothing is parsed until it is."""
+
+    CLOSED = "closed"
+    """The peer ended its side, or framing is lost: no message will ever follow."""
