@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from agtphost.audit.drafts import Draft, Reservation, ReservationKey, Sealed, StoredRecord
-    from agtphost.contract.binding import Binding
+    from agtphost.contract.binding import Binding, Resolution
     from agtphost.dispatch.exchange import Exchange
     from agtphost.handlers.context import EndpointContext
     from agtphost.identity.agents import Agent
@@ -85,7 +85,7 @@ class IPayloadAdapter(Interface):
     name = Attribute("str: short lower-case name, such as mcp")
     payload_types = Attribute("frozenset[str]: the payload_type values it carries")
 
-    def resolve(action: str, payload: Any, server: str | None) -> Binding:
+    def resolve(action: str, payload: Any, server: str | None) -> Resolution:
         """
         Find what an EXECUTE names.
 

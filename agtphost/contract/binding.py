@@ -63,3 +63,11 @@ class Binding:
 
     details: Mapping[str, Any] = field(default_factory=dict)
     """What lists show besides: semantic block, schemas, annotations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """What an EXECUTE names: the binding, and the input to call it with."""
+
+    binding: Binding
+    input: Mapping[str, Any]

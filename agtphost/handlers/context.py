@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agtphost.contract.binding import Binding
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
 
@@ -41,6 +42,9 @@ class EndpointContext:
     request_id: str | None = None
     deadline: float = 0.0
     """Reactor time by which the call ends with 408."""
+
+    admits: Callable[[Binding], bool] = None  # type: ignore[assignment]
+    """Whether the gates would let this caller call that binding: what lists are filtered by (design decision 14)."""
 
     emit: Callable[[Mapping[str, Any]], Awaitable[None]] = None  # type: ignore[assignment]
     """``await context.emit(event)`` sends an interim message, if the caller asked for a stream."""
