@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agtphost.contract.binding import Binding
-from agtphost.identity.agents import Agent
-from agtphost.identity.peer import Assurance
+from agtphost.identity.peer import Assurance, Peer
+
+if TYPE_CHECKING:
+    from agtphost.contract.binding import Binding
+    from agtphost.identity.agents import Agent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,9 @@ class EndpointContext:
     caller: Agent | None = None
     """The calling agent; None for an anonymous call."""
 
+    named: bool = False
+    """Whether the request itself carried Agent-ID; a caller may also be known by its certificate alone."""
+
     assurance: Assurance = Assurance.NONE
     """How the caller's identity was established."""
 
@@ -42,6 +47,9 @@ class EndpointContext:
     request_id: str | None = None
     deadline: float = 0.0
     """Reactor time by which the call ends with 408."""
+
+    peer: Peer | None = None
+    """The connection's other end; built-in methods decide by its certificate."""
 
     admits: Callable[[Binding], bool] = None  # type: ignore[assignment]
     """Whether the gates would let this caller call that binding: what lists are filtered by (design decision 14)."""

@@ -91,5 +91,8 @@ class Peer:
     loopback: bool = False
     """Whether the address is one of this machine's loopback addresses."""
 
+    depth: int = 0
+    """Calls inside calls: 0 for a request from outside."""
+
     greeted: bool = field(default=False)
     """Whether a response with Supported-Methods went out on this connection."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+_NONE: frozenset[str] = frozenset()
+
 
 class Headers:
     """
@@ -24,17 +26,31 @@ class Headers:
     def __init__(self, fields: Iterable[tuple[str, str]] = ()) -> None:
         self._fields = tuple(fields)
         index: dict[str, str] = {}
-        repeated: set[str] | None = None
+        repeated: set[str] = set()
         for name, value in self._fields:
             key = name.lower()
             if key in index:
                 index[key] = f"{index[key]}, {value}"
-                repeated = repeated or set()
                 repeated.add(key)
             else:
                 index[key] = value
         self._index = index
-        self.repeated: frozenset[str] = frozenset(repeated) if repeated else frozenset()
+        self.repeated: frozenset[str] = frozenset(repeated)
+        """The lower-case names of fields that occur more than once."""
+
+    @classmethod
+    def indexed(cls, fields: list[tuple[str, str]], index: dict[str, str]) -> Headers:
+        """
+        Headers whose index is built already.
+
+        :param fields: as for the constructor, but none of them repeated.
+        :param index: their values by lower-case name.
+        """
+        headers = cls.__new__(cls)
+        headers._fields = tuple(fields)
+        headers._index = index
+        headers.repeated = _NONE
+        return headers
 
     def get(self, name: str) -> str | None:
         """The value of ``name`` (given in lower case), repeated ones joined by ``", "``; None if absent."""

@@ -1,0 +1,176 @@
+"""
+Which protocol version a server speaks, and what each version adds to a request.
+
+Two eras (adapters.md section 1.1): the handshake era, to 2025-11-25, begins
+with ``initialize``; the stateless era, from 2026-07-28, with
+``server/discover``, and every request carries its version and the client's
+capabilities in ``_meta``. ``auto`` tries ``server/discover`` first: only a
+positive answer makes a server stateless.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agtphost.adapters.mcp.failures import CallTimeout, NegotiationFailed, RequestRefused, RpcError
+from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
+from agtphost.adapters.mcp.links import HeaderPairs
+
+STATELESS = "2026-07-28"
+HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""Versions of the handshake era, newest first."""
+
+UNSUPPORTED_VERSION = -32022
+PROBE_TIMEOUT = 5.0
+"""Seconds a server has to answer ``server/discover``; older ones may ignore what they do not know."""
+
+META = "io.modelcontextprotocol/"
+"""Prefix of ``_meta`` keys that the protocol owns: a caller's own are never forwarded (core section 8.3)."""
+
+_META_VERSION = META + "protocolVersion"
+_META_CLIENT = META + "clientInfo"
+_META_CAPABILITIES = META + "clientCapabilities"
+_META_SERVER = META + "serverInfo"
+
+_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What was agreed with one server."""
+
+    version: str
+    capabilities: Mapping[str, Any]
+    server: Mapping[str, Any] = field(default_factory=dict)
+    """The server's name and version, as it says itself."""
+
+    instructions: str = ""
+
+    @property
+    def stateless(self) -> bool:
+        """Whether requests carry their own terms."""
+        return self.version == STATELESS
+
+    @property
+    def era(self) -> str:
+        """``stateless`` or ``handshake``."""
+        return "stateless" if self.stateless else "handshake"
+
+    def lists_change(self) -> bool:
+        """Whether the server announces changes of its tools."""
+        tools = self.capabilities.get("tools")
+        return type(tools) is dict and tools.get("listChanged") is True
+
+
+def envelope(client: Mapping[str, str]) -> dict[str, Any]:
+    """The ``_meta`` members that every stateless request carries; no client capability is offered."""
+    return {_META_VERSION: STATELESS, _META_CLIENT: dict(client), _META_CAPABILITIES: {}}
+
+
+def mirrored(method: str, params: Mapping[str, Any]) -> HeaderPairs:
+    """The HTTP headers that repeat method and name of a stateless request."""
+    headers = [("MCP-Protocol-Version", STATELESS), ("Mcp-Method", method)]
+    key = _NAMED.get(method)
+    if key is not None:
+        headers.append(("Mcp-Name", header_value(str(params.get(key, "")))))
+    return headers
+
+
+_PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", re.ASCII)
+
+
+def header_value(text: str) -> str:
+    """``text`` as an HTTP field value: as it is where that survives, else in the ``=?base64?...?=`` form."""
+    if text == "" or (_PLAIN.fullmatch(text) and not (text.startswith("=?base64?") and text.endswith("?="))):
+        return text
+    return f"=?base64?{base64.b64encode(text.encode('utf-8')).decode('ascii')}?="
+
+
+async def negotiate(
+    peer: JsonRpcPeer, client: Mapping[str, str], protocol: str, timeout: float, *, probe: bool = True
+) -> Terms:
+    """
+    Agree on a version.
+
+    :param client: ``name`` and ``version`` of this host.
+    :param protocol: ``auto`` or the version to insist on.
+    :param timeout: seconds for each request.
+    :param probe: False skips ``server/discover`` under ``auto``, for a server that it has killed before.
+    :raises NegotiationFailed: nothing in common.
+    :raises agtphost.adapters.mcp.failures.McpFailure: the server went away or did not answer.
+    """
+    if protocol == STATELESS:
+        terms = await _discover(peer, client, timeout)
+        if terms is None:
+            raise NegotiationFailed(f"the server does not speak {STATELESS}")
+        return terms
+    if protocol == "auto" and probe:
+        terms = await _probe(peer, client, min(PROBE_TIMEOUT, timeout))
+        if terms is not None:
+            return terms
+    return await _initialize(peer, client, protocol, timeout)
+
+
+async def _probe(peer: JsonRpcPeer, client: Mapping[str, str], timeout: float) -> Terms | None:
+    """The terms of a stateless server; None for everything that is no positive answer."""
+    try:
+        return await _discover(peer, client, timeout)
+    except RpcError as error:
+        if error.code == UNSUPPORTED_VERSION:
+            _require_common(error.error.get("data"))
+        return None
+    except (CallTimeout, RequestRefused):
+        return None
+
+
+async def _discover(peer: JsonRpcPeer, client: Mapping[str, str], timeout: float) -> Terms | None:
+    params = {"_meta": envelope(client)}
+    result = await peer.request("server/discover", params, timeout, mirrored("server/discover", params))
+    if type(result) is not dict or type(result.get("supportedVersions")) is not list:
+        return None
+    if STATELESS not in result["supportedVersions"]:
+        return None
+    peer.link.agreed(STATELESS)
+    meta = _mapping(result.get("_meta"))
+    return Terms(
+        version=STATELESS,
+        capabilities=_mapping(result.get("capabilities")),
+        server=_mapping(meta.get(_META_SERVER)),
+        instructions=_text(result.get("instructions")),
+    )
+
+
+def _require_common(data: object) -> None:
+    supported = data.get("supported") if isinstance(data, dict) else None
+    if isinstance(supported, list) and not any(version in HANDSHAKE for version in supported):
+        shown = ", ".join(str(version)[:32] for version in supported[:8])
+        raise NegotiationFailed(f"the server speaks only {shown}")
+
+
+async def _initialize(peer: JsonRpcPeer, client: Mapping[str, str], protocol: str, timeout: float) -> Terms:
+    wanted = HANDSHAKE[0] if protocol == "auto" else protocol
+    params = {"protocolVersion": wanted, "capabilities": {}, "clientInfo": dict(client)}
+    result = await peer.request("initialize", params, timeout)
+    version = result.get("protocolVersion") if type(result) is dict else None
+    if version not in HANDSHAKE or (protocol != "auto" and version != protocol):
+        raise NegotiationFailed(f"the server answered initialize with version {str(version)[:32]!r}")
+    peer.link.agreed(version)
+    peer.notify("notifications/initialized")
+    return Terms(
+        version=version,
+        capabilities=_mapping(result.get("capabilities")),
+        server=_mapping(result.get("serverInfo")),
+        instructions=_text(result.get("instructions")),
+    )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,131 @@
+"""
+Octets into messages, for both transports; no I/O here.
+
+:class:`Lines` cuts newline-delimited JSON (MCP stdio), :class:`EventStream`
+cuts ``text/event-stream`` (WHATWG HTML section 9.2.6).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+MAX_MESSAGE = 4 << 20
+"""Octets in one message: beyond it, a server that sends no newline would fill memory."""
+
+
+class MessageTooLong(Exception):
+    """A message is longer than its limit; what follows cannot be framed any more."""
+
+
+class Lines:
+    """
+    Cuts octets at newlines.
+
+    :param limit: octets one line may have.
+    """
+
+    def __init__(self, limit: int = MAX_MESSAGE) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._held = 0
+
+    @property
+    def held(self) -> int:
+        """Octets of the unfinished line."""
+        return self._held
+
+    def feed(self, octets: bytes) -> list[bytes]:
+        """
+        Take what arrived.
+
+        :return: the lines it completed, without their newlines.
+        :raises MessageTooLong: a line, finished or not, is over the limit.
+        """
+        first, *rest = octets.split(b"\n")
+        if not rest:
+            self._hold(first)
+            return []
+        self._hold(first)
+        lines = [b"".join(self._parts) if len(self._parts) > 1 else self._parts[0]]
+        self._parts, self._held = [], 0
+        tail = rest.pop()
+        if max(map(len, rest), default=0) > self._limit:
+            raise MessageTooLong(f"a line is longer than {self._limit} octets")
+        lines += rest
+        if tail:
+            self._hold(tail)
+        return lines
+
+    def _hold(self, part: bytes) -> None:
+        self._held += len(part)
+        if self._held > self._limit:
+            raise MessageTooLong(f"a line is longer than {self._limit} octets")
+        self._parts.append(part)
+
+
+class EventStream:
+    """
+    Cuts an event stream into the data of its ``message`` events.
+
+    Comments, retry times, ids and events of other types are skipped.
+
+    :param limit: octets one event may have.
+    """
+
+    def __init__(self, limit: int = MAX_MESSAGE) -> None:
+        self._limit = limit
+        self._lines = Lines(limit)
+        self._data: list[bytes] = []
+        self._size = 0
+        self._type = b""
+
+    def feed(self, octets: bytes) -> list[bytes]:
+        """
+        Take what arrived; lines end with LF or CRLF.
+
+        :return: the data of each completed message event.
+        :raises MessageTooLong: an event is over the limit.
+        """
+        events = []
+        for line in self._lines.feed(octets):
+            event = self._line(line[:-1] if line.endswith(b"\r") else line)
+            if event is not None:
+                events.append(event)
+        return events
+
+    def _line(self, line: bytes) -> bytes | None:
+        if not line:
+            data, kind = b"\n".join(self._data), self._type
+            self._data, self._size, self._type = [], 0, b""
+            return data if data and kind in (b"", b"message") else None
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._size += len(value)
+            if self._size > self._limit:
+                raise MessageTooLong(f"an event is longer than {self._limit} octets")
+            self._data.append(value)
+        elif name == b"event":
+            self._type = value
+        return None
+
+
+def answered_id(octets: bytes) -> int | None:
+    """
+    Whose answer a text is that the strict decoder refused, so that its call fails now and not at its deadline.
+
+    :return: the id of a JSON-RPC answer; None where it is none.
+    """
+    try:
+        message: Any = json.loads(octets, parse_int=_small_integer, parse_float=lambda _: None)
+    except (ValueError, RecursionError):
+        return None
+    if type(message) is not dict or "method" in message:
+        return None
+    call_id = message.get("id")
+    return call_id if type(call_id) is int else None
+
+
+def _small_integer(text: str) -> int | None:
+    return int(text) if len(text) < 17 else None

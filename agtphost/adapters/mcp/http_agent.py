@@ -1,0 +1,43 @@
+"""The HTTP client of one MCP server: pooled connections, verified TLS, no redirects, no proxies, no cookies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.ssl import Certificate, platformTrust, trustRootFromCertificates
+from twisted.web.client import Agent, BrowserLikePolicyForHTTPS, HTTPConnectionPool
+
+CONNECT_TIMEOUT = 5.0
+"""Seconds until an address that does not answer counts as down."""
+
+IDLE_CONNECTION = 60.0
+"""Seconds an unused connection is kept."""
+
+_END = "-----END CERTIFICATE-----"
+
+
+def _authorities(path: str) -> Any:
+    text = Path(path).read_text(encoding="ascii")
+    blocks = [block + _END + "\n" for block in text.split(_END)[:-1]]
+    if not blocks:
+        raise ValueError(f"{path} has no certificate")
+    return trustRootFromCertificates([Certificate.loadPEM(block) for block in blocks])
+
+
+def http_agent(reactor: Any, ca: str | None, connections: int) -> tuple[Agent, HTTPConnectionPool]:
+    """
+    Make the client.
+
+    :param ca: PEM file of the only authorities to trust; None means the platform's.
+    :param connections: idle connections to keep.
+    :raises OSError, ValueError: the file of authorities cannot be used.
+    """
+    trust = platformTrust() if ca is None else _authorities(ca)
+    pool = HTTPConnectionPool(reactor, persistent=True)
+    pool.maxPersistentPerHost = connections
+    pool.cachedConnectionTimeout = IDLE_CONNECTION
+    # A request may have had its effect when its connection was lost: never send one twice.
+    pool.retryAutomatically = False
+    policy = BrowserLikePolicyForHTTPS(trustRoot=trust)
+    return Agent(reactor, contextFactory=policy, connectTimeout=CONNECT_TIMEOUT, pool=pool), pool

@@ -1,0 +1,117 @@
+"""The two ends of one HTTP exchange with an MCP server: the request body, and a bounded reader of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IConsumer
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from twisted.web.client import ResponseDone
+from twisted.web.http import PotentialDataLoss
+from twisted.web.iweb import IBodyProducer
+from zope.interface import implementer
+
+from agtphost.adapters.mcp.framing import MAX_MESSAGE, EventStream, MessageTooLong
+
+
+@implementer(IBodyProducer)
+class Octets:
+    """A request body that is at hand."""
+
+    def __init__(self, octets: bytes) -> None:
+        self._octets = octets
+        self.length = len(octets)
+
+    def startProducing(self, consumer: IConsumer) -> Deferred[None]:
+        consumer.write(self._octets)
+        return succeed(None)
+
+    def pauseProducing(self) -> None:
+        """Nothing to pause: the body is written already."""
+
+    def resumeProducing(self) -> None:
+        """Nothing to resume."""
+
+    def stopProducing(self) -> None:
+        """Nothing to stop."""
+
+
+class Answer(Protocol):
+    """
+    Reads a response body: one JSON text, or an event stream.
+
+    :param stream: whether it is an event stream.
+    :param take: takes each complete text as it arrives.
+    :param ended: takes None at the orderly end, or one sentence.
+    :param limit: octets of one text.
+    """
+
+    def __init__(
+        self,
+        stream: bool,
+        take: Callable[[bytes], None],
+        ended: Callable[[str | None], None],
+        limit: int = MAX_MESSAGE,
+    ) -> None:
+        self._events = EventStream(limit) if stream else None
+        self._parts: list[bytes] = []
+        self._held = 0
+        self._take = take
+        self._ended: Callable[[str | None], None] | None = ended
+        self._limit = limit
+
+    def dataReceived(self, data: bytes) -> None:
+        if self._ended is None:
+            return
+        if self._events is None:
+            self._held += len(data)
+            self._parts.append(data)
+            if self._held > self._limit:
+                self.abandon(f"the answer is longer than {self._limit} octets")
+            return
+        try:
+            events = self._events.feed(data)
+        except MessageTooLong as error:
+            self.abandon(str(error))
+            return
+        for event in events:
+            if self._ended is not None:
+                self._take(event)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        if self._ended is None:
+            return
+        if reason.check(ResponseDone, PotentialDataLoss) is None:
+            self._end("the connection was lost in the middle of the answer")
+            return
+        if self._events is None and self._held:
+            self._take(b"".join(self._parts))
+        self._end(None)
+
+    def abandon(self, reason: str) -> None:
+        """Stop reading and close the connection."""
+        transport: Any = self.transport
+        self._end(reason)
+        if transport is not None:
+            transport.loseConnection()
+
+    def pause(self) -> None:
+        """Stop reading for now."""
+        transport: Any = self.transport
+        if self._ended is not None and transport is not None:
+            transport.pauseProducing()
+
+    def resume(self) -> None:
+        """Read on."""
+        transport: Any = self.transport
+        if self._ended is not None and transport is not None:
+            transport.resumeProducing()
+
+    def _end(self, reason: str | None) -> None:
+        ended, self._ended = self._ended, None
+        self._parts = []
+        if ended is not None:
+            ended(reason)

@@ -1,0 +1,232 @@
+"""
+One JSON-RPC 2.0 peer over any link.
+
+Rules it keeps:
+
+- Ids are integers from 1, used once. An answer counts only if its id is the
+  id of a call in flight, compared by type as well as value; all others are
+  ignored and counted.
+- A call ends exactly once: by its answer, its deadline, its cancellation, or
+  the end of the link, whichever comes first. What comes later is dropped.
+- A call that ends without an answer is followed by
+  ``notifications/cancelled``, except where the protocol forbids it.
+- Requests from the server are answered: ``ping`` with an empty result, every
+  other method with -32601, because no such capability is advertised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+from agtphost.adapters.mcp.failures import CallCancelled, CallTimeout, LinkLost, McpFailure, Overloaded, RpcError
+from agtphost.adapters.mcp.links import HeaderPairs, Message, OpenLink
+
+METHOD_NOT_FOUND = -32601
+MAX_BATCH = 100
+"""Messages in one JSON array (protocol 2025-03-26 has batches); more is an attack."""
+
+_UNCANCELLABLE = frozenset({"initialize", "server/discover"})
+
+
+@dataclass(slots=True)
+class PeerCounters:
+    """What happened on one link, for the operator."""
+
+    answers: int = 0
+    late: int = 0
+    """Answers to calls that had ended: after a deadline, or a second answer."""
+
+    unknown: int = 0
+    """Answers whose id was never sent."""
+
+    malformed: int = 0
+    """JSON that is no JSON-RPC message."""
+
+    notifications: int = 0
+    refused: int = 0
+    """Requests from the server that were answered with -32601."""
+
+    unanswered: int = 0
+    """Requests from the server left unanswered because it does not read."""
+
+
+class _Call:
+    __slots__ = ("deferred", "method", "timer")
+
+    def __init__(self, method: str, deferred: Deferred[Any]) -> None:
+        self.method = method
+        self.deferred = deferred
+        self.timer: IDelayedCall | None = None
+
+
+class JsonRpcPeer:
+    """
+    The host's end of a conversation with one MCP server.
+
+    :param clock: for deadlines.
+    :param open_link: opens the link; called once, from the constructor.
+    :param on_notification: takes each notification's method and params.
+    :param on_lost: takes the reason when the link ends, after every call in flight failed.
+    """
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        open_link: OpenLink,
+        on_notification: Callable[[str, Mapping[str, Any]], None],
+        on_lost: Callable[[LinkLost], None],
+    ) -> None:
+        self._clock = clock
+        self._on_notification = on_notification
+        self._on_lost = on_lost
+        self._calls: dict[int, _Call] = {}
+        self._last_id = 0
+        self._ended: LinkLost | None = None
+        self.counters = PeerCounters()
+        self.link = open_link(self)
+
+    @property
+    def in_flight(self) -> int:
+        """Calls without an answer yet."""
+        return len(self._calls)
+
+    def facts(self) -> dict[str, object]:
+        """Counters of the conversation."""
+        return asdict(self.counters)
+
+    def request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        timeout: float | None,
+        headers: HeaderPairs = (),
+    ) -> Deferred[Any]:
+        """
+        Call a method of the server.
+
+        :param timeout: seconds until :class:`CallTimeout`; None for a subscription that lasts.
+        :param headers: what an HTTP link sends besides.
+        :return: the ``result`` member as received. Cancel it to give the call up.
+        :raises McpFailure: through the Deferred, always.
+        """
+        self._last_id = call_id = self._last_id + 1
+        deferred: Deferred[Any] = Deferred(lambda _: self._give_up(call_id, CallCancelled("the call was cancelled")))
+        message: Message = {"jsonrpc": "2.0", "id": call_id, "method": method}
+        if params is not None:
+            message["params"] = params
+        call = _Call(method, deferred)
+        self._calls[call_id] = call
+        if timeout is not None:
+            call.timer = self._clock.callLater(max(timeout, 0), self._expire, call_id, timeout)
+        try:
+            if self._ended is not None:
+                raise self._ended
+            self.link.send(message, headers)
+        except McpFailure as failure:
+            self.failed(call_id, failure)
+        except (ValueError, TypeError, RecursionError) as error:
+            self.failed(call_id, McpFailure(f"the request is not JSON: {error}"))
+        return deferred
+
+    def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification; one that cannot be sent is dropped, as its sender learns nothing either way."""
+        message: Message = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        try:
+            self.link.send(message)
+        except McpFailure:
+            return
+
+    def received(self, message: object) -> bool:
+        """Take one decoded message: see :class:`agtphost.adapters.mcp.links.Receiver`."""
+        if type(message) is dict:
+            if "method" in message:
+                self._incoming(message)
+                return False
+            if "id" in message and ("result" in message or "error" in message):
+                return self._answer(message)
+        elif type(message) is list and len(message) <= MAX_BATCH:
+            return any([self.received(item) for item in message if type(item) is dict])
+        self.counters.malformed += 1
+        return False
+
+    def failed(self, call_id: int, failure: McpFailure) -> None:
+        """End one call without an answer."""
+        call = self._take(call_id)
+        if call is not None:
+            call.deferred.errback(failure)
+
+    def lost(self, failure: LinkLost) -> None:
+        """End every call; nothing can be sent any more."""
+        if self._ended is not None:
+            return
+        self._ended = failure
+        for call_id in list(self._calls):
+            self.failed(call_id, failure)
+        self._on_lost(failure)
+
+    def _take(self, call_id: int) -> _Call | None:
+        call = self._calls.pop(call_id, None)
+        if call is not None and call.timer is not None and call.timer.active():
+            call.timer.cancel()
+        return call
+
+    def _answer(self, message: Message) -> bool:
+        call_id = message["id"]
+        # True == 1 and 1.0 == 1: only an int that was sent is an answer.
+        call = self._take(call_id) if type(call_id) is int else None
+        if call is None:
+            if type(call_id) is int and 0 < call_id <= self._last_id:
+                self.counters.late += 1
+            else:
+                self.counters.unknown += 1
+            return False
+        self.counters.answers += 1
+        error = message.get("error")
+        if error is None:
+            call.deferred.callback(message.get("result"))
+        else:
+            call.deferred.errback(RpcError(error if type(error) is dict else {"code": None, "message": str(error)}))
+        return True
+
+    def _incoming(self, message: Message) -> None:
+        method, params = message["method"], message.get("params")
+        if type(method) is not str:
+            self.counters.malformed += 1
+        elif "id" in message:
+            self._serve(method, message["id"])
+        else:
+            self.counters.notifications += 1
+            self._on_notification(method, params if type(params) is dict else {})
+
+    def _serve(self, method: str, call_id: object) -> None:
+        if type(call_id) not in (int, str):
+            self.counters.malformed += 1
+            return
+        answer: Message = {"jsonrpc": "2.0", "id": call_id}
+        if method == "ping":
+            answer["result"] = {}
+        else:
+            self.counters.refused += 1
+            answer["error"] = {"code": METHOD_NOT_FOUND, "message": "Method not found"}
+        try:
+            self.link.send(answer)
+        except (Overloaded, LinkLost):
+            self.counters.unanswered += 1
+
+    def _expire(self, call_id: int, timeout: float) -> None:
+        self._give_up(call_id, CallTimeout(f"the server did not answer within {timeout:g} s"))
+
+    def _give_up(self, call_id: int, failure: McpFailure) -> None:
+        call = self._take(call_id)
+        if call is None:
+            return
+        if call.method not in _UNCANCELLABLE and self._ended is None:
+            self.notify("notifications/cancelled", {"requestId": call_id, "reason": str(failure)})
+        call.deferred.errback(failure)

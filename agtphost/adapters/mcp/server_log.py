@@ -1,0 +1,99 @@
+"""What one MCP server says besides answers: escaped, redacted, bounded, and labelled with its name."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger, LogLevel
+
+from agtphost.adapters.mcp.quotas import LineQuota
+
+KEPT_LINES = 100
+"""Last stderr lines kept for the operator."""
+
+LINE_OCTETS = 1024
+"""Of each line this much is kept; the rest is dropped as it arrives."""
+
+SHORTEST_SECRET = 6
+"""Configured values at least this long are never shown; shorter ones would redact ordinary words."""
+
+_log = Logger(namespace="agtphost.mcp")
+
+
+def escaped(text: str) -> str:
+    """``text`` with every character escaped that a terminal or a reader would not show as itself."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
+class ServerLog:
+    """
+    The log of one server.
+
+    :param clock: for the quota.
+    :param server: the label.
+    :param secrets: values that never appear, such as those of its environment.
+    """
+
+    def __init__(self, clock: IReactorTime, server: str, secrets: Collection[str] = ()) -> None:
+        self._server = server
+        self._quota = LineQuota(clock)
+        self._secrets = sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True)
+        self._kept: deque[str] = deque(maxlen=KEPT_LINES)
+        self._partial = b""
+        self._skipping = False
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The last stderr lines, oldest first."""
+        return tuple(self._kept)
+
+    @property
+    def suppressed(self) -> int:
+        """Lines that the quota kept out of the log."""
+        return self._quota.suppressed
+
+    def stderr(self, octets: bytes) -> None:
+        """Take what the process wrote to its standard error; memory stays bounded whatever it writes."""
+        first, *rest = octets.split(b"\n")
+        self._add(first)
+        for part in rest:
+            self._finish()
+            self._add(part)
+
+    def say(self, text: str, level: LogLevel = LogLevel.info) -> None:
+        """Log one line about or from the server, if the quota admits it."""
+        if self._quota.admits():
+            _log.emit(level, "MCP server {server}: {text}", server=self._server, text=self.clean(text))
+
+    def event(self, text: str, level: LogLevel = LogLevel.warn) -> None:
+        """Log a change of the server's state; these are few and never suppressed."""
+        _log.emit(level, "MCP server {server}: {text}", server=self._server, text=self.clean(text))
+
+    def clean(self, text: str) -> str:
+        """``text`` without secrets and control characters."""
+        for secret in self._secrets:
+            text = text.replace(secret, "[redacted]")
+        return escaped(text)
+
+    def _add(self, part: bytes) -> None:
+        if self._skipping or not part:
+            return
+        self._partial += part[: LINE_OCTETS - len(self._partial) + 1]
+        if len(self._partial) > LINE_OCTETS:
+            self._partial = self._partial[:LINE_OCTETS]
+            self._skipping = True
+
+    def _finish(self) -> None:
+        line, cut = self._partial, self._skipping
+        self._partial, self._skipping = b"", False
+        if not line.strip():
+            return
+        text = line.decode("utf-8", "replace").rstrip("\r")
+        if self._quota.admits():
+            shown = self.clean(text) + (" [cut]" if cut else "")
+            self._kept.append(shown)
+            _log.emit(LogLevel.info, "MCP server {server}: stderr: {text}", server=self._server, text=shown)

@@ -1,0 +1,158 @@
+"""What an operator says about one hosted MCP server: interface.md section 3."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import urlsplit
+
+from agtphost.identity.peer import Assurance
+from agtphost.vocabulary import scopes
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
+_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+IMPACTS = ("informational", "reversible", "irreversible")
+"""Values of ``impact``: AGIS section 6."""
+
+PROTOCOLS = ("auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+"""Values of ``protocol``: ``auto`` negotiates, a date pins."""
+
+Impact = Literal["informational", "reversible", "irreversible"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolOverride:
+    """What the operator decides about one tool; it always wins over what the server says of itself."""
+
+    scopes: tuple[str, ...] | None = None
+    """Scopes a caller needs; None means the server's."""
+
+    impact: Impact | None = None
+    min_assurance: Assurance | None = None
+    enabled: bool = True
+    """False: the tool does not exist as far as callers can tell."""
+
+    def __post_init__(self) -> None:
+        _check_scopes(self.scopes or ())
+        if self.impact is not None and self.impact not in IMPACTS:
+            raise ValueError(f"impact is one of {', '.join(IMPACTS)}, not {self.impact!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class McpServerSettings:
+    """
+    One ``[[mcp.server]]``.
+
+    Secrets are resolved before this is built and never appear in its repr.
+
+    :raises ValueError: from the constructor, with one sentence, for what cannot work.
+    """
+
+    name: str
+    """Prefix of its tools: lower-case letters, digits, ``_`` and ``-``; at most 32."""
+
+    command: tuple[str, ...] = ()
+    """Program and arguments of a stdio server; never a shell line."""
+
+    url: str = ""
+    """Streamable HTTP endpoint; ``https``, or ``http`` on loopback."""
+
+    cwd: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Environment besides the six inherited names; an entry here wins over an inherited one."""
+
+    scopes: tuple[str, ...] = ("mcp:tools:execute",)
+    timeout: float = 60.0
+    """Seconds one call may take, waiting for its turn included."""
+
+    start_timeout: float = 30.0
+    """Seconds until the server must have answered the negotiation and listed its tools."""
+
+    max_concurrency: int = 16
+    """Calls the server works on at once."""
+
+    max_queue: int = 64
+    """Calls that may wait for their turn; one more is refused with 429."""
+
+    start: Literal["eager", "lazy"] = "eager"
+    protocol: str = "auto"
+    min_assurance: Assurance = Assurance.CERTIFICATE
+    tools: Mapping[str, ToolOverride] = field(default_factory=dict)
+    """Overrides by the tool's own name."""
+
+    pins: Mapping[str, str] = field(default_factory=dict)
+    """Approved definition digests by tool name; without an entry the first listing is what is approved."""
+
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with every HTTP request: a bearer token, an API key."""
+
+    ca: str | None = None
+    """PEM file of the only authorities trusted for ``url``; None means the platform's."""
+
+    allow_http: bool = False
+    """Allow plain ``http`` to an address that is not loopback."""
+
+    def __post_init__(self) -> None:
+        if _NAME.fullmatch(self.name) is None:
+            raise ValueError(f"{self.name!r} is not a server name (lower-case letters, digits, '_' and '-', 32 at most)")
+        if bool(self.command) == bool(self.url):
+            raise ValueError(f"MCP server {self.name!r} needs either a command or a url")
+        if self.url:
+            self._check_url()
+        for name, value in self.env.items():
+            if _ENVIRONMENT_NAME.fullmatch(name) is None or "\0" in value:
+                raise ValueError(f"{name!r} is not an environment variable that a process can be given")
+        if any("\0" in word for word in self.command):
+            raise ValueError(f"the command of MCP server {self.name!r} has a NUL character")
+        if self.protocol not in PROTOCOLS:
+            raise ValueError(f"protocol is one of {', '.join(PROTOCOLS)}, not {self.protocol!r}")
+        if not (self.timeout > 0 and self.start_timeout > 0 and self.max_concurrency > 0 and self.max_queue >= 0):
+            raise ValueError(f"timeouts and limits of MCP server {self.name!r} must be positive")
+        if self.start not in ("eager", "lazy"):
+            raise ValueError(f"start is 'eager' or 'lazy', not {self.start!r}")
+        _check_scopes(self.scopes)
+        _check_headers(self.headers)
+
+    def _check_url(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{self.url!r} is not an http or https URL")
+        if not self.url.isascii():
+            raise ValueError("the url of an MCP server is ASCII; write other characters percent-encoded or as xn--")
+        if parts.username is not None or parts.fragment:
+            raise ValueError("the url of an MCP server has no user name, password or fragment")
+        if parts.scheme == "http" and not self.allow_http and not _loopback(parts.hostname):
+            raise ValueError(f"{self.url!r} is not encrypted; use https, or say allow_http = true")
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_scopes(tokens: tuple[str, ...]) -> None:
+    for token in tokens:
+        if not scopes.is_token(token):
+            raise ValueError(f"{token!r} is not a scope token")
+
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+", re.ASCII)
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*", re.ASCII)
+_OURS = frozenset({"host", "content-length", "content-type", "accept", "transfer-encoding", "connection"})
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        lower = name.lower()
+        if _HEADER_NAME.fullmatch(name) is None or lower in _OURS or lower.startswith("mcp-"):
+            raise ValueError(f"{name!r} is not a header that a configuration can set")
+        if _HEADER_VALUE.fullmatch(value) is None:
+            raise ValueError(f"the value of header {name!r} has characters that HTTP does not carry")

@@ -1,0 +1,304 @@
+"""
+The stdio transport: one child process, newline-delimited JSON on its standard input and output.
+
+Theory of operation. The process runs under :mod:`.launcher`, which has the
+lifeline on descriptor 3; closing it is what kills everything the server
+started. A link ends in one of three ways, each exactly once:
+
+- the process exits: calls in flight fail when its output is read to the end,
+  but at most :data:`GRACE` later, for a grandchild may hold the pipe;
+- it closes its input or output and does not exit within :data:`MUTE`: it is ended;
+- the host ends it: :meth:`StdioLink.close` in order (close input, TERM, KILL),
+  :meth:`StdioLink.abort` at once (TERM, KILL), for a server that breaks the rules.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.error import ProcessExitedAlready
+from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorProcess, IReactorTime
+from twisted.internet.protocol import ProcessProtocol
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from agtphost.adapters.mcp.failures import LinkLost, Overloaded, UnreadableAnswer
+from agtphost.adapters.mcp.framing import Lines, MessageTooLong, answered_id
+from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
+from agtphost.adapters.mcp.quotas import Allowance
+from agtphost.adapters.mcp.server_log import ServerLog
+from agtphost.vocabulary import jsontext
+
+_LAUNCHER = str(Path(__file__).with_name("launcher.py"))
+
+GRACE = 0.008
+"""Seconds between the exit of a process and the failure of its calls, for answers still in the pipe."""
+
+MUTE = 0.1
+"""Seconds between the end of the output and ending the process: its exit usually follows at once, with a code."""
+
+INPUT_CLOSED = 0.5
+"""Seconds a server has to end by itself once its input is closed (MCP lifecycle, shutdown of stdio)."""
+
+TERMINATED = 2.0
+"""Seconds between TERM and KILL."""
+
+KILLED = 1.0
+"""Seconds the launcher has to kill everything before it is killed itself."""
+
+QUEUED_OCTETS = 8 << 20
+"""Octets waiting for a server that does not read its input; one message more is refused."""
+
+
+@implementer(IPushProducer)
+class StdioLink(ProcessProtocol):
+    """
+    A link to one child process.
+
+    :param reactor: spawns and schedules.
+    :param receiver: takes messages and the end.
+    :param command: program and arguments.
+    :param environment: the whole environment of the process.
+    :param cwd: its working directory; None means the host's.
+    :param log: where stderr and garbage go.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        receiver: Receiver,
+        command: tuple[str, ...],
+        environment: Mapping[str, str],
+        cwd: str | None,
+        log: ServerLog,
+    ) -> None:
+        self._clock: IReactorTime = reactor
+        self._receiver = receiver
+        self._log = log
+        self._lines = Lines()
+        self._queue: deque[bytes] = deque()
+        self._queued = 0
+        self._paused = False
+        self._lost = False
+        self._reason: str | None = None
+        self._exit: LinkLost | None = None
+        self._output_ended = False
+        self._gone = False
+        self._closers: list[Deferred[None]] = []
+        self._timer: IDelayedCall | None = None
+        self._garbage = 0
+        self._allowance = Allowance(reactor, self._stop_reading, self._read_again)
+        names = ",".join(environment)
+        argv = [sys.executable, "-I", "-S", _LAUNCHER, names, *command]
+        spawner: IReactorProcess = reactor
+        self._process: Any = spawner.spawnProcess(
+            self,
+            sys.executable,
+            argv,
+            env=dict(environment),
+            path=cwd,
+            childFDs={0: "w", 1: "r", 2: "r", 3: "w"},
+        )
+        self._pid: int | None = self._process.pid
+        self._process.registerProducer(self, True)
+
+    @property
+    def pid(self) -> int | None:
+        """The launcher's process id; None once it is reaped."""
+        return None if self._exit is not None else self._pid
+
+    def facts(self) -> Mapping[str, object]:
+        """Garbage lines, times the output was paused, and the last stderr lines."""
+        return {"garbage": self._garbage, "pauses": self._allowance.pauses, "stderr": self._log.lines}
+
+    def agreed(self, version: str) -> None:
+        """Stdio messages look the same in every version."""
+
+    def send(self, message: Message, headers: HeaderPairs = ()) -> None:
+        """See :class:`agtphost.adapters.mcp.links.Link`."""
+        if self._lost:
+            raise LinkLost("the process has ended")
+        line = jsontext.encode(message) + b"\n"
+        if not self._paused:
+            self._process.write(line)
+            return
+        if self._queued + len(line) > QUEUED_OCTETS:
+            raise Overloaded("the server does not read its input")
+        self._queue.append(line)
+        self._queued += len(line)
+
+    def close(self) -> Deferred[None]:
+        """End the process in order: close its input, TERM, KILL."""
+        if self._gone:
+            return succeed(None)
+        closed: Deferred[None] = Deferred()
+        self._closers.append(closed)
+        if self._reason is None:
+            self._reason = "the host ended the process"
+            self._close_input()
+            self._schedule(INPUT_CLOSED, self._terminate)
+        return closed
+
+    def abort(self, reason: str) -> None:
+        """End the process: TERM, KILL. Calls in flight fail now."""
+        if self._gone or self._reason is not None:
+            return
+        self._reason = reason
+        self._finish()
+        self._stop_reading()
+        self._close_input()
+        self._terminate()
+
+    # What Twisted calls.
+
+    def outReceived(self, data: bytes) -> None:
+        if self._lost:
+            return
+        try:
+            lines = self._lines.feed(data)
+        except MessageTooLong as error:
+            self._log.event(f"{error}; ending the process")
+            self.abort(str(error))
+            return
+        for line in lines:
+            self._line(line)
+
+    def errReceived(self, data: bytes) -> None:
+        self._allowance.spend(len(data))
+        self._log.stderr(data)
+
+    def childConnectionLost(self, childFD: int) -> None:
+        if childFD == 1 and not self._output_ended:
+            self._output_ended = True
+            if self._exit is not None:
+                self._finish()
+            elif not self._lost:
+                self._schedule(MUTE, self._mute)
+
+    def processExited(self, reason: Failure) -> None:
+        code, number = getattr(reason.value, "exitCode", None), getattr(reason.value, "signal", None)
+        how = f"by signal {number}" if number is not None else f"with exit code {code}"
+        said = f"{self._reason}; it ended {how}" if self._reason else f"the process ended {how}"
+        self._exit = LinkLost(said, exit_code=code, signal=number)
+        if self._output_ended:
+            self._finish()
+        else:
+            self._schedule(GRACE, self._finish)
+            # Answers that were written before the end are still worth reading.
+            self._allowance.close()
+            self._read_again()
+
+    def processEnded(self, reason: Failure) -> None:
+        self._gone = True
+        self._cancel_timer()
+        self._allowance.close()
+        self._finish()
+        closers, self._closers = self._closers, []
+        for closed in closers:
+            closed.callback(None)
+
+    # IPushProducer: what the writer to standard input calls.
+
+    def pauseProducing(self) -> None:
+        """The server does not keep up: queue from now on."""
+        self._paused = True
+
+    def resumeProducing(self) -> None:
+        """The server read what was written: send what is queued."""
+        self._paused = False
+        while self._queue and not self._paused:
+            line = self._queue.popleft()
+            self._queued -= len(line)
+            self._process.write(line)
+
+    def stopProducing(self) -> None:
+        """The server closed its input: nothing can be asked of it any more."""
+        self._paused = True
+        if not self._lost and self._reason is None and self._exit is None:
+            self._schedule(MUTE, self._deaf)
+
+    # Behind these.
+
+    def _line(self, line: bytes) -> None:
+        if not line or line == b"\r" or self._lost:
+            return
+        try:
+            message = jsontext.decode(line)
+        except ValueError as error:
+            self._unreadable(line, error)
+            return
+        if not self._receiver.received(message):
+            self._allowance.spend(len(line))
+
+    def _unreadable(self, line: bytes, error: ValueError) -> None:
+        self._allowance.spend(len(line))
+        call_id = answered_id(line)
+        if call_id is not None:
+            self._receiver.failed(call_id, UnreadableAnswer(f"the server's answer is refused: {error}"))
+            return
+        self._garbage += 1
+        self._log.say(f"wrote a line that is no message: {line[:200].decode('utf-8', 'replace')}")
+
+    def _deaf(self) -> None:
+        self.abort("the server closed its input")
+
+    def _mute(self) -> None:
+        self.abort("the server closed its output")
+
+    def _finish(self) -> None:
+        """Fail the calls in flight, once."""
+        if not self._lost:
+            self._lost = True
+            self._drop_queue()
+            self._receiver.lost(self._exit or LinkLost(self._reason or "the process has ended"))
+
+    def _terminate(self) -> None:
+        try:
+            self._process.signalProcess("TERM")
+        except ProcessExitedAlready:
+            pass
+        self._schedule(TERMINATED, self._kill)
+
+    def _kill(self) -> None:
+        self._process.closeChildFD(3)
+        self._schedule(KILLED, self._kill_launcher)
+
+    def _kill_launcher(self) -> None:
+        try:
+            self._process.signalProcess("KILL")
+        except ProcessExitedAlready:
+            pass
+        # Whatever still holds the pipes is out of reach: let go of them.
+        self._process.loseConnection()
+
+    def _schedule(self, seconds: float, step: Any) -> None:
+        self._cancel_timer()
+        self._timer = self._clock.callLater(seconds, step)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+
+    def _close_input(self) -> None:
+        self._drop_queue()
+        # A paused producer would keep the pipe open.
+        self._process.unregisterProducer()
+        self._process.closeChildFD(0)
+
+    def _drop_queue(self) -> None:
+        self._queue.clear()
+        self._queued = 0
+
+    def _stop_reading(self) -> None:
+        if not self._gone:
+            self._process.pauseProducing()
+
+    def _read_again(self) -> None:
+        if not self._gone and not (self._lost and self._exit is None):
+            self._process.resumeProducing()

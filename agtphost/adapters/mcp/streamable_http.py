@@ -1,0 +1,299 @@
+"""
+The Streamable HTTP transport, in both eras.
+
+Every message is a POST of its own. The answer to a request comes as JSON, or
+as the last event of a stream that belongs to that request. In the handshake
+era (to 2025-11-25) the server may give an ``Mcp-Session-Id`` that every later
+message carries; in the stateless one (from 2026-07-28) headers mirror the
+method and name, and closing the stream is what cancels a call.
+
+The link is lost when the server cannot be reached, or forgets the session:
+then the supervisor negotiates anew. A call is never sent twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ConnectError, DNSLookupError
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import LogLevel
+from twisted.web.client import HTTPConnectionPool
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgent, IResponse
+
+from agtphost.adapters.mcp.failures import LinkLost, RequestRefused, UnreadableAnswer
+from agtphost.adapters.mcp.framing import answered_id
+from agtphost.adapters.mcp.http_body import Answer, Octets
+from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
+from agtphost.adapters.mcp.quotas import Allowance
+from agtphost.adapters.mcp.server_log import ServerLog
+from agtphost.vocabulary import jsontext
+
+STATELESS_FROM = "2026-07-28"
+"""The first version without sessions. Only known versions reach a link, so text order is date order."""
+
+LINGER = 1.0
+"""Seconds a stream may stay open after the answer it was for."""
+
+FAREWELL = 2.0
+"""Seconds for the DELETE that ends a session."""
+
+
+class _Post:
+    """One POST under way."""
+
+    __slots__ = ("answer", "answered", "call_id", "deferred")
+
+    def __init__(self, call_id: int | None) -> None:
+        self.call_id = call_id
+        self.answered = False
+        self.answer: Answer | None = None
+        self.deferred: Deferred[None] | None = None
+
+
+class HttpLink:
+    """
+    A link to one Streamable HTTP endpoint.
+
+    :param clock: for the bounds of streams.
+    :param receiver: takes messages and the end.
+    :param agent: sends requests; must not follow redirects.
+    :param pool: the agent's connections, closed with the link; None where the agent has none.
+    :param url: the endpoint.
+    :param headers: sent with every request, such as a bearer token.
+    :param log: where refusals go.
+    """
+
+    pid = None
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        receiver: Receiver,
+        agent: IAgent,
+        pool: HTTPConnectionPool | None,
+        url: str,
+        headers: Mapping[str, str],
+        log: ServerLog,
+    ) -> None:
+        self._clock = clock
+        self._receiver = receiver
+        self._agent = agent
+        self._pool = pool
+        self._url = url.encode("ascii")
+        self._log = log
+        self._fixed = [(name, value) for name, value in headers.items()]
+        self._version = ""
+        self._session: str | None = None
+        self._posts: set[_Post] = set()
+        self._lost = False
+        self._closed: Deferred[None] | None = None
+        self._garbage = 0
+
+    def facts(self) -> Mapping[str, object]:
+        """Garbage messages and POSTs under way; never the session's id."""
+        return {"garbage": self._garbage, "posts": len(self._posts)}
+
+    def agreed(self, version: str) -> None:
+        """From now on every message names the version."""
+        self._version = version
+
+    def send(self, message: Message, headers: HeaderPairs = ()) -> None:
+        """See :class:`agtphost.adapters.mcp.links.Link`."""
+        if self._lost:
+            raise LinkLost("the link was closed")
+        if message.get("method") == "notifications/cancelled":
+            self._cancel(message["params"]["requestId"])
+            if self._stateless:
+                return
+        body = jsontext.encode(message)
+        post = _Post(message["id"] if "method" in message and "id" in message else None)
+        fields = self._headers(headers)
+        self._posts.add(post)
+        post.deferred = Deferred.fromCoroutine(self._exchange(post, fields, body))
+        post.deferred.addErrback(partial(self._broken, post))
+
+    def close(self) -> Deferred[None]:
+        """End every stream and the session."""
+        if self._closed is None:
+            self._closed = Deferred.fromCoroutine(self._farewell())
+        waiter: Deferred[None] = Deferred()
+        self._closed.addBoth(lambda _: waiter.callback(None))
+        return waiter
+
+    def abort(self, reason: str) -> None:
+        """Fail every call now and let go of the endpoint."""
+        self._end(LinkLost(reason))
+
+    @property
+    def _stateless(self) -> bool:
+        return self._version >= STATELESS_FROM
+
+    def _headers(self, extra: HeaderPairs) -> Headers:
+        fields = Headers()
+        for name, value in self._fixed:
+            fields.addRawHeader(name, value)
+        fields.setRawHeaders("Content-Type", ["application/json"])
+        fields.setRawHeaders("Accept", ["application/json, text/event-stream"])
+        if self._session is not None:
+            fields.setRawHeaders("Mcp-Session-Id", [self._session])
+        if self._version:
+            fields.setRawHeaders("MCP-Protocol-Version", [self._version])
+        for name, value in extra:
+            fields.setRawHeaders(name, [value])
+        return fields
+
+    async def _exchange(self, post: _Post, fields: Headers, body: bytes) -> None:
+        response = await self._agent.request(b"POST", self._url, fields, Octets(body))
+        self._note_session(response)
+        if not 200 <= response.code < 300:
+            await self._refused(post, response)
+        elif post.call_id is None:
+            await self._body(response, post, lambda _: None)
+        elif response.code == 202:
+            raise RequestRefused(202, "the server accepted a request but will not answer it")
+        else:
+            await self._body(response, post, partial(self._text, post))
+        if post.call_id is not None and not post.answered:
+            self._receiver.failed(post.call_id, LinkLost("the answer ended without a result"))
+        self._posts.discard(post)
+
+    def _note_session(self, response: IResponse) -> None:
+        given = response.headers.getRawHeaders("Mcp-Session-Id")
+        if given and self._session is None and not self._stateless and 0 < len(given[0]) <= 1024:
+            self._session = given[0]
+
+    async def _refused(self, post: _Post, response: IResponse) -> None:
+        texts: list[bytes] = []
+        await self._body(response, post, texts.append, limit=65536)
+        if post.call_id is None:
+            self._log.say(f"refused a notification with HTTP {response.code}")
+            return
+        post.answered = True
+        if response.code == 404 and self._session is not None:
+            self._session = None
+            self._receiver.failed(post.call_id, LinkLost("the server forgot the session"))
+            self._end(LinkLost("the server forgot the session"))
+            return
+        error = _rpc_error(texts)
+        if error is not None:
+            # The body names no id, or one that is not ours, where the refusal came before parsing.
+            self._receiver.received({"jsonrpc": "2.0", "id": post.call_id, "error": error})
+            return
+        self._receiver.failed(
+            post.call_id, RequestRefused(response.code, f"the server refused the request with HTTP {response.code}")
+        )
+
+    async def _body(self, response: IResponse, post: _Post, take: Any, limit: int = 0) -> None:
+        kind = (response.headers.getRawHeaders("Content-Type") or [""])[0].partition(";")[0].strip().lower()
+        stream = kind == "text/event-stream"
+        if 200 <= response.code < 300 and post.call_id is not None and not stream and kind != "application/json":
+            raise RequestRefused(response.code, f"the server answered with {kind[:64] or 'no'} content type")
+        ended: Deferred[str | None] = Deferred()
+        bounds = {"limit": limit} if limit else {}
+        post.answer = answer = Answer(stream, take, ended.callback, **bounds)
+        response.deliverBody(answer)
+        reason = await ended
+        if reason is not None and post.call_id is not None and not post.answered:
+            post.answered = True
+            self._receiver.failed(post.call_id, LinkLost(reason))
+
+    def _text(self, post: _Post, octets: bytes) -> None:
+        """One JSON text of an answer."""
+        try:
+            message = jsontext.decode(octets)
+        except ValueError as error:
+            self._garbage += 1
+            if post.call_id is not None and answered_id(octets) == post.call_id:
+                post.answered = True
+                self._receiver.failed(post.call_id, UnreadableAnswer(f"the server's answer is refused: {error}"))
+            else:
+                self._log.say(f"sent an event that is no message: {octets[:200].decode('utf-8', 'replace')}")
+            return
+        if self._receiver.received(message):
+            post.answered = True
+            self._clock.callLater(LINGER, self._overstayed, post)
+        elif post.answer is not None:
+            answer = post.answer
+            if not hasattr(answer, "allowance"):
+                answer.allowance = Allowance(self._clock, answer.pause, answer.resume)
+            answer.allowance.spend(len(octets))
+
+    def _overstayed(self, post: _Post) -> None:
+        if post in self._posts and post.answer is not None:
+            post.answer.abandon("the stream stayed open after its answer")
+
+    def _cancel(self, call_id: object) -> None:
+        for post in list(self._posts):
+            if post.call_id == call_id:
+                self._drop(post)
+
+    def _drop(self, post: _Post) -> None:
+        post.answered = True
+        self._posts.discard(post)
+        if post.answer is not None:
+            post.answer.abandon("the call was given up")
+        elif post.deferred is not None:
+            post.deferred.cancel()
+
+    def _broken(self, post: _Post, failure: Any) -> None:
+        """A POST ended with an exception."""
+        self._posts.discard(post)
+        error = failure.value
+        if self._lost or (isinstance(error, CancelledError) and post.answered):
+            return
+        if isinstance(error, RequestRefused):
+            if post.call_id is not None:
+                self._receiver.failed(post.call_id, error)
+            return
+        reason = f"the request failed: {_cause(error)}"
+        self._log.say(reason, LogLevel.warn)
+        if isinstance(error, (ConnectError, DNSLookupError)):
+            self._end(LinkLost(reason))
+        elif post.call_id is not None:
+            self._receiver.failed(post.call_id, LinkLost(reason))
+
+    def _end(self, failure: LinkLost) -> None:
+        if self._lost:
+            return
+        self._lost = True
+        for post in list(self._posts):
+            self._drop(post)
+        self._receiver.lost(failure)
+
+    async def _farewell(self) -> None:
+        session, self._session = self._session, None
+        fields = self._headers((("Mcp-Session-Id", session),)) if session is not None else None
+        self._end(LinkLost("the host closed the link"))
+        if fields is not None:
+            fields.removeHeader("Content-Type")
+            request = self._agent.request(b"DELETE", self._url, fields, None)
+            request.addTimeout(FAREWELL, self._clock)
+            try:
+                await request
+            except Exception as error:
+                # The session ends with its time-out then; nothing depends on this request.
+                self._log.say(f"the session was not ended: {_cause(error)}")
+        if self._pool is not None:
+            await self._pool.closeCachedConnections()
+
+
+def _rpc_error(texts: list[bytes]) -> dict[str, Any] | None:
+    try:
+        body = jsontext.decode(texts[0]) if texts else None
+    except ValueError:
+        return None
+    error = body.get("error") if type(body) is dict else None
+    return error if type(error) is dict and "code" in error else None
+
+
+def _cause(error: BaseException) -> str:
+    """One sentence about what went wrong below HTTP; Twisted wraps it in ``reasons``."""
+    reasons = getattr(error, "reasons", None)
+    if reasons:
+        return _cause(reasons[0].value)
+    return f"{type(error).__name__}: {str(error)[:200]}"

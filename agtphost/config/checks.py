@@ -1,0 +1,263 @@
+"""What no key tells alone: keys that exclude each other, files that must exist, what production demands."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from agtphost.config.faults import Fault
+from agtphost.config.lines import Location
+from agtphost.config.sections import Config
+from agtphost.config.upstreams import MCPServer
+from agtphost.config.values import Surroundings
+
+INIT_PRODUCTION = "create it, or run: agtp init --production DIR"
+FLOOR = frozenset(
+    {"QUERY", "DISCOVER", "DESCRIBE", "SUMMARIZE", "PLAN", "EXECUTE", "DELEGATE", "ESCALATE", "CONFIRM"}
+    | {
+        "SUSPEND",
+        "PROPOSE",
+        "NOTIFY",
+        "INSPECT",
+        "ACTIVATE",
+        "DEACTIVATE",
+        "REVOKE",
+        "REINSTATE",
+        "DEPRECATE",
+    }
+)
+"""The methods every host answers (core v08 section 7): no alias or redirect takes them away."""
+
+
+def check(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
+    """Every fault of a configuration whose single keys are sound."""
+    yield from _host(config)
+    yield from _listen(config)
+    yield from _lifecycle(config)
+    yield from _audit(config)
+    yield from _key_files(config)
+    yield from _limits(config)
+    yield from _directories(config)
+    yield from _method_policy(config)
+    yield from _mcp(config, surroundings)
+
+
+def _host(config: Config) -> Iterator[Fault]:
+    if not config.host.server_id:
+        yield Fault(
+            location=("host", "server_id"),
+            message="is missing",
+            hint='give this host a stable name, such as server_id = "agents.example.com"',
+        )
+    state = config.host.state_dir
+    if state.exists() and not state.is_dir():
+        yield Fault(location=("host", "state_dir"), message=f"is not a directory: {state}")
+
+
+def _listen(config: Config) -> Iterator[Fault]:
+    listen = config.listen
+    if listen.endpoint is None:
+        return
+    for key in ("address", "port"):
+        if key in listen.model_fields_set:
+            yield Fault(
+                location=("listen", key),
+                message="cannot stand beside endpoint",
+                hint="remove one of them",
+                concerns=(("listen", "endpoint"),),
+            )
+    if not listen.endpoint or listen.endpoint.startswith(("ssl:", "tls:")):
+        yield Fault(
+            location=("listen", "endpoint"),
+            message="must be a plain endpoint such as tcp:4480; the host adds TLS itself",
+        )
+
+
+def _lifecycle(config: Config) -> Iterator[Fault]:
+    if config.lifecycle.auth != "open":
+        return
+    location: Location = ("lifecycle", "auth")
+    if not config.host.development:
+        yield Fault(
+            location=location,
+            message='"open" needs profile = "development" in [host]: anyone could revoke any agent',
+            hint='write auth = "genesis_issuer"',
+            concerns=(("host", "profile"),),
+        )
+    if not config.listen.loopback:
+        yield Fault(
+            location=location,
+            message='"open" needs a loopback address in [listen]: anyone could revoke any agent',
+            hint='write auth = "genesis_issuer"',
+            concerns=(("listen", "address"), ("listen", "endpoint")),
+        )
+
+
+def _audit(config: Config) -> Iterator[Fault]:
+    audit = config.audit
+    if not audit.signing and not config.host.development:
+        yield Fault(
+            location=("audit", "signing"),
+            message="cannot be false in the production profile: records would prove nothing",
+            concerns=(("host", "profile"),),
+        )
+    if audit.read_acl == "operator_only" and not audit.operators:
+        yield Fault(
+            location=("audit", "read_acl"),
+            message='"operator_only" needs at least one fingerprint in operators',
+            hint="`agtp cert show FILE` prints the fingerprint of a certificate's key",
+            concerns=(("audit", "operators"),),
+        )
+
+
+def _key_files(config: Config) -> Iterator[Fault]:
+    """
+    In production every file must be there. In development the host creates
+    those of the state directory, never one the operator named.
+    """
+    tls, audit = config.tls, config.audit
+    needed: list[tuple[Location, Path, bool]] = [
+        (("tls", "certificate"), tls.certificate, False),
+        (("tls", "key"), tls.key, True),
+    ]
+    if tls.client_auth != "none":
+        needed.append((("tls", "client_ca"), tls.client_ca, False))
+    if audit.signing:
+        needed.append((("audit", "key"), audit.key, True))
+    for location, path, private in needed:
+        if path.is_file():
+            if private and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                yield Fault(
+                    location=location,
+                    message=f"can be read by others than its owner: {path}",
+                    hint=f"run: chmod 600 {path}",
+                    concerns=(("host", "state_dir"),),
+                )
+        elif not (config.host.development and path.parent == config.host.state_dir):
+            yield Fault(
+                location=location,
+                message=f"names a file that does not exist: {path}",
+                hint=INIT_PRODUCTION,
+                concerns=(
+                    ("host", "profile"),
+                    ("host", "state_dir"),
+                    ("tls", "client_auth"),
+                    ("audit", "signing"),
+                ),
+            )
+
+
+def _limits(config: Config) -> Iterator[Fault]:
+    limits = config.limits
+    if limits.header_line > limits.header_block:
+        yield Fault(
+            location=("limits", "header_line"),
+            message=f"cannot be more than header_block ({limits.header_block})",
+            concerns=(("limits", "header_block"),),
+        )
+    if limits.connections_per_address > limits.connections:
+        yield Fault(
+            location=("limits", "connections_per_address"),
+            message=f"cannot be more than connections ({limits.connections})",
+            concerns=(("limits", "connections"),),
+        )
+
+
+def _directories(config: Config) -> Iterator[Fault]:
+    identity, endpoints, catalog = config.identity, config.endpoints, config.catalog
+    places: list[tuple[Location, Path | None]] = [
+        (("identity", "agents"), identity.agents),
+        (("endpoints", "directory"), endpoints.directory),
+    ]
+    if "known_agents" in identity.model_fields_set:
+        places.append((("identity", "known_agents"), identity.known_agents))
+    for index, path in enumerate(endpoints.python_path):
+        places.append((("endpoints", "python_path", index), path))
+    for location, directory in places:
+        if directory is not None and not directory.is_dir():
+            yield Fault(location=location, message=f"names a directory that does not exist: {directory}")
+    if catalog.path is not None and not catalog.path.is_file():
+        yield Fault(location=("catalog", "path"), message=f"names a file that does not exist: {catalog.path}")
+
+
+def _method_policy(config: Config) -> Iterator[Fault]:
+    policy = config.policies.methods
+    place: Location = ("policies", "methods", "aliases")
+    for name in policy.chained_aliases():
+        yield Fault(
+            location=(*place, name),
+            message=f"leads to {policy.aliases[name]}, which is an alias itself; aliases do not chain",
+            hint="name the final method",
+        )
+    for name in policy.aliases:
+        if name in FLOOR:
+            yield Fault(location=(*place, name), message="is a method that every host answers")
+    for index, redirect in enumerate(policy.redirects):
+        where: Location = ("policies", "methods", "redirects", index)
+        for key in ("from_method", "to_method"):
+            if not getattr(redirect, key):
+                yield Fault(location=(*where, key), message="is missing")
+        if redirect.from_method in FLOOR:
+            yield Fault(location=(*where, "from_method"), message="is a method that every host answers")
+        source = (redirect.from_method, redirect.from_path)
+        if redirect.from_method and source == (redirect.to_method, redirect.to_path):
+            yield Fault(location=where, message="leads to itself")
+
+
+def _mcp(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
+    seen: dict[str, int] = {}
+    for index, server in enumerate(config.mcp.server):
+        where: Location = ("mcp", "server", index)
+        if not server.name:
+            yield Fault(location=(*where, "name"), message="is missing")
+        elif server.name in seen:
+            yield Fault(
+                location=(*where, "name"), message=f"is that of number {seen[server.name] + 1} already"
+            )
+        seen.setdefault(server.name, index)
+        yield from _transport(server, where)
+        yield from _program(server, where, surroundings)
+
+
+def _transport(server: MCPServer, where: Location) -> Iterator[Fault]:
+    pair: tuple[Location, ...] = ((*where, "command"), (*where, "url"))
+    if server.command is None and server.url is None:
+        yield Fault(
+            location=where,
+            message="needs a command or a url",
+            hint='such as command = ["npx", "-y", "SERVER"]',
+            concerns=pair,
+        )
+    elif server.command is not None and server.url is not None:
+        yield Fault(
+            location=(*where, "url"), message="cannot stand beside command", hint="remove one of them"
+        )
+    only = {"cwd": "command", "env": "command", "bearer": "url", "headers": "url", "ca": "url"}
+    for key, companion in only.items():
+        if key in server.model_fields_set and getattr(server, companion) is None and _has_transport(server):
+            yield Fault(
+                location=(*where, key), message=f"only goes with {companion}", hint="remove it", concerns=pair
+            )
+
+
+def _has_transport(server: MCPServer) -> bool:
+    return server.command is not None or server.url is not None
+
+
+def _program(server: MCPServer, where: Location, surroundings: Surroundings) -> Iterator[Fault]:
+    if server.ca is not None and not server.ca.is_file():
+        yield Fault(location=(*where, "ca"), message=f"names a file that does not exist: {server.ca}")
+    if server.command is None:
+        return
+    if not server.cwd.is_dir():
+        yield Fault(location=(*where, "cwd"), message=f"names a directory that does not exist: {server.cwd}")
+    path = server.env["PATH"].reveal() if "PATH" in server.env else surroundings.environ.get("PATH")
+    if shutil.which(server.command[0], path=path) is None:
+        yield Fault(
+            location=(*where, "command"),
+            message=f"names a program that cannot be run: {server.command[0]}",
+            hint="install it, or write its path; {python} means the interpreter that runs the host",
+            concerns=((*where, "env"),),
+        )

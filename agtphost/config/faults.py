@@ -1,0 +1,224 @@
+"""
+Validation errors in the words of the file, and going on after them.
+
+A reader that stops at the first error makes its operator run it ten times.
+So every faulty key is taken out, noted, and the rest validated again, until
+what remains is sound; then the checks that need several keys can run too.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, Union
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from agtphost.config.lines import Location
+from agtphost.config.secret import Secret
+from agtphost.config.values import Surroundings
+
+LATER = {
+    "a2a": "A2A agents",
+    "acp": "ACP agents",
+    "gateway": "the HTTP gateway",
+    "registry": "the discovery registry",
+    "admin": "the admin interface",
+    "metrics": "metrics",
+    "recipes": "composition recipes",
+    "workers": "several workers",
+    "envelope": "a choice of envelope",
+    "rcns": "RCNS",
+    "oauth": "OAuth",
+    "builtins": "a choice of built-in endpoints",
+}
+"""Names the host will know one day: saying so is kinder than calling them misspelled."""
+
+_NEEDS = {
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "string_type": "must be text",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "dict_type": "must be a table",
+    "mapping_type": "must be a table",
+    "model_type": "must be a table",
+    "model_attributes_type": "must be a table",
+}
+_BOUNDS = {
+    "greater_than": ("must be more than {gt}", "gt"),
+    "greater_than_equal": ("must be at least {ge}", "ge"),
+    "less_than_equal": ("must be at most {le}", "le"),
+}
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One thing that is wrong, before it has a line."""
+
+    location: Location
+    message: str
+    """A sentence without its subject: the key is named in front of it."""
+
+    hint: str = ""
+    concerns: tuple[Location, ...] = ()
+    """Other keys the fault was concluded from; if one of those is itself faulty, it is no conclusion."""
+
+
+def admit(
+    model: type[M], tree: dict[str, Any], surroundings: Surroundings
+) -> tuple[M, list[Fault], list[Location]]:
+    """
+    Validate ``tree``, taking out what is faulty.
+
+    :param tree: the parsed document; changed.
+    :return: the model of what remained, the faults, and the locations taken out.
+    """
+    faults: list[Fault] = []
+    removed: list[Location] = []
+    while True:
+        try:
+            return model.model_validate(tree, context=surroundings), faults, removed
+        except ValidationError as error:
+            for details in error.errors(include_url=False):
+                location = _in_file(tree, details["loc"])
+                if any(location[: len(gone)] == gone for gone in removed):
+                    continue
+                faults.append(_fault(model, location, details))
+                removed.append(_remove(tree, location))
+
+
+def _in_file(tree: Mapping[str, Any], location: Location) -> Location:
+    """The part of a pydantic location that exists in the file: without marks such as ``[key]``."""
+    found: list[str | int] = []
+    here: Any = tree
+    for step in location:
+        inside = isinstance(here, Mapping) and step in here
+        if not inside and not (isinstance(here, list) and isinstance(step, int) and step < len(here)):
+            break
+        found.append(step)
+        here = here[step]
+    return tuple(found)
+
+
+def _remove(tree: dict[str, Any], location: Location) -> Location:
+    """
+    Take out the innermost table entry at ``location``: list elements go with
+    their list, or the indices of the other errors would shift.
+    """
+    while location and isinstance(location[-1], int):
+        location = location[:-1]
+    if not location:  # cannot happen for a document that is a table; never loop on it
+        tree.clear()
+        return ()
+    here: Any = tree
+    for step in location[:-1]:
+        here = here[step]
+    del here[location[-1]]
+    return location
+
+
+def _fault(model: type[BaseModel], location: Location, details: ErrorDetails) -> Fault:
+    kind, context = details["type"], details.get("ctx", {})
+    if kind == "extra_forbidden":
+        return _unknown(model, location)
+    if kind == "literal_error":
+        return _literal(location, str(context["expected"]), details.get("input"))
+    if kind in _BOUNDS:
+        text, name = _BOUNDS[kind]
+        bound = context[name]
+        shown = int(bound) if bound == int(bound) else bound
+        return Fault(location=location, message=f"{text.format_map({name: shown})}, not {details['input']}")
+    if kind == "value_error":
+        return Fault(location=location, message=str(context["error"]))
+    return Fault(location=location, message=_NEEDS.get(kind, details["msg"]))
+
+
+def _literal(location: Location, expected: str, given: Any) -> Fault:
+    choices = [choice for choice in expected.replace(" or ", ", ").replace("'", "").split(", ") if choice]
+    shown = f", not {given[:60]!r}" if isinstance(given, str) else ""
+    close = difflib.get_close_matches(given, choices, 1) if isinstance(given, str) else []
+    hint = f'did you mean "{close[0]}"?' if close else ""
+    return Fault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
+
+
+def _unknown(model: type[BaseModel], location: Location) -> Fault:
+    name = str(location[-1])
+    if name in LATER:
+        return Fault(
+            location=location,
+            message=f"is not supported by this version, which has no {LATER[name].removeprefix('the ')}",
+            hint="remove it",
+        )
+    known = sorted(_keys_at(model, location[:-1]))
+    close = difflib.get_close_matches(name, known, 1, 0.6)
+    hint = f'did you mean "{close[0]}"?' if close else f"known here: {', '.join(known)}"
+    return Fault(location=location, message="is unknown", hint=hint)
+
+
+def _keys_at(model: type[BaseModel], location: Location) -> Iterable[str]:
+    for step in location:
+        if isinstance(step, int):
+            continue
+        field = model.model_fields.get(step)
+        if field is not None:
+            inner = next(_models(field.annotation), None)
+            if inner is None:
+                return ()
+            model = inner
+    return model.model_fields
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The model classes that an annotation is made of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    elif typing.get_origin(annotation) in (Union, types.UnionType) or typing.get_args(annotation):
+        for argument in typing.get_args(annotation):
+            if argument is not Secret:
+                yield from _models(argument)
+
+
+def concluded(faults: Iterable[Fault], removed: Sequence[Location]) -> Iterator[Fault]:
+    """Those of ``faults`` that do not merely follow from a key that was already reported."""
+    for fault in faults:
+        concerns = (fault.location, *fault.concerns)
+        if not any(place[: len(gone)] == gone for place in concerns for gone in removed):
+            yield fault
+
+
+def subject(location: Location, tree: Mapping[str, Any]) -> str:
+    """
+    How a person finds ``location``: ``[listen] port``, ``[[mcp.server]] "files" timeout``.
+
+    :param tree: the document, for the names of list elements.
+    """
+    section: list[str] = []
+    label = ""
+    here: Any = tree
+    rest = list(location)
+    while rest:
+        inner = here.get(rest[0]) if isinstance(here, Mapping) else None
+        if isinstance(inner, list) and len(rest) > 1 and inner and isinstance(inner[0], Mapping):
+            element = inner[int(rest[1])] if int(rest[1]) < len(inner) else {}
+            section.append(str(rest[0]))
+            name = element.get("name")
+            label = f' "{name[:40]}"' if isinstance(name, str) else f" number {int(rest[1]) + 1}"
+            here, rest = element, rest[2:]
+        elif isinstance(inner, Mapping) and (len(rest) > 1 or not section):
+            section.append(str(rest[0]))
+            here, rest = inner, rest[1:]
+        else:
+            break
+    brackets = f"[[{'.'.join(section)}]]" if label and len(section) == 2 else f"[{'.'.join(section)}]"
+    keys = "".join(f"[{step + 1}]" if isinstance(step, int) else f" {step}" for step in rest)
+    return f"{brackets if section else ''}{label}{keys}".strip()

@@ -1,0 +1,113 @@
+"""``[policies]`` and ``[policies.methods]``: AGTP-API sections 8.7 and 9, with the drafts' own names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from agtphost.config.values import Items, Line, Method, Section, Table
+
+HTTP_VERBS = ("GET", "POST", "PUT", "DELETE", "PATCH")
+"""The only names ``legacy`` may hold (AGTP-API section 9.2)."""
+
+SEED_ALIASES = {"GET": "FETCH", "POST": "CREATE", "PUT": "REPLACE", "DELETE": "REMOVE", "PATCH": "MODIFY"}
+"""The aliases of a host that declares none (AGTP-API section 9.2)."""
+
+
+def _methods_or(word: str) -> Any:
+    """Reads one fixed word, or a list of method names."""
+
+    def read(value: Any) -> str | tuple[str, ...]:
+        if value == word:
+            return word
+        return _names(value, f'must be "{word}" or a list of method names')
+
+    return read
+
+
+def _names(value: Any, otherwise: str) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) for name in value):
+        raise ValueError(otherwise)
+    for name in value:
+        if not (name.isascii() and name.isalpha() and name.isupper() and 3 <= len(name) <= 32):
+            raise ValueError(f"holds {name[:40]!r}, which is not a method name (3 to 32 letters A-Z)")
+    return tuple(value)
+
+
+def _legacy(value: Any) -> str | tuple[str, ...]:
+    if value in ("*", "NONE"):
+        return str(value)
+    names = _names(value, f'must be "NONE", "*" or a list of {", ".join(HTTP_VERBS)}')
+    for name in names:
+        if name not in HTTP_VERBS:
+            raise ValueError(f"holds {name!r}, which is not one of {', '.join(HTTP_VERBS)}")
+    return names
+
+
+def _path(value: Any) -> str:
+    if not isinstance(value, str) or re.fullmatch(r"/[\x21-\x7e]*", value, re.ASCII) is None:
+        raise ValueError('must be a path that begins with "/"')
+    return value
+
+
+class Redirect(Section):
+    """One entry of ``redirects``: a request that is answered as if it were another."""
+
+    from_method: Method = ""
+    from_path: Annotated[str | None, BeforeValidator(_path)] = None
+    """None: on every path."""
+
+    to_method: Method = ""
+    to_path: Annotated[str | None, BeforeValidator(_path)] = None
+    """None: the request's own path."""
+
+
+class MethodPolicy(Section):
+    """``[policies.methods]``."""
+
+    allow: Annotated[Any, BeforeValidator(_methods_or("*"))] = "*"
+    """``"*"``, or a tuple of names; the floor methods are always admitted besides."""
+
+    disallow: Items[Method] = ()
+    legacy: Annotated[Any, BeforeValidator(_legacy)] = "NONE"
+    """``"NONE"``, ``"*"``, or a tuple of HTTP verbs."""
+
+    aliases: Table[Method, Method] = Field(default_factory=SEED_ALIASES.copy, validate_default=True)
+    """Wire name to catalog name, in one hop."""
+
+    redirects: Items[Redirect] = ()
+
+    @property
+    def legacy_verbs(self) -> tuple[str, ...]:
+        """The verbs that are opted in."""
+        if isinstance(self.legacy, tuple):
+            return self.legacy
+        return HTTP_VERBS if self.legacy == "*" else ()
+
+    def chained_aliases(self) -> Iterable[str]:
+        """The aliases whose target is itself an alias, which the drafts forbid."""
+        return (name for name, target in self.aliases.items() if target in self.aliases)
+
+
+def _unsupported(value: Any) -> bool:
+    if value is not False:
+        raise ValueError("can only be false: negotiation is not supported by this version")
+    return False
+
+
+class Policies(Section):
+    """``[policies]``: published in the manifest as it stands here."""
+
+    wildcards_accepted: bool = False
+    anonymous_discovery: bool = True
+    scope_required_for_invocation: bool = True
+    synthesis_enabled: Annotated[bool, BeforeValidator(_unsupported)] = False
+    max_synthesis_depth: Annotated[int, Field(ge=1, le=1_000)] = 10
+    agent_disclosure: Literal["public", "authenticated", "private"] = "public"
+    """Who sees which agents are hosted (AGTP-API section 8.5)."""
+
+    agent_disclosure_notice: Line | None = None
+    methods: MethodPolicy = Field(default_factory=MethodPolicy)

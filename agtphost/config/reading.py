@@ -1,0 +1,120 @@
+"""From a file to a configuration, or to everything that is wrong with it."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agtphost.config import lines
+from agtphost.config.checks import check
+from agtphost.config.faults import Fault, admit, concluded, subject
+from agtphost.config.lines import Location
+from agtphost.config.sections import Config
+from agtphost.config.values import Surroundings
+from agtphost.errors import ConfigurationError, Problem
+
+MAX_OCTETS = 4_194_304
+"""Of one file: larger ones were not written by an operator."""
+
+STATE_VARIABLE = "AGTPHOST_STATE_DIR"
+"""Overrides ``[host] state_dir``."""
+
+DEFAULT_STATE = "state"
+_POSITION = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A parsed TOML file that knows where everything stands."""
+
+    file: Path
+    """Absolute."""
+
+    tree: dict[str, Any]
+    lines: Mapping[Location, int]
+
+    def problems(self, faults: Iterable[Fault]) -> list[Problem]:
+        """``faults`` with their keys, file and lines, in file order."""
+        found = [
+            Problem(
+                message=f"{subject(fault.location, self.tree)} {fault.message}",
+                file=str(self.file),
+                line=lines.line_of(self.lines, fault.location) or 1,
+                hint=fault.hint,
+            )
+            for fault in faults
+        ]
+        return sorted(found, key=lambda problem: problem.line)
+
+
+def read(path: str | os.PathLike[str]) -> Document:
+    """
+    Parse one TOML file.
+
+    :raises ConfigurationError: the file cannot be read, or is not TOML.
+    """
+    file = Path(path).expanduser().absolute()
+
+    def refuse(message: str, line: int = 0, hint: str = "") -> ConfigurationError:
+        return ConfigurationError([Problem(message=message, file=str(file), line=line, hint=hint)])
+
+    try:
+        with file.open("rb") as stream:
+            octets = stream.read(MAX_OCTETS + 1)
+    except OSError as error:
+        raise refuse(
+            f"the file cannot be read: {error.strerror}", hint="`agtp init DIR` writes a ready one"
+        ) from None
+    if len(octets) > MAX_OCTETS:
+        raise refuse(f"the file has more than {MAX_OCTETS} octets")
+    try:
+        text = octets.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = octets.count(b"\n", 0, error.start) + 1
+        raise refuse("the file is not UTF-8", line) from None
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        position = _POSITION.search(str(error))
+        line = int(position.group(1)) if position and position.group(1) else text.count("\n") + 1
+        raise refuse(f"not TOML: {_POSITION.sub('', str(error))}", line) from None
+    except RecursionError:
+        raise refuse("not TOML: nested too deeply", 1) from None
+    return Document(file=file, tree=tree, lines=lines.locate(text))
+
+
+def surroundings_of(document: Document, environ: Mapping[str, str]) -> Surroundings:
+    """What the document's values are read against."""
+    folder = document.file.parent
+    host = document.tree.get("host")
+    named = host.get("state_dir") if isinstance(host, dict) else None
+    if environ.get(STATE_VARIABLE):
+        state = Path(environ[STATE_VARIABLE]).expanduser().absolute()
+    elif isinstance(named, str) and named and "\0" not in named:
+        state = folder / Path(named).expanduser()
+    else:
+        state = folder / DEFAULT_STATE
+    return Surroundings(folder=folder, state_dir=state, environ=environ)
+
+
+def load(path: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) -> Config:
+    """
+    Read ``host.toml``.
+
+    :param path: of the file; relative paths inside it are relative to its directory.
+    :param environ: for ``AGTPHOST_STATE_DIR`` and the variables that secrets name.
+    :raises ConfigurationError: with every problem found, in file order.
+    """
+    document = read(path)
+    surroundings = surroundings_of(document, environ)
+    config, faults, removed = admit(Config, copy.deepcopy(document.tree), surroundings)
+    faults.extend(concluded(check(config, surroundings), removed))
+    if faults:
+        raise ConfigurationError(document.problems(faults))
+    return config.model_copy(update={"file": document.file})

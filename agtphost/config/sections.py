@@ -1,0 +1,240 @@
+"""The sections of ``host.toml`` that describe the host itself: interface section 3."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationInfo
+
+from agtphost.config import secret
+from agtphost.config.policies import Policies
+from agtphost.config.upstreams import MCP
+from agtphost.config.values import (
+    Count,
+    FilePath,
+    Fingerprint,
+    Items,
+    Line,
+    Network,
+    Seconds,
+    Section,
+    StateDirectory,
+    Token,
+    absent,
+    around,
+    in_state,
+)
+
+_LOOPBACK_ENDPOINT = re.compile(
+    r"tcp6?:.*\binterface=(?:127(?:\.[0-9]{1,3}){3}|\\:\\:1|localhost)(?::.*)?|unix:.*", re.ASCII
+)
+
+
+class Host(Section):
+    """``[host]``: who this host is."""
+
+    server_id: Token = ""
+    """The ``Server-ID`` of every response. Required."""
+
+    operator: Line = ""
+    """Who runs it, for people."""
+
+    contact: Line = ""
+    """Where to reach them."""
+
+    profile: Literal["development", "production"] = "production"
+    """``development`` creates its own keys and relaxes assurance on loopback (design decision 4)."""
+
+    state_dir: StateDirectory = in_state("")
+    """Everything the host writes; ``AGTPHOST_STATE_DIR`` overrides it."""
+
+    @property
+    def development(self) -> bool:
+        """Whether the profile is ``development``."""
+        return self.profile == "development"
+
+
+def _address(value: Any) -> str:
+    text = secret.text_of(value)
+    if text == "localhost":
+        raise ValueError("must be an IP address; write 127.0.0.1 for localhost")
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise ValueError(f"must be an IP address such as 127.0.0.1, not {text[:60]!r}") from None
+
+
+class Listen(Section):
+    """``[listen]``: where connections are accepted."""
+
+    address: Annotated[str, BeforeValidator(_address)] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535)] = 4480
+    """0 lets the system choose."""
+
+    endpoint: Line | None = None
+    """A Twisted endpoint string instead of address and port."""
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can connect; an endpoint whose interface is not told counts as open."""
+        if self.endpoint is not None:
+            return _LOOPBACK_ENDPOINT.fullmatch(self.endpoint) is not None
+        return ipaddress.ip_address(self.address).is_loopback
+
+
+class TLS(Section):
+    """``[tls]``: the host's certificate, and what it asks of clients (design decision 3)."""
+
+    client_auth: Literal["optional", "required", "none"] = "optional"
+    certificate: FilePath = in_state("server.pem")
+    key: FilePath = in_state("server.key")
+    client_ca: FilePath = in_state("ca.pem")
+    """The authorities whose client certificates are accepted."""
+
+
+class Wire(Section):
+    """``[wire]``: the one liberty that framing takes."""
+
+    strict_request_line: bool = False
+    """Answer 400 to a request line of two tokens (design decision 2)."""
+
+
+class Limits(Section):
+    """``[limits]``: sizes in octets, times in seconds; the reasons are in security.md section 2.2."""
+
+    request_line: Annotated[int, Field(ge=64, le=1_048_576)] = 8_192
+    header_line: Annotated[int, Field(ge=64, le=1_048_576)] = 8_192
+    header_block: Annotated[int, Field(ge=64, le=16_777_216)] = 32_768
+    header_count: Annotated[int, Field(ge=1, le=10_000)] = 100
+    body: Annotated[int, Field(ge=0, le=1_073_741_824)] = 1_048_576
+    handshake_timeout: Seconds = 10.0
+    header_timeout: Seconds = 10.0
+    body_gap_timeout: Seconds = 10.0
+    body_min_rate: Annotated[int, Field(ge=0, le=1_073_741_824)] = 1_024
+    """Octets per second; 0 switches the check off."""
+
+    idle_timeout: Seconds = 75.0
+    """Core v08 section 5.4 recommends at least 60."""
+
+    write_timeout: Seconds = 30.0
+    request_timeout: Seconds = 60.0
+    connections: Count = 10_000
+    connections_per_address: Count = 64
+    handshakes_per_second_per_address: Count = 10
+    exempt_addresses: Items[Network] = (
+        ipaddress.IPv4Network("127.0.0.0/8"),
+        ipaddress.IPv6Network("::1/128"),
+    )
+    """Addresses that the limits per address do not apply to."""
+
+    requests_per_connection: Count = 10_000
+    connection_age: Seconds = 3_600.0
+    output_high_water: Annotated[int, Field(ge=1_024, le=1_073_741_824)] = 65_536
+    drain_timeout: Seconds = 30.0
+
+
+def _store_url(value: Any, info: ValidationInfo) -> str:
+    text = secret.text_of(value)
+    scheme, separator, path = text.partition(":")
+    if scheme in ("postgres", "postgresql") and separator:
+        raise ValueError("PostgreSQL is not supported by this version; write sqlite:PATH")
+    if scheme != "sqlite" or not separator or path.startswith("//") or "\0" in path:
+        raise ValueError("must be sqlite: or sqlite:PATH")
+    surroundings = around(info)
+    database = surroundings.folder / path if path else surroundings.state_dir / "agtphost.sqlite3"
+    return f"sqlite:{database}"
+
+
+class Store(Section):
+    """``[store]``: where records are kept."""
+
+    url: Annotated[str, BeforeValidator(_store_url), Field(validate_default=True)] = "sqlite:"
+    """``sqlite:`` with an absolute path, once read."""
+
+    free_space_floor: Annotated[int, Field(ge=0)] = 268_435_456
+    """Octets that must stay free on the store's disk; below it, requests are answered 503."""
+
+    @property
+    def path(self) -> Path:
+        """The database file."""
+        return Path(self.url.removeprefix("sqlite:"))
+
+
+class Audit(Section):
+    """``[audit]``: how records are signed, and who may read them."""
+
+    signing: bool = True
+    key: FilePath = in_state("signing.key")
+    read_acl: Literal["public", "agent_only", "operator_only"] = "public"
+    """Core v08 section 7.2.4."""
+
+    operators: Items[Fingerprint] = ()
+    """SHA-256 of the public keys that ``operator_only`` admits."""
+
+
+class Lifecycle(Section):
+    """``[lifecycle]``: who may change an agent's state (design decision 10)."""
+
+    auth: Literal["genesis_issuer", "open"] = "genesis_issuer"
+
+
+class Identity(Section):
+    """``[identity]``: the agents of this host, and those it admits."""
+
+    agents: FilePath | None = None
+    """Directory of the hosted agents; None hosts none."""
+
+    known_agents: FilePath = in_state("agents")
+    """Directory of the agents admitted as callers."""
+
+    trusted_issuers: Items[Line] = ()
+    """Public keys of Genesis issuers: base64url, or the path of a PEM file written ``file:PATH``."""
+
+
+class CatalogSection(Section):
+    """``[catalog]``: the method catalog."""
+
+    path: FilePath | None = None
+    """None: the catalog that ships with the host."""
+
+
+class Endpoints(Section):
+    """``[endpoints]``: the operator's own endpoints."""
+
+    directory: FilePath | None = None
+    """TOML files, one or more endpoints each; None serves none."""
+
+    on_error: Literal["refuse", "skip"] = "refuse"
+    """Whether a faulty endpoint keeps the host from starting (AGTP-API section 13.2)."""
+
+    python_path: Items[FilePath] = ()
+    """Directories that handler modules are imported from, searched before all others."""
+
+
+class Config(Section):
+    """All of ``host.toml``."""
+
+    host: Host = Field(default_factory=Host)
+    listen: Listen = Field(default_factory=Listen)
+    tls: TLS = absent()
+    wire: Wire = Field(default_factory=Wire)
+    limits: Limits = Field(default_factory=Limits)
+    store: Store = absent()
+    audit: Audit = absent()
+    lifecycle: Lifecycle = Field(default_factory=Lifecycle)
+    identity: Identity = absent()
+    catalog: CatalogSection = Field(default_factory=CatalogSection)
+    endpoints: Endpoints = Field(default_factory=Endpoints)
+    policies: Policies = Field(default_factory=Policies)
+    mcp: MCP = Field(default_factory=MCP)
+
+    file: Path = Field(default=Path(), exclude=True)
+    """The file this was read from, absolute."""
+
+    @property
+    def folder(self) -> Path:
+        """The directory that relative paths are relative to."""
+        return self.file.parent

@@ -1,0 +1,194 @@
+"""``[[mcp.server]]``: the MCP servers a host carries on EXECUTE."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+
+from agtphost.config import secret
+from agtphost.config.values import (
+    FilePath,
+    InlineOrSecret,
+    Items,
+    MinAssurance,
+    Scope,
+    Seconds,
+    SecretReference,
+    Section,
+    Surroundings,
+    Table,
+    Token,
+    around,
+    beside_file,
+)
+from agtphost.identity.peer import Assurance
+
+PYTHON = "{python}"
+"""As the first element of a command: the interpreter that runs the host."""
+
+ISOLATION = ("shared",)
+"""What this version can isolate calls by."""
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.ASCII)
+_OWN_HEADERS = frozenset(
+    {"host", "content-length", "content-type", "accept", "transfer-encoding", "connection"}
+)
+_SERVER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def _name(value: str) -> str:
+    if _SERVER_NAME.fullmatch(value) is None:
+        raise ValueError(
+            "must be 1 to 32 lower-case letters, digits, '-' or '_', and begin with a letter or digit"
+        )
+    return value
+
+
+def _command(value: Any, info: ValidationInfo) -> tuple[str, ...]:
+    if isinstance(value, tuple):
+        return value
+    if isinstance(value, str):
+        raise ValueError('must be a list of arguments, such as ["npx", "server"]; no shell reads it')
+    if not isinstance(value, list) or not all(isinstance(part, str) and "\0" not in part for part in value):
+        raise ValueError("must be a list of text arguments")
+    if not value or not value[0]:
+        raise ValueError("must not be empty")
+    return (_program(value[0], around(info)), *value[1:])
+
+
+def _program(name: str, surroundings: Surroundings) -> str:
+    """A program with a slash in its name is a file beside the TOML file; one without is searched on PATH."""
+    if name == PYTHON:
+        return sys.executable
+    return str(surroundings.folder / Path(name).expanduser()) if "/" in name else name
+
+
+def _url(value: Any) -> str:
+    text = secret.text_of(value)
+    if not text.isascii() or not text.isprintable() or any(character in text for character in ' "<>\\^`{|}'):
+        raise ValueError("must be an http or https URL")
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise ValueError("must be an http or https URL") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise ValueError("must be an http or https URL")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("must not contain a user name or password; use bearer")
+    if parts.fragment:
+        raise ValueError("must not contain a fragment")
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise ValueError("must be https, except on this machine's own loopback addresses")
+    return text
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _variable_name(value: str) -> str:
+    if _VARIABLE_NAME.fullmatch(value) is None:
+        raise ValueError("is not the name of an environment variable")
+    return value
+
+
+def _header_name(value: str) -> str:
+    lower = value.lower()
+    if _HEADER_NAME.fullmatch(value) is None or lower in _OWN_HEADERS or lower.startswith("mcp-"):
+        raise ValueError("is not a header that can be set here")
+    return value
+
+
+def _isolation(value: Any) -> str:
+    if value not in ISOLATION:
+        raise ValueError('must be "shared", the only isolation this version supports')
+    return str(value)
+
+
+class ToolOverride(Section):
+    """``[mcp.server.tools.NAME]``: what the operator decides about one tool; it wins over its annotations."""
+
+    scopes: Items[Scope] | None = None
+    """None: the server's."""
+
+    impact: Literal["informational", "reversible", "irreversible"] | None = None
+    """None: as the tool's annotations say."""
+
+    min_assurance: MinAssurance | None = None
+    """None: as the impact asks (design decision 4)."""
+
+    enabled: bool = True
+
+
+class MCPServer(Section):
+    """One ``[[mcp.server]]``."""
+
+    name: Annotated[str, AfterValidator(_name)] = ""
+    """The prefix of its tools' names. Required, unique."""
+
+    command: Annotated[tuple[str, ...] | None, BeforeValidator(_command)] = None
+    """Program and arguments of a stdio server; ``{python}`` is replaced already."""
+
+    url: Annotated[str | None, BeforeValidator(_url)] = None
+    """Of a Streamable HTTP server. Exactly one of command and url is set."""
+
+    cwd: FilePath = beside_file()
+    """Working directory of the command."""
+
+    env: Table[Annotated[str, AfterValidator(_variable_name)], InlineOrSecret] = Field(default_factory=dict)
+    """Added to the few variables every child gets."""
+
+    scopes: Items[Scope] = ("mcp:tools:execute",)
+    timeout: Seconds = 60.0
+    """Of one call, waiting for its turn included."""
+
+    start_timeout: Seconds = 30.0
+    """Until the server must have answered the negotiation and listed its tools."""
+
+    max_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 16
+    """Calls the server works on at once."""
+
+    max_queue: Annotated[int, Field(ge=0, le=100_000)] = 64
+    """Calls that may wait for their turn; one more is refused with 429."""
+
+    min_assurance: MinAssurance = Assurance.CERTIFICATE
+    """Of tools that say nothing else."""
+
+    start: Literal["eager", "lazy"] = "eager"
+    protocol: Literal["auto", "2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"] = "auto"
+    """``auto``: ask the server."""
+
+    bearer: SecretReference | None = None
+    """Sent as ``Authorization: Bearer`` to the url."""
+
+    headers: Table[Annotated[str, AfterValidator(_header_name)], InlineOrSecret] = Field(default_factory=dict)
+    """Sent with every request to the url."""
+
+    ca: FilePath | None = None
+    """PEM file of the only authorities trusted for the url; None: this machine's."""
+
+    pins: Table[str, Token] = Field(default_factory=dict)
+    """Approved definition digests by tool name; without one, the first listing is what is approved."""
+
+    isolation: Annotated[str, BeforeValidator(_isolation)] = "shared"
+    tools: Table[str, ToolOverride] = Field(default_factory=dict)
+    """Overrides by tool name."""
+
+
+class MCP(Section):
+    """``[mcp]``."""
+
+    server: Items[MCPServer] = ()

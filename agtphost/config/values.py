@@ -1,0 +1,197 @@
+"""The kinds of values that sections are made of, and how each is read from what the file says."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+
+from agtphost.config import secret
+from agtphost.config.secret import Secret
+from agtphost.identity.peer import Assurance
+from agtphost.vocabulary import scopes
+from agtphost.vocabulary.identifiers import is_agent_id
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+_METHOD = re.compile(r"[A-Z]{3,32}", re.ASCII)
+_TOKEN = re.compile(r"[\x21-\x7e]{1,253}", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What values are read against; pydantic carries it as the validation context."""
+
+    folder: Path
+    """The TOML file's directory, absolute."""
+
+    state_dir: Path
+    """Absolute, the environment's override applied."""
+
+    environ: Mapping[str, str]
+
+
+def around(info: ValidationInfo) -> Surroundings:
+    """The surroundings that a validator runs in."""
+    assert isinstance(info.context, Surroundings), "sections are read through agtphost.config.load"
+    return info.context
+
+
+class Section(BaseModel):
+    """A table of the file: unknown keys are errors, types are exact, values are frozen."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        arbitrary_types_allowed=True,
+        hide_input_in_errors=True,
+    )
+
+
+class _StateFile(str):
+    """A default below the state directory."""
+
+
+def _path(value: Any, info: ValidationInfo) -> Path:
+    if isinstance(value, Path):
+        return value
+    text = secret.text_of(value)
+    if "\0" in text:
+        raise ValueError("must be a path")
+    surroundings = around(info)
+    folder = surroundings.state_dir if isinstance(value, _StateFile) else surroundings.folder
+    return folder / Path(text).expanduser()
+
+
+def _state_dir(value: Any, info: ValidationInfo) -> Path:
+    _path(value, info)
+    surroundings = around(info)
+    return surroundings.state_dir
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _frozen(value: Mapping[K, T]) -> Mapping[K, T]:
+    return MappingProxyType(dict(value))
+
+
+def _line(value: str) -> str:
+    if not value.isprintable() or len(value) > 256:
+        raise ValueError("must be one line of at most 256 printable characters")
+    return value
+
+
+def _token(value: str) -> str:
+    if _TOKEN.fullmatch(value) is None:
+        raise ValueError("must be 1 to 253 visible ASCII characters without spaces")
+    return value
+
+
+def _method(value: str) -> str:
+    if _METHOD.fullmatch(value) is None:
+        raise ValueError(f"holds {value[:40]!r}, which is not a method name (3 to 32 letters A-Z)")
+    return value
+
+
+def _scope(value: str) -> str:
+    if not scopes.is_token(value):
+        raise ValueError(
+            f"holds {value[:64]!r}, which is not a scope token (lower-case segments joined by ':')"
+        )
+    return value
+
+
+def _fingerprint(value: str) -> str:
+    if not is_agent_id(value):
+        raise ValueError("must be a key fingerprint: 64 lower-case hexadecimal digits")
+    return value
+
+
+def _network(value: Any) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    if isinstance(value, (ipaddress.IPv4Network, ipaddress.IPv6Network)):
+        return value
+    try:
+        return ipaddress.ip_network(secret.text_of(value))
+    except ValueError as error:
+        raise ValueError(f"is not an address range such as 127.0.0.0/8: {error}") from None
+
+
+def _assurance(value: Any) -> Assurance:
+    if isinstance(value, Assurance):
+        return value
+    names = [level.label for level in Assurance]
+    if value not in names:
+        raise ValueError(f"must be one of {', '.join(names)}")
+    return Assurance[str(value).upper()]
+
+
+def _optional_secret(value: Any, info: ValidationInfo) -> Secret:
+    """For keys that may hold ordinary values too, such as an environment; all are kept as secrets."""
+    if isinstance(value, Secret):
+        return value
+    surroundings = around(info)
+    resolved = secret.resolve(secret.text_of(value), surroundings.environ, surroundings.folder)
+    if "\0" in resolved.reveal():
+        raise ValueError("contains a NUL character")
+    return resolved
+
+
+def _secret(value: Any, info: ValidationInfo) -> Secret:
+    """For keys that hold nothing but secrets, which are never written into the file itself."""
+    if isinstance(value, Secret):
+        return value
+    if not secret.is_reference(secret.text_of(value)):
+        raise ValueError("is a secret written into the file; write ${VAR}, env:NAME or file:PATH instead")
+    resolved = _optional_secret(value, info)
+    if not resolved.reveal().isascii() or not resolved.reveal().isprintable():
+        raise ValueError("contains characters that a header field cannot carry")
+    return resolved
+
+
+FilePath = Annotated[Path, BeforeValidator(_path)]
+"""A path, relative to the TOML file."""
+
+StateDirectory = Annotated[Path, BeforeValidator(_state_dir)]
+Items = Annotated[tuple[T, ...], BeforeValidator(_as_tuple)]
+"""A list of the file, frozen."""
+
+Table = Annotated[Mapping[K, T], AfterValidator(_frozen)]
+"""A table with names of the operator's choice, frozen."""
+
+Line = Annotated[str, AfterValidator(_line)]
+Token = Annotated[str, AfterValidator(_token)]
+Method = Annotated[str, AfterValidator(_method)]
+Scope = Annotated[str, AfterValidator(_scope)]
+Fingerprint = Annotated[str, AfterValidator(_fingerprint)]
+Network = Annotated[ipaddress.IPv4Network | ipaddress.IPv6Network, BeforeValidator(_network)]
+MinAssurance = Annotated[Assurance, BeforeValidator(_assurance)]
+InlineOrSecret = Annotated[Secret, BeforeValidator(_optional_secret)]
+SecretReference = Annotated[Secret, BeforeValidator(_secret)]
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Count = Annotated[int, Field(ge=1, le=10_000_000)]
+
+
+def in_state(name: str) -> Any:
+    """A default path below the state directory."""
+    return Field(default=_StateFile(name), validate_default=True)
+
+
+def beside_file() -> Any:
+    """The TOML file's own directory as the default."""
+    return Field(default="", validate_default=True)
+
+
+def absent() -> Any:
+    """A section that may be missing from the file and has defaults that depend on its surroundings."""
+    return Field(default_factory=dict, validate_default=True)

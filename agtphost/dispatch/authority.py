@@ -1,0 +1,137 @@
+"""
+Who may call what: the one decision function (design decision 14).
+
+The gates call :func:`require_scopes` and :func:`require_assurance` for the
+request at hand; lists call :func:`admits` for everything they might show. Both
+are the same code, so what is listed is what can be called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agtphost.contract.binding import Binding
+from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import Refusal
+from agtphost.identity.peer import Assurance
+from agtphost.vocabulary import scopes
+from agtphost.vocabulary.status import Status
+
+
+def intersect(held: frozenset[str], bound: frozenset[str]) -> frozenset[str]:
+    """What both sets allow: tokens of either that the other covers."""
+    return frozenset(
+        [token for token in held if scopes.covers(bound, token)]
+        + [token for token in bound if scopes.covers(held, token)]
+    )
+
+
+def effective_scopes(
+    declared: frozenset[str], committed: frozenset[str] | None, claimed: frozenset[str] | None
+) -> frozenset[str]:
+    """
+    The authority of one request: it only ever shrinks (security.md invariant 7).
+
+    :param declared: what the caller's Identity Document declares.
+    :param committed: what its certificate commits to; None where it commits to nothing in particular.
+    :param claimed: the Authority-Scope header; None where absent, which inherits all (core v08 section 5.5).
+    :raises Refusal: 262 ``scope-claim-invalid`` for a claim beyond the document, 455 for one beyond the certificate.
+    """
+    if claimed is None:
+        return declared if committed is None else intersect(declared, committed)
+    excess = scopes.missing(declared, sorted(claimed))
+    if excess:
+        raise Refusal(
+            Status.AUTHORIZATION_REQUIRED,
+            "scope-claim-invalid",
+            "Authority-Scope claims scopes that the caller's Identity Document does not declare.",
+            remedy="Claim declared scopes only, or have the registrar issue a document that declares these.",
+            details={"scopes": list(excess)},
+        )
+    if committed is not None:
+        excess = scopes.missing(committed, sorted(claimed))
+        if excess:
+            raise Refusal(
+                Status.SCOPE_VIOLATION,
+                "scope-commitment-exceeded",
+                "Authority-Scope claims scopes that the caller's certificate does not commit to.",
+                remedy="Claim committed scopes only, or present a certificate that commits to these.",
+                details={"scopes": list(excess)},
+            )
+    return claimed
+
+
+def require_scopes(exchange: Exchange, binding: Binding) -> None:
+    """
+    Every required scope must be in the effective set (AGTP-API section 6.4).
+
+    :raises Refusal: 262 or, for the action of EXECUTE, 455; both ``scope-required``.
+    """
+    if not binding.required_scopes:
+        return
+    lacking = scopes.missing(exchange.scopes, binding.required_scopes)
+    if lacking:
+        raise Refusal(
+            binding.scope_status,
+            "scope-required",
+            f"{binding.name or f'{binding.method} {binding.path}'} needs scopes that this request does not carry.",
+            remedy="Claim the missing scopes in Authority-Scope if the Identity Document declares them; "
+            "otherwise the registrar has to grant them.",
+            details={"missing_scopes": list(lacking), "required_scopes": list(binding.required_scopes)},
+        )
+
+
+def require_assurance(exchange: Exchange, binding: Binding) -> None:
+    """
+    The caller's identity must be as sure as the binding demands.
+
+    :raises Refusal: 401 ``agent-unauthenticated``.
+    """
+    if exchange.assurance >= binding.min_assurance:
+        return
+    details = {"assurance": exchange.assurance.label, "required_assurance": binding.min_assurance.label}
+    if exchange.assurance is Assurance.NONE:
+        raise Refusal(
+            Status.UNAUTHORIZED,
+            "agent-unauthenticated",
+            "The request names no calling agent, and this may not be called anonymously.",
+            remedy="Send Agent-ID, and present the agent's client certificate.",
+            details=details,
+        )
+    raise Refusal(
+        Status.UNAUTHORIZED,
+        "agent-unauthenticated",
+        f"The calling agent is known by {exchange.assurance.label} only; "
+        f"this needs {binding.min_assurance.label}.",
+        remedy="Connect with the agent's client certificate.",
+        details=details,
+    )
+
+
+def require_agent(exchange: Exchange, binding: Binding) -> None:
+    """
+    The addressed agent must offer the binding.
+
+    :raises Refusal: 404 where it does not.
+    """
+    if binding.agents and (exchange.agent is None or exchange.agent.agent_id not in binding.agents):
+        raise Refusal(
+            Status.NOT_FOUND,
+            "not-offered-by-agent",
+            "The addressed agent does not offer this.",
+            remedy="Address an agent that lists it in DISCOVER /methods.",
+        )
+
+
+CHECKS: tuple[Callable[[Exchange, Binding], None], ...] = (require_agent, require_scopes, require_assurance)
+"""What admits and the gates share."""
+
+
+def admits(exchange: Exchange, binding: Binding) -> bool:
+    """Whether the caller of ``exchange`` could call ``binding`` now."""
+    try:
+        for check in CHECKS:
+            check(exchange, binding)
+    except Refusal:
+        return False
+    return True

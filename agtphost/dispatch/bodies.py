@@ -1,0 +1,103 @@
+"""
+Request bodies: core v08 section 5.7.
+
+A body is either the drafts' envelope ``{method, task_id, session_id,
+parameters, context}`` or the bare input object. Headers and the request line
+win over the envelope's copies (core section 8.3), so those are never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from agtphost.errors import Refusal
+from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.status import Status
+
+ENVELOPE = frozenset({"method", "task_id", "session_id", "parameters", "context"})
+"""The members of a method body; a body with ``parameters`` and no other name is an envelope."""
+
+_EMPTY: Mapping[str, Any] = {}
+
+
+class _StrictYAML(yaml.SafeLoader):
+    """YAML's safe subset without what makes it more than JSON: aliases, duplicate keys, other key types."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not read")
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        mapping = super().construct_mapping(node, deep=deep)
+        if len(mapping) != len(node.value) or not all(isinstance(key, str) for key in mapping):
+            raise yaml.YAMLError("names must be strings and stand once")
+        return mapping
+
+
+def _malformed(reason: str, explanation: str, remedy: str) -> Refusal:
+    return Refusal(Status.BAD_REQUEST, reason, explanation, remedy=remedy)
+
+
+def _decode_yaml(octets: bytes) -> Any:
+    """Read YAML and hold the result to the limits of the JSON decoder by writing it as JSON first."""
+    try:
+        value = yaml.load(octets.decode("utf-8"), _StrictYAML)  # a SafeLoader subclass
+        return jsontext.decode(jsontext.encode(value))
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
+        raise _malformed(
+            "malformed-body",
+            f"The body is not YAML as this host reads it: {error}",
+            "Send plain YAML mappings of strings, numbers, booleans and lists, or JSON.",
+        ) from None
+
+
+def decode(body: bytes, content_type: str | None) -> Any:
+    """
+    Read a request body.
+
+    :param content_type: the Content-Type value; None where the request had none.
+    :raises Refusal: 400 for a body without a type, of another type, or malformed.
+    """
+    if content_type is None:
+        raise _malformed(
+            "content-type-missing",
+            "The request has a body and no Content-Type.",
+            f"Send Content-Type: {media_types.AGTP_JSON}.",
+        )
+    essence = media_types.essence(content_type)
+    if essence == media_types.AGTP_YAML:
+        return _decode_yaml(body)
+    if essence not in media_types.JSON_BODIES and not essence.endswith("+json"):
+        raise _malformed(
+            "unsupported-media-type",
+            f"Bodies of type {essence[:80]!r} are not read.",
+            f"Send {media_types.AGTP_JSON} or {media_types.AGTP_YAML}.",
+        )
+    try:
+        return jsontext.decode(body)
+    except jsontext.JSONTextError as error:
+        raise _malformed(
+            "malformed-body", f"The body is not JSON as this host reads it: {error}.", "Correct the body."
+        ) from None
+
+
+def unwrap(value: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """
+    Take the envelope off.
+
+    :return: ``(parameters, context)``.
+    :raises Refusal: 400 where the body is not an object, or the envelope's members are not.
+    """
+    if not isinstance(value, dict):
+        raise _malformed("malformed-body", "The body is not a JSON object.", "Send an object.")
+    if not value.keys() <= ENVELOPE or not ("parameters" in value or "context" in value or "method" in value):
+        return value, _EMPTY
+    parameters, context = value.get("parameters"), value.get("context")
+    for name, member in (("parameters", parameters), ("context", context)):
+        if member is not None and not isinstance(member, dict):
+            raise _malformed("malformed-body", f"The member {name!r} is not an object.", "Send an object.")
+    return parameters or _EMPTY, context or _EMPTY

@@ -1,0 +1,238 @@
+"""Runs the gates, calls the handler, seals the outcome."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, cast
+
+from twisted.internet.defer import Deferred, TimeoutError
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StaleLifecycle
+from agtphost.contract.binding import Binding
+from agtphost.dispatch import authority
+from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.invocation import Invocation
+from agtphost.dispatch.sealing import RETRY_AFTER, Outcome, Sealer, new_response_id
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
+from agtphost.iagtp import IDispatcher, IGate, ILedger
+from agtphost.identity.peer import Peer
+from agtphost.vocabulary.status import Status
+from agtphost.wire.events import Request, Response
+
+Interim = Callable[[Response], None]
+
+log = Logger()
+
+
+@implementer(IDispatcher)
+class Dispatcher:
+    """
+    The one way in and the one way out.
+
+    :param gates: in order; see :mod:`agtphost.dispatch.order`.
+    :param ledger: where every outcome is sealed.
+    :param sealer: builds records and responses.
+    :param clock: for handler deadlines.
+    :param timeout: seconds a handler may take where its binding does not say.
+    """
+
+    def __init__(
+        self, gates: Sequence[IGate], ledger: ILedger, sealer: Sealer, clock: IReactorTime, timeout: float
+    ) -> None:
+        self._checks = tuple(gate.check for gate in gates)
+        self._ledger = ledger
+        self._sealer = sealer
+        self._clock = clock
+        self._timeout = timeout
+
+    async def dispatch(self, request: Request, peer: Peer, interim: Interim | None = None) -> Response:
+        """Answer one request; see :class:`agtphost.iagtp.IDispatcher`."""
+        exchange = Exchange(request, peer, time.time())
+        try:
+            for check in self._checks:
+                waiting = check(exchange)
+                if waiting is not None:
+                    await waiting
+            if exchange.replay is not None:
+                answer = exchange.replay
+            else:
+                answer = await self._handle(exchange, interim)
+            outcome = self._sealer.success(exchange, answer)
+        except Refusal as refusal:
+            outcome = self._sealer.refusal(exchange, refusal)
+        except Exception:
+            # What went wrong is for the operator's log; the caller learns only that it did (HAIDIP-038).
+            log.failure("the handler of {method} {path} failed", method=exchange.method, path=exchange.path)
+            outcome = self._sealer.refusal(exchange, self._surprise())
+        return await self._seal(exchange, outcome)
+
+    async def refuse(
+        self, reason: str, explanation: str, status: int, peer: Peer, line: bytes = b""
+    ) -> Response:
+        """Answer octets that never became a request."""
+        exchange = Exchange(Request(method="", line=line), peer, time.time())
+        refusal = Refusal(
+            Status(status),  # type: ignore[call-arg]
+            reason,
+            explanation,
+            remedy="Open a new connection and send a well-formed request.",
+            close=True,
+        )
+        return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
+
+    # The handler
+
+    async def _handle(self, exchange: Exchange, interim: Interim | None) -> EndpointResponse:
+        binding = cast(Binding, exchange.binding)
+        seconds = binding.timeout or self._timeout
+        try:
+            answer = binding.handler.handle(self._context(exchange, binding, seconds, interim))
+            if inspect.isawaitable(answer):
+                answer = await self._within(answer, seconds)
+        except EndpointError as error:
+            answer = error
+        if isinstance(answer, EndpointError):
+            raise self._declared(binding, answer)
+        if not isinstance(answer, EndpointResponse):
+            answer = EndpointResponse(result=answer)
+        schema = binding.output_schema
+        if schema is not None and answer.enveloped and answer.status < 300 and not schema.is_valid(answer.result):
+            log.error(
+                "{method} {path} answered outside its output schema: {faults}",
+                method=binding.method,
+                path=binding.path,
+                faults=schema.faults(answer.result),
+            )
+            raise Refusal(
+                Status.SERVER_ERROR,
+                "invalid-output",
+                "The handler's answer does not follow the endpoint's output schema.",
+                remedy="The operator's log has the details.",
+            )
+        return answer
+
+    async def _within(self, waiting: Awaitable[Any], seconds: float) -> Any:
+        """Wait for a handler, but not for longer than it may take."""
+        deferred = waiting if isinstance(waiting, Deferred) else Deferred.fromCoroutine(waiting)  # type: ignore[arg-type]
+        if not deferred.called:
+            deferred.addTimeout(seconds, self._clock)
+        try:
+            return await deferred
+        except TimeoutError:
+            raise Refusal(
+                Status.TIMEOUT,
+                "timeout",
+                f"The call did not end within {seconds:g} seconds.",
+                remedy="Ask for less, or have the operator raise the endpoint's timeout.",
+            ) from None
+
+    def _context(
+        self, exchange: Exchange, binding: Binding, seconds: float, interim: Interim | None
+    ) -> EndpointContext:
+        invocation = Invocation(self, exchange)
+
+        async def emit(event: Mapping[str, Any]) -> None:
+            if interim is not None and exchange.context.get("stream") is True:
+                outcome = self._sealer.interim(exchange, event, os.urandom(16).hex())
+                interim(await self._seal(exchange, outcome))
+
+        return EndpointContext(
+            input=exchange.input,
+            method=exchange.method,
+            path=exchange.path,
+            path_parameters=exchange.path_parameters,
+            caller=exchange.caller,
+            named=exchange.agent_id is not None,
+            assurance=exchange.assurance,
+            scopes=exchange.scopes,
+            agent=exchange.agent,
+            session_id=exchange.session_id,
+            task_id=exchange.task_id,
+            request_id=exchange.request_id,
+            deadline=self._clock.seconds() + seconds,
+            peer=exchange.peer,
+            admits=invocation.admits,
+            emit=emit,
+            invoke=invocation.invoke,
+        )
+
+    @staticmethod
+    def _declared(binding: Binding, error: EndpointError) -> Refusal:
+        """A named error of the endpoint is 422; one it does not declare is the handler's mistake."""
+        if error.name not in binding.errors:
+            log.error(
+                "{method} {path} raised the undeclared error {name}",
+                method=binding.method,
+                path=binding.path,
+                name=error.name,
+            )
+            return Dispatcher._surprise()
+        return Refusal(
+            Status.UNPROCESSABLE,
+            error.name,
+            "The endpoint answered with one of its declared errors.",
+            details={"details": dict(error.details)},
+        )
+
+    @staticmethod
+    def _surprise() -> Refusal:
+        return Refusal(
+            Status.SERVER_ERROR,
+            "server-error",
+            "The host could not complete the request.",
+            remedy="The operator's log has the details under the Audit-ID of this response.",
+        )
+
+    # The one way out
+
+    async def _seal(self, exchange: Exchange, outcome: Outcome) -> Response:
+        response_id = new_response_id()
+        draft = self._sealer.draft(exchange, outcome, response_id)
+        if outcome.continuation:
+            draft.reservation = None
+        try:
+            sealed = await self._ledger.submit(draft)
+        except StaleLifecycle:
+            outcome = self._sealer.refusal(exchange, _changed_meanwhile())
+            return await self._seal(exchange, outcome)
+        except LedgerUnavailable as error:
+            log.error("a record could not be made durable: {why}", why=str(error))
+            return self._undurable(exchange, response_id)
+        return self._sealer.response(exchange, outcome, response_id, sealed)
+
+    def _undurable(self, exchange: Exchange, response_id: str) -> Response:
+        """Nothing may be acknowledged that is not durable: the answer becomes 503 (design decision 8)."""
+        outcome = self._sealer.refusal(exchange, store_down())
+        draft: Draft = self._sealer.draft(exchange, outcome, response_id)
+        draft.chain = HOST_CHAIN
+        draft.reservation = None
+        return self._sealer.response(exchange, outcome, response_id, self._ledger.submit_undurable(draft))
+
+
+def store_down() -> Refusal:
+    """503: no record can be kept, so nothing may happen."""
+    return Refusal(
+        Status.UNAVAILABLE,
+        "store-unavailable",
+        "The host cannot make records durable at the moment, so it does nothing.",
+        remedy="Try again later; whether a call that was already running took effect is in doubt.",
+        headers=(RETRY_AFTER,),
+    )
+
+
+def _changed_meanwhile() -> Refusal:
+    return Refusal(
+        Status.CONFLICT,
+        "lifecycle-conflict",
+        "Another request changed the agent's lifecycle state at the same moment.",
+        remedy="Read the state and decide again.",
+    )
+
+

@@ -1,0 +1,79 @@
+"""One request's progress through dispatch: what is proven so far, and nothing that is merely claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agtphost.audit.drafts import ReservationKey
+from agtphost.contract.binding import Binding
+from agtphost.handlers.context import EndpointResponse
+from agtphost.identity.agents import Agent
+from agtphost.identity.peer import Assurance, Peer
+from agtphost.wire.events import Request
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+@dataclass(slots=True)
+class Exchange:
+    """
+    Gates read what earlier gates wrote here and add what they prove.
+
+    A member that no gate has reached yet holds its least powerful value, so
+    that a gate left out by mistake refuses rather than admits.
+    """
+
+    request: Request
+    peer: Peer
+    now: float
+    """Seconds since the epoch at arrival."""
+
+    # Written by the framing gate, once their syntax is known to be good.
+    agent_id: str | None = None
+    """The Agent-ID header, echoed byte for byte."""
+
+    task_id: str | None = None
+    session_id: str | None = None
+    request_id: str | None = None
+    idempotency_key: str | None = None
+
+    # Identity.
+    caller: Agent | None = None
+    assurance: Assurance = Assurance.NONE
+    agent: Agent | None = None
+    """The addressed agent."""
+
+    scopes: frozenset[str] = frozenset()
+    """Effective scopes: declared, claimed and committed, intersected."""
+
+    # Target.
+    method: str = ""
+    """Canonical, after aliases and redirects."""
+
+    path: str = "/"
+    """Below the addressed agent: ``/agents/NAME`` is taken off."""
+
+    requested_method: str | None = None
+    """The wire verb, where an alias was resolved."""
+
+    binding: Binding | None = None
+    path_parameters: Mapping[str, str] = field(default_factory=dict)
+
+    # Body.
+    parameters: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    """The body's ``parameters``, or the bare body."""
+
+    context: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    """The envelope's ``context``."""
+
+    input: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    """What the handler gets: valid against the binding's input schema."""
+
+    # Idempotency.
+    reservation: ReservationKey | None = None
+    """Set once this request holds the reservation for its key."""
+
+    replay: EndpointResponse | None = None
+    """The stored answer to an earlier request with the same key."""

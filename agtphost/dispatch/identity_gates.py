@@ -1,0 +1,243 @@
+"""The gates that establish who is calling, and whom: design decisions 4 and 5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from zope.interface import implementer
+
+from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import Refusal
+from agtphost.iagtp import IAgentDirectory, IGate
+from agtphost.identity.agents import Agent
+from agtphost.identity.peer import Assurance, PeerCertificate
+from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
+from agtphost.vocabulary.status import Status
+
+SINGLE = frozenset(
+    {"agent-id", "task-id", "session-id", "request-id", "idempotency-key", "content-type", "authorization", "owner-id"}
+)
+"""Fields that mean one thing or nothing; sent twice, they mean an attack or a bug."""
+
+REACHABLE_WHEN_STOPPED = frozenset(
+    {"DISCOVER", "DESCRIBE", "INSPECT", "ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE"}
+)
+"""Methods that reach a suspended or retired agent, so that its state can be seen and changed (companion 6.3)."""
+
+States = Callable[[Agent], LifecycleState]
+"""The present lifecycle state of an agent."""
+
+
+def _unauthenticated(explanation: str, remedy: str) -> Refusal:
+    return Refusal(Status.UNAUTHORIZED, "agent-unauthenticated", explanation, remedy=remedy)
+
+
+def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
+    """
+    Refuse an agent that is suspended (503) or retired (410): core v08 section 5.6.
+
+    :param who: ``caller`` or ``agent``, for the explanation.
+    """
+    if state.status is LifecycleStatus.SUSPENDED:
+        raise Refusal(
+            Status.UNAVAILABLE,
+            "agent-suspended",
+            f"The {'calling' if who == 'caller' else 'addressed'} agent is suspended.",
+            remedy="Its Genesis issuer can reinstate it.",
+            details={"lifecycle_state": "suspended", "agent_id": agent_id, "since": state.since},
+        )
+    if state.status is LifecycleStatus.RETIRED:
+        raise Refusal(
+            Status.GONE,
+            "agent-retired",
+            f"The {'calling' if who == 'caller' else 'addressed'} agent was revoked. This is final.",
+            remedy="A successor needs a new Genesis, and with it a new Agent-ID.",
+            details={"lifecycle_state": "retired", "agent_id": agent_id, "revoked_at": state.since},
+        )
+
+
+@implementer(IGate)
+class FramingGate:
+    """Identifier fields have their grammar, once: a bad one is never echoed (security.md invariant 16)."""
+
+    name = "framing"
+
+    def check(self, exchange: Exchange) -> None:
+        headers = exchange.request.headers
+        if headers.repeated:
+            twice = headers.repeated & SINGLE
+            if twice:
+                raise Refusal(
+                    Status.BAD_REQUEST,
+                    "repeated-header",
+                    f"The field {min(twice)} stands twice.",
+                    remedy="Send it once.",
+                )
+        exchange.agent_id = agent_id = self._opaque(headers.get("agent-id"), "Agent-ID")
+        exchange.task_id = self._opaque(headers.get("task-id"), "Task-ID")
+        exchange.request_id = self._opaque(headers.get("request-id"), "Request-ID")
+        exchange.session_id = self._opaque(headers.get("session-id"), "Session-ID")
+        exchange.idempotency_key = self._opaque(headers.get("idempotency-key"), "Idempotency-Key")
+        if agent_id is not None and not is_agent_id(agent_id):
+            raise Refusal(
+                Status.BAD_REQUEST,
+                "invalid-agent-id",
+                "Agent-ID is not 64 lower-case hexadecimal digits.",
+                remedy="Send the canonical Agent-ID, the hash of the agent's Genesis.",
+            )
+
+    @staticmethod
+    def _opaque(value: str | None, name: str) -> str | None:
+        if value is not None and not is_opaque_id(value):
+            raise Refusal(
+                Status.BAD_REQUEST,
+                "invalid-identifier",
+                f"{name} is not 1 to 128 visible ASCII characters.",
+                remedy="Send a shorter, printable identifier.",
+            )
+        return value
+
+
+@implementer(IGate)
+class ConnectionGate:
+    """
+    The certificate of this connection still holds, and names the caller the header names.
+
+    Checked on every request, never once per connection: an expiry or another
+    Agent-ID in the middle of a connection ends its authority (T-LC-70, T-ID-1).
+    """
+
+    name = "connection identity"
+
+    def check(self, exchange: Exchange) -> None:
+        certificate = exchange.peer.certificate
+        if certificate is None:
+            return
+        if certificate.malformed:
+            raise _unauthenticated(
+                f"The client certificate has an AGTP extension that cannot be read: {certificate.malformed}.",
+                "Have the certificate issued again.",
+            )
+        self._check_validity(certificate, exchange.now)
+        if certificate.agent_id is None:
+            return
+        if exchange.agent_id is not None and exchange.agent_id != certificate.agent_id:
+            raise _unauthenticated(
+                "Agent-ID and the client certificate name different agents.",
+                "Send the Agent-ID of the certificate, or leave the header out.",
+            )
+        owner = exchange.request.headers.get("owner-id")
+        if owner is not None and certificate.principal_id is not None and owner != certificate.principal_id:
+            raise _unauthenticated(
+                "Owner-ID and the client certificate name different owners.", "Leave Owner-ID out."
+            )
+
+    @staticmethod
+    def _check_validity(certificate: PeerCertificate, now: float) -> None:
+        moment = datetime.fromtimestamp(now, UTC)
+        if not certificate.not_before <= moment <= certificate.not_after:
+            raise _unauthenticated(
+                "The client certificate is outside its validity period.", "Connect with a renewed certificate."
+            )
+
+
+@implementer(IGate)
+class CallerGate:
+    """
+    The calling agent is one this host knows, and is not stopped: core v08 section 6.5, design decision 4.
+
+    Unknown identifiers end here, before any state is kept for them (T-ID-40).
+    """
+
+    name = "caller and lifecycle"
+
+    def __init__(self, directory: IAgentDirectory, states: States) -> None:
+        self._by_id = directory.by_id
+        self._states = states
+
+    def check(self, exchange: Exchange) -> None:
+        certificate = exchange.peer.certificate
+        proven = certificate.agent_id if certificate is not None else None
+        agent_id = exchange.agent_id or proven
+        if agent_id is None:
+            return
+        caller = self._by_id(agent_id)
+        if caller is None:
+            raise _unauthenticated(
+                "The Agent-ID does not resolve to an agent that this host knows.",
+                "Have the operator add the agent's Genesis and Identity Document to the known agents.",
+            )
+        if proven is not None and certificate is not None:
+            owner = certificate.principal_id
+            if owner is not None and caller.owner_id is not None and owner != caller.owner_id:
+                raise _unauthenticated(
+                    "The client certificate names another owner than the agent's documents.",
+                    "Have the certificate issued again.",
+                )
+        refuse_stopped(self._states(caller), "caller", agent_id)
+        exchange.caller = caller
+        if exchange.peer.transport == "gateway":
+            exchange.assurance = Assurance.GATEWAY
+        elif proven is not None and caller.genesis is not None:
+            exchange.assurance = Assurance.CERTIFICATE
+        else:
+            exchange.assurance = Assurance.HEADER
+
+
+@implementer(IGate)
+class AddresseeGate:
+    """
+    Which hosted agent is addressed: design decision 5.
+
+    The path ``/agents/NAME`` (a label or an Agent-ID), else the name asked for
+    by SNI, else the only hosted agent, else the hosted agent whose Agent-ID
+    the header has, as deployed clients expect.
+    """
+
+    name = "addressee and lifecycle"
+
+    def __init__(self, directory: IAgentDirectory, states: States, by_server_name: Mapping[str, str]) -> None:
+        self._directory = directory
+        self._states = states
+        self._by_server_name = by_server_name
+        hosted = directory.hosted()
+        self._only: Agent | None = hosted[0] if len(hosted) == 1 else None
+
+    def check(self, exchange: Exchange) -> None:
+        path = exchange.path = exchange.request.path
+        if path.startswith("/agents/"):
+            exchange.agent = agent = self._named(exchange, path)
+        else:
+            exchange.agent = agent = self._fallback(exchange)
+        method = exchange.request.method
+        if agent is not None and method not in REACHABLE_WHEN_STOPPED:
+            refuse_stopped(self._states(agent), "agent", agent.agent_id)
+
+    def _named(self, exchange: Exchange, path: str) -> Agent:
+        label, _, rest = path[len("/agents/") :].partition("/")
+        agent = self._directory.by_name(label)
+        if agent is None and is_agent_id(label):
+            found = self._directory.by_id(label)
+            agent = found if found is not None and found.hosted else None
+        if agent is None:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "agent-not-hosted",
+                "No agent of that name is hosted here.",
+                remedy="DISCOVER /agents lists the hosted agents.",
+            )
+        if exchange.request.method != "DESCRIBE":
+            exchange.path = f"/{rest}"
+        return agent
+
+    def _fallback(self, exchange: Exchange) -> Agent | None:
+        if exchange.peer.server_name is not None:
+            label = self._by_server_name.get(exchange.peer.server_name)
+            if label is not None:
+                return self._directory.by_name(label)
+        if self._only is not None:
+            return self._only
+        caller = exchange.caller
+        return caller if caller is not None and caller.hosted else None

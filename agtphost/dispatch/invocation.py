@@ -1,0 +1,92 @@
+"""Calls that a handler makes to other endpoints: through the dispatcher, as the same caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agtphost.contract.binding import Binding
+from agtphost.dispatch import authority
+from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import Refusal
+from agtphost.vocabulary import jsontext, media_types, scopes
+from agtphost.vocabulary.status import Status
+from agtphost.wire.events import Request, Response
+from agtphost.wire.headers import Headers
+
+if TYPE_CHECKING:
+    from agtphost.iagtp import IDispatcher
+
+MAX_DEPTH = 10
+"""Calls inside calls; the same figure as the drafts' max_synthesis_depth."""
+
+
+class Invocation:
+    """
+    What one handler may do in its caller's name.
+
+    The request it makes carries the caller's Agent-ID, the effective scopes
+    of the present request and its identifiers, and goes through every gate:
+    authority can shrink on the way, never grow (T-SC-50).
+    """
+
+    __slots__ = ("_dispatcher", "_exchange")
+
+    def __init__(self, dispatcher: IDispatcher, exchange: Exchange) -> None:
+        self._dispatcher = dispatcher
+        self._exchange = exchange
+
+    def admits(self, binding: Binding) -> bool:
+        """Whether the caller could call ``binding``: what lists are filtered by."""
+        return authority.admits(self._exchange, binding)
+
+    async def invoke(self, method: str, path: str, input: Mapping[str, Any]) -> Mapping[str, Any]:
+        """
+        Call another endpoint of this host.
+
+        :return: the ``result`` of its response body.
+        :raises Refusal: with the status and reason of a response outside 2xx.
+        """
+        peer = self._exchange.peer
+        if peer.depth >= MAX_DEPTH:
+            raise Refusal(
+                Status.UNPROCESSABLE,
+                "invocation-too-deep",
+                f"Calls inside calls go {MAX_DEPTH} deep at most.",
+                remedy="Break the cycle between the endpoints.",
+            )
+        inner = replace(peer, transport="internal", depth=peer.depth + 1, greeted=True)
+        response = await self._dispatcher.dispatch(self._request(method, path, input), inner)
+        return _result(response)
+
+    def _request(self, method: str, path: str, input: Mapping[str, Any]) -> Request:
+        exchange = self._exchange
+        fields = [("Content-Type", media_types.AGTP_JSON)]
+        if exchange.caller is not None:
+            fields.append(("Agent-ID", exchange.caller.agent_id))
+            fields.append(("Authority-Scope", scopes.render(exchange.scopes)))
+        for name, value in (("Task-ID", exchange.task_id), ("Session-ID", exchange.session_id)):
+            if value is not None:
+                fields.append((name, value))
+        body = jsontext.encode({"method": method, "parameters": dict(input)})
+        path, _, query = path.partition("?")
+        line = f"AGTP/1.0 {method} {path}{'?' + query if query else ''}\r\n".encode("ascii")
+        return Request(
+            method=method, path=path, query=query or None, headers=Headers(fields), body=body, line=line
+        )
+
+
+def _result(response: Response) -> Mapping[str, Any]:
+    body = jsontext.decode(response.body) if response.body else {}
+    if 200 <= response.status < 300 and response.status != Status.AUTHORIZATION_REQUIRED:
+        if isinstance(body, dict) and "result" in body and "attribution" in body:
+            body = body["result"]
+        return body if isinstance(body, dict) else {"value": body}
+    reason = body.get("reason", "") if isinstance(body, dict) else ""
+    raise Refusal(
+        Status(response.status),  # type: ignore[call-arg]
+        reason or "invocation-failed",
+        body.get("explanation", "") if isinstance(body, dict) else "",
+        details={"audit_id": response.headers.get("audit-id") or ""},
+    )

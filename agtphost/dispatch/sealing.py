@@ -1,0 +1,249 @@
+"""
+Outcome to record to response: the one way out.
+
+Every outcome, success, refusal or surprise, is turned into a draft here,
+sealed exactly once by the ledger, and only then into a response (security.md
+invariants 1 to 4).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from agtphost.audit.drafts import HOST_CHAIN, Draft, LifecycleEvent, Sealed
+from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointResponse
+from agtphost.identity.agents import Agent
+from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.identifiers import uuid7
+from agtphost.vocabulary.status import Status
+from agtphost.wire.events import Response
+from agtphost.wire.headers import Headers
+
+RETRY_AFTER = ("Retry-After", "1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleOutcome(EndpointResponse):
+    """What a lifecycle method returns: the event to commit, and the result to build from it."""
+
+    event: LifecycleEvent
+    describe: Callable[[Sealed], Mapping[str, Any]]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """An answer before it is sealed."""
+
+    status: int
+    body: bytes
+    content_type: str
+    headers: tuple[tuple[str, str], ...] = ()
+    reason: str = ""
+    close: bool = False
+    event: LifecycleEvent | None = None
+    describe: Callable[[Sealed], Mapping[str, Any]] | None = None
+    continuation: str = ""
+    """A Continuation-Token: this is an interim message."""
+
+
+class Sealer:
+    """
+    Builds drafts and responses for one host.
+
+    :param server_id: the configured ``server_id``.
+    :param supported_methods: what Supported-Methods says on the first response of a connection.
+    """
+
+    def __init__(self, server_id: str, supported_methods: tuple[str, ...]) -> None:
+        self._server_id = server_id
+        self._supported = ("Supported-Methods", ", ".join(supported_methods))
+        self._server_header = ("Server-ID", server_id)
+        self._postures: dict[str, tuple[tuple[str, str], ...]] = {}
+
+    # Outcomes
+
+    def success(self, exchange: Exchange, answer: EndpointResponse) -> Outcome:
+        """The outcome of a handler that answered."""
+        if answer.body is not None:
+            body = answer.body
+        elif answer.status == Status.NO_CONTENT:
+            body = b""
+        elif answer.enveloped:
+            body = self.envelope(exchange, answer.status, answer.result)
+        else:
+            body = jsontext.encode(answer.result)
+        content_type = answer.content_type or self._answer_type(exchange)
+        outcome = Outcome(answer.status, body, content_type if body else "", answer.headers)
+        if isinstance(answer, LifecycleOutcome):
+            outcome.event, outcome.describe = answer.event, answer.describe
+        return outcome
+
+    def interim(self, exchange: Exchange, event: Mapping[str, Any], token: str) -> Outcome:
+        """An interim message: design decision 11."""
+        body = self.envelope(exchange, Status.ACCEPTED, {"event": event})
+        return Outcome(Status.ACCEPTED, body, self._answer_type(exchange), continuation=token)
+
+    def refusal(self, exchange: Exchange, refusal: Refusal) -> Outcome:
+        """
+        The outcome of a refused request.
+
+        The drafts call the stable token ``reason``, ``type``, ``code`` and
+        ``error`` in different places, so a body has it under all four names.
+        """
+        token = refusal.reason
+        body: dict[str, Any] = {"status": int(refusal.status)}
+        if exchange.task_id is not None:
+            body["task_id"] = exchange.task_id
+        body.update(refusal.details)
+        body.update(reason=token, type=token, code=token, error=token, explanation=refusal.explanation)
+        if refusal.remedy:
+            body["remedy"] = refusal.remedy
+        body["attribution"] = self._attribution(None)
+        return Outcome(
+            refusal.status,
+            jsontext.encode(body),
+            media_types.AGTP_JSON,
+            tuple(refusal.headers),
+            reason=token,
+            close=refusal.close,
+        )
+
+    def envelope(self, exchange: Exchange, status: int, result: Any) -> bytes:
+        """The method response body of core v08 section 5.7."""
+        body: dict[str, Any] = {"status": int(status)}
+        if exchange.task_id is not None:
+            body["task_id"] = exchange.task_id
+        body["result"] = result
+        binding = exchange.binding
+        body["attribution"] = self._attribution(
+            None if binding is None or binding.server_level else exchange.agent
+        )
+        return jsontext.encode(body)
+
+    def _attribution(self, agent: Agent | None) -> dict[str, str]:
+        """Who answers. The proof is the Attribution-Record header: a body cannot hold a record of itself."""
+        if agent is None:
+            return {"server_id": self._server_id}
+        return {"server_id": self._server_id, "agent_id": agent.agent_id}
+
+    @staticmethod
+    def _answer_type(exchange: Exchange) -> str:
+        """EXECUTE answers with the type it was asked with (core v08 appendix D); all else is AGTP's own."""
+        if exchange.method == "EXECUTE":
+            sent = exchange.request.headers.get("content-type")
+            if sent is not None:
+                return media_types.essence(sent)
+        return media_types.AGTP_JSON
+
+    # Records
+
+    def draft(self, exchange: Exchange, outcome: Outcome, response_id: str) -> Draft:
+        """The record of ``outcome``: companion section 5.2, and nothing a credential could hide in."""
+        request = exchange.request
+        binding = exchange.binding
+        agent = exchange.agent
+        refused = bool(outcome.reason)
+        server_level = refused or agent is None or binding is None or binding.server_level
+        caller = exchange.caller
+        payload: dict[str, object] = {
+            "audit_record_version": "1",
+            "server_id": self._server_id,
+            "agent_id": "" if server_level or agent is None else agent.agent_id,
+            "owner_id": "" if server_level or agent is None else agent.owner_id or "",
+            "request_id": exchange.request_id or "",
+            "response_id": response_id,
+            "status": int(outcome.status),
+            "method": exchange.method or request.method,
+            "path": request.path,
+            "caller_id": "" if caller is None else caller.agent_id,
+            "identity_assurance": exchange.assurance.label,
+            "request_hash": sha256(request.line + request.body).hexdigest(),
+            "result_hash": sha256(outcome.body).hexdigest(),
+        }
+        if exchange.session_id is not None:
+            payload["session_id"] = exchange.session_id
+        if exchange.task_id is not None:
+            payload["task_id"] = exchange.task_id
+        if exchange.requested_method is not None:
+            payload["requested_method"] = exchange.requested_method
+        if refused:
+            payload["reason"] = outcome.reason
+        if binding is not None:
+            if binding.state_changing and not refused:
+                payload["action_id"] = uuid7(int(exchange.now * 1000), os.urandom(10))
+            if binding.extra:
+                payload["extra"] = dict(binding.extra)
+        draft = Draft(chain=HOST_CHAIN if server_level or agent is None else agent.agent_id, payload=payload)
+        if outcome.event is not None and outcome.describe is not None:
+            describe = outcome.describe
+            draft.event = outcome.event
+            draft.render = lambda sealed: self.envelope(exchange, outcome.status, describe(sealed))
+        if exchange.reservation is not None:
+            draft.reservation = exchange.reservation
+            draft.result = remember(outcome)
+        return draft
+
+    # Responses
+
+    def response(self, exchange: Exchange, outcome: Outcome, response_id: str, sealed: Sealed) -> Response:
+        """The response that carries the sealed record: core v08 section 5.5, response headers."""
+        fields = [self._server_header]
+        if exchange.agent_id is not None:
+            fields.append(("Agent-ID", exchange.agent_id))
+        if exchange.task_id is not None:
+            fields.append(("Task-ID", exchange.task_id))
+        if exchange.request_id is not None:
+            fields.append(("Request-ID", exchange.request_id))
+        fields.append(("Response-ID", response_id))
+        fields.append(("Audit-ID", sealed.audit_id))
+        agent = exchange.agent
+        if agent is not None and (exchange.binding is None or not exchange.binding.server_level):
+            fields.extend(self._posture(agent))
+        fields.append(("Attribution-Record", sealed.jws))
+        if not exchange.peer.greeted:
+            exchange.peer.greeted = True
+            fields.append(self._supported)
+        if outcome.continuation:
+            fields.append(("Continuation-Token", outcome.continuation))
+        fields.extend(outcome.headers)
+        body = outcome.body if sealed.body is None else sealed.body
+        if body:
+            fields.append(("Content-Type", outcome.content_type))
+        return Response(status=outcome.status, headers=Headers(fields), body=body, close=outcome.close)
+
+    def _posture(self, agent: Agent) -> tuple[tuple[str, str], ...]:
+        """Owner and trust posture of the responding agent (companion section 3.1), built once per agent."""
+        fields = self._postures.get(agent.agent_id)
+        if fields is None:
+            posture = agent.posture
+            built = [("Owner-ID", agent.owner_id)] if agent.owner_id else []
+            built.append(("Trust-Tier", str(posture.trust_tier)))
+            built.append(("Verification-Path", posture.verification_path))
+            if posture.trust_tier == 2 and posture.trust_warning:
+                built.append(("Trust-Warning", posture.trust_warning))
+            fields = self._postures[agent.agent_id] = tuple(built)
+        return fields
+
+
+def new_response_id() -> str:
+    """A UUIDv7."""
+    return uuid7(time.time_ns() // 1_000_000, os.urandom(10))
+
+
+def remember(outcome: Outcome) -> bytes:
+    """The octets from which a repeat of a keyed request is answered."""
+    return f"{int(outcome.status)} {outcome.content_type}\n".encode() + outcome.body
+
+
+def recall(result: bytes) -> EndpointResponse:
+    """The inverse of :func:`remember`."""
+    head, _, body = result.partition(b"\n")
+    status, _, content_type = head.decode().partition(" ")
+    return EndpointResponse(status=int(status), body=body, content_type=content_type)

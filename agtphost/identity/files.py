@@ -1,0 +1,88 @@
+"""
+Files that appear whole or not at all.
+
+A key or certificate that a crash left half written would keep the host from
+starting, so each file is written beside its place, flushed to disk, and only
+then given its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+PRIVATE = 0o600
+"""Keys: for the owner alone."""
+
+PUBLIC = 0o644
+"""Certificates and documents: the directory above them decides who gets that far."""
+
+
+def _write_beside(path: Path, octets: bytes, mode: int) -> Path:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as stream:
+        os.fchmod(stream.fileno(), mode)
+        stream.write(octets)
+        stream.flush()
+        os.fsync(stream.fileno())
+    return temporary
+
+
+def _flush_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_once(path: Path, octets: bytes, mode: int) -> None:
+    """
+    Create ``path``, durably.
+
+    :raises FileExistsError: it is there already; nothing changed.
+    :raises OSError: it could not be written; nothing changed.
+    """
+    temporary = _write_beside(path, octets, mode)
+    try:
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            raise
+        except OSError:  # A file system without hard links.
+            if path.exists():
+                raise FileExistsError(f"{path} exists") from None
+            temporary.rename(path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()
+    _flush_directory(path.parent)
+
+
+def replace(path: Path, octets: bytes, mode: int) -> None:
+    """
+    Give ``path`` new content, durably; readers see the old or the new, never a part.
+
+    :raises OSError: it could not be written; the old content stays.
+    """
+    temporary = _write_beside(path, octets, mode)
+    try:
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink()
+        raise
+    _flush_directory(path.parent)
+
+
+def make_directory(path: Path) -> None:
+    """Create ``path`` and what is missing above it, each for the owner alone; an existing one keeps its mode."""
+    missing = []
+    current = path
+    while not current.exists():
+        missing.append(current)
+        current = current.parent
+    for directory in reversed(missing):
+        directory.mkdir(mode=0o700, exist_ok=True)

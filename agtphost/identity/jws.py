@@ -1,0 +1,168 @@
+"""
+JWS Compact for Attribution-Records and lifecycle events (companion section 5.1, RFC 7515).
+
+Written narrow and read narrow: the algorithm is the key's own, never the
+header's choice; the key is found by exact ``kid`` in the caller's table; a
+header member that is not written here is refused, so ``jwk``, ``jku``,
+``x5u`` and ``crit`` have nothing to work with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.identity.canonical import canonical
+from agtphost.identity.encoding import decode as decode_part
+from agtphost.identity.encoding import encode as encode_part
+from agtphost.identity.keys import Signer, VerifyingKey
+from agtphost.vocabulary import jsontext
+
+__all__ = ["JWSError", "Parts", "Signer", "compact", "parse", "parse_unverified", "protected_header", "verify"]
+
+RECORD_TYPE = "JWT"
+"""``typ`` of records and lifecycle events, as deployed implementations write it."""
+
+MANIFEST_TYPE = "agtp-manifest"
+"""``typ`` of a server manifest's signature (companion section 3.3)."""
+
+MAX_LENGTH = 131_072
+"""Characters: sixteen times the longest header line that carries a record."""
+
+
+class JWSError(ValueError):
+    """
+    A JWS that is not to be believed.
+
+    :param reason: ``malformed``, ``header``, ``unsigned``, ``unknown-key`` or ``signature``.
+    """
+
+    def __init__(self, reason: str, explanation: str) -> None:
+        super().__init__(explanation)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """A JWS taken apart, nothing about it verified."""
+
+    header: dict[str, Any]
+    payload: dict[str, Any]
+    signing_input: bytes
+    """ASCII of the first two parts and the dot between them."""
+
+    signature: bytes
+    """Empty where the JWS is unsigned."""
+
+
+def protected_header(signer: Signer | None, typ: str = RECORD_TYPE) -> bytes:
+    """The encoded protected header of everything ``signer`` signs; None for unsigned records. Build it once."""
+    if signer is None:
+        return encode_part(canonical({"alg": "none", "typ": typ}))
+    return encode_part(canonical({"alg": "EdDSA", "kid": signer.kid, "typ": typ}))
+
+
+def compact(protected: bytes, payload: bytes, signer: Signer | None) -> str:
+    """
+    Sign ``payload``.
+
+    :param protected: what :func:`protected_header` returned for the same signer.
+    :param payload: the JSON text, signed as it stands.
+    :param signer: None leaves the third part empty: the text then ends in a dot.
+    """
+    signing_input = b"%b.%b" % (protected, encode_part(payload))
+    if signer is None:
+        return signing_input.decode("ascii") + "."
+    return (b"%b.%b" % (signing_input, encode_part(signer.sign(signing_input)))).decode("ascii")
+
+
+def _decode(part: str, what: str) -> bytes:
+    try:
+        return decode_part(part)
+    except ValueError as error:
+        raise JWSError("malformed", f"the {what} is not canonical base64url: {error}") from None
+
+
+def _object(octets: bytes, what: str) -> dict[str, Any]:
+    try:
+        value = jsontext.decode(octets, max_depth=jsontext.SIGNED_DEPTH)
+    except jsontext.JSONTextError as error:
+        raise JWSError("malformed", f"the {what} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise JWSError("malformed", f"the {what} is not a JSON object")
+    return value
+
+
+def parse(jws: str) -> Parts:
+    """
+    Take a JWS Compact apart.
+
+    :raises JWSError: ``malformed``.
+    """
+    if len(jws) > MAX_LENGTH:
+        raise JWSError("malformed", f"the JWS is longer than {MAX_LENGTH} characters")
+    parts = jws.split(".")
+    if len(parts) != 3:
+        raise JWSError("malformed", f"a JWS Compact has three parts, this has {len(parts)}")
+    header, payload, signature = (
+        _decode(part, what) for part, what in zip(parts, ("header", "payload", "signature"), strict=True)
+    )
+    return Parts(
+        header=_object(header, "header"),
+        payload=_object(payload, "payload"),
+        signing_input=jws[: jws.rindex(".")].encode("ascii"),
+        signature=signature,
+    )
+
+
+def parse_unverified(jws: str | bytes) -> dict[str, Any]:
+    """
+    The payload of a record whose signature was checked elsewhere, or is not what matters.
+
+    :raises JWSError: ``malformed``.
+    """
+    try:
+        text = jws if isinstance(jws, str) else jws.decode("ascii")
+    except UnicodeDecodeError:
+        raise JWSError("malformed", "the JWS is not ASCII") from None
+    return parse(text).payload
+
+
+def verify(
+    jws: str, keys: Mapping[str, VerifyingKey], *, allow_unsigned: bool = False, typ: str = RECORD_TYPE
+) -> dict[str, Any]:
+    """
+    Check a JWS and return its payload.
+
+    :param keys: the keys that may have signed it, by ``kid``.
+    :param allow_unsigned: whether ``alg`` ``none`` with an empty signature passes. Such a payload proves nothing.
+    :raises JWSError: for everything but a record signed by one of ``keys``.
+    """
+    parts = parse(jws)
+    header = parts.header
+    if header.get("typ") != typ:
+        raise JWSError("header", f"the typ is not {typ!r}")
+    if header.get("alg") == "none":
+        return _unsigned(parts, allow_unsigned)
+    if header.get("alg") != "EdDSA":
+        raise JWSError("header", "the alg is not EdDSA")
+    if header.keys() != {"alg", "kid", "typ"}:
+        raise JWSError("header", "the header has other members than alg, kid and typ")
+    kid = header["kid"]
+    key = keys.get(kid) if isinstance(kid, str) else None
+    if key is None:
+        raise JWSError("unknown-key", "the kid names no key known here")
+    if not key.verify(parts.signature, parts.signing_input):
+        raise JWSError("signature", "the signature does not match")
+    return parts.payload
+
+
+def _unsigned(parts: Parts, allowed: bool) -> dict[str, Any]:
+    if not allowed:
+        raise JWSError("unsigned", "the record is not signed")
+    if parts.header.keys() != {"alg", "typ"}:
+        raise JWSError("header", "the header has other members than alg and typ")
+    if parts.signature:
+        raise JWSError("signature", "an unsigned record has a signature")
+    return parts.payload

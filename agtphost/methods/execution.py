@@ -1,0 +1,107 @@
+"""
+EXECUTE: the carrier of framework payloads (core v08 sections 7.2.8 and 8).
+
+``parameters.action`` names the operation and ``payload_type`` the framework.
+The floor binding of EXECUTE never runs: the gate :class:`ActionGate` replaces
+it with the binding of the action, so that the action's own scopes, assurance
+and schema are what the later gates check, before any payload handler runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.contract.binding import Binding
+from agtphost.dispatch import authority
+from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext
+from agtphost.iagtp import IGate, IHandler, IPayloadAdapter
+from agtphost.methods import parameters
+from agtphost.vocabulary import media_types
+from agtphost.vocabulary.status import Status
+
+
+@implementer(IHandler)
+class Carrier:
+    """Marks the bindings that :class:`ActionGate` resolves further."""
+
+    kind = "built_in"
+
+    def handle(self, context: EndpointContext) -> Any:
+        """Refuse: an EXECUTE that still has the floor binding named no action that exists."""
+        raise Refusal(
+            Status.UNPROCESSABLE,
+            "unknown-action",
+            "The request names no action that this host carries.",
+            remedy="DISCOVER /methods and DISCOVER /tools list what can be executed.",
+        )
+
+
+@implementer(IGate)
+class ActionGate:
+    """
+    Turns an EXECUTE into the binding of its action.
+
+    :param carrier: the handler of the floor bindings.
+    :param adapters: one per framework.
+    """
+
+    name = "action"
+
+    def __init__(self, carrier: Carrier, adapters: Sequence[IPayloadAdapter]) -> None:
+        self._carrier = carrier
+        self._by_type = {kind: adapter for adapter in adapters for kind in adapter.payload_types}
+
+    def check(self, exchange: Exchange) -> None:
+        binding = exchange.binding
+        if binding is None or binding.handler is not self._carrier:
+            return
+        # An anonymous caller learns nothing of which actions exist.
+        authority.require_assurance(exchange, binding)
+        action = parameters.required(exchange.parameters, "action")
+        adapter = self._adapter(exchange)
+        resolution = adapter.resolve(action, exchange.parameters.get("payload"), self._server(exchange))
+        exchange.binding = resolution.binding
+        exchange.input = resolution.input
+        if exchange.idempotency_key is None:
+            exchange.idempotency_key = parameters.text(exchange.parameters, "idempotency_key")
+
+    def _adapter(self, exchange: Exchange) -> IPayloadAdapter:
+        """Payload type and Content-Type may each name the framework; naming two is refused (adapters.md G2)."""
+        sent = media_types.essence(exchange.request.headers.get("content-type") or "")
+        carried = sent if sent not in media_types.JSON_BODIES and sent != media_types.AGTP_YAML else ""
+        named = media_types.essence(parameters.text(exchange.parameters, "payload_type") or "")
+        if carried and named and carried != named:
+            raise Refusal(
+                Status.BAD_REQUEST,
+                "payload-type-conflict",
+                "Content-Type and payload_type name different frameworks.",
+                remedy="Send one of them, or the same in both.",
+            )
+        adapter = self._by_type.get(named or carried)
+        if adapter is None:
+            raise Refusal(
+                Status.UNPROCESSABLE,
+                "unsupported-payload-type",
+                "No adapter of this host carries that payload type.",
+                remedy="Use one of the supported types.",
+                details={"supported_payload_types": sorted(self._by_type)},
+            )
+        return adapter
+
+    @staticmethod
+    def _server(exchange: Exchange) -> str | None:
+        return exchange.path_parameters.get("server")
+
+
+def bindings(carrier: Carrier, floor: Binding) -> tuple[Binding, ...]:
+    """EXECUTE on ``/`` and on ``/mcp/{server}``, which names one of the hosted MCP servers."""
+    return (
+        replace(floor, path="/", handler=carrier),
+        replace(floor, path="/mcp/{server}", handler=carrier),
+    )

@@ -1,0 +1,166 @@
+"""INSPECT: records, chain heads and lifecycle streams, read back as they were signed (core v08 section 7.2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.iagtp import IHandler, IRecordStore
+from agtphost.identity.jws import parse_unverified
+from agtphost.identity.peer import Assurance
+from agtphost.methods import parameters
+from agtphost.vocabulary.identifiers import is_audit_id
+from agtphost.vocabulary.status import Status
+
+MOST_ENTRIES = 500
+"""Entries of one answer; a longer stream is read in pages."""
+
+HOST = "host"
+"""What ``chain`` says to name the host's own chain, which has no Agent-ID."""
+
+
+class ReadACL(Enum):
+    """Who may read records: core v08 section 7.2.4."""
+
+    PUBLIC = "public"
+    """Any caller."""
+
+    AGENT_ONLY = "agent_only"
+    """Callers with a certificate, for records whose subject they are."""
+
+    OPERATOR_ONLY = "operator_only"
+    """Client certificates whose key fingerprint the operator listed."""
+
+
+@implementer(IHandler)
+class Inspection:
+    """
+    Answers INSPECT.
+
+    :param records: the store's reading side.
+    :param acl: the read mode.
+    :param operators: key fingerprints that ``operator_only`` admits.
+    """
+
+    kind = "built_in"
+
+    def __init__(self, records: IRecordStore, acl: ReadACL, operators: frozenset[str]) -> None:
+        self._records = records
+        self._acl = acl
+        self._operators = operators
+        self._targets = {
+            "audit": self._audit,
+            "chain_head": self._chain_head,
+            "chain": self._chain,
+            "lifecycle": self._lifecycle,
+        }
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        target = parameters.required(context.input, "target")
+        read = self._targets.get(target)
+        if read is None:
+            raise parameters.invalid(
+                "target", "That target is not known here.", f"Use one of {', '.join(self._targets)}."
+            )
+        self._authenticate(context)
+        return EndpointResponse(result=await read(context))
+
+    # Access
+
+    def _authenticate(self, context: EndpointContext) -> None:
+        """Who is asking at all; whose record it is, is decided once the record is known."""
+        if self._acl is ReadACL.PUBLIC:
+            return
+        certificate = context.peer.certificate if context.peer is not None else None
+        if self._acl is ReadACL.AGENT_ONLY:
+            if context.assurance is not Assurance.CERTIFICATE:
+                raise self._refusal(Status.UNAUTHORIZED, "acl-anonymous-blocked")
+        elif certificate is None:
+            raise self._refusal(Status.UNAUTHORIZED, "acl-anonymous-blocked")
+        elif certificate.fingerprint not in self._operators:
+            raise self._refusal(Status.FORBIDDEN, "acl-not-permitted")
+
+    def _authorize(self, context: EndpointContext, subjects: set[str]) -> None:
+        """Under ``agent_only``, the caller must be a subject of what it reads."""
+        if self._acl is not ReadACL.AGENT_ONLY:
+            return
+        if context.caller is None or context.caller.agent_id not in subjects:
+            raise self._refusal(Status.FORBIDDEN, "acl-not-permitted")
+
+    def _refusal(self, status: Status, reason: str) -> Refusal:
+        return Refusal(
+            status,
+            reason,
+            f"Records are read in the mode {self._acl.value} here.",
+            remedy="Connect with the client certificate that this mode asks for.",
+            details={"read_acl": self._acl.value},
+        )
+
+    # Targets
+
+    async def _audit(self, context: EndpointContext) -> Mapping[str, Any]:
+        audit_id = parameters.matching(
+            context.input, "audit_id", is_audit_id, "64 lower-case hexadecimal digits"
+        )
+        record = await self._records.record(audit_id)
+        if record is None:
+            raise _missing("No record has that Audit-ID.")
+        payload = parse_unverified(record)
+        self._authorize(context, {str(payload.get("agent_id", "")), str(payload.get("caller_id", ""))})
+        return {"audit_id": audit_id, **entry(record, payload)}
+
+    async def _chain_head(self, context: EndpointContext) -> Mapping[str, Any]:
+        chain = self._named_chain(context)
+        record = await self._records.head(chain)
+        if record is None:
+            raise _missing("That chain has no record.")
+        return {"agent_id": chain, "audit_id": record.audit_id, "seq": record.seq}
+
+    async def _chain(self, context: EndpointContext) -> Mapping[str, Any]:
+        """A page of a chain, newest first: what a walk by single records would return, in one answer."""
+        chain = self._named_chain(context)
+        limit = parameters.count(context.input, "limit", 100, MOST_ENTRIES)
+        before = parameters.count(context.input, "before", 0, 2**53) or None
+        records = await self._records.walk(chain, before, limit)
+        return {"agent_id": chain, "records": entries(records), "count": len(records)}
+
+    async def _lifecycle(self, context: EndpointContext) -> Mapping[str, Any]:
+        agent_id = parameters.agent_id(context.input)
+        self._authorize(context, {agent_id})
+        limit = parameters.count(context.input, "limit", 100, MOST_ENTRIES)
+        records = await self._records.lifecycle(agent_id, limit)
+        return {"agent_id": agent_id, "events": entries(records), "event_count": len(records)}
+
+    def _named_chain(self, context: EndpointContext) -> str:
+        if context.input.get("chain") == HOST:
+            self._authorize(context, set())
+            return HOST_CHAIN
+        agent_id = parameters.agent_id(context.input)
+        self._authorize(context, {agent_id})
+        return agent_id
+
+
+def entry(record: StoredRecord, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """One record as INSPECT shows it: the signed octets, and what they say."""
+    return {
+        "format": record.format,
+        "jws": record.signed.decode("ascii"),
+        "payload": dict(payload),
+        "kind": record.kind,
+        "seq": record.seq,
+    }
+
+
+def entries(records: Sequence[StoredRecord]) -> list[dict[str, Any]]:
+    """Several records, in the order given."""
+    return [{"audit_id": record.audit_id, **entry(record, parse_unverified(record))} for record in records]
+
+
+def _missing(explanation: str) -> Refusal:
+    return Refusal(Status.NOT_FOUND, "record-not-found", explanation, remedy="Check the identifier.")

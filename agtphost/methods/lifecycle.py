@@ -1,0 +1,223 @@
+"""
+ACTIVATE, DEACTIVATE, REINSTATE, REVOKE, DEPRECATE: core v08 sections 7.2.14 to 7.2.19.
+
+The state table is :mod:`agtphost.audit.lifecycle`; here is who may use it, and
+what the method answers. A change is committed together with the record of the
+call that made it, and holds from the next request of every open connection.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from agtphost.audit.drafts import LifecycleEvent, Sealed
+from agtphost.audit.lifecycle import LifecycleState, Noop, Refused, Transition, decide
+from agtphost.dispatch.sealing import LifecycleOutcome
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.iagtp import IAgentDirectory, IHandler
+from agtphost.identity.agents import Agent
+from agtphost.methods import parameters
+from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.status import Status
+
+METHODS = ("ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE")
+
+log = Logger()
+
+
+class LifecycleAuth(Enum):
+    """Who may change an agent's state: core v08 section 7.2.19."""
+
+    GENESIS_ISSUER = "genesis_issuer"
+    """The holder of the key that issued the agent's Genesis, by client certificate."""
+
+    OPEN = "open"
+    """Everyone: development on a loopback address only."""
+
+
+@implementer(IHandler)
+class Lifecycle:
+    """
+    Answers the five lifecycle methods.
+
+    :param states: the present state of an agent.
+    """
+
+    kind = "built_in"
+
+    def __init__(
+        self, directory: IAgentDirectory, states: Callable[[Agent], LifecycleState], auth: LifecycleAuth
+    ) -> None:
+        self._directory = directory
+        self._states = states
+        self._auth = auth
+
+    def handle(self, context: EndpointContext) -> EndpointResponse:
+        agent_id = self._target(context.input)
+        self._require_certificate(context)
+        agent = self._directory.by_id(agent_id)
+        if agent is None:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "agent-not-found",
+                "No agent of that Agent-ID is loaded here.",
+                remedy="Load its Genesis and Identity Document first; lifecycle methods mint no identifiers.",
+            )
+        self._authorize(context, agent)
+        fields = self._fields(context)
+        state = self._states(agent)
+        decision = decide(state, context.method, genesis_loaded=agent.genesis is not None)
+        if isinstance(decision, Refused):
+            raise Refusal(
+                Status.UNPROCESSABLE,
+                decision.reason,
+                decision.explanation,
+                details={"agent_id": agent_id, "lifecycle_state": state.status.value},
+            )
+        if isinstance(decision, Noop):
+            return EndpointResponse(result=self._noop(agent_id, state))
+        return self._change(agent_id, state, decision, fields)
+
+    # Who
+
+    def _require_certificate(self, context: EndpointContext) -> None:
+        certificate = context.peer.certificate if context.peer is not None else None
+        if self._auth is LifecycleAuth.GENESIS_ISSUER and certificate is None:
+            raise self._denied(
+                context,
+                Status.UNAUTHORIZED,
+                "genesis-issuer-cert-required",
+                "Lifecycle methods need the client certificate of the agent's Genesis issuer.",
+            )
+
+    def _authorize(self, context: EndpointContext, agent: Agent) -> None:
+        """The comparison is of public keys: an Agent-ID in a certificate proves nothing about who issued whom."""
+        if self._auth is LifecycleAuth.OPEN:
+            return
+        certificate = context.peer.certificate if context.peer is not None else None
+        presented = certificate.fingerprint if certificate is not None else ""
+        issuer = agent.issuer_fingerprint
+        if not issuer:
+            raise self._denied(
+                context,
+                Status.FORBIDDEN,
+                "genesis-not-loaded",
+                "No Genesis is loaded for the agent, so nobody is known to be its issuer.",
+            )
+        if not presented or not hmac.compare_digest(presented, issuer):
+            raise self._denied(
+                context,
+                Status.FORBIDDEN,
+                "not-genesis-issuer",
+                "The client certificate's key is not the key that issued the agent's Genesis.",
+            )
+
+    def _denied(self, context: EndpointContext, status: Status, reason: str, explanation: str) -> Refusal:
+        peer = context.peer
+        log.warn(
+            "{method} denied to {address}: {reason}",
+            method=context.method,
+            address=peer.address if peer is not None else "",
+            reason=reason,
+        )
+        return Refusal(
+            status,
+            reason,
+            explanation,
+            remedy="Connect with the registrar's client certificate.",
+            details={"lifecycle_auth": self._auth.value},
+        )
+
+    # What
+
+    @staticmethod
+    def _target(given: Mapping[str, Any]) -> str:
+        """The drafts answer a missing or malformed ``agent_id`` with 400 here (companion section 6.3)."""
+        agent_id = given.get("agent_id")
+        if not isinstance(agent_id, str) or not is_agent_id(agent_id):
+            raise Refusal(
+                Status.BAD_REQUEST,
+                "missing-parameter" if agent_id is None else "invalid-parameter",
+                "agent_id is missing or not 64 lower-case hexadecimal digits.",
+                remedy="Send agent_id.",
+                details={"parameter": "agent_id"},
+            )
+        return agent_id
+
+    @staticmethod
+    def _fields(context: EndpointContext) -> dict[str, object]:
+        given = context.input
+        fields: dict[str, object] = {}
+        reason = (parameters.required if context.method == "REVOKE" else parameters.text)(given, "reason")
+        if reason is not None:
+            fields["reason"] = reason
+        actor = parameters.text(given, "actor")
+        if actor is not None:
+            fields["actor"] = actor
+        if context.method == "DEPRECATE":
+            fields.update(_succession(given))
+        certificate = context.peer.certificate if context.peer is not None else None
+        if certificate is not None and certificate.fingerprint:
+            fields["actor_key"] = certificate.fingerprint
+        return fields
+
+    @staticmethod
+    def _noop(agent_id: str, state: LifecycleState) -> dict[str, Any]:
+        return {
+            "agent_id": agent_id,
+            "status": state.status.value,
+            "previous_status": state.status.value,
+            "noop": True,
+        }
+
+    @staticmethod
+    def _change(
+        agent_id: str, state: LifecycleState, transition: Transition, fields: dict[str, object]
+    ) -> EndpointResponse:
+        previous, new = state.status.value, transition.new.value
+        event = LifecycleEvent(
+            agent_id=agent_id,
+            event_type=transition.event_type,
+            expected_status=previous if state.recorded else None,
+            new_status=new,
+            fields={"previous_status": previous, **fields},
+        )
+
+        def describe(sealed: Sealed) -> Mapping[str, Any]:
+            return {
+                "agent_id": agent_id,
+                "status": new,
+                "previous_status": previous,
+                "event_type": transition.event_type,
+                "audit_id": sealed.audit_id,
+                **{name: fields[name] for name in ("successor_agent_id", "migration_deadline") if name in fields},
+            }
+
+        return LifecycleOutcome(event=event, describe=describe)
+
+
+def _succession(given: Mapping[str, Any]) -> dict[str, object]:
+    """What DEPRECATE says about the agent's successor."""
+    fields: dict[str, object] = {}
+    if given.get("successor_agent_id") is not None:
+        fields["successor_agent_id"] = parameters.agent_id(given, "successor_agent_id")
+    deadline = parameters.text(given, "migration_deadline")
+    if deadline is not None:
+        try:
+            moment = datetime.fromisoformat(deadline)
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None:
+            raise parameters.invalid(
+                "migration_deadline", "migration_deadline is not an RFC 3339 time.", "Send 2027-01-31T00:00:00Z."
+            )
+        fields["migration_deadline"] = deadline
+    return fields

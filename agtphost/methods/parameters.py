@@ -1,0 +1,67 @@
+"""Reading a method's parameters: a missing or malformed one is 422 and names itself (spec-conflicts 57)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agtphost.errors import Refusal
+from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.status import Status
+
+MAX_TEXT = 2_000
+"""Characters of a free-text parameter that ends up in a signed record."""
+
+
+def invalid(name: str, explanation: str, remedy: str, *, missing: bool = False) -> Refusal:
+    """The 422 for one parameter."""
+    return Refusal(
+        Status.UNPROCESSABLE,
+        "missing-parameter" if missing else "invalid-parameter",
+        explanation,
+        remedy=remedy,
+        details={"parameter": name},
+    )
+
+
+def text(parameters: Mapping[str, Any], name: str) -> str | None:
+    """An optional text parameter of at most :data:`MAX_TEXT` characters."""
+    value = parameters.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value or len(value) > MAX_TEXT:
+        raise invalid(name, f"{name} is not a text of 1 to {MAX_TEXT} characters.", f"Send {name} as text.")
+    return value
+
+
+def required(parameters: Mapping[str, Any], name: str) -> str:
+    """A text parameter that the method cannot do without."""
+    value = text(parameters, name)
+    if value is None:
+        raise invalid(name, f"The parameter {name} is missing.", f"Send {name}.", missing=True)
+    return value
+
+
+def matching(
+    parameters: Mapping[str, Any], name: str, grammar: Callable[[str], bool], form: str
+) -> str:
+    """A required parameter that follows ``grammar``; ``form`` says in words what that is."""
+    value = required(parameters, name)
+    if not grammar(value):
+        raise invalid(name, f"{name} is not {form}.", f"Send {form}.")
+    return value
+
+
+def agent_id(parameters: Mapping[str, Any], name: str = "agent_id") -> str:
+    """A required canonical Agent-ID."""
+    return matching(parameters, name, is_agent_id, "64 lower-case hexadecimal digits")
+
+
+def count(parameters: Mapping[str, Any], name: str, default: int, most: int) -> int:
+    """An optional positive whole number; larger ones than ``most`` are cut to it, as the drafts allow."""
+    value = parameters.get(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise invalid(name, f"{name} is not a positive whole number.", f"Send {name} as a number from 1.")
+    return min(value, most)

@@ -1,0 +1,121 @@
+"""
+Limits, and messages to octets: core v08 sections 5.4.1 and 5.5.
+
+The serializer is the last gate before the wire. Whatever a handler, an error text
+or an upstream put into a field, a message leaves as exactly the lines it has, or
+not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from agtphost.errors import LocalProtocolError
+from agtphost.vocabulary.status import phrase_of
+from agtphost.wire import grammar
+from agtphost.wire.events import Request, Response
+from agtphost.wire.headers import Headers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The sizes that a peer may make us hold, in octets; more is 400 with a reason of its own."""
+
+    request_line: int = 8192
+    """First line without its CRLF: room for a path of a few kilobytes; what HTTP servers allow."""
+
+    header_line: int = 8192
+    """One field line without its CRLF: an Authorization token of 6 KiB, or a record, fits."""
+
+    header_block: int = 32768
+    """All field lines with their CRLFs: four times the longest line; what a stranger may make us hold."""
+
+    header_count: int = 100
+    """Field lines: core v08 section 5.5 defines fewer than 50."""
+
+    body: int = 1 << 20
+    """The body; refused by its declared length, before any of it is read."""
+
+
+REFUSED_NAMES: Final = {
+    "content-length": "is written by the codec",
+    "transfer-encoding": "does not exist in AGTP",
+    "agtp-version": "was removed: the version is on the first line",
+    "agtp-method": "was removed: the method is on the request line",
+    "agtp-status": "was removed: the status is on the response line",
+    "principal-id": "was removed",
+    "server-agent-id": "was removed: it is Server-ID now",
+}
+"""Fields that no message of ours carries: core v08 sections 5.4.1 and 5.5 (removed headers)."""
+
+
+def request_line(request: Request) -> bytes:
+    """
+    The first line that :func:`serialize_request` writes, CRLF included; records hash it.
+
+    :raises LocalProtocolError: if method, path or query break core v08 section 5.4.1.
+    """
+    return _encode(f"{_request_start(request)}\r\n")
+
+
+def serialize_request(request: Request) -> bytes:
+    """
+    The octets of a request, Content-Length added; ``request.line`` plays no part.
+
+    :raises LocalProtocolError: if they would not be one well-formed message.
+    """
+    return _serialize(_request_start(request), request.headers, request.body)
+
+
+def serialize_response(response: Response) -> bytes:
+    """
+    The octets of a response, Content-Length added.
+
+    :raises LocalProtocolError: if they would not be one well-formed message.
+    """
+    status = response.status
+    if not 100 <= status <= 999:
+        raise LocalProtocolError(f"A status has three digits, not {status}.")
+    if status == 204 and response.body:
+        raise LocalProtocolError("A 204 has no body.")
+    text = response.text or phrase_of(status)
+    return _serialize(f"{grammar.VERSION} {status} {text}", response.headers, response.body)
+
+
+def _request_start(request: Request) -> str:
+    target = request.path if request.query is None else f"{request.path}?{request.query}"
+    fault = grammar.fault_of_method(request.method) or grammar.fault_of_target(target)
+    if not fault and "?" in request.path:
+        fault = "The query is no part of the path."
+    if fault:
+        raise LocalProtocolError(fault)
+    return f"{grammar.VERSION} {request.method} {target}"
+
+
+def _serialize(start: str, headers: Headers, body: bytes) -> bytes:
+    lines = [start]
+    for name, value in headers:
+        key = grammar.field_key(name)
+        if key is None:
+            raise LocalProtocolError(f"{name!r} is no field name.")
+        if key in REFUSED_NAMES:
+            raise LocalProtocolError(f"{name} {REFUSED_NAMES[key]}.")
+        if value != value.strip(" \t"):
+            raise LocalProtocolError(f"The value of {name} starts or ends with white space.")
+        lines.append(f"{name}: {value}")
+    if ("content-type" in headers) != bool(body):
+        raise LocalProtocolError("A body has a Content-Type, and nothing else has one.")
+    lines.append(f"Content-Length: {len(body)}\r\n\r\n")
+    head = _encode("\r\n".join(lines))
+    # Exactly one CRLF a line, and one for the blank line: so no value brought any.
+    if head.translate(None, grammar.FIELD_OCTETS) != b"\r\n" * (len(lines) + 1):
+        raise LocalProtocolError("A line holds a control character.")
+    return b"".join((head, body))
+
+
+def _encode(text: str) -> bytes:
+    try:
+        return text.encode("ascii")
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError("A line holds a character that is not ASCII.") from error

@@ -1,0 +1,303 @@
+"""
+From octets to messages.
+
+How it works. A head is read in the order of its octets, so that it makes no
+difference in which portions they come: (1) each line as it grows, its limits and its
+line end; (2) the first line's syntax, as soon as it is complete; (3) with the blank
+line, the octets of the fields, their syntax, and the length of the body. Where the
+whole head lies in the buffer, as it nearly always does, one pass of C calls
+establishes (1) and half of (3); any doubt there sends the head down the line by line
+way, which finds the error. Nothing is scanned twice, so a slow sender costs no more
+than a fast one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+from agtphost.errors import RemoteProtocolError
+from agtphost.wire import grammar
+from agtphost.wire.codec import Limits
+from agtphost.wire.events import Request, Response
+from agtphost.wire.headers import Headers
+
+S = TypeVar("S")
+M = TypeVar("M")
+
+_CRLF: Final = b"\r\n"
+_HEAD_END: Final = b"\r\n\r\n"
+_LF: Final = 0x0A
+_FIRST_OCTETS: Final = f"{grammar.VERSION} ".encode("ascii")
+_FORBIDDEN: Final = re.compile(r"[^\t\x20-\x7e]", re.ASCII)
+
+
+@dataclass(slots=True, kw_only=True)
+class Head(Generic[S]):
+    """Everything of a message before its body."""
+
+    start: S
+    """The parts of the first line."""
+
+    line: bytes
+    """The first line as received, CRLF included."""
+
+    headers: Headers
+    """All fields."""
+
+    length: int
+    """Octets of the body that follows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form(Generic[S, M]):
+    """What distinguishes requests from responses."""
+
+    parse: Callable[[str], S]
+    """Takes the first line apart."""
+
+    invalid: Callable[[str], RemoteProtocolError]
+    """Makes the error for a first line that cannot be one."""
+
+    length_required: bool
+    """Whether a message without Content-Length is refused instead of read as having no body."""
+
+    build: Callable[[Head[S], bytes], M]
+    """Puts head and body together."""
+
+
+def _request(head: Head[tuple[str, str, str | None]], body: bytes) -> Request:
+    method, path, query = head.start
+    return Request(method=method, path=path, query=query, headers=head.headers, body=body, line=head.line)
+
+
+def _response(head: Head[tuple[int, str]], body: bytes) -> Response:
+    status, text = head.start
+    return Response(status=status, text=text, headers=head.headers, body=body)
+
+
+def _request_form(strict: bool) -> Form[tuple[str, str, str | None], Request]:
+    return Form(
+        parse=partial(grammar.parse_request_line, strict=strict),
+        invalid=grammar.invalid_request_line,
+        length_required=strict,
+        build=_request,
+    )
+
+
+LENIENT_REQUEST: Final = _request_form(False)
+"""Two tokens are path ``/``, no Content-Length is no body (design decision 2)."""
+
+STRICT_REQUEST: Final = _request_form(True)
+"""Core v08 section 5.4.1 to the letter."""
+
+RESPONSE: Final = Form(
+    parse=grammar.parse_response_line,
+    invalid=grammar.invalid_response_line,
+    length_required=True,
+    build=_response,
+)
+"""A response has a Content-Length: without it a truncated one could not be told."""
+
+
+class MessageReader(Generic[S, M]):
+    """
+    Eats one message after the other from the front of a buffer.
+
+    :param form: which kind of message.
+    :param limits: of the sizes; each is checked as octets arrive, a body's by its declared length.
+    """
+
+    def __init__(self, form: Form[S, M], limits: Limits) -> None:
+        self._form = form
+        self._head_reader = HeadReader(form, limits)
+        self._head: Head[S] | None = None
+
+    @property
+    def in_body(self) -> bool:
+        """Whether a head is read and its body is not complete."""
+        return self._head is not None
+
+    @property
+    def line(self) -> bytes:
+        """First line of the message being read, CRLF included; empty while it is not complete."""
+        return self._head.line if self._head is not None else self._head_reader.line
+
+    def read(self, buffer: bytearray) -> M | None:
+        """
+        Eat a message from the front of ``buffer``.
+
+        :return: None if more octets are needed.
+        :raises RemoteProtocolError: the first error; nothing may be read afterwards.
+        """
+        head = self._head
+        if head is None:
+            head = self._head = self._head_reader.read(buffer)
+            if head is None:
+                return None
+        length = head.length
+        if len(buffer) < length:
+            return None
+        body = bytes(buffer[:length])
+        del buffer[:length]
+        self._head = None
+        return self._form.build(head, body)
+
+
+class HeadReader(Generic[S]):
+    """Eats one head after the other from the front of a buffer."""
+
+    def __init__(self, form: Form[S, M], limits: Limits) -> None:
+        self._parse = form.parse
+        self._invalid = form.invalid
+        self._length_required = form.length_required
+        self._limits = limits
+        self._small = min(limits.request_line, limits.header_line, limits.header_block)
+        self._reset()
+
+    def _reset(self) -> None:
+        self.line = b""
+        self._lines: list[str] = []
+        self._begin = 0  # of the line being read, in the buffer
+        self._seen = 0  # octets in which no further line end will be found
+        self._block = 0  # where the field lines begin
+
+    def read(self, buffer: bytearray) -> Head[S] | None:
+        """
+        Eat a head from the front of ``buffer``, with the blank line that ends it.
+
+        :return: None if more octets are needed.
+        :raises RemoteProtocolError: for the first error in the order of octets.
+        """
+        if not self._seen:
+            head = self._read_small(buffer)
+            if head is not None:
+                return head
+        return self._read_by_line(buffer)
+
+    def _read_small(self, buffer: bytearray) -> Head[S] | None:
+        """
+        Read a head that is wholly there and so short that no line, nor the block, can exceed its limit.
+
+        What is left of it without its field octets must be one CRLF a line:
+        then there is no control character, nothing beyond ASCII, no bare CR or LF.
+        """
+        end = buffer.find(_HEAD_END, 0, self._small)
+        if end < 0:
+            return None
+        octets = buffer[: end + 2]
+        lines = octets.decode("latin-1").split("\r\n")
+        count = len(lines) - 1  # the piece after the last CRLF is empty
+        if count - 1 > self._limits.header_count:
+            return None
+        if octets.translate(None, grammar.FIELD_OCTETS) != _CRLF * count:
+            return None
+        self.line = bytes(octets[: len(lines[0]) + 2])
+        start = self._parse(lines[0])
+        return self._complete(start, lines[1:-1], buffer, end + 4)
+
+    def _complete(self, start: S, lines: list[str], buffer: bytearray, size: int) -> Head[S]:
+        headers = grammar.parse_fields(lines)
+        length = self._body_length(headers)
+        head = Head(start=start, line=self.line, headers=headers, length=length)
+        del buffer[:size]
+        self._reset()
+        return head
+
+    def _read_by_line(self, buffer: bytearray) -> Head[S] | None:
+        if not self._lines:
+            prefix = buffer[: len(_FIRST_OCTETS)]
+            if not _FIRST_OCTETS.startswith(prefix):
+                raise self._invalid(prefix.decode("latin-1"))
+        while (line := self._next_line(buffer)) is not None:
+            if not self._lines:
+                self._first_line(line, buffer)
+            elif line:
+                self._lines.append(line)
+                self._refuse_too_many()
+            else:
+                _refuse_forbidden(self._lines[1:])
+                return self._complete(self._start, self._lines[1:], buffer, self._begin)
+        return None
+
+    def _refuse_too_many(self) -> None:
+        most = self._limits.header_count
+        if len(self._lines) - 1 > most:
+            raise RemoteProtocolError("too-many-headers", f"This host takes at most {most} field lines.")
+
+    def _first_line(self, line: str, buffer: bytearray) -> None:
+        self.line = bytes(buffer[: self._begin])
+        self._start = self._parse(line)
+        self._lines.append(line)
+        self._block = self._begin
+
+    def _next_line(self, buffer: bytearray) -> str | None:
+        """The next complete line without its CRLF; None if its end is not there yet."""
+        begin = self._begin
+        room, reason = self._room()
+        horizon = begin + room
+        cr = buffer.find(b"\r", self._seen, horizon + 1)
+        if buffer.find(b"\n", self._seen, cr if cr >= 0 else horizon + 1) >= 0:
+            raise RemoteProtocolError("invalid-line-ending", "A line ends with CR LF, never with LF alone.")
+        if cr < 0 and len(buffer) > horizon:
+            raise _too_large(reason, self._limits)
+        if cr < 0 or cr + 1 == len(buffer):
+            self._seen = cr if cr >= 0 else len(buffer)
+            return None
+        if buffer[cr + 1] != _LF:
+            raise RemoteProtocolError("invalid-line-ending", "A CR is always followed by LF.")
+        self._begin = self._seen = cr + 2
+        return buffer[begin:cr].decode("latin-1")
+
+    def _room(self) -> tuple[int, str]:
+        """How many octets the line being read may have, and which limit it breaks if it has more."""
+        limits = self._limits
+        if not self._lines:
+            return limits.request_line, "request-line-too-large"
+        left = limits.header_block - (self._begin - self._block)
+        if left < limits.header_line:
+            return left, "header-block-too-large"
+        return limits.header_line, "header-line-too-large"
+
+    def _body_length(self, headers: Headers) -> int:
+        """
+        Decide how many octets follow: Content-Length is the sole signal (core 5.4.1).
+
+        A request without the field has no body, because the drafts' examples and
+        deployed clients leave it out; octets that follow are the next request and
+        must be one. Not so a request with a Content-Type, which announces a body that
+        nothing delimits: to run it without, and refuse the body afterwards, would be to
+        do something else than what was asked.
+        """
+        if "transfer-encoding" in headers:
+            raise RemoteProtocolError("transfer-encoding-refused", "AGTP has no transfer encodings.")
+        value = headers.get("content-length")
+        if value is None:
+            if self._length_required or "content-type" in headers:
+                raise RemoteProtocolError("content-length-missing", "A message states its body's length.")
+            return 0
+        if "content-length" in headers.repeated:
+            raise RemoteProtocolError("invalid-content-length", "A message has exactly one Content-Length.")
+        length = grammar.parse_content_length(value)
+        if length > self._limits.body:
+            raise _too_large("body-too-large", self._limits)
+        return length
+
+
+def _too_large(reason: str, limits: Limits) -> RemoteProtocolError:
+    most = {
+        "request-line-too-large": limits.request_line,
+        "header-line-too-large": limits.header_line,
+        "header-block-too-large": limits.header_block,
+        "body-too-large": limits.body,
+    }[reason]
+    return RemoteProtocolError(reason, f"This host takes at most {most} octets there.")
+
+
+def _refuse_forbidden(lines: list[str]) -> None:
+    for line in lines:
+        if _FORBIDDEN.search(line):
+            raise RemoteProtocolError("invalid-header-field", "A field holds visible ASCII, spaces and tabs.")

@@ -1,0 +1,380 @@
+"""Every way a configuration can be wrong is reported with its file, its line and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agtphost.config import load
+from agtphost.errors import ConfigurationError, Problem
+
+HEAD = '[host]\nserver_id = "h"\nprofile = "development"\n'
+"""Three good lines: what is under test starts on line 4."""
+
+SERVER = '[[mcp.server]]\nname = "files"\ncommand = ["{python}", "server.py"]\n'
+"""Three more: what follows a good server starts on line 7."""
+
+FINGERPRINT = "0" * 64
+
+CASES: list[tuple[str, str, int, str, str]] = [
+    # id, text after HEAD, line of the problem, message, hint
+    ("unknown section", "[lissen]\n", 4, "[lissen] is unknown", 'did you mean "listen"?'),
+    ("far-off section", "[zzzzzz]\n", 4, "[zzzzzz] is unknown", "known here: audit, catalog"),
+    ("unknown host key", "servr_id = 1\n", 4, "[host] servr_id is unknown", 'did you mean "server_id"?'),
+    ("unknown listen key", "[listen]\nprot = 1\n", 5, "[listen] prot is unknown", 'did you mean "port"?'),
+    ("unknown tls key", "[tls]\ncertficate = 'x'\n", 5, "[tls] certficate is unknown", '"certificate"'),
+    ("unknown wire key", "[wire]\nstrict = true\n", 5, "[wire] strict is unknown", "strict_request_line"),
+    ("unknown limit", "[limits]\nboddy = 1\n", 5, "[limits] boddy is unknown", 'did you mean "body"?'),
+    ("unknown store key", "[store]\nuri = 'x'\n", 5, "[store] uri is unknown", 'did you mean "url"?'),
+    ("unknown audit key", "[audit]\nsign = true\n", 5, "[audit] sign is unknown", 'did you mean "signing"?'),
+    ("unknown policy", "[policies]\nwildcards = true\n", 5, "[policies] wildcards is unknown", "wildcards_acc"),
+    (
+        "unknown method policy",
+        "[policies.methods]\ndisalow = []\n",
+        5,
+        "[policies.methods] disalow is unknown",
+        'did you mean "disallow"?',
+    ),
+    ("unknown mcp key", "[mcp]\nservers = []\n", 5, "[mcp] servers is unknown", 'did you mean "server"?'),
+    (
+        "unknown mcp server key",
+        SERVER + "timout = 3\n",
+        7,
+        '[[mcp.server]] "files" timout is unknown',
+        'did you mean "timeout"?',
+    ),
+    (
+        "unknown tool key",
+        SERVER + "[mcp.server.tools.read]\nscope = []\n",
+        8,
+        '[mcp.server.tools.read] "files" scope is unknown',
+        'did you mean "scopes"?',
+    ),
+    ("later: a2a", "[[a2a.agent]]\n", 4, "[a2a] is not supported by this version", "remove it"),
+    ("later: acp", "[[acp.agent]]\n", 4, "[acp] is not supported by this version", "remove it"),
+    ("later: gateway", "[gateway]\n", 4, "[gateway] is not supported by this version", "remove it"),
+    ("later: registry", "[registry]\n", 4, "[registry] is not supported by this version", "remove it"),
+    ("later: admin", "[admin]\n", 4, "[admin] is not supported by this version", "remove it"),
+    ("later: metrics", "[metrics]\n", 4, "[metrics] is not supported by this version", "remove it"),
+    ("later: recipes", "[recipes]\n", 4, "[recipes] is not supported by this version", "remove it"),
+    ("later: workers", "workers = 4\n", 4, "[host] workers is not supported by this version", "remove it"),
+    ("later: envelope", "[audit]\nenvelope = 'cose'\n", 5, "[audit] envelope is not supported", "remove it"),
+    ("later: oauth", "[policies.oauth]\n", 4, "[policies] oauth is not supported", "remove it"),
+    ("later: rcns", "[policies.rcns]\n", 4, "[policies] rcns is not supported", "remove it"),
+    (
+        "later: synthesis",
+        "[policies]\nsynthesis_enabled = true\n",
+        5,
+        "[policies] synthesis_enabled can only be false",
+        "",
+    ),
+    ("later: isolation", SERVER + 'isolation = "per-agent"\n', 7, 'must be "shared", the only isolation', ""),
+    ("later: postgresql", "[store]\nurl = 'postgresql://x'\n", 5, "PostgreSQL is not supported", ""),
+    ("section that is a value", "[wire]\n[listen]\n[mcp]\nserver = 5\n", 7, "[mcp] server must be a list", ""),
+    ("server that is a value", "[mcp]\nserver = [5]\n", 5, "[mcp] server[1] must be a table", ""),
+    ("port too high", "[listen]\nport = 65536\n", 5, "[listen] port must be at most 65535, not 65536", ""),
+    ("port negative", "[listen]\nport = -1\n", 5, "[listen] port must be at least 0, not -1", ""),
+    ("port as text", '[listen]\nport = "4480"\n', 5, "[listen] port must be a whole number", ""),
+    ("port as boolean", "[listen]\nport = true\n", 5, "[listen] port must be a whole number", ""),
+    ("port as fraction", "[listen]\nport = 4480.5\n", 5, "[listen] port must be a whole number", ""),
+    ("address as a name", '[listen]\naddress = "localhost"\n', 5, "[listen] address must be an IP", ""),
+    ("address as nonsense", '[listen]\naddress = "1.2.3"\n', 5, "not '1.2.3'", ""),
+    (
+        "endpoint and port",
+        '[listen]\nport = 1\nendpoint = "tcp:1"\n',
+        5,
+        "[listen] port cannot stand beside endpoint",
+        "remove one of them",
+    ),
+    ("endpoint with TLS", '[listen]\nendpoint = "ssl:1"\n', 5, "must be a plain endpoint", ""),
+    ("empty endpoint", '[listen]\nendpoint = ""\n', 5, "must be a plain endpoint", ""),
+    (
+        "client_auth misspelled",
+        '[tls]\nclient_auth = "optionnal"\n',
+        5,
+        "must be one of optional, required, none, not 'optionnal'",
+        'did you mean "optional"?',
+    ),
+    ("client_auth as boolean", "[tls]\nclient_auth = true\n", 5, "must be one of optional, required, none", ""),
+    ("named key file missing", '[tls]\nkey = "no.key"\n', 5, "[tls] key names a file that does not exist", "init"),
+    ("named CA missing", '[tls]\nclient_ca = "no.pem"\n', 5, "[tls] client_ca names a file that", "agtp init"),
+    ("path with NUL", '[tls]\nkey = "a\\u0000b"\n', 5, "[tls] key must be a path", ""),
+    ("path as number", "[tls]\ncertificate = 5\n", 5, "[tls] certificate must be text", ""),
+    ("timeout of zero", "[limits]\nidle_timeout = 0\n", 5, "idle_timeout must be more than 0, not 0", ""),
+    ("timeout of a week", "[limits]\nidle_timeout = 604800\n", 5, "must be at most 86400", ""),
+    ("timeout not finite", "[limits]\nidle_timeout = inf\n", 5, "must be a finite number", ""),
+    ("timeout as text", '[limits]\nidle_timeout = "75s"\n', 5, "[limits] idle_timeout must be a number", ""),
+    ("limit negative", "[limits]\nbody = -1\n", 5, "[limits] body must be at least 0, not -1", ""),
+    ("header line over block", "[limits]\nheader_block = 100\n", 5, "cannot be more than header_block", ""),
+    (
+        "per address over all",
+        "[limits]\nconnections = 3\nconnections_per_address = 4\n",
+        6,
+        "connections_per_address cannot be more than connections (3)",
+        "",
+    ),
+    (
+        "range with host bits",
+        '[limits]\nexempt_addresses = [\n  "::1/128",\n  "127.0.0.1/8",\n]\n',
+        7,
+        "exempt_addresses[2] is not an address range",
+        "",
+    ),
+    ("store of unknown kind", "[store]\nurl = 'mysql:x'\n", 5, "must be sqlite: or sqlite:PATH", ""),
+    ("store without scheme", "[store]\nurl = 'x.db'\n", 5, "must be sqlite: or sqlite:PATH", ""),
+    ("floor as text", "[store]\nfree_space_floor = '1G'\n", 5, "must be a whole number", ""),
+    ("acl misspelled", "[audit]\nread_acl = 'agent-only'\n", 5, "must be one of public, agent_only", "agent_only"),
+    (
+        "operators missing",
+        '[audit]\nread_acl = "operator_only"\n',
+        5,
+        "needs at least one fingerprint in operators",
+        "agtp cert show",
+    ),
+    ("operator not a fingerprint", '[audit]\noperators = ["x"]\n', 5, "operators[1] must be a key finger", ""),
+    ("auth misspelled", "[lifecycle]\nauth = 'opne'\n", 5, "must be one of genesis_issuer, open", '"open"'),
+    (
+        "open to the world",
+        "[listen]\naddress = '0.0.0.0'\n[lifecycle]\nauth = 'open'\n",
+        7,
+        '[lifecycle] auth "open" needs a loopback address',
+        "genesis_issuer",
+    ),
+    (
+        "open on an endpoint",
+        "[listen]\nendpoint = 'tcp:4480'\n[lifecycle]\nauth = 'open'\n",
+        7,
+        '[lifecycle] auth "open" needs a loopback address',
+        "",
+    ),
+    ("agents missing", "[identity]\nagents = 'none'\n", 5, "[identity] agents names a directory that", ""),
+    ("known agents missing", "[identity]\nknown_agents = 'x'\n", 5, "known_agents names a directory that", ""),
+    ("issuers as text", "[identity]\ntrusted_issuers = 'x'\n", 5, "trusted_issuers must be a list", ""),
+    ("catalog missing", "[catalog]\npath = 'x.json'\n", 5, "[catalog] path names a file that does not", ""),
+    ("endpoints missing", "[endpoints]\ndirectory = 'x'\n", 5, "directory names a directory that does", ""),
+    ("on_error misspelled", "[endpoints]\non_error = 'ignore'\n", 5, "must be one of refuse, skip", ""),
+    ("python_path missing", "[endpoints]\npython_path = ['.', 'x']\n", 5, "python_path[2] names a directory", ""),
+    ("disclosure misspelled", "[policies]\nagent_disclosure = 'pubic'\n", 5, "must be one of public", "public"),
+    ("toggle as text", "[policies]\nanonymous_discovery = 'yes'\n", 5, "must be true or false", ""),
+    ("depth of zero", "[policies]\nmax_synthesis_depth = 0\n", 5, "must be at least 1, not 0", ""),
+    ("legacy of another verb", "[policies.methods]\nlegacy = ['GETT']\n", 5, "holds 'GETT', which is not one", ""),
+    ("legacy as a word", "[policies.methods]\nlegacy = 'ALL'\n", 5, 'must be "NONE", "*" or a list of GET', ""),
+    ("allow as a word", "[policies.methods]\nallow = 'all'\n", 5, 'must be "*" or a list of method', ""),
+    ("allow with a bad name", "[policies.methods]\nallow = ['DO_IT']\n", 5, "holds 'DO_IT', which is not a", ""),
+    ("disallow with a bad name", "[policies.methods]\ndisallow = ['AB']\n", 5, "holds 'AB', which is not a", ""),
+    (
+        "aliases that chain",
+        "[policies.methods.aliases]\nTAKE = 'GRAB'\nGRAB = 'FETCH'\n",
+        5,
+        "TAKE leads to GRAB, which is an alias itself",
+        "name the final method",
+    ),
+    ("alias of a floor method", "[policies.methods.aliases]\nQUERY = 'FETCH'\n", 5, "QUERY is a method that ev", ""),
+    ("alias to a bad name", "[policies.methods.aliases]\nTAKE = 'fetch'\n", 5, "holds 'fetch', which is", ""),
+    ("redirect without target", "[[policies.methods.redirects]]\nfrom_method='BOOK'\n", 4, "is missing", ""),
+    (
+        "redirect to itself",
+        "[[policies.methods.redirects]]\nfrom_method = 'BOOK'\nto_method = 'BOOK'\n",
+        4,
+        "leads to itself",
+        "",
+    ),
+    (
+        "redirect with a bad path",
+        "[[policies.methods.redirects]]\nfrom_method = 'BOOK'\nto_method = 'BUY'\nto_path = 'room'\n",
+        7,
+        'to_path must be a path that begins with "/"',
+        "",
+    ),
+    ("server without a name", "[[mcp.server]]\nurl = 'https://x/'\n", 4, "number 1 name is missing", ""),
+    (
+        "server with a bad name",
+        "[[mcp.server]]\nname = 'My Files'\nurl = 'https://x/'\n",
+        5,
+        "name must be 1 to 32",
+        "",
+    ),
+    ("server twice", SERVER + SERVER, 8, "name is that of number 1 already", ""),
+    ("server without transport", "[[mcp.server]]\nname = 'a'\n", 4, '"a" needs a command or a url', "npx"),
+    ("server with both", SERVER + "url = 'https://x/'\n", 7, "url cannot stand beside command", "remove one"),
+    ("command as text", "[[mcp.server]]\nname = 'a'\ncommand = 'npx x'\n", 6, "must be a list of arguments", ""),
+    ("command empty", "[[mcp.server]]\nname = 'a'\ncommand = []\n", 6, "command must not be empty", ""),
+    (
+        "command not found",
+        "[[mcp.server]]\nname = 'a'\ncommand = ['no-such-program-4480']\n",
+        6,
+        "command names a program that cannot be run",
+        "{python}",
+    ),
+    ("cwd missing", SERVER + "cwd = 'none'\n", 7, "cwd names a directory that does not exist", ""),
+    ("env with a bad name", SERVER + "env = { 'A-B' = '1' }\n", 7, "A-B is not the name of an environment", ""),
+    ("env not set", SERVER + "[mcp.server.env]\nA = '${UNSET_4480}'\n", 8, "A names the environment variable", ""),
+    ("env empty", SERVER + "env = { A = 'env:EMPTY' }\n", 7, "variable EMPTY, which is empty", ""),
+    ("env file missing", SERVER + "env = { A = 'file:none' }\n", 7, "which cannot be read", ""),
+    ("env beside a url", "[[mcp.server]]\nname='a'\nurl='https://x/'\nenv = {}\n", 7, "env only goes with", ""),
+    (
+        "bearer inline",
+        "[[mcp.server]]\nname = 'a'\nurl = 'https://x/'\nbearer = 'hunter2'\n",
+        7,
+        "bearer is a secret written into the file",
+        "",
+    ),
+    ("bearer beside a command", SERVER + "bearer = 'env:HOME'\n", 7, "bearer only goes with url", ""),
+    ("url without TLS", "[[mcp.server]]\nname = 'a'\nurl = 'http://x.example/'\n", 6, "must be https", ""),
+    ("url of a file", "[[mcp.server]]\nname = 'a'\nurl = 'file:///x'\n", 6, "must be an http or https URL", ""),
+    ("url with a password", "[[mcp.server]]\nname = 'a'\nurl = 'https://u:p@x/'\n", 6, "must not contain a us", ""),
+    ("url with a variable", "[[mcp.server]]\nname = 'a'\nurl = 'https://${X}/'\n", 6, "must be an http or ht", ""),
+    ("own header", "[[mcp.server]]\nname='a'\nurl='https://x/'\nheaders = { Host = 'y' }\n", 7, "Host is not a", ""),
+    ("scope malformed", SERVER + "scopes = ['Read']\n", 7, "scopes[1] holds 'Read', which is not a scope", ""),
+    ("start misspelled", SERVER + "start = 'lasy'\n", 7, "must be one of eager, lazy", 'did you mean "lazy"?'),
+    ("protocol unknown", SERVER + "protocol = '2025-11-26'\n", 7, "protocol must be one of auto", "2025-11-25"),
+    ("concurrency of zero", SERVER + "max_concurrency = 0\n", 7, "must be at least 1, not 0", ""),
+    (
+        "impact misspelled",
+        SERVER + "[mcp.server.tools.read]\nimpact = 'reversable'\n",
+        8,
+        '[mcp.server.tools.read] "files" impact must be one of',
+        'did you mean "reversible"?',
+    ),
+    (
+        "assurance misspelled",
+        SERVER + "[mcp.server.tools.read]\nmin_assurance = 'cert'\n",
+        8,
+        "min_assurance must be one of none, gateway, header, certificate",
+        "",
+    ),
+    ("not TOML", "[listen\n", 4, "not TOML: Expected ']'", ""),
+    ("key twice", 'profile = "production"\n', 4, "not TOML: Cannot overwrite a value", ""),
+    ("text without end", "\n\noperator = 'x\n", 6, "not TOML", ""),
+]
+
+
+def problems_of(path: Path, environ: dict[str, str] | None = None) -> tuple[Problem, ...]:
+    """What loading ``path`` reports."""
+    with pytest.raises(ConfigurationError) as caught:
+        load(path, {"EMPTY": "", "PATH": "/usr/bin", "HOME": "/root"} if environ is None else environ)
+    return caught.value.problems
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "host.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(("text", "line", "message", "hint"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_a_wrong_configuration_is_reported_where_it_is_wrong(
+    tmp_path: Path, text: str, line: int, message: str, hint: str
+) -> None:
+    """The first problem of each case names the key, the file, the line and the remedy (issue 2, "Bad input")."""
+    path = write(tmp_path, HEAD + text)
+    problem = problems_of(path)[0]
+    assert message in problem.message
+    assert (problem.file, problem.line) == (str(path), line)
+    assert hint in problem.hint
+
+
+@pytest.mark.parametrize("text", [case[1] for case in CASES], ids=[case[0] for case in CASES])
+def test_one_mistake_is_one_problem(tmp_path: Path, text: str) -> None:
+    """No mistake drags conclusions behind it that vanish once it is corrected."""
+    assert len(problems_of(write(tmp_path, HEAD + text))) == 1
+
+
+def test_all_problems_come_at_once_in_file_order(tmp_path: Path) -> None:
+    """Mistakes of every kind, in every section, are one report."""
+    text = HEAD.replace('"h"', '"two words"') + (
+        "[listen]\nport = 70000\n[tls]\nkey = 'none'\n[limits]\nheader_line = 9000\nheader_block = 100\n"
+        "[[mcp.server]]\nname = 'a'\ntimeout = 'x'\nscopes = [\n  'b',\n  'c',\n]\n[mcp.server.env]\nA = '${NO}'\n"
+        "[lissen]\n"
+    )
+    found = [(problem.line, problem.message.split(" ")[-1]) for problem in problems_of(write(tmp_path, text))]
+    assert [line for line, _ in found] == [2, 5, 7, 9, 11, 13, 15, 16, 19, 20]
+
+
+def test_a_conclusion_from_a_faulty_key_is_not_drawn(tmp_path: Path) -> None:
+    """A server whose command is malformed is not told besides that it has none."""
+    text = HEAD + "[[mcp.server]]\nname = 'a'\ncommand = 5\n"
+    messages = [problem.message for problem in problems_of(write(tmp_path, text))]
+    assert messages == ['[[mcp.server]] "a" command must be a list of text arguments']
+
+
+def test_a_missing_file_says_what_writes_one(tmp_path: Path) -> None:
+    """Where there is no file there is a hint at ``agtp init``."""
+    problem = problems_of(tmp_path / "none.toml")[0]
+    assert problem.file == str(tmp_path / "none.toml")
+    assert "No such file" in problem.message
+    assert "agtp init" in problem.hint
+
+
+def test_a_file_that_is_not_utf8(tmp_path: Path) -> None:
+    """The line of the first wrong octet is named."""
+    path = tmp_path / "host.toml"
+    path.write_bytes(b"[host]\nserver_id = '\xff'\n")
+    problem = problems_of(path)[0]
+    assert (problem.line, problem.message) == (2, "the file is not UTF-8")
+
+
+def test_a_file_that_is_a_directory(tmp_path: Path) -> None:
+    """A directory is not a configuration."""
+    assert "Is a directory" in problems_of(tmp_path)[0].message
+
+
+@pytest.mark.parametrize("nested", ["x = " + "[" * 3_000, "x = " + "[" * 3_000 + "]" * 3_000])
+def test_a_file_nested_beyond_reason(tmp_path: Path, nested: str) -> None:
+    """Nesting that exhausts the parser is a problem, not a crash (T-JB)."""
+    assert problems_of(write(tmp_path, nested))[0].message.startswith("not TOML")
+
+
+def test_an_empty_file_lacks_a_name_and_production_keys(tmp_path: Path) -> None:
+    """Production is the default, and names the command that creates what is missing (AGTP-308)."""
+    problems = problems_of(write(tmp_path, ""))
+    assert [problem.message.split(" ")[:2] for problem in problems] == [
+        ["[host]", "server_id"],
+        ["[tls]", "certificate"],
+        ["[tls]", "key"],
+        ["[tls]", "client_ca"],
+        ["[audit]", "key"],
+    ]
+    assert all("agtp init --production" in problem.hint for problem in problems[1:])
+    assert all(problem.line == 1 for problem in problems)
+
+
+def test_production_refuses_unsigned_records(tmp_path: Path) -> None:
+    """AGTP-308: production must sign."""
+    text = "[host]\nserver_id = 'h'\n[audit]\nsigning = false\n"
+    messages = [problem.message for problem in problems_of(write(tmp_path, text))]
+    assert any("[audit] signing cannot be false in the production profile" in message for message in messages)
+
+
+def test_production_refuses_open_lifecycle(tmp_path: Path) -> None:
+    """AGTP-247: open needs the development profile."""
+    text = "[host]\nserver_id = 'h'\n[lifecycle]\nauth = 'open'\n"
+    messages = [problem.message for problem in problems_of(write(tmp_path, text))]
+    assert any('"open" needs profile = "development"' in message for message in messages)
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    """T-KY: private keys are their owner's alone; the hint is the command."""
+    (tmp_path / "tls.key").write_text("x")
+    (tmp_path / "tls.key").chmod(0o640)
+    problem = problems_of(write(tmp_path, HEAD + "[tls]\nkey = 'tls.key'\n"))[0]
+    assert "can be read by others" in problem.message
+    assert "chmod 600" in problem.hint
+    (tmp_path / "tls.key").chmod(0o600)
+    assert load(tmp_path / "host.toml", {}).tls.key == tmp_path / "tls.key"
+
+
+def test_no_secret_is_ever_in_a_problem(tmp_path: Path) -> None:
+    """Invariant 14: neither an inline secret nor a resolved one is repeated in a report (T-SE-1)."""
+    (tmp_path / "token").write_text("canary-file\n")
+    text = HEAD + (
+        "[[mcp.server]]\nname = 'a'\nurl = 'https://x/'\nbearer = 'canary-inline'\ntimeout = 0\n"
+        "[mcp.server.headers]\nX-A = '${CANARY}'\nX-B = 'file:token'\nX-C = 'env:NONE'\n"
+    )
+    environ = {"CANARY": "canary-environment\0"}
+    with pytest.raises(ConfigurationError) as caught:
+        load(write(tmp_path, text), environ)
+    report = f"{caught.value}{caught.value!r}{caught.value.problems!r}"
+    assert len(caught.value.problems) == 4
+    assert "canary-" not in report

@@ -1,0 +1,144 @@
+"""The line of every key, whatever the document looks like."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agtphost.config.lines import line_of, locate
+
+DOCUMENT = '''# a comment with [brackets] = and "quotes"
+top = 1
+[a.b]  # header
+"quoted key" = """
+x = 1
+[not.a.table]
+\\""" """
+'it''s' = 5
+c.d = [ # list
+  1, # one
+  "two ] , }",
+  [ 3,
+    4 ],
+  { e = 1,  f = [
+    5 ] },
+]
+[[t]]
+x = {}
+[t.u]
+y = \'\'\'a
+b\'\'\'\'\'
+[[t]]
+x = { a.b = 1 }
+[[t.v]]
+z = 1979-05-27T07:32:00Z
+[[t.v]]
+z = 2
+'''.replace("'it''s'", '"it\\u0027s"')
+
+EXPECTED = {
+    ("top",): 2,
+    ("a",): 3,
+    ("a", "b"): 3,
+    ("a", "b", "quoted key"): 4,
+    ("a", "b", "it's"): 8,
+    ("a", "b", "c"): 9,
+    ("a", "b", "c", "d"): 9,
+    ("a", "b", "c", "d", 0): 10,
+    ("a", "b", "c", "d", 1): 11,
+    ("a", "b", "c", "d", 2): 12,
+    ("a", "b", "c", "d", 2, 0): 12,
+    ("a", "b", "c", "d", 2, 1): 13,
+    ("a", "b", "c", "d", 3): 14,
+    ("a", "b", "c", "d", 3, "e"): 14,
+    ("a", "b", "c", "d", 3, "f"): 14,
+    ("a", "b", "c", "d", 3, "f", 0): 15,
+    ("t",): 17,
+    ("t", 0): 17,
+    ("t", 0, "x"): 18,
+    ("t", 0, "u"): 19,
+    ("t", 0, "u", "y"): 20,
+    ("t", 1): 22,
+    ("t", 1, "x"): 23,
+    ("t", 1, "x", "a"): 23,
+    ("t", 1, "x", "a", "b"): 23,
+    ("t", 1, "v"): 24,
+    ("t", 1, "v", 0): 24,
+    ("t", 1, "v", 0, "z"): 25,
+    ("t", 1, "v", 1): 26,
+    ("t", 1, "v", 1, "z"): 27,
+}
+
+
+def locations(value: Any, at: tuple[str | int, ...] = ()) -> set[tuple[str | int, ...]]:
+    """Every location that a parsed document has."""
+    steps: list[tuple[str | int, Any]] = []
+    if isinstance(value, dict):
+        steps = list(value.items())
+    elif isinstance(value, list):
+        steps = list(enumerate(value))
+    found = {at} if at else set()
+    for step, inner in steps:
+        found |= locations(inner, (*at, step))
+    return found
+
+
+@pytest.mark.parametrize("line_break", ["\n", "\r\n"])
+def test_every_construct_of_toml(line_break: str) -> None:
+    """Comments, quoted and dotted keys, all four kinds of text, nested lists and tables."""
+    text = DOCUMENT.replace("\n", line_break)
+    assert locate(text) == EXPECTED
+    assert set(locate(text)) == locations(tomllib.loads(text))
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment", "a=1", "[a]", "[[a]]", "a='''\n'''", 'a=""', "a=''"])
+def test_small_documents(text: str) -> None:
+    """Ends without a line break, and documents of next to nothing."""
+    assert set(locate(text)) == locations(tomllib.loads(text))
+
+
+def test_the_nearest_line_stands_for_what_is_absent() -> None:
+    """A key that is missing is reported at its section."""
+    lines = locate("\n[a]\nb = 1\n")
+    assert line_of(lines, ("a", "b")) == 3
+    assert line_of(lines, ("a", "c", "d")) == 2
+    assert line_of(lines, ("x",)) == 0
+
+
+_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r", exclude_categories=("Cc", "Cs")), max_size=8)
+_VALUES = st.recursive(
+    st.booleans() | st.integers(-(2**60), 2**60) | _TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _toml(value: Any, gap: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, list):
+        return f"[{gap}" + f",{gap}".join(_toml(item, gap) for item in value) + f"{gap}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_quoted(key)} = {_toml(item, ' ')}" for key, item in value.items()) + "}"
+    return str(value)
+
+
+@given(st.dictionaries(_TEXT, _VALUES, max_size=4))
+def test_any_document_is_located_completely(tree: dict[str, Any]) -> None:
+    """Whatever tomllib finds, this finds too: the same locations, and top-level keys in line order."""
+    text = "".join(f"{_quoted(key)} = {_toml(value, ' # ] x' + chr(10))}\n" for key, value in tree.items())
+    assert tomllib.loads(text) == tree
+    lines = locate(text)
+    assert set(lines) == locations(tree)
+    tops = [lines[(key,)] for key in tree]
+    assert tops == sorted(tops)

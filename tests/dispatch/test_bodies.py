@@ -1,0 +1,63 @@
+"""Request bodies: core v08 section 5.7, AGTP-091, AGTP-093, T-JB-60."""
+
+from __future__ import annotations
+
+import pytest
+
+from agtphost.dispatch import bodies
+from agtphost.errors import Refusal
+from agtphost.vocabulary import media_types
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "reason"),
+    [
+        (b"{}", None, "content-type-missing"),
+        (b"{}", "text/plain", "unsupported-media-type"),
+        (b"{", "application/json", "malformed-body"),
+        (b"a: &x [1]\nb: *x\n", media_types.AGTP_YAML, "malformed-body"),
+        (b"!!python/object/apply:os.system ['true']", media_types.AGTP_YAML, "malformed-body"),
+        (b"a: 1\na: 2\n", media_types.AGTP_YAML, "malformed-body"),
+        (b"1: x\n", media_types.AGTP_YAML, "malformed-body"),
+        (b"a: .nan\n", media_types.AGTP_YAML, "malformed-body"),
+        (b"a: 2026-01-01\n", media_types.AGTP_YAML, "malformed-body"),
+        (b"\xff", media_types.AGTP_YAML, "malformed-body"),
+        (b"[" * 5000, media_types.AGTP_YAML, "malformed-body"),
+    ],
+)
+def test_bad_bodies_are_400_with_a_named_reason(body: bytes, content_type: str | None, reason: str) -> None:
+    """Each is a 400 that says what was wrong and what would help."""
+    with pytest.raises(Refusal) as caught:
+        bodies.decode(body, content_type)
+    assert (int(caught.value.status), caught.value.reason) == (400, reason)
+    assert caught.value.remedy
+
+
+def test_json_and_yaml_mean_the_same() -> None:
+    """AGTP-091: one request, two notations, one value."""
+    assert bodies.decode(b'{"a":{"b":[1,"x",true]}}', "application/json; charset=utf-8") == bodies.decode(
+        b"a:\n  b: [1, x, true]\n", media_types.AGTP_YAML
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "parameters", "context"),
+    [
+        ({"a": 1}, {"a": 1}, {}),
+        ({"parameters": {"a": 1}, "task_id": "t"}, {"a": 1}, {}),
+        ({"method": "QUERY", "parameters": {"a": 1}, "context": {"stream": True}}, {"a": 1}, {"stream": True}),
+        ({"parameters": {"a": 1}, "other": 2}, {"parameters": {"a": 1}, "other": 2}, {}),
+        ({"method": "QUERY"}, {}, {}),
+        ({}, {}, {}),
+    ],
+)
+def test_the_envelope_comes_off(value: object, parameters: object, context: object) -> None:
+    """A body with only the envelope's members is an envelope; any other object is the input itself."""
+    assert bodies.unwrap(value) == (parameters, context)
+
+
+@pytest.mark.parametrize("value", [[], "x", 1, None, {"parameters": []}, {"context": 1, "parameters": {}}])
+def test_a_body_that_is_no_object_is_refused(value: object) -> None:
+    """Bodies, parameters and context are objects."""
+    with pytest.raises(Refusal):
+        bodies.unwrap(value)

@@ -1,0 +1,131 @@
+"""The import table of design.md section 1: who may import whom, and where Twisted may appear."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent / "agtphost"
+
+EVERYONE = {"errors", "vocabulary", "iagtp"}
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "vocabulary": set(),
+    "errors": {"vocabulary"},
+    "iagtp": {"wire", "identity", "contract", "dispatch", "handlers", "audit"},
+    "wire": EVERYONE,
+    "identity": EVERYONE,
+    "contract": EVERYONE | {"identity"},
+    "config": EVERYONE | {"identity", "contract"},
+    "stores": EVERYONE | {"audit"},
+    "audit": EVERYONE | {"identity", "stores"},
+    "protocols": EVERYONE | {"wire", "identity"},
+    "handlers": EVERYONE | {"contract", "identity", "audit"},
+    "adapters": EVERYONE | {"contract", "handlers", "identity"},
+    "dispatch": EVERYONE | {"wire", "identity", "contract", "handlers", "audit"},
+    "methods": EVERYONE | {"wire", "identity", "contract", "dispatch", "handlers", "audit"},
+    "client": EVERYONE | {"wire", "identity"},
+    "cli": EVERYONE | {"client", "config", "identity", "contract", "audit", "stores"},
+    "host": EVERYONE
+    | {"config", "wire", "identity", "contract", "dispatch", "handlers", "methods"}
+    | {"adapters", "audit", "stores", "protocols"},
+    "tap": EVERYONE | {"config", "host"},
+    "__init__": {"handlers"},
+}
+
+TWISTED_FREE = {"vocabulary", "wire", "identity", "contract", "config", "errors", "iagtp"}
+
+REACTOR_ALLOWED = {"tap", "cli"}
+
+
+def modules() -> list[Path]:
+    return sorted(ROOT.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    """The package (or top-level module) that a file belongs to."""
+    relative = path.relative_to(ROOT)
+    return relative.parts[0].removesuffix(".py")
+
+
+def imports(source: str) -> Iterator[tuple[str, bool]]:
+    """Every imported dotted name, and whether only type checkers see it."""
+
+    def walk(node: ast.AST, typing_only: bool) -> Iterator[tuple[str, bool]]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                for statement in child.body:
+                    yield from walk(ast.Module([statement], []), True)
+                for statement in child.orelse:
+                    yield from walk(ast.Module([statement], []), typing_only)
+            elif isinstance(child, ast.Import):
+                for alias in child.names:
+                    yield alias.name, typing_only
+            elif isinstance(child, ast.ImportFrom):
+                assert child.level == 0, "imports are absolute"
+                yield child.module or "", typing_only
+                for alias in child.names:
+                    yield f"{child.module}.{alias.name}", typing_only
+            else:
+                yield from walk(child, typing_only)
+
+    yield from walk(ast.parse(source), False)
+
+
+def violations(room: str, source: str) -> list[str]:
+    """What ``source``, placed in ``room``, imports against the table."""
+    found = []
+    for name, typing_only in imports(source):
+        parts = name.split(".")
+        if parts[0] == "agtphost" and len(parts) > 1:
+            target = parts[1]
+            if target != room and target not in MAY_IMPORT[room] and (ROOT / target).exists() | (
+                ROOT / f"{target}.py"
+            ).exists():
+                if typing_only and room == "contract" and target in {"iagtp", "handlers"}:
+                    continue
+                found.append(f"{room} imports {name}")
+        if parts[0] == "twisted":
+            if room in TWISTED_FREE:
+                found.append(f"{room} imports {name}")
+            if name in {"twisted.internet.reactor"} and room not in REACTOR_ALLOWED:
+                found.append(f"{room} imports the reactor")
+    return found
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_follow_the_table(path: Path) -> None:
+    """Each module imports only what its room allows."""
+    assert violations(room_of(path), path.read_text()) == []
+
+
+def test_the_table_names_every_room() -> None:
+    """A new package cannot appear without saying what it may import."""
+    rooms = {room_of(path) for path in modules()}
+    assert rooms <= set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize(
+    ("room", "source"),
+    [
+        ("wire", "import twisted.internet.defer"),
+        ("vocabulary", "from agtphost.errors import Refusal"),
+        ("protocols", "from agtphost.dispatch.dispatcher import Dispatcher"),
+        ("dispatch", "from agtphost.stores import sqlite"),
+        ("client", "def f():\n    from agtphost.host import assemble"),
+        ("host", "from twisted.internet import reactor"),
+    ],
+)
+def test_a_forbidden_import_is_noticed(room: str, source: str) -> None:
+    """The control: sources that break the table are caught."""
+    assert violations(room, source)
+
+
+def test_modules_are_read_in_one_sitting() -> None:
+    """No module over 600 lines, and half of them under 180."""
+    sizes = sorted(len(path.read_text().splitlines()) for path in modules())
+    assert sizes[-1] <= 600
+    assert sizes[len(sizes) // 2] < 180

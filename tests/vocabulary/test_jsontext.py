@@ -1,0 +1,112 @@
+"""The strict decoder: T-JB-1 to T-JB-50 of security.md."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agtphost.vocabulary import jsontext
+
+HOSTILE = [
+    pytest.param(b'{"a":1,"a":2}', "twice", id="duplicate name"),
+    pytest.param(b'{"a":{"b":1,"b":1}}', "twice", id="duplicate name below"),
+    pytest.param(b"NaN", "NaN", id="NaN"),
+    pytest.param(b"[Infinity]", "Infinity", id="Infinity"),
+    pytest.param(b"-Infinity", "Infinity", id="negative Infinity"),
+    pytest.param(b"1e400", "too large", id="overflow to infinity"),
+    pytest.param(b"9007199254740993", "2**53", id="integer beyond 2**53"),
+    pytest.param(b"-9007199254740993", "2**53", id="negative integer beyond 2**53"),
+    pytest.param(b"1" * 4301, "2**53", id="4301 digits"),
+    pytest.param(b"0." + b"1" * 100, "64 characters", id="long fraction"),
+    pytest.param(b'"\\ud800"', "surrogate", id="lone high surrogate"),
+    pytest.param(b'"\\uDC00"', "surrogate", id="lone low surrogate"),
+    pytest.param(b'{"\\ud800":1}', "surrogate", id="lone surrogate in a name"),
+    pytest.param(b'"\xed\xa0\x80"', "UTF-8", id="surrogate as raw octets"),
+    pytest.param(b'"\xff"', "UTF-8", id="not UTF-8"),
+    pytest.param(b"\xef\xbb\xbf{}", "Expecting", id="byte order mark"),
+    pytest.param(b"[" * 65 + b"]" * 65, "deep", id="65 deep"),
+    pytest.param(b"[" * 100_000 + b"]" * 100_000, "deep", id="100,000 deep"),
+    pytest.param(b'{"a":' * 3000 + b"1" + b"}" * 3000, "deep", id="3,000 objects deep"),
+    pytest.param(b"[" + b"[]," * 60_000 + b"[]]", "50000", id="60,000 empty lists"),
+    pytest.param(b"", "Expecting", id="empty"),
+    pytest.param(b"{} {}", "Extra", id="two texts"),
+    pytest.param(b"{'a':1}", "Expecting", id="single quotes"),
+    pytest.param(b'{"a":1,}', "double quotes|trailing", id="trailing comma"),
+    pytest.param(b"01", "Extra", id="leading zero"),
+    pytest.param(b"+1", "Expecting", id="plus sign"),
+    pytest.param(b"0x10", "Extra", id="hexadecimal"),
+    pytest.param(b'"a\nb"', "control", id="raw control character"),
+    pytest.param(b'"\x00"', "control", id="raw NUL"),
+]
+
+
+@pytest.mark.parametrize(("octets", "why"), HOSTILE)
+def test_hostile_texts_are_refused(octets: bytes, why: str) -> None:
+    """Each text that two readers could read differently is an error that says why."""
+    with pytest.raises(jsontext.JSONTextError, match="(?i)" + why.replace("**", "..")):
+        jsontext.decode(octets)
+
+
+@pytest.mark.parametrize(
+    "octets", [b'{"a":1,"a":2}', b"NaN", b'"\\ud800"', b"9007199254740993", b"[" * 65 + b"]" * 65]
+)
+def test_the_standard_decoder_accepts_what_this_one_refuses(octets: bytes) -> None:
+    """The control: the cases above are not refused by any JSON reader anyway."""
+    assert json.loads(octets) is not None
+
+
+@pytest.mark.parametrize(
+    ("octets", "value"),
+    [
+        (b"[" * 64 + b"]" * 64, None),
+        (b'{"a":[1,2.5,-3,true,false,null,"\\u00e9"]}', {"a": [1, 2.5, -3, True, False, None, "é"]}),
+        (b'"\\ud83d\\ude00"', "\U0001f600"),
+        (b" [ ] ", []),
+        (b"9007199254740992", 2**53),
+    ],
+)
+def test_ordinary_texts_are_read(octets: bytes, value: object) -> None:
+    """What is plain JSON is read as it stands."""
+    decoded = jsontext.decode(octets)
+    assert value is None or decoded == value
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(blacklist_categories=("Cs",))),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=8), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+@given(JSON_VALUES)
+def test_what_is_encoded_is_decoded(value: object) -> None:
+    """Encoding and decoding are inverse for everything the encoder accepts."""
+    try:
+        octets = jsontext.encode(value)
+    except UnicodeEncodeError:
+        return
+    assert jsontext.decode(octets) == value
+
+
+@given(st.binary(max_size=200))
+def test_no_octets_break_the_decoder(octets: bytes) -> None:
+    """Whatever arrives, the only error is JSONTextError."""
+    try:
+        jsontext.decode(octets)
+    except jsontext.JSONTextError:
+        return
+
+
+def test_signed_documents_are_flatter() -> None:
+    """The depth limit is the caller's to lower."""
+    text = b"[" * 33 + b"]" * 33
+    jsontext.decode(text)
+    with pytest.raises(jsontext.JSONTextError):
+        jsontext.decode(text, max_depth=jsontext.SIGNED_DEPTH)

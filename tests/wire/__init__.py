@@ -1,0 +1,1 @@
+"""Tests of agtphost.wire: framing without I/O."""

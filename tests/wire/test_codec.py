@@ -1,0 +1,157 @@
+"""The serializer: what leaves is well-formed, or does not leave."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agtphost.errors import LocalProtocolError
+from agtphost.wire import Headers, Request, Response, request_line, serialize_request, serialize_response
+from tests.wire.cases import CASES
+from tests.wire.deliveries import connect, deliver, event
+
+TYPE = ("Content-Type", "text/plain")
+
+
+def response(*fields: tuple[str, str], body: bytes = b"", status: int = 200, text: str = "") -> bytes:
+    """The octets of a response."""
+    return serialize_response(Response(status=status, text=text, headers=Headers(fields), body=body))
+
+
+def test_a_response_is_line_fields_length_body() -> None:
+    """AGTP-012, AGTP-018: the fields in order, one Content-Length, a blank line, the body."""
+    assert response(("Server-ID", "s"), TYPE, ("Trust-Tier", "1"), body=b"hello") == (
+        b"AGTP/1.0 200 OK\r\nServer-ID: s\r\nContent-Type: text/plain\r\nTrust-Tier: 1\r\n"
+        b"Content-Length: 5\r\n\r\nhello"
+    )
+
+
+def test_a_bodiless_response_says_zero() -> None:
+    """AGTP-012: a 204 carries Content-Length 0 and no Content-Type."""
+    assert response(status=204) == b"AGTP/1.0 204 No Content\r\nContent-Length: 0\r\n\r\n"
+
+
+def test_the_standard_text_is_filled_in() -> None:
+    """An empty text becomes the standard one of the code; codes that the registry lacks say so."""
+    assert response(status=262).startswith(b"AGTP/1.0 262 Authorization Required\r\n")
+    assert response(status=299).startswith(b"AGTP/1.0 299 Unknown\r\n")
+    assert response(status=299, text="Mine").startswith(b"AGTP/1.0 299 Mine\r\n")
+
+
+@pytest.mark.parametrize("name", [
+    "Content-Length", "content-length", "Transfer-Encoding", "TRANSFER-ENCODING", "AGTP-Version", "AGTP-Method",
+    "agtp-status", "Principal-ID", "Server-Agent-ID",
+])  # fmt: skip
+def test_fields_that_never_leave(name: str) -> None:
+    """AGTP-015, AGTP-024, AGTP-025: framing and removed fields are refused from any caller, in any spelling."""
+    with pytest.raises(LocalProtocolError, match=name):
+        response((name, "0"))
+    with pytest.raises(LocalProtocolError, match=name):
+        serialize_request(Request(method="QUERY", headers=Headers([(name, "0")])))
+
+
+@pytest.mark.parametrize("octet", [*range(0x20), 0x7F, 0x80, 0x85, 0xA0, 0xFF, 0x2028, 0x202E, 0xD800, 0x1F600])
+def test_no_value_or_text_carries_anything_but_visible_ascii(octet: int) -> None:
+    """T-HI: CR, LF, NUL, DEL, controls, everything beyond ASCII and lone surrogates are refused wherever they stand."""
+    for value in (f"a{chr(octet)}b", f"{chr(octet)}b", f"a{chr(octet)}", chr(octet)):
+        inside = value[0] == "a" and value[-1] == "b"
+        if octet == 9 and inside:
+            assert b"Task-ID: a\tb\r\n" in response(("Task-ID", value))
+            assert response(text=value).startswith(b"AGTP/1.0 200 a\tb\r\n")
+            continue
+        with pytest.raises(LocalProtocolError):
+            response(("Task-ID", value))
+        if octet != 9:
+            with pytest.raises(LocalProtocolError):
+                response(text=value)
+        with pytest.raises(LocalProtocolError):
+            response((f"Task{value}ID", "t"))
+
+
+@pytest.mark.parametrize("value", ["a\r\nTransfer-Encoding: chunked", "a\r\n\r\nAGTP/1.0 200 OK", "a\n", "a\r", "\r\n", " a", "a ", " ", "\ta"])
+def test_a_value_never_becomes_a_line(value: str) -> None:
+    """T-HI: injected line ends are refused, and white space that would be lost at the other end."""
+    with pytest.raises(LocalProtocolError):
+        response(("Task-ID", value))
+
+
+def test_an_injection_that_only_rearranges_line_ends_is_refused() -> None:
+    """A bare CR in one value and a bare LF in another do not add up to a line end."""
+    with pytest.raises(LocalProtocolError):
+        response(("X-A", "a\rb"), ("X-B", "c\nd"))
+
+
+@pytest.mark.parametrize("name", ["", " ", "Task ID", "Task-ID:", "Task-ID ", " Task-ID", "Täsk", "(x)", "Task-ID\n"])
+def test_names_are_tokens(name: str) -> None:
+    """RFC 9110 section 5.1: a name is a token."""
+    with pytest.raises(LocalProtocolError):
+        response((name, "x"))
+
+
+@pytest.mark.parametrize("status", [-1, 0, 42, 99, 1000, 20000])
+def test_a_status_has_three_digits(status: int) -> None:
+    """AGTP-018."""
+    with pytest.raises(LocalProtocolError):
+        response(status=status)
+
+
+def test_a_body_and_its_type_go_together() -> None:
+    """AGTP-093: a body without Content-Type is refused, and a Content-Type without body."""
+    with pytest.raises(LocalProtocolError):
+        response(body=b"x")
+    with pytest.raises(LocalProtocolError):
+        response(TYPE)
+    with pytest.raises(LocalProtocolError):
+        response(TYPE, body=b"x", status=204)
+
+
+@pytest.mark.parametrize("method", ["", "A B", "A\r\n", "A#", "M" * 65, "Ä", "/", "A:"])
+def test_methods_are_tokens(method: str) -> None:
+    """AGTP-017: what our parser refuses, we don't send."""
+    with pytest.raises(LocalProtocolError):
+        serialize_request(Request(method=method))
+
+
+@pytest.mark.parametrize("path", ["", "a", "//", "/a b", "/a#b", "/a?b", "/%", "/%4x", "/ä", "/a\r\nX: y", "*", "/{id}"])
+def test_paths_are_absolute(path: str) -> None:
+    """AGTP-020, AGTP-022: a fragment, a space or a raw question mark never leaves."""
+    with pytest.raises(LocalProtocolError):
+        serialize_request(Request(method="QUERY", path=path))
+
+
+@pytest.mark.parametrize("query", ["a b", "a#b", "a\nb", "%", "ä", "<"])
+def test_queries_follow_their_grammar(query: str) -> None:
+    """core 5.4.1: the characters of RFC 3986 section 3.4."""
+    with pytest.raises(LocalProtocolError):
+        serialize_request(Request(method="QUERY", query=query))
+
+
+def test_the_request_line_to_hash_is_the_one_sent() -> None:
+    """companion-specs section 5.2: what a client hashes is what it wrote."""
+    request = Request(method="QUERY", path="/a", query="b=1", line=b"ignored")
+    assert request_line(request) == b"AGTP/1.0 QUERY /a?b=1\r\n"
+    assert serialize_request(request).startswith(request_line(request))
+    with pytest.raises(LocalProtocolError):
+        request_line(Request(method="QUERY", path="a"))
+
+
+def test_every_message_of_the_table_survives_or_is_refused() -> None:
+    """T-HI: parse(serialize(x)) == x for all messages that the cases hold, or LocalProtocolError."""
+    survived = 0
+    for case in CASES:
+        for message in case.messages:
+            sent = event(message)
+            try:
+                octets = serialize_request(sent) if isinstance(sent, Request) else serialize_response(sent)
+            except LocalProtocolError:
+                continue
+            outcome = deliver(connect(case.role), [octets])
+            if outcome.refusal:  # at its limit before Content-Length was added
+                assert case.id in ("T-LM-block-most", "T-LM-count-most")
+                continue
+            if message.first == (262, ""):  # the standard text is filled in
+                sent = replace(sent, text="Authorization Required")
+            assert [event(message) for message in outcome.messages] == [sent]
+            survived += 1
+    assert survived > 200
