@@ -150,18 +150,27 @@ def _key_files(config: Config) -> Iterator[Fault]:
 
 
 def _limits(config: Config) -> Iterator[Fault]:
+    yield from _at_most(config, "header_line", "header_block")
+    yield from _at_most(config, "connections_per_address", "connections")
+
+
+def _at_most(config: Config, part: str, whole: str) -> Iterator[Fault]:
+    """``part`` cannot exceed ``whole``; the one that the file sets is to blame."""
     limits = config.limits
-    if limits.header_line > limits.header_block:
+    if getattr(limits, part) <= getattr(limits, whole):
+        return
+    places: tuple[Location, Location] = (("limits", part), ("limits", whole))
+    if part in limits.model_fields_set:
         yield Fault(
-            location=("limits", "header_line"),
-            message=f"cannot be more than header_block ({limits.header_block})",
-            concerns=(("limits", "header_block"),),
+            location=places[0],
+            message=f"cannot be more than {whole} ({getattr(limits, whole)})",
+            concerns=places,
         )
-    if limits.connections_per_address > limits.connections:
+    else:
         yield Fault(
-            location=("limits", "connections_per_address"),
-            message=f"cannot be more than connections ({limits.connections})",
-            concerns=(("limits", "connections"),),
+            location=places[1],
+            message=f"cannot be less than {part} ({getattr(limits, part)})",
+            concerns=places,
         )
 
 

@@ -8,6 +8,7 @@ what remains is sound; then the checks that need several keys can run too.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import types
 import typing
@@ -89,12 +90,11 @@ def admit(
         try:
             return model.model_validate(tree, context=surroundings), faults, removed
         except ValidationError as error:
-            for details in error.errors(include_url=False):
-                location = _in_file(tree, details["loc"])
-                if any(location[: len(gone)] == gone for gone in removed):
-                    continue
-                faults.append(_fault(model, location, details))
-                removed.append(_remove(tree, location))
+            found = [(_in_file(tree, details["loc"]), details) for details in error.errors(include_url=False)]
+            if not all(location for location, _ in found):
+                raise  # a fault that no key of the file explains is one of this package
+            faults.extend(_fault(model, location, details) for location, details in found)
+            removed.extend(_remove(tree, location) for location, _ in found)
 
 
 def _in_file(tree: Mapping[str, Any], location: Location) -> Location:
@@ -117,13 +117,11 @@ def _remove(tree: dict[str, Any], location: Location) -> Location:
     """
     while location and isinstance(location[-1], int):
         location = location[:-1]
-    if not location:  # cannot happen for a document that is a table; never loop on it
-        tree.clear()
-        return ()
     here: Any = tree
-    for step in location[:-1]:
-        here = here[step]
-    del here[location[-1]]
+    with contextlib.suppress(KeyError):  # another fault of this pass may have taken out what is around it
+        for step in location[:-1]:
+            here = here[step]
+        del here[location[-1]]
     return location
 
 
@@ -208,13 +206,13 @@ def subject(location: Location, tree: Mapping[str, Any]) -> str:
     rest = list(location)
     while rest:
         inner = here.get(rest[0]) if isinstance(here, Mapping) else None
-        if isinstance(inner, list) and len(rest) > 1 and inner and isinstance(inner[0], Mapping):
-            element = inner[int(rest[1])] if int(rest[1]) < len(inner) else {}
+        element = inner[int(rest[1])] if isinstance(inner, list) and len(rest) > 1 else None
+        if isinstance(element, Mapping):
             section.append(str(rest[0]))
             name = element.get("name")
             label = f' "{name[:40]}"' if isinstance(name, str) else f" number {int(rest[1]) + 1}"
             here, rest = element, rest[2:]
-        elif isinstance(inner, Mapping) and (len(rest) > 1 or not section):
+        elif isinstance(inner, Mapping) or (len(rest) > 1 and not section):
             section.append(str(rest[0]))
             here, rest = inner, rest[1:]
         else:

@@ -82,7 +82,7 @@ def read(path: str | os.PathLike[str]) -> Document:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         position = _POSITION.search(str(error))
-        line = int(position.group(1)) if position and position.group(1) else text.count("\n") + 1
+        line = int(position.group(1)) if position and position.group(1) else text.rstrip().count("\n") + 1
         raise refuse(f"not TOML: {_POSITION.sub('', str(error))}", line) from None
     except RecursionError:
         raise refuse("not TOML: nested too deeply", 1) from None

@@ -217,7 +217,7 @@ class Endpoints(Section):
 class Config(Section):
     """All of ``host.toml``."""
 
-    host: Host = Field(default_factory=Host)
+    host: Host = absent()
     listen: Listen = Field(default_factory=Listen)
     tls: TLS = absent()
     wire: Wire = Field(default_factory=Wire)

@@ -10,7 +10,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+)
 
 from agtphost.config import secret
 from agtphost.config.secret import Secret
@@ -166,7 +174,7 @@ StateDirectory = Annotated[Path, BeforeValidator(_state_dir)]
 Items = Annotated[tuple[T, ...], BeforeValidator(_as_tuple)]
 """A list of the file, frozen."""
 
-Table = Annotated[Mapping[K, T], AfterValidator(_frozen)]
+Table = Annotated[Mapping[K, T], AfterValidator(_frozen), PlainSerializer(dict)]
 """A table with names of the operator's choice, frozen."""
 
 Line = Annotated[str, AfterValidator(_line)]

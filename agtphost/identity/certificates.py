@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -24,7 +25,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
 from agtphost.identity import extensions
 from agtphost.identity.extensions import Extension, ExtensionError
-from agtphost.identity.keys import KeyFormatError, VerifyingKey
+from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.peer import PeerCertificate
 
 AGENT_CERTIFICATE_DAYS = 90
@@ -89,7 +90,8 @@ def refused_critical_extensions(der: bytes) -> tuple[str, ...]:
     except (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
         return (UNREADABLE,)
     known = _VERIFIED_BY_TLS | extensions.AGTP_OIDS
-    return tuple(item.oid.dotted_string for item in found if item.critical and item.oid.dotted_string not in known)
+    critical = [item.oid.dotted_string for item in found if item.critical]
+    return tuple(dotted for dotted in critical if dotted not in known)
 
 
 def _read_extensions(certificate: x509.Certificate) -> dict[Extension, Any]:
@@ -121,12 +123,8 @@ def _read_extensions(certificate: x509.Certificate) -> dict[Extension, Any]:
 def _key_fingerprint(certificate: x509.Certificate) -> str:
     try:
         return VerifyingKey.of(certificate.public_key()).fingerprint
-    except (ValueError, TypeError, KeyFormatError):
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         return ""
-    except Exception as error:  # The library has its own family for key types it does not know.
-        if type(error).__name__ == "UnsupportedAlgorithm":
-            return ""
-        raise
 
 
 def parse_peer_certificate(der: bytes) -> PeerCertificate:
@@ -352,8 +350,9 @@ def issue_server_certificate(
     days: int = SERVER_CERTIFICATE_DAYS,
 ) -> x509.Certificate:
     """
-    A TLS server's certificate for ``localhost``, the loopback addresses and, if it is a host name, ``server_id``.
+    A TLS server's certificate for ``localhost`` and the loopback addresses.
 
+    :param server_id: named too, if it is a host name or an address.
     :param now: UTC.
     """
     return (
@@ -369,7 +368,7 @@ def _client(
     authority: Authority, key: VerifyingKey, subject: x509.Name, now: datetime, days: int
 ) -> x509.CertificateBuilder:
     if not 1 <= days <= AGENT_CERTIFICATE_DAYS:
-        raise CertificateError(f"a client certificate is valid for 1 to {AGENT_CERTIFICATE_DAYS} days, not {days}")
+        raise CertificateError(f"a client certificate is valid for at most {AGENT_CERTIFICATE_DAYS} days")
     return _end_entity(authority, subject, key.public_key, ExtendedKeyUsageOID.CLIENT_AUTH, now, days)
 
 

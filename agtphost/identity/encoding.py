@@ -1,4 +1,4 @@
-"""base64url without padding: how keys, signatures and JWS are written (companion section 1.7, RFC 4648 section 5)."""
+"""base64url without padding, the form of keys, signatures and JWS: companion section 1.7."""
 
 from __future__ import annotations
 

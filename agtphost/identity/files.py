@@ -78,7 +78,7 @@ def replace(path: Path, octets: bytes, mode: int) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Create ``path`` and what is missing above it, each for the owner alone; an existing one keeps its mode."""
+    """Create ``path`` and what is missing above it for the owner alone; what exists keeps its mode."""
     missing = []
     current = path
     while not current.exists():

@@ -19,7 +19,16 @@ from agtphost.identity.encoding import encode as encode_part
 from agtphost.identity.keys import Signer, VerifyingKey
 from agtphost.vocabulary import jsontext
 
-__all__ = ["JWSError", "Parts", "Signer", "compact", "parse", "parse_unverified", "protected_header", "verify"]
+__all__ = [
+    "JWSError",
+    "Parts",
+    "Signer",
+    "compact",
+    "parse",
+    "parse_unverified",
+    "protected_header",
+    "verify",
+]
 
 RECORD_TYPE = "JWT"
 """``typ`` of records and lifecycle events, as deployed implementations write it."""
@@ -57,7 +66,7 @@ class Parts:
 
 
 def protected_header(signer: Signer | None, typ: str = RECORD_TYPE) -> bytes:
-    """The encoded protected header of everything ``signer`` signs; None for unsigned records. Build it once."""
+    """The encoded header of all that ``signer`` signs; None for unsigned records. Build it once."""
     if signer is None:
         return encode_part(canonical({"alg": "none", "typ": typ}))
     return encode_part(canonical({"alg": "EdDSA", "kid": signer.kid, "typ": typ}))
@@ -136,7 +145,7 @@ def verify(
     Check a JWS and return its payload.
 
     :param keys: the keys that may have signed it, by ``kid``.
-    :param allow_unsigned: whether ``alg`` ``none`` with an empty signature passes. Such a payload proves nothing.
+    :param allow_unsigned: whether ``alg`` ``none`` with an empty signature passes; it proves nothing.
     :raises JWSError: for everything but a record signed by one of ``keys``.
     """
     parts = parse(jws)

@@ -36,7 +36,7 @@ _SMALL_ORDER = frozenset(
 
 
 class KeyFormatError(ValueError):
-    """A key that cannot be read; the message names the file where there is one, and never shows key material."""
+    """A key that cannot be read; the message names its file, if any, and never shows key material."""
 
 
 class Signer(Protocol):
@@ -122,7 +122,7 @@ class VerifyingKey:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of :attr:`raw`, hex: what issuers and operators are recognised by (core v08 section 6.5.2)."""
+        """SHA-256 of :attr:`raw`, hex: what an issuer is recognised by (core v08 section 6.5.2)."""
         return hashlib.sha256(self.raw).hexdigest()
 
     @property
@@ -194,7 +194,7 @@ class SigningKey:
         try:
             key = serialization.load_pem_private_key(path.read_bytes(), password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm):
-            raise KeyFormatError(f"{path}: it holds no readable private key (PEM, PKCS#8, no passphrase)") from None
+            raise KeyFormatError(f"{path}: it holds no unencrypted PKCS#8 private key in PEM") from None
         if not isinstance(key, Ed25519PrivateKey):
             raise KeyFormatError(f"{path}: the key is not an Ed25519 key")
         return cls(key)
@@ -236,7 +236,7 @@ class _SodiumSigner:
 
 
 def fastest_signer(key: SigningKey) -> Signer:
-    """The quickest :class:`Signer` that is installed: libsodium through PyNaCl if it is there, else ``key`` itself."""
+    """The quickest :class:`Signer` there is: libsodium through PyNaCl if installed, else ``key``."""
     try:
         bindings = importlib.import_module("nacl.bindings")
     except ImportError:

@@ -19,7 +19,6 @@ from agtphost.dispatch.identity_gates import refuse_stopped
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler, IPayloadAdapter
-from agtphost.identity import documents
 from agtphost.identity.agents import Agent
 from agtphost.methods import parameters
 from agtphost.vocabulary import media_types
@@ -140,10 +139,9 @@ class Description:
         if form not in FORMATS:
             raise parameters.invalid("format", "That format is not served.", f"Use {', '.join(FORMATS)}.")
         refuse_stopped(state, "agent", agent.agent_id)
-        return EndpointResponse(
-            body=documents.served(agent, state.status.value, **_signals(state)),
-            content_type=media_types.IDENTITY_JSON,
-        )
+        document = agent.served_document(status=state.status.value, updated_at=state.since or None)
+        document.update({name: value for name, value in _signals(state).items() if value})
+        return EndpointResponse(result=document, enveloped=False, content_type=media_types.IDENTITY_JSON)
 
 
 def _signals(state: LifecycleState) -> dict[str, Any]:

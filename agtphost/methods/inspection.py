@@ -111,7 +111,7 @@ class Inspection:
         record = await self._records.record(audit_id)
         if record is None:
             raise _missing("No record has that Audit-ID.")
-        payload = parse_unverified(record)
+        payload = parse_unverified(record.signed)
         self._authorize(context, {str(payload.get("agent_id", "")), str(payload.get("caller_id", ""))})
         return {"audit_id": audit_id, **entry(record, payload)}
 
@@ -159,7 +159,7 @@ def entry(record: StoredRecord, payload: Mapping[str, Any]) -> dict[str, Any]:
 
 def entries(records: Sequence[StoredRecord]) -> list[dict[str, Any]]:
     """Several records, in the order given."""
-    return [{"audit_id": record.audit_id, **entry(record, parse_unverified(record))} for record in records]
+    return [{"audit_id": record.audit_id, **entry(record, parse_unverified(record.signed))} for record in records]
 
 
 def _missing(explanation: str) -> Refusal:

@@ -1,1 +1,1 @@
-"""Fuzz targets; each holds its invariants in a plain function and runs a short while in the ordinary suite."""
+"""Fuzz targets: invariants as plain functions, run for a short while in the ordinary suite."""

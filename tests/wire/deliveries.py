@@ -11,7 +11,9 @@ from tests.wire.cases import Case, Message
 
 GOOD = b"AGTP/1.0 FETCH /good\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\ngood"
 GOOD_MESSAGE = Message(
-    first=("FETCH", "/good", None), fields=(("Content-Type", "text/plain"), ("Content-Length", "4")), body=b"good"
+    first=("FETCH", "/good", None),
+    fields=(("Content-Type", "text/plain"), ("Content-Length", "4")),
+    body=b"good",
 )
 GOOD_RESPONSE = b"AGTP/1.0 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\ngood"
 GOOD_RESPONSE_MESSAGE = Message(first=(200, "OK"), fields=GOOD_MESSAGE.fields, body=b"good")
@@ -33,7 +35,7 @@ class Outcome:
     waiting: str = ""
 
 
-def connect(role: str, *, strict: bool = False, asked: int = 64) -> Connection:
+def connect(role: str, *, strict: bool = False, asked: int = 16) -> Connection:
     """A connection of that side; a client's has sent ``asked`` requests."""
     if role == "server":
         return Connection(Role.SERVER, strict_request_line=strict)
@@ -44,7 +46,7 @@ def connect(role: str, *, strict: bool = False, asked: int = 64) -> Connection:
 
 
 def expected(case: Case) -> Outcome:
-    """What the case says should come out, for comparison with :func:`deliver` (whose explanation is left out)."""
+    """What the case says should come out, to compare with :func:`deliver` without its explanation."""
     return Outcome(messages=case.messages, refusal=case.refusal, waiting=case.waiting)
 
 

@@ -29,7 +29,7 @@ ENDED = pytest.mark.parametrize("case", _ENDED, ids=[case.id for case in _ENDED]
 
 
 def run(case: Case, *portions: bytes) -> Outcome:
-    """Deliver portions to a connection of the case's kind; the explanation must be there, then is left out."""
+    """Deliver portions to a connection of the case's kind; an explanation must be there, and is left out."""
     outcome = deliver(connect(case.role, strict=case.strict), portions)
     assert bool(outcome.explanation) == bool(outcome.refusal)
     return replace(outcome, explanation="")
@@ -40,7 +40,10 @@ def test_the_table_is_large_and_its_ids_are_unique() -> None:
     assert len(CASES) >= 320
     assert [id for id, count in Counter(case.id for case in CASES).items() if count > 1] == []
     assert all(case.source for case in CASES)
-    families = {family: sum(case.id.startswith(family) for case in CASES) for family in ("T-RL", "T-WF", "T-HI", "T-LM", "T-RS")}
+    families = {
+        family: sum(case.id.startswith(family) for case in CASES)
+        for family in ("T-RL", "T-WF", "T-HI", "T-LM", "T-RS")
+    }
     assert min(families.values()) >= 20, families
     assert families["T-WF"] >= 150
 
@@ -69,7 +72,9 @@ def test_cut_at_every_boundary(case: Case) -> None:
 @ALL
 def test_behind_a_good_message(case: Case) -> None:
     """The same outcome behind a good message in the same portion, which is answered first."""
-    octets, message = (GOOD, GOOD_MESSAGE) if case.role == "server" else (GOOD_RESPONSE, GOOD_RESPONSE_MESSAGE)
+    octets, message = (
+        (GOOD, GOOD_MESSAGE) if case.role == "server" else (GOOD_RESPONSE, GOOD_RESPONSE_MESSAGE)
+    )
     behind = expected(case)
     assert run(case, octets + case.octets) == replace(behind, messages=(message, *behind.messages))
 
@@ -77,7 +82,9 @@ def test_behind_a_good_message(case: Case) -> None:
 @ENDED
 def test_before_a_good_message(case: Case) -> None:
     """A complete message takes no octet of the next one (AGTP-013); a refusal hides whatever follows."""
-    octets, message = (GOOD, GOOD_MESSAGE) if case.role == "server" else (GOOD_RESPONSE, GOOD_RESPONSE_MESSAGE)
+    octets, message = (
+        (GOOD, GOOD_MESSAGE) if case.role == "server" else (GOOD_RESPONSE, GOOD_RESPONSE_MESSAGE)
+    )
     before = expected(case)
     if not case.refusal:
         before = replace(before, messages=(*before.messages, message))
@@ -105,7 +112,9 @@ def failing(monkeypatch: pytest.MonkeyPatch, **broken: object) -> set[str]:
 def test_control_int_for_content_length_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A parser that takes what int() takes fails the cases of signs, zeros, underscores and blanks."""
     caught = failing(monkeypatch, parse_content_length=int)
-    assert {f"T-WF-length-{id}" for id in ("plus", "minus", "leading-zero", "two-zeros", "underscore")} <= caught
+    assert {
+        f"T-WF-length-{id}" for id in ("plus", "minus", "leading-zero", "two-zeros", "underscore")
+    } <= caught
 
 
 def test_control_stripped_names_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +122,12 @@ def test_control_stripped_names_are_caught(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(grammar, "_known_names", {})
     strict = grammar.field_key
     caught = failing(monkeypatch, field_key=lambda name: strict(name.strip()))
-    assert {"T-HI-space-before-colon", "T-HI-tab-before-colon", "T-HI-fold-field", "T-HI-fold-first"} <= caught
+    assert {
+        "T-HI-space-before-colon",
+        "T-HI-tab-before-colon",
+        "T-HI-fold-field",
+        "T-HI-fold-first",
+    } <= caught
     assert {"T-WF-encoding-hidden-space-before-colon", "T-WF-encoding-hidden-leading-space"} <= caught
 
 
@@ -131,7 +145,12 @@ def test_control_prefix_match_is_caught(monkeypatch: pytest.MonkeyPatch) -> None
     form = replace(readers.LENIENT_REQUEST, parse=lambda line: lenient(line, strict=False))
     monkeypatch.setattr("agtphost.wire.connection.LENIENT_REQUEST", form)
     caught = failing(monkeypatch)
-    assert {"T-RL-fragment-in-path", "T-RL-four-tokens", "T-RL-trailing-space", "T-RL-escape-percent-alone"} <= caught
+    assert {
+        "T-RL-fragment-in-path",
+        "T-RL-four-tokens",
+        "T-RL-trailing-space",
+        "T-RL-escape-percent-alone",
+    } <= caught
 
 
 def test_control_obs_text_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,8 +184,9 @@ def test_every_reason_occurs() -> None:
     """Each reason token of the readers is the outcome of some case."""
     assert {case.refusal for case in CASES} - {""} == {
         "invalid-request-line", "invalid-response-line", "invalid-line-ending", "invalid-header-field",
-        "invalid-content-length", "content-length-missing", "transfer-encoding-refused", "request-line-too-large",
-        "header-line-too-large", "header-block-too-large", "too-many-headers", "body-too-large",
+        "invalid-content-length", "content-length-missing", "transfer-encoding-refused",
+        "request-line-too-large", "header-line-too-large", "header-block-too-large", "too-many-headers",
+        "body-too-large",
     }  # fmt: skip
 
 

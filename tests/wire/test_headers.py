@@ -46,7 +46,7 @@ def test_values_do_not_show_in_the_representation() -> None:
 
 
 def test_the_table_of_known_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """T-LM: peers that invent names fill a bounded table; the protocol's own names are in it from the start."""
+    """T-LM: peers that invent names fill a bounded table, which holds the protocol's own names anyway."""
     monkeypatch.setattr(grammar, "_known_names", dict(grammar._known_names))
     assert grammar.field_key("Attribution-Record") == "attribution-record"
     for number in range(2 * grammar.MAX_KNOWN_NAMES):

@@ -91,34 +91,34 @@ def header_value(text: str) -> str:
 
 
 async def negotiate(
-    peer: JsonRpcPeer, client: Mapping[str, str], protocol: str, timeout: float, *, probe: bool = True
+    peer: JsonRpcPeer, client: Mapping[str, str], protocol: str, seconds: float, *, probe: bool = True
 ) -> Terms:
     """
     Agree on a version.
 
     :param client: ``name`` and ``version`` of this host.
     :param protocol: ``auto`` or the version to insist on.
-    :param timeout: seconds for each request.
+    :param seconds: how long each request may take.
     :param probe: False skips ``server/discover`` under ``auto``, for a server that it has killed before.
     :raises NegotiationFailed: nothing in common.
     :raises agtphost.adapters.mcp.failures.McpFailure: the server went away or did not answer.
     """
     if protocol == STATELESS:
-        terms = await _discover(peer, client, timeout)
+        terms = await _discover(peer, client, seconds)
         if terms is None:
             raise NegotiationFailed(f"the server does not speak {STATELESS}")
         return terms
     if protocol == "auto" and probe:
-        terms = await _probe(peer, client, min(PROBE_TIMEOUT, timeout))
+        terms = await _probe(peer, client, min(PROBE_TIMEOUT, seconds))
         if terms is not None:
             return terms
-    return await _initialize(peer, client, protocol, timeout)
+    return await _initialize(peer, client, protocol, seconds)
 
 
-async def _probe(peer: JsonRpcPeer, client: Mapping[str, str], timeout: float) -> Terms | None:
+async def _probe(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float) -> Terms | None:
     """The terms of a stateless server; None for everything that is no positive answer."""
     try:
-        return await _discover(peer, client, timeout)
+        return await _discover(peer, client, seconds)
     except RpcError as error:
         if error.code == UNSUPPORTED_VERSION:
             _require_common(error.error.get("data"))
@@ -127,9 +127,9 @@ async def _probe(peer: JsonRpcPeer, client: Mapping[str, str], timeout: float) -
         return None
 
 
-async def _discover(peer: JsonRpcPeer, client: Mapping[str, str], timeout: float) -> Terms | None:
+async def _discover(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float) -> Terms | None:
     params = {"_meta": envelope(client)}
-    result = await peer.request("server/discover", params, timeout, mirrored("server/discover", params))
+    result = await peer.request("server/discover", params, seconds, mirrored("server/discover", params))
     if type(result) is not dict or type(result.get("supportedVersions")) is not list:
         return None
     if STATELESS not in result["supportedVersions"]:
@@ -151,10 +151,10 @@ def _require_common(data: object) -> None:
         raise NegotiationFailed(f"the server speaks only {shown}")
 
 
-async def _initialize(peer: JsonRpcPeer, client: Mapping[str, str], protocol: str, timeout: float) -> Terms:
+async def _initialize(peer: JsonRpcPeer, client: Mapping[str, str], protocol: str, seconds: float) -> Terms:
     wanted = HANDSHAKE[0] if protocol == "auto" else protocol
     params = {"protocolVersion": wanted, "capabilities": {}, "clientInfo": dict(client)}
-    result = await peer.request("initialize", params, timeout)
+    result = await peer.request("initialize", params, seconds)
     version = result.get("protocolVersion") if type(result) is dict else None
     if version not in HANDSHAKE or (protocol != "auto" and version != protocol):
         raise NegotiationFailed(f"the server answered initialize with version {str(version)[:32]!r}")

@@ -113,7 +113,7 @@ class EventStream:
 
 def answered_id(octets: bytes) -> int | None:
     """
-    Whose answer a text is that the strict decoder refused, so that its call fails now and not at its deadline.
+    Whose answer a refused text is, so that its call fails now and not at its deadline.
 
     :return: the id of a JSON-RPC answer; None where it is none.
     """

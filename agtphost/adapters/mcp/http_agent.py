@@ -1,4 +1,4 @@
-"""The HTTP client of one MCP server: pooled connections, verified TLS, no redirects, no proxies, no cookies."""
+"""The HTTP client of one MCP server: pooled connections, verified TLS, no redirects, no cookies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two ends of one HTTP exchange with an MCP server: the request body, and a bounded reader of the answer."""
+"""The two ends of one HTTP exchange: the request body, and a bounded reader of the answer."""
 
 from __future__ import annotations
 

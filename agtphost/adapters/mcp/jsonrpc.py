@@ -23,7 +23,14 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-from agtphost.adapters.mcp.failures import CallCancelled, CallTimeout, LinkLost, McpFailure, Overloaded, RpcError
+from agtphost.adapters.mcp.failures import (
+    CallCancelled,
+    CallTimeout,
+    LinkLost,
+    McpFailure,
+    Overloaded,
+    RpcError,
+)
 from agtphost.adapters.mcp.links import HeaderPairs, Message, OpenLink
 
 METHOD_NOT_FOUND = -32601
@@ -115,7 +122,9 @@ class JsonRpcPeer:
         :raises McpFailure: through the Deferred, always.
         """
         self._last_id = call_id = self._last_id + 1
-        deferred: Deferred[Any] = Deferred(lambda _: self._give_up(call_id, CallCancelled("the call was cancelled")))
+        deferred: Deferred[Any] = Deferred(
+            lambda _: self._give_up(call_id, CallCancelled("it was cancelled"))
+        )
         message: Message = {"jsonrpc": "2.0", "id": call_id, "method": method}
         if params is not None:
             message["params"] = params
@@ -134,7 +143,7 @@ class JsonRpcPeer:
         return deferred
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send a notification; one that cannot be sent is dropped, as its sender learns nothing either way."""
+        """Send a notification; one that cannot be sent is dropped."""
         message: Message = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             message["params"] = params
@@ -152,7 +161,8 @@ class JsonRpcPeer:
             if "id" in message and ("result" in message or "error" in message):
                 return self._answer(message)
         elif type(message) is list and len(message) <= MAX_BATCH:
-            return any([self.received(item) for item in message if type(item) is dict])
+            # Every item counts, so this is no any().
+            return sum(self.received(item) for item in message if type(item) is dict) > 0
         self.counters.malformed += 1
         return False
 
@@ -192,7 +202,8 @@ class JsonRpcPeer:
         if error is None:
             call.deferred.callback(message.get("result"))
         else:
-            call.deferred.errback(RpcError(error if type(error) is dict else {"code": None, "message": str(error)}))
+            known = error if type(error) is dict else {"code": None, "message": str(error)}
+            call.deferred.errback(RpcError(known))
         return True
 
     def _incoming(self, message: Message) -> None:

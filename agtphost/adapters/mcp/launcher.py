@@ -99,7 +99,7 @@ def take_status(child: int) -> int | None:
     """
     Reap what ended.
 
-    :return: the command's wait status once it ended; its group is killed first, while its id is still its own.
+    :return: the command's wait status once it ended. Its group is killed first, while the id is its own.
     """
     while True:
         try:

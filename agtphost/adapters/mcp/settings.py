@@ -98,7 +98,7 @@ class McpServerSettings:
 
     def __post_init__(self) -> None:
         if _NAME.fullmatch(self.name) is None:
-            raise ValueError(f"{self.name!r} is not a server name (lower-case letters, digits, '_' and '-', 32 at most)")
+            raise ValueError(f"{self.name!r} is not a server name (32 of a-z, 0-9, '_' and '-' at most)")
         if bool(self.command) == bool(self.url):
             raise ValueError(f"MCP server {self.name!r} needs either a command or a url")
         if self.url:
@@ -110,7 +110,8 @@ class McpServerSettings:
             raise ValueError(f"the command of MCP server {self.name!r} has a NUL character")
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol is one of {', '.join(PROTOCOLS)}, not {self.protocol!r}")
-        if not (self.timeout > 0 and self.start_timeout > 0 and self.max_concurrency > 0 and self.max_queue >= 0):
+        positive = (self.timeout, self.start_timeout, self.max_concurrency, self.max_queue + 1)
+        if min(positive) <= 0:
             raise ValueError(f"timeouts and limits of MCP server {self.name!r} must be positive")
         if self.start not in ("eager", "lazy"):
             raise ValueError(f"start is 'eager' or 'lazy', not {self.start!r}")
@@ -122,7 +123,9 @@ class McpServerSettings:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{self.url!r} is not an http or https URL")
         if not self.url.isascii():
-            raise ValueError("the url of an MCP server is ASCII; write other characters percent-encoded or as xn--")
+            raise ValueError(
+                "the url of an MCP server is ASCII; other characters are percent-encoded or xn--"
+            )
         if parts.username is not None or parts.fragment:
             raise ValueError("the url of an MCP server has no user name, password or fragment")
         if parts.scheme == "http" and not self.allow_http and not _loopback(parts.hostname):

@@ -17,6 +17,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ GRACE = 0.008
 """Seconds between the exit of a process and the failure of its calls, for answers still in the pipe."""
 
 MUTE = 0.1
-"""Seconds between the end of the output and ending the process: its exit usually follows at once, with a code."""
+"""Seconds between the end of the output and ending the process: its exit usually follows, with a code."""
 
 INPUT_CLOSED = 0.5
 """Seconds a server has to end by itself once its input is closed (MCP lifecycle, shutdown of stdio)."""
@@ -258,10 +259,8 @@ class StdioLink(ProcessProtocol):
             self._receiver.lost(self._exit or LinkLost(self._reason or "the process has ended"))
 
     def _terminate(self) -> None:
-        try:
+        with suppress(ProcessExitedAlready):
             self._process.signalProcess("TERM")
-        except ProcessExitedAlready:
-            pass
         self._schedule(TERMINATED, self._kill)
 
     def _kill(self) -> None:
@@ -269,10 +268,8 @@ class StdioLink(ProcessProtocol):
         self._schedule(KILLED, self._kill_launcher)
 
     def _kill_launcher(self) -> None:
-        try:
+        with suppress(ProcessExitedAlready):
             self._process.signalProcess("KILL")
-        except ProcessExitedAlready:
-            pass
         # Whatever still holds the pipes is out of reach: let go of them.
         self._process.loseConnection()
 

@@ -184,14 +184,14 @@ class HttpLink:
             # The body names no id, or one that is not ours, where the refusal came before parsing.
             self._receiver.received({"jsonrpc": "2.0", "id": post.call_id, "error": error})
             return
-        self._receiver.failed(
-            post.call_id, RequestRefused(response.code, f"the server refused the request with HTTP {response.code}")
-        )
+        refusal = RequestRefused(response.code, f"the server refused the request with HTTP {response.code}")
+        self._receiver.failed(post.call_id, refusal)
 
     async def _body(self, response: IResponse, post: _Post, take: Any, limit: int = 0) -> None:
         kind = (response.headers.getRawHeaders("Content-Type") or [""])[0].partition(";")[0].strip().lower()
         stream = kind == "text/event-stream"
-        if 200 <= response.code < 300 and post.call_id is not None and not stream and kind != "application/json":
+        expected = stream or kind == "application/json" or post.call_id is None
+        if 200 <= response.code < 300 and not expected:
             raise RequestRefused(response.code, f"the server answered with {kind[:64] or 'no'} content type")
         ended: Deferred[str | None] = Deferred()
         bounds = {"limit": limit} if limit else {}
@@ -210,7 +210,8 @@ class HttpLink:
             self._garbage += 1
             if post.call_id is not None and answered_id(octets) == post.call_id:
                 post.answered = True
-                self._receiver.failed(post.call_id, UnreadableAnswer(f"the server's answer is refused: {error}"))
+                refusal = UnreadableAnswer(f"the server's answer is refused: {error}")
+                self._receiver.failed(post.call_id, refusal)
             else:
                 self._log.say(f"sent an event that is no message: {octets[:200].decode('utf-8', 'replace')}")
             return

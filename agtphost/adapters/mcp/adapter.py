@@ -1,0 +1,193 @@
+"""MCP on EXECUTE: core v08 sections 7.2.8 and 8, appendix D."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.adapters.mcp.bindings import ToolCall, unlisted_binding
+from agtphost.adapters.mcp.listing import list_binding
+from agtphost.adapters.mcp.server import McpServer
+from agtphost.adapters.mcp.supervision import State
+from agtphost.contract.binding import Binding, Resolution
+from agtphost.errors import Refusal
+from agtphost.iagtp import IPayloadAdapter
+from agtphost.vocabulary import media_types
+from agtphost.vocabulary.status import Status
+
+CALL = "mcp.tools.call"
+LIST = "mcp.tools.list"
+
+_MATCHES = 3
+"""Close names that a refusal suggests."""
+
+
+def _malformed(explanation: str) -> Refusal:
+    return Refusal(
+        Status.UNPROCESSABLE,
+        "invalid-payload",
+        explanation,
+        remedy='Send {"tool": "server.tool", "arguments": {...}} as the payload.',
+    )
+
+
+@implementer(IPayloadAdapter)
+class McpAdapter:
+    """
+    Carries MCP tool calls.
+
+    :param servers: the hosted servers; their order decides nothing.
+    """
+
+    name = "mcp"
+    payload_types = frozenset({media_types.MCP_TOOLS})
+
+    def __init__(self, servers: Iterable[McpServer]) -> None:
+        self._servers: dict[str, McpServer] = {server.settings.name: server for server in servers}
+        self._lists = {name: list_binding((server,)) for name, server in self._servers.items()}
+        self._list_all = list_binding(tuple(self._servers.values()))
+
+    @property
+    def servers(self) -> Mapping[str, McpServer]:
+        """The hosted servers by name."""
+        return self._servers
+
+    def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
+        """
+        Find the tool that a payload names.
+
+        A tool is ``server.tool``, or bare where the path names the server or
+        one server alone has it. ``{tool, arguments}`` is the drafts' form,
+        ``{name, arguments, _meta}`` MCP's own.
+
+        :raises Refusal: 404 no such server; 409 several have the tool; 422 no such action or
+            tool, or a malformed payload; 503 the tool is off, or may be one of a server that is not up yet.
+        """
+        if server is not None and server not in self._servers:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "unknown-mcp-server",
+                "This host has no MCP server of that name.",
+                details={"mcp_servers": sorted(self._servers)},
+            )
+        if action == CALL:
+            return self._call(payload, server)
+        if action == LIST:
+            binding = self._list_all if server is None else self._lists[server]
+            return Resolution(binding=binding, input=payload if isinstance(payload, dict) else {})
+        raise Refusal(
+            Status.UNPROCESSABLE,
+            "unknown-action",
+            "MCP payloads carry no such action.",
+            remedy="Use one of the supported actions.",
+            details={"supported_actions": [CALL, LIST]},
+        )
+
+    def tools(self) -> list[Binding]:
+        """Every tool that can be called now, by name."""
+        return [
+            binding
+            for _, server in sorted(self._servers.items())
+            if server.state in (State.UP, State.IDLE)
+            for binding in server.catalogue.bindings.values()
+        ]
+
+    def hosted(self) -> Sequence[Mapping[str, object]]:
+        """``hosted_protocols`` entries: AGTP-API section 8.6."""
+        entries = []
+        for name, server in sorted(self._servers.items()):
+            seen = server.snapshot()
+            entry: dict[str, object] = {"protocol": "MCP", "method": "EXECUTE", "path": f"/mcp/{name}"}
+            if seen.version is not None:
+                entry["version"] = seen.version
+            entries.append({**entry, "name": name, "state": seen.state, "tools": seen.tools})
+        return entries
+
+    def _call(self, payload: Any, server: str | None) -> Resolution:
+        if type(payload) is not dict:
+            raise _malformed("The payload of mcp.tools.call is an object.")
+        tool = payload.get("tool", payload.get("name"))
+        arguments = payload.get("arguments")
+        meta = payload.get("_meta")
+        if type(tool) is not str or not tool:
+            raise _malformed("The payload names no tool.")
+        if arguments is None:
+            arguments = {}
+        if type(arguments) is not dict or (meta is not None and type(meta) is not dict):
+            raise _malformed("The payload's arguments and _meta are objects.")
+        named = payload.get("server")
+        if named is not None and type(named) is str and server is None and named in self._servers:
+            server = named
+        binding = self._find(tool, server)
+        if meta and isinstance(binding.handler, ToolCall):
+            binding = replace(binding, handler=binding.handler.with_meta(meta))
+        return Resolution(binding=binding, input=arguments)
+
+    def _find(self, tool: str, server: str | None) -> Binding:
+        prefix, dot, rest = tool.partition(".")
+        if dot and prefix in self._servers and server in (None, prefix):
+            found = self._in(self._servers[prefix], rest)
+            if found is not None:
+                return found
+        searched = list(self._servers.values()) if server is None else [self._servers[server]]
+        having = [each for each in searched if tool in each.catalogue.bindings]
+        if len(having) > 1:
+            candidates = sorted(f"{each.settings.name}.{tool}" for each in having)
+            raise Refusal(
+                Status.CONFLICT,
+                "ambiguous-tool",
+                "Several MCP servers have a tool of that name.",
+                remedy="Name the tool with its server.",
+                details={"candidates": candidates},
+            )
+        if having:
+            return having[0].catalogue.bindings[tool]
+        if server is not None:
+            found = self._in(self._servers[server], tool)
+            if found is not None:
+                return found
+        raise self._unknown(tool, searched)
+
+    def _in(self, server: McpServer, tool: str) -> Binding | None:
+        """The binding of a tool; while its server is unlisted, one that demands what the settings do."""
+        catalogue = server.catalogue
+        binding = catalogue.bindings.get(tool)
+        if binding is not None:
+            return binding
+        if tool in catalogue.changed:
+            raise Refusal(
+                Status.UNAVAILABLE,
+                "tool-definition-changed",
+                "The tool's definition changed after it was approved; it is off.",
+                remedy="The operator has to approve the new definition.",
+                details={"tool": f"{server.settings.name}.{tool}"},
+            )
+        override = server.settings.tools.get(tool)
+        if not catalogue.known and tool and (override is None or override.enabled):
+            return unlisted_binding(server, tool)
+        return None
+
+    def _unknown(self, tool: str, searched: Sequence[McpServer]) -> Refusal:
+        if any(not server.catalogue.known for server in searched):
+            return Refusal(
+                Status.UNAVAILABLE,
+                "tools-not-listed",
+                "No server has listed a tool of that name, but not every server has listed its tools yet.",
+                remedy="Try again, or name the tool with its server.",
+                headers=(("Retry-After", "1"),),
+            )
+        names = [binding.name for server in searched for binding in server.catalogue.bindings.values()]
+        bare = {name.partition(".")[2]: name for name in names}
+        close = difflib.get_close_matches(tool[:128], names, _MATCHES)
+        close += [bare[name] for name in difflib.get_close_matches(tool[:128], list(bare), _MATCHES)]
+        return Refusal(
+            Status.UNPROCESSABLE,
+            "unknown-tool",
+            "No hosted MCP server has a tool of that name.",
+            remedy="EXECUTE mcp.tools.list and DISCOVER /tools list the tools that can be called.",
+            details={"close_matches": list(dict.fromkeys(close))[:_MATCHES]},
+        )

@@ -1,0 +1,172 @@
+"""The tools of one server as last listed, and when to list them again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+from agtphost.adapters.mcp.bindings import CallsTools, tool_binding
+from agtphost.adapters.mcp.dialogue import Dialogue
+from agtphost.adapters.mcp.failures import McpFailure
+from agtphost.adapters.mcp.server_log import ServerLog
+from agtphost.adapters.mcp.tools import Tool, ToolPins, read_tools
+from agtphost.contract.binding import Binding
+
+SHORTEST_INTERVAL = 1.0
+"""Seconds between two listings, however often a server says that its tools changed."""
+
+AFTER_FAILURE = 60.0
+"""Seconds until the next listing, or subscription, after one failed."""
+
+POLLED = 300.0
+"""Seconds between listings where a server has changes to tell and no way to tell them."""
+
+
+class Catalogue:
+    """
+    Keeps the tools of one server.
+
+    The last listing stays when the server goes away: its tools are known
+    then, and calls of them answer 503 and not 422.
+
+    :param clock: schedules listings.
+    :param server: what the bindings call.
+    :param pins: which definitions are approved.
+    :param log: where refused definitions are told.
+    """
+
+    def __init__(self, clock: IReactorTime, server: CallsTools, pins: ToolPins, log: ServerLog) -> None:
+        self._clock = clock
+        self._server = server
+        self._pins = pins
+        self._log = log
+        self._dialogue: Dialogue | None = None
+        self._timer: IDelayedCall | None = None
+        self._listing = False
+        self._again = False
+        self.known = False
+        """Whether the server ever listed its tools."""
+
+        self.tools: Mapping[str, Tool] = {}
+        """Every tool whose definition passed, by the server's own name for it."""
+
+        self.bindings: Mapping[str, Binding] = {}
+        """Those that may be called: enabled, and their definition approved."""
+
+        self.changed: frozenset[str] = frozenset()
+        """Those that are off because their definition changed after it was approved."""
+
+    async def load(self, dialogue: Dialogue) -> None:
+        """
+        List the tools now.
+
+        :raises McpFailure: the server did not list them; what was known stays.
+        """
+        listed = await dialogue.list_tools(self._server.settings.start_timeout)
+        self._adopt(read_tools(listed, self.tools, self._log))
+
+    def attend(self, dialogue: Dialogue, *, notified: bool) -> None:
+        """
+        Keep the list current while the server is up.
+
+        :param notified: whether notifications outside of a request reach this host.
+        """
+        self._dialogue = dialogue
+        if not dialogue.terms.lists_change():
+            return
+        if dialogue.terms.stateless:
+            self._subscribe()
+        elif not notified:
+            self._schedule(POLLED, self._list)
+
+    def note_change(self) -> None:
+        """The server says that its tools changed."""
+        if self._listing:
+            self._again = True
+        elif self._dialogue is not None:
+            self._schedule(SHORTEST_INTERVAL, self._list)
+
+    def approve(self, tool: str) -> bool:
+        """
+        Approve the present definition of a tool.
+
+        :return: whether there is one.
+        """
+        known = self.tools.get(tool)
+        if known is None:
+            return False
+        self._pins.approve(tool, known.digest)
+        self._adopt(dict(self.tools))
+        return True
+
+    def rest(self) -> None:
+        """The server is gone: list nothing until :meth:`attend`."""
+        self._dialogue = None
+        self._again = False
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+
+    def _adopt(self, tools: Mapping[str, Tool]) -> None:
+        overrides = self._server.settings.tools
+        offered = {n: t for n, t in tools.items() if n not in overrides or overrides[n].enabled}
+        changed = frozenset(n for n, tool in offered.items() if not self._pins.admits(n, tool.digest))
+        for name in sorted(changed - self.changed):
+            self._log.event(f"the definition of tool {name[:64]!r} changed; it is off until approved again")
+        self.bindings = {
+            n: tool_binding(self._server, tool) for n, tool in offered.items() if n not in changed
+        }
+        self.tools, self.changed, self.known = tools, changed, True
+
+    def _schedule(self, seconds: float, step: Callable[[], None]) -> None:
+        """Run a step once; a sooner step replaces a later one, and not the other way round."""
+        due = self._clock.seconds() + seconds
+        if self._timer is not None and self._timer.active():
+            if self._timer.getTime() <= due:
+                return
+            self._timer.cancel()
+        self._timer = self._clock.callLater(seconds, step)
+
+    def _list(self) -> None:
+        dialogue = self._dialogue
+        if dialogue is None:
+            return
+        self._listing = True
+        listing = Deferred.fromCoroutine(self._relist(dialogue))
+        listing.addErrback(lambda failure: self._log.event(f"listing failed: {failure.getErrorMessage()}"))
+
+    async def _relist(self, dialogue: Dialogue) -> None:
+        again: float | None = None
+        try:
+            await self.load(dialogue)
+            if not dialogue.terms.stateless and dialogue.peer.link.pid is None:
+                again = POLLED
+        except McpFailure as failure:
+            self._log.event(f"listing tools failed: {failure}")
+            again = AFTER_FAILURE
+        finally:
+            self._listing = False
+        if self._dialogue is not dialogue:
+            return
+        if self._again:
+            self._again = False
+            again = SHORTEST_INTERVAL
+        if again is not None:
+            self._schedule(again, self._list)
+
+    def _subscribe(self) -> None:
+        dialogue = self._dialogue
+        if dialogue is not None:
+            dialogue.listen().addBoth(self._unsubscribed, dialogue)
+
+    def _unsubscribed(self, ended: object, dialogue: Dialogue) -> None:
+        """The subscription ended: list anew and subscribe again, after a while."""
+        if self._dialogue is dialogue:
+            self._clock.callLater(AFTER_FAILURE, self._resubscribe, dialogue)
+
+    def _resubscribe(self, dialogue: Dialogue) -> None:
+        if self._dialogue is dialogue:
+            self.note_change()
+            self._subscribe()

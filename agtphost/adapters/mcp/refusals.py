@@ -1,0 +1,119 @@
+"""Failures of an MCP call as AGTP responses: the table of adapters.md section 1.1."""
+
+from __future__ import annotations
+
+from agtphost.adapters.mcp.failures import (
+    CallCancelled,
+    CallTimeout,
+    LinkLost,
+    McpFailure,
+    NegotiationFailed,
+    Overloaded,
+    RequestRefused,
+    RpcError,
+    ServerDown,
+    UnreadableAnswer,
+)
+from agtphost.errors import Refusal
+from agtphost.vocabulary.status import Status
+
+INVALID_PARAMS = -32602
+METHOD_NOT_FOUND = -32601
+
+
+def refusal(server: str, failure: McpFailure) -> Refusal:
+    """
+    The response to a call that has no result.
+
+    :param server: the server's configured name.
+    """
+    named: dict[str, object] = {"mcp_server": server}
+    if isinstance(failure, RpcError):
+        return _rpc(failure, named)
+    if isinstance(failure, ServerDown):
+        return Refusal(
+            Status.UNAVAILABLE,
+            "mcp-server-down",
+            f"The MCP server {server} is not up.",
+            remedy=f"Try again in {failure.retry_after} s.",
+            details={**named, "server_state": failure.state},
+            headers=(("Retry-After", str(failure.retry_after)),),
+        )
+    if isinstance(failure, LinkLost):
+        return _lost(server, failure, named)
+    for kind, status, reason, explanation, remedy in _PLAIN:
+        if isinstance(failure, kind):
+            again = (("Retry-After", "1"),) if status in (Status.RATE_LIMITED, Status.UNAVAILABLE) else ()
+            return Refusal(status, reason, explanation, remedy=remedy, details=named, headers=again)
+    return Refusal(
+        Status.UNPROCESSABLE, "mcp-call-refused", "The call cannot be sent to the MCP server.", details=named
+    )
+
+
+_PLAIN: tuple[tuple[type[McpFailure], Status, str, str, str], ...] = (
+    (
+        CallTimeout,
+        Status.TIMEOUT,
+        "tool-timeout",
+        "The tool did not answer in time; whether it had an effect is unknown.",
+        "Ask for less, or have the operator raise the server's timeout.",
+    ),
+    (
+        CallCancelled,
+        Status.CONFLICT,
+        "tool-cancelled",
+        "The call was cancelled before the tool answered.",
+        "",
+    ),
+    (
+        Overloaded,
+        Status.RATE_LIMITED,
+        "mcp-server-busy",
+        "The MCP server has as many calls waiting as it may have.",
+        "Try again later, or have the operator raise max_concurrency or max_queue.",
+    ),
+    (
+        UnreadableAnswer,
+        Status.SERVER_ERROR,
+        "mcp-answer-refused",
+        "The tool answered with something that is no valid MCP result.",
+        "The operator's log has the details.",
+    ),
+    (
+        RequestRefused,
+        Status.UNAVAILABLE,
+        "mcp-upstream-refused",
+        "The MCP server's HTTP endpoint refused the call.",
+        "The operator's log has the details.",
+    ),
+    (
+        NegotiationFailed,
+        Status.UNAVAILABLE,
+        "mcp-server-down",
+        "The MCP server speaks no protocol version that this host speaks.",
+        "",
+    ),
+)
+
+
+def _rpc(failure: RpcError, named: dict[str, object]) -> Refusal:
+    callers = failure.code in (INVALID_PARAMS, METHOD_NOT_FOUND)
+    return Refusal(
+        Status.UNPROCESSABLE if callers else Status.SERVER_ERROR,
+        "tool-arguments-refused" if callers else "tool-failed",
+        "The MCP server refused the call." if callers else "The MCP server answered with an error.",
+        remedy="result.error is what the server said.",
+        details={**named, "result": {"error": failure.error}},
+    )
+
+
+def _lost(server: str, failure: LinkLost, named: dict[str, object]) -> Refusal:
+    ended = {"exit_code": failure.exit_code, "signal": failure.signal}
+    return Refusal(
+        Status.UNAVAILABLE,
+        "mcp-server-lost",
+        f"The MCP server {server} went away during the call; whether the tool had an effect is unknown.",
+        remedy="Find out what the tool did before calling it again.",
+        details={**named, **{name: value for name, value in ended.items() if value is not None}},
+        headers=(("Retry-After", "1"),),
+    )

@@ -1,0 +1,184 @@
+"""
+What a server says its tools are, and which of that is believed.
+
+A definition is refused, with a log line, when it could deceive a reader or
+this host: characters that do not show, a name that is no name, a size that
+only an attack needs (security.md section 2.4, T-MC-90). A definition that
+changed since it was approved is kept but off (design decision 16).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.logger import LogLevel
+
+from agtphost.adapters.mcp.parameter_headers import ParameterHeaders, parameter_headers
+from agtphost.adapters.mcp.server_log import ServerLog
+from agtphost.contract.schemas import CompiledSchema, SchemaError, compile_schema
+from agtphost.identity.canonical import canonical
+
+MAX_TOOLS = 2000
+"""Tools of one server; more would make every list a burden to its readers."""
+
+MAX_DEFINITION = 256 << 10
+"""Octets of one definition."""
+
+MAX_NAME = 128
+"""Characters of a tool's name: MCP 2025-11-25, tools, section Tool Names."""
+
+_DEFINING = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+_INVISIBLE = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Letters and symbols that show nothing, beside the categories below."""
+
+_DECEPTIVE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+"""Controls, formats (bidi, zero-width, tags), surrogates, private use, line and paragraph separators."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool whose definition passed."""
+
+    name: str
+    """The server's own name for it."""
+
+    definition: Mapping[str, Any]
+    """As ``tools/list`` gave it, nothing dropped."""
+
+    digest: str
+    """SHA-256 of what defines it, hex: what an approval pins."""
+
+    schema: CompiledSchema | None
+    """None where the input schema is one that this host does not run; the server checks alone then."""
+
+    headers: ParameterHeaders = ()
+
+
+class ToolPins:
+    """
+    Which definition of each tool is approved.
+
+    :param approved: digests by tool name; for other tools the first definition seen is approved.
+    """
+
+    def __init__(self, approved: Mapping[str, str] | None = None) -> None:
+        self._approved = dict(approved or {})
+
+    def admits(self, name: str, digest: str) -> bool:
+        """Whether this definition of the tool is the approved one."""
+        return self._approved.setdefault(name, digest) == digest
+
+    def approve(self, name: str, digest: str) -> None:
+        """Approve a definition in place of the one before."""
+        self._approved[name] = digest
+
+
+def deceptive_character(text: str, *, lines: bool) -> str | None:
+    """
+    The first character that a reader would not see as it is.
+
+    :param lines: whether line breaks and tabs are allowed, as in descriptions.
+    :return: such as ``U+202E``; None where there is none.
+    """
+    if text.isprintable() and (text.isascii() or _INVISIBLE.isdisjoint(text)):
+        return None
+    for char in text:
+        if lines and char in "\n\r\t":
+            continue
+        if unicodedata.category(char) in _DECEPTIVE or char in _INVISIBLE:
+            return f"U+{ord(char):04X}"
+    return None
+
+
+def _strings(value: object) -> Iterator[str]:
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            waiting.extend(item.keys())
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+
+
+def _fault(definition: Mapping[str, Any]) -> str | None:
+    """Why a definition is refused."""
+    name = definition["name"]
+    if not 0 < len(name) <= MAX_NAME or any(char.isspace() for char in name):
+        return f"its name is empty, has spaces, or is longer than {MAX_NAME} characters"
+    if unicodedata.normalize("NFKC", name) != name:
+        return "its name has characters that look like others (it is not in form NFKC)"
+    deceptive = deceptive_character(name, lines=False)
+    if deceptive is not None:
+        return f"its name has the invisible character {deceptive}"
+    for text in _strings(definition):
+        deceptive = deceptive_character(text, lines=True)
+        if deceptive is not None:
+            return f"its definition has the invisible character {deceptive}"
+    if not isinstance(definition.get("inputSchema"), dict):
+        return "it has no input schema"
+    return None
+
+
+def digest_of(definition: Mapping[str, Any]) -> str:
+    """What an approval pins: the digest of name, texts, schemas and annotations."""
+    defining = {key: definition[key] for key in _DEFINING if key in definition}
+    return hashlib.sha256(canonical(defining)).hexdigest()
+
+
+def _read(definition: Mapping[str, Any], digest: str, log: ServerLog) -> Tool | None:
+    name = definition["name"]
+    try:
+        headers = parameter_headers(definition["inputSchema"])
+    except ValueError as error:
+        log.say(f"tool {name[:64]!r} is refused: {error}", LogLevel.warn)
+        return None
+    schema: CompiledSchema | None = None
+    try:
+        schema = compile_schema(definition["inputSchema"], role="tool")
+    except SchemaError as error:
+        log.say(f"the input schema of tool {name[:64]!r} is not checked here: {error}", LogLevel.warn)
+    return Tool(name=name, definition=definition, digest=digest, schema=schema, headers=headers)
+
+
+def read_tools(listed: Sequence[object], known: Mapping[str, Tool], log: ServerLog) -> dict[str, Tool]:
+    """
+    Judge what ``tools/list`` gave.
+
+    :param listed: the ``tools`` members of all pages.
+    :param known: the tools of the last listing; an unchanged one is not compiled again.
+    :return: the tools that passed, by name, in order of name.
+    """
+    tools: dict[str, Tool] = {}
+    seen: set[str] = set()
+    if len(listed) > MAX_TOOLS:
+        log.event(f"lists {len(listed)} tools; only the first {MAX_TOOLS} are read")
+    for definition in listed[:MAX_TOOLS]:
+        if not isinstance(definition, dict) or not isinstance(definition.get("name"), str):
+            log.say("lists something that is no tool", LogLevel.warn)
+            continue
+        name = definition["name"]
+        fault = "another tool of this server has its name" if name in seen else _fault(definition)
+        seen.add(name)
+        if fault is not None:
+            # Of two with one name neither is known to be the one an operator means.
+            tools.pop(name, None)
+            log.say(f"tool {name[:64]!r} is refused: {fault}", LogLevel.warn)
+            continue
+        octets = canonical(definition)
+        if len(octets) > MAX_DEFINITION:
+            log.say(f"tool {name[:64]!r} is refused: its definition has {len(octets)} octets", LogLevel.warn)
+            continue
+        digest = digest_of(definition)
+        before = known.get(name)
+        same = before is not None and before.digest == digest and before.definition == definition
+        tool = before if same else _read(definition, digest, log)
+        if tool is not None:
+            tools[name] = tool
+    return dict(sorted(tools.items()))

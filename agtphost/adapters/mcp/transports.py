@@ -1,0 +1,38 @@
+"""From settings to a link: the one place that knows both transports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agtphost.adapters.mcp.environment import child_environment
+from agtphost.adapters.mcp.http_agent import http_agent
+from agtphost.adapters.mcp.links import Link, OpenLink, Receiver
+from agtphost.adapters.mcp.server_log import ServerLog
+from agtphost.adapters.mcp.settings import McpServerSettings
+from agtphost.adapters.mcp.stdio import StdioLink
+from agtphost.adapters.mcp.streamable_http import HttpLink
+
+
+def link_opener(
+    reactor: Any, settings: McpServerSettings, environ: Mapping[str, str], log: ServerLog
+) -> OpenLink:
+    """
+    What opens links to a server.
+
+    :param environ: the host's environment, of which a child process gets six names.
+    """
+    if settings.url:
+
+        def http(receiver: Receiver) -> Link:
+            agent, pool = http_agent(reactor, settings.ca, settings.max_concurrency)
+            return HttpLink(reactor, receiver, agent, pool, settings.url, settings.headers, log)
+
+        return http
+
+    environment = child_environment(environ, settings.env)
+
+    def stdio(receiver: Receiver) -> Link:
+        return StdioLink(reactor, receiver, settings.command, environment, settings.cwd, log)
+
+    return stdio

@@ -1,0 +1,339 @@
+"""
+The agents this host knows: their documents loaded, verified and held for the life of the process.
+
+A folder holds pairs ``NAME.agent.json`` and ``NAME.genesis.json``
+(AGTP-API section 5.8.1), or folders ``NAME/document.json`` and
+``NAME/genesis.json``. Every problem is reported; what has one is not admitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.errors import Problem
+from agtphost.iagtp import IAgentDirectory
+from agtphost.identity import documents
+from agtphost.identity.documents import DocumentError
+from agtphost.identity.genesis import Genesis, GenesisError
+from agtphost.identity.keys import VerifyingKey
+from agtphost.identity.trust import TrustPosture, contradiction, resolve_posture
+from agtphost.vocabulary import scopes as scope_tokens
+from agtphost.vocabulary.identifiers import is_agent_name
+
+DOCUMENT_SUFFIX = ".agent.json"
+GENESIS_SUFFIX = ".genesis.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """One agent, verified as far as its documents allow."""
+
+    agent_id: str
+    name: str
+    """The label under ``/agents/`` for a hosted agent."""
+
+    description: str
+    principal: str
+    """The organization or person that governs it, for people."""
+
+    owner_id: str | None
+    document: Mapping[str, Any]
+    """The Identity Document in the core shape with the resolved posture: served as it is while ``document_status`` holds."""
+
+    document_octets: bytes
+    """The Identity Document as received."""
+
+    genesis: Genesis | None
+    posture: TrustPosture
+    scopes: frozenset[str]
+    """Declared: the most that the agent can claim as a caller."""
+
+    hosted: bool
+    """Whether this host answers for it; otherwise it is known as a caller alone."""
+
+    document_status: str
+    """What the document says; the stored lifecycle state overrides it."""
+
+    governance_zone: str | None = None
+    role: str = "agent"
+    file: str = ""
+    """Where the document came from."""
+
+    notes: tuple[str, ...] = ()
+    """What an operator should know: for the log at start."""
+
+    @property
+    def issuer_fingerprint(self) -> str | None:
+        """The Genesis issuer's key fingerprint; None without a Genesis, when nobody may change the lifecycle."""
+        return None if self.genesis is None else self.genesis.issuer_fingerprint
+
+    def served_document(
+        self, *, status: str | None = None, updated_at: str | None = None, methods: Iterable[str] = ()
+    ) -> dict[str, Any]:
+        """
+        The Identity Document for a response: core v08 section 6.3.
+
+        :param status: the lifecycle state of this moment; None for the document's own.
+        :param updated_at: when it changed, RFC 3339.
+        :param methods: what this host accepts beyond the floor.
+        """
+        return documents.served(self.document, status=status, updated_at=updated_at, methods=methods)
+
+
+@implementer(IAgentDirectory)
+class AgentDirectory:
+    """
+    Agents by identifier and label.
+
+    :param agents: in any order; an agent that is hosted and known as a caller too counts as hosted.
+    """
+
+    def __init__(self, agents: Iterable[Agent]) -> None:
+        self._by_id: dict[str, Agent] = {}
+        for agent in agents:
+            if agent.hosted or agent.agent_id not in self._by_id:
+                self._by_id[agent.agent_id] = agent
+        self._hosted = tuple(sorted((a for a in self._by_id.values() if a.hosted), key=lambda a: a.name))
+        self._by_name = {agent.name: agent for agent in self._hosted}
+
+    def by_id(self, agent_id: str) -> Agent | None:
+        return self._by_id.get(agent_id)
+
+    def by_name(self, name: str) -> Agent | None:
+        return self._by_name.get(name)
+
+    def hosted(self) -> Sequence[Agent]:
+        return self._hosted
+
+    def known(self) -> Sequence[Agent]:
+        """Every agent, hosted or not, in label order."""
+        return sorted(self._by_id.values(), key=lambda agent: (agent.name, agent.agent_id))
+
+
+# Loading
+
+
+class _Refused(Exception):
+    """An agent that is not admitted, and every reason."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Policy:
+    hosted: bool
+    production: bool
+    issuers: frozenset[VerifyingKey]
+
+    def knows(self, genesis: Genesis | None) -> bool:
+        """Whether nothing speaks against the Genesis's issuer; without trust anchors every issuer passes."""
+        return genesis is None or not self.issuers or genesis.issuer_key in self.issuers
+
+
+def pairs_in(directory: Path) -> Iterator[tuple[str, Path, Path]]:
+    """The label, document file and Genesis file of each agent under ``directory``, in label order; files may be missing."""
+    found: dict[str, tuple[Path, Path]] = {}
+    for path in directory.iterdir():
+        if path.name.startswith("."):
+            continue
+        if path.is_dir() and any((path / name).exists() for name in ("document.json", "genesis.json")):
+            found[path.name] = (path / "document.json", path / "genesis.json")
+        for suffix in (DOCUMENT_SUFFIX, GENESIS_SUFFIX):
+            label = path.name.removesuffix(suffix)
+            if label != path.name:
+                found.setdefault(
+                    label, (directory / (label + DOCUMENT_SUFFIX), directory / (label + GENESIS_SUFFIX))
+                )
+    for label in sorted(found):
+        yield label, *found[label]
+
+
+def is_description(document: object) -> bool:
+    """Whether a parsed ``*.agent.json`` describes an agent that is yet to be issued: it names no ``agent_id``."""
+    return isinstance(document, dict) and "agent_id" not in document and "document_type" not in document
+
+
+def load_agents(
+    directory: Path, *, hosted: bool, production: bool, trusted_issuers: Collection[VerifyingKey]
+) -> tuple[list[Agent], list[Problem]]:
+    """
+    Load every agent under ``directory``.
+
+    In production a Genesis of a trusted issuer and a document signed by one
+    are needed; in development neither is, and descriptions of agents yet to
+    be issued are passed over.
+
+    :param hosted: whether this host answers for them.
+    :param trusted_issuers: keys of Genesis issuers and registrars; with none,
+        development trusts all and production nobody.
+    :return: the agents admitted, in label order, and why each other was not.
+    """
+    policy = _Policy(hosted=hosted, production=production, issuers=frozenset(trusted_issuers))
+    if not directory.is_dir():
+        return [], [Problem(message="the directory of agents does not exist", file=str(directory))]
+    agents: list[Agent] = []
+    problems: list[Problem] = []
+    for label, document_file, genesis_file in pairs_in(directory):
+        try:
+            agent = _load(label, document_file, genesis_file, policy)
+        except _Refused as refused:
+            problems.extend(refused.problems)
+            continue
+        if agent is not None:
+            agents.append(agent)
+    return _without_duplicates(agents, problems), problems
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _Refused([Problem(message=f"it cannot be read: {error.strerror}", file=str(path))]) from None
+
+
+def _read_document(path: Path, policy: _Policy) -> tuple[bytes, dict[str, Any]] | None:
+    """The document as received, without faults and with a signature that holds; None for a description."""
+    octets = _read(path)
+    if octets is None:
+        raise _Refused([Problem(message="the Identity Document of this Genesis is missing", file=str(path))])
+    try:
+        document = documents.decode(octets)
+        if is_description(document) and not policy.production:
+            return None
+        signer = documents.check_signature(document)
+        faults = documents.faults_of(documents.core_shape(document))
+    except DocumentError as error:
+        faults, signer = list(error.faults), None
+    if faults:
+        raise _Refused(Problem(message=fault, file=str(path)) for fault in faults)
+    if policy.production:
+        _require_registrar(signer, path, policy)
+    return octets, document
+
+
+def _require_registrar(signer: VerifyingKey | None, path: Path, policy: _Policy) -> None:
+    if signer is None:
+        message, hint = "the Identity Document is not signed", "sign it: agtp document sign"
+    elif signer not in policy.issuers:
+        message = f"untrusted issuer: no trusted key signed the Identity Document ({signer.kid} did)"
+        hint = "add the registrar's key to [identity] trusted_issuers"
+    else:
+        return
+    raise _Refused([Problem(message=message, file=str(path), hint=hint)])
+
+
+def _read_genesis(path: Path, agent_id: str, policy: _Policy) -> tuple[Genesis | None, list[str]]:
+    """The Genesis if it is this agent's, and notes."""
+    octets = _read(path)
+    if octets is None:
+        if policy.production:
+            raise _Refused([Problem(message="the agent's Genesis is missing", file=str(path))])
+        return None, ["no Genesis: the agent cannot be identified by certificate"]
+    try:
+        genesis = Genesis.load(octets)
+    except GenesisError as error:
+        raise _Refused([Problem(message=str(error), file=str(path))]) from None
+    if genesis.agent_id != agent_id:
+        message = f"the Genesis is another agent's ({genesis.agent_id})"
+        if policy.production:
+            raise _Refused([Problem(message=message, file=str(path))])
+        return None, [f"{message} and is not used"]
+    return genesis, [*genesis.notes, *_judge_issuer(genesis, path, policy)]
+
+
+def _judge_issuer(genesis: Genesis, path: Path, policy: _Policy) -> list[str]:
+    if policy.production:
+        if genesis.self_signed:
+            raise _Refused([Problem(message="a self-signed Genesis is for development only", file=str(path))])
+        if genesis.issuer_key not in policy.issuers:
+            raise _Refused(
+                [
+                    Problem(
+                        message=f"untrusted issuer: {genesis.issuer_key.kid} issued the Genesis",
+                        file=str(path),
+                        hint="add the issuer's key to [identity] trusted_issuers",
+                    )
+                ]
+            )
+    return ["the Genesis is self-signed: for development only"] if genesis.self_signed else []
+
+
+def _label(name: str, stem: str, path: Path, policy: _Policy) -> str:
+    if is_agent_name(name):
+        return name
+    if policy.hosted and not is_agent_name(stem):
+        message = f"name: {name[:64]!r} is no label of letters, digits, '-' and '_'"
+        raise _Refused([Problem(message=message, file=str(path))])
+    return stem
+
+
+def _load(stem: str, document_file: Path, genesis_file: Path, policy: _Policy) -> Agent | None:
+    loaded = _read_document(document_file, policy)
+    if loaded is None:
+        return None
+    octets, received = loaded
+    document = documents.core_shape(received)
+    genesis, notes = _read_genesis(genesis_file, document["agent_id"], policy)
+    fault = contradiction(document, genesis)
+    if fault:
+        raise _Refused([Problem(message=fault, file=str(document_file))])
+    posture = resolve_posture(document, genesis, issuer_known=policy.knows(genesis))
+    declared = documents.declared_scopes(document)
+    if genesis is not None and genesis.scopes:
+        beyond = scope_tokens.missing(genesis.scopes, sorted(declared))
+        if beyond:
+            notes.append(f"the document declares {', '.join(beyond)} beyond the Genesis's scope")
+    if documents.is_reference_shape(received):
+        notes.append("the document has the shape of deployed implementations and is served in the core shape")
+    zone = document.get("governance_zone") or (genesis.governance_zone if genesis is not None else None)
+    return Agent(
+        agent_id=document["agent_id"],
+        name=_label(document["name"], stem, document_file, policy),
+        description=document["description"],
+        principal=document["principal"],
+        owner_id=posture.owner_id,
+        document=MappingProxyType(documents.served(received, members=posture.fields())),
+        document_octets=octets,
+        genesis=genesis,
+        posture=posture,
+        scopes=declared,
+        hosted=policy.hosted,
+        document_status=documents.status_of(document),
+        governance_zone=zone if isinstance(zone, str) else None,
+        role=documents.role_of(document),
+        file=str(document_file),
+        notes=(*notes, *documents.remarks_on(document), *posture.notes),
+    )
+
+
+def _without_duplicates(agents: list[Agent], problems: list[Problem]) -> list[Agent]:
+    """Drop agents whose identifier or label another one has: neither can be addressed for certain."""
+    kept = []
+    for attribute in ("agent_id", "name"):
+        counts: dict[str, int] = {}
+        for agent in agents:
+            value = getattr(agent, attribute)
+            counts[value] = counts.get(value, 0) + 1
+        kept = []
+        for agent in agents:
+            value = getattr(agent, attribute)
+            if counts[value] == 1 or (attribute == "name" and not agent.hosted):
+                kept.append(agent)
+            else:
+                problems.append(Problem(message=f"{attribute}: another agent has {value} too", file=agent.file))
+        agents = kept
+    return kept
+
+
+def as_hosted(agent: Agent) -> Agent:
+    """The same agent, answered for by this host."""
+    return replace(agent, hosted=True)

@@ -1,0 +1,83 @@
+"""The signed Agent Namespace Document of core v08 section 6.2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.iagtp import IAgentDirectory
+from agtphost.identity.agents import Agent
+from agtphost.identity.canonical import canonical
+from agtphost.identity.encoding import encode
+from agtphost.identity.keys import Signer
+
+
+def entry(agent: Agent, state: LifecycleState) -> dict[str, Any]:
+    """One active agent."""
+    document = agent.document
+    return {
+        "agent_label": agent.name,
+        "canonical_id": agent.agent_id,
+        "lifecycle_state": state.status.value,
+        "trust_tier": agent.posture.trust_tier,
+        "cert_status": document.get("cert_status", "none"),
+        "manifest_uri": f"/agents/{agent.name}",
+        "activated_at": document.get("issued_at", ""),
+        "last_updated": state.since or document.get("updated_at", ""),
+    }
+
+
+class Namespace:
+    """
+    Builds the document anew at each reading, so that it is never older than the states it shows.
+
+    :param org_domain: the domain the names belong to: the host's ``server_id``.
+    :param certificate_fingerprint: SHA-256 of the host's TLS certificate, hex.
+    :param now: the present time as RFC 3339 text.
+    """
+
+    def __init__(
+        self,
+        directory: IAgentDirectory,
+        states: Callable[[Agent], LifecycleState],
+        signer: Signer | None,
+        *,
+        org_domain: str,
+        certificate_fingerprint: str,
+        now: Callable[[], str],
+    ) -> None:
+        self._directory = directory
+        self._states = states
+        self._signer = signer
+        self._org_domain = org_domain
+        self._certificate_fingerprint = certificate_fingerprint
+        self._now = now
+
+    def __call__(self) -> Mapping[str, Any]:
+        """The document; ``signature`` is None where the host has no signing key."""
+        listed = [
+            entry(agent, state)
+            for agent in self._directory.hosted()
+            if (state := self._states(agent)).status is LifecycleStatus.ACTIVE
+        ]
+        zones = {agent.governance_zone for agent in self._directory.hosted() if agent.governance_zone}
+        document: dict[str, Any] = {
+            "agtp_version": "1.0",
+            "document_type": "agtp-namespace",
+            "schema_version": "1.0",
+            "org_domain": self._org_domain,
+            "governance_zone": zones.pop() if len(zones) == 1 else "",
+            "generated_at": self._now(),
+            "agents": listed,
+            "total_active": len(listed),
+            "namespace_cert_fingerprint": self._certificate_fingerprint,
+        }
+        document["signature"] = self._signature(document)
+        return document
+
+    def _signature(self, document: Mapping[str, Any]) -> Mapping[str, str] | None:
+        if self._signer is None:
+            return None
+        value = encode(self._signer.sign(canonical(document))).decode("ascii")
+        return {"algorithm": "EdDSA", "key_id": self._signer.kid, "value": value}

@@ -1,0 +1,93 @@
+"""Stand-ins for collaborators that a test is not about; each is checked against its interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+
+from twisted.internet.defer import Deferred, fail, succeed
+from zope.interface import implementer
+
+from agtphost.audit.drafts import (
+    Draft,
+    LedgerUnavailable,
+    Reservation,
+    ReservationKey,
+    ReservationState,
+    Sealed,
+)
+from agtphost.iagtp import IAgentDirectory, IGate, ILedger
+from agtphost.identity.agents import Agent
+
+NOW = "2026-11-21T00:00:00.000Z"
+
+
+@implementer(ILedger)
+class FakeLedger:
+    """Seals in memory without signing; counts what it sealed."""
+
+    def __init__(self) -> None:
+        self.healthy = True
+        self.drafts: list[Draft] = []
+        self.undurable: list[Draft] = []
+        self.reserved: dict[ReservationKey, tuple[bytes, bytes | None]] = {}
+        self.failing = False
+
+    def _sealed(self, text: str, body: bytes | None = None) -> Sealed:
+        jws = f"e30.{sha256(text.encode()).hexdigest()}."
+        return Sealed(jws=jws, audit_id=sha256(jws.encode()).hexdigest(), issued_at=NOW, body=body)
+
+    def submit(self, draft: Draft) -> Deferred[Sealed]:
+        if self.failing:
+            return fail(LedgerUnavailable("the test says so"))
+        self.drafts.append(draft)
+        if draft.reservation is not None:
+            digest, _ = self.reserved[draft.reservation]
+            self.reserved[draft.reservation] = (digest, draft.result)
+        body = None
+        if draft.event is not None and draft.render is not None:
+            body = draft.render(self._sealed(f"event {len(self.drafts)}"))
+        return succeed(self._sealed(f"record {len(self.drafts)}", body))
+
+    def submit_undurable(self, draft: Draft) -> Sealed:
+        self.undurable.append(draft)
+        return self._sealed(f"undurable {len(self.undurable)}")
+
+    def reserve(self, key: ReservationKey, digest: bytes) -> Deferred[Reservation]:
+        if key not in self.reserved:
+            self.reserved[key] = (digest, None)
+            return succeed(Reservation(state=ReservationState.NEW))
+        known, result = self.reserved[key]
+        if known != digest:
+            return succeed(Reservation(state=ReservationState.MISMATCH))
+        if result is None:
+            return succeed(Reservation(state=ReservationState.RUNNING))
+        return succeed(Reservation(state=ReservationState.DONE, result=result))
+
+
+@implementer(IAgentDirectory)
+class FakeDirectory:
+    """Agents given as they are."""
+
+    def __init__(self, *agents: Agent) -> None:
+        self._agents = agents
+
+    def by_id(self, agent_id: str) -> Agent | None:
+        return next((agent for agent in self._agents if agent.agent_id == agent_id), None)
+
+    def by_name(self, name: str) -> Agent | None:
+        return next((agent for agent in self._agents if agent.name == name and agent.hosted), None)
+
+    def hosted(self) -> Sequence[Agent]:
+        return [agent for agent in self._agents if agent.hosted]
+
+
+@implementer(IGate)
+class Mine:
+    """A gate that must not be reached."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def check(self, exchange: object) -> None:
+        raise AssertionError(f"the gate {self.name} was reached")

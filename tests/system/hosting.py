@@ -1,0 +1,149 @@
+"""Real hosts for tests: ``twistd -n agtp`` in a process of its own, on a port of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ETC = Path(__file__).resolve().parents[2] / "etc"
+BIN = Path(sys.executable).parent
+READY = re.compile(r"agtphost ready: agtp://(\S+):([0-9]+)")
+START_TIMEOUT = 60.0
+
+
+def free_port() -> int:
+    """A port that nothing listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def sample(directory: Path, *, edit: Sequence[tuple[str, str]] = (), append: str = "") -> Path:
+    """
+    A copy of ``etc/`` that listens on a free port.
+
+    :param edit: replacements in ``host.toml``, each of which must hit.
+    :param append: more TOML.
+    :return: the copy's ``host.toml``.
+    """
+    target = directory / "etc"
+    shutil.copytree(ETC, target, ignore=shutil.ignore_patterns("state", "__pycache__"))
+    file = target / "host.toml"
+    text = file.read_text()
+    for old, new in [("port = 4480", f"port = {free_port()}"), *edit]:
+        assert old in text, f"etc/host.toml has no {old!r}"
+        text = text.replace(old, new)
+    file.write_text(text + append)
+    return file
+
+
+class Host:
+    """One running host."""
+
+    def __init__(self, config: Path, *, environ: dict[str, str] | None = None, prefix: Sequence[str] = ()) -> None:
+        self.config = config
+        self.state = config.parent / "state"
+        self.lines: list[str] = []
+        self.port = 0
+        self._ready = threading.Event()
+        self.process = subprocess.Popen(
+            [*prefix, str(BIN / "twistd"), "-n", "--pidfile=", "agtp", "--config", str(config)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=config.parent,
+            env={**os.environ, **(environ or {})},
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for raw in self.process.stdout:
+            line = raw.decode(errors="replace").rstrip("\n")
+            self.lines.append(line)
+            found = READY.search(line)
+            if found:
+                self.port = int(found.group(2))
+                self._ready.set()
+        self._ready.set()
+
+    def wait(self) -> Host:
+        """Until the port accepts."""
+        if not self._ready.wait(START_TIMEOUT) or not self.port:
+            self.kill()
+            raise AssertionError("the host did not start:\n" + "\n".join(self.lines[-40:]))
+        return self
+
+    @property
+    def uri(self) -> str:
+        return f"agtp://127.0.0.1:{self.port}"
+
+    @property
+    def output(self) -> str:
+        return "\n".join(self.lines)
+
+    def stop(self, timeout: float = 40.0) -> int:
+        """SIGTERM, and the exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(timeout)
+        self._reader.join(5)
+        return status
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.process.kill()
+        self.process.wait(10)
+
+    def agtp(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run the ``agtp`` command against this host, from its own directory, as a user would."""
+        return agtp(*words, cwd=self.config.parent)
+
+    def agtp_json(self, *words: str) -> Any:
+        """The same with ``--json``, which must succeed."""
+        done = self.agtp(*words, "--json")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+
+def agtp(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the ``agtp`` command."""
+    return subprocess.run(
+        [str(BIN / "agtp"), *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "NO_COLOR": "1"},
+        cwd=cwd,
+    )
+
+
+@contextmanager
+def running(config: Path, **options: Any) -> Iterator[Host]:
+    """A host that is ready, and gone afterwards."""
+    host = Host(config, **options)
+    try:
+        yield host.wait()
+    finally:
+        if host.process.poll() is None:
+            host.stop()
+
+
+def until(condition: Any, seconds: float = 10.0) -> None:
+    """Wait for a condition of another process."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
