@@ -12,6 +12,8 @@ from agtphost.config.lines import Location
 from agtphost.config.sections import Config
 from agtphost.config.upstreams import MCPServer
 from agtphost.config.values import Surroundings
+from agtphost.identity.keys import KeyFormatError
+from agtphost.identity.trust import issuer_keys
 
 INIT_PRODUCTION = "create it, or run: agtp init --production DIR"
 FLOOR = frozenset(
@@ -40,6 +42,7 @@ def check(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
     yield from _key_files(config)
     yield from _limits(config)
     yield from _directories(config)
+    yield from _issuers(config)
     yield from _method_policy(config)
     yield from _mcp(config, surroundings)
 
@@ -189,6 +192,21 @@ def _directories(config: Config) -> Iterator[Fault]:
             yield Fault(location=location, message=f"names a directory that does not exist: {directory}")
     if catalog.path is not None and not catalog.path.is_file():
         yield Fault(location=("catalog", "path"), message=f"names a file that does not exist: {catalog.path}")
+
+
+def _issuers(config: Config) -> Iterator[Fault]:
+    for index, entry in enumerate(config.identity.trusted_issuers):
+        location: Location = ("identity", "trusted_issuers", index)
+        try:
+            issuer_keys([entry], config.folder)
+        except KeyFormatError as error:
+            yield Fault(
+                location=location,
+                message=f"is not an Ed25519 public key: {error}",
+                hint="write the key in base64url, or file:PATH of a PEM file",
+            )
+        except OSError as error:
+            yield Fault(location=location, message=f"names a file that cannot be read: {error.strerror}")
 
 
 def _method_policy(config: Config) -> Iterator[Fault]:

@@ -114,7 +114,8 @@ def load(path: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) 
     document = read(path)
     surroundings = surroundings_of(document, environ)
     config, faults, removed = admit(Config, copy.deepcopy(document.tree), surroundings)
+    config = config.model_copy(update={"file": document.file})
     faults.extend(concluded(check(config, surroundings), removed))
     if faults:
         raise ConfigurationError(document.problems(faults))
-    return config.model_copy(update={"file": document.file})
+    return config

@@ -9,9 +9,8 @@ A folder holds pairs ``NAME.agent.json`` and ``NAME.genesis.json``
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from zope.interface import implementer
@@ -44,7 +43,7 @@ class Agent:
 
     owner_id: str | None
     document: Mapping[str, Any]
-    """The Identity Document in the core shape with the resolved posture: served as it is while ``document_status`` holds."""
+    """The Identity Document in the core shape, with the resolved posture: what is served."""
 
     document_octets: bytes
     """The Identity Document as received."""
@@ -70,7 +69,7 @@ class Agent:
 
     @property
     def issuer_fingerprint(self) -> str | None:
-        """The Genesis issuer's key fingerprint; None without a Genesis, when nobody may change the lifecycle."""
+        """The Genesis issuer's key fingerprint; without a Genesis None: nobody may change the lifecycle."""
         return None if self.genesis is None else self.genesis.issuer_fingerprint
 
     def served_document(
@@ -92,6 +91,7 @@ class AgentDirectory:
     Agents by identifier and label.
 
     :param agents: in any order; an agent that is hosted and known as a caller too counts as hosted.
+    :raises ValueError: if two hosted agents have one label; :func:`distinct` tells beforehand.
     """
 
     def __init__(self, agents: Iterable[Agent]) -> None:
@@ -101,6 +101,8 @@ class AgentDirectory:
                 self._by_id[agent.agent_id] = agent
         self._hosted = tuple(sorted((a for a in self._by_id.values() if a.hosted), key=lambda a: a.name))
         self._by_name = {agent.name: agent for agent in self._hosted}
+        if len(self._by_name) != len(self._hosted):
+            raise ValueError("two hosted agents have one label")
 
     def by_id(self, agent_id: str) -> Agent | None:
         return self._by_id.get(agent_id)
@@ -138,7 +140,7 @@ class _Policy:
 
 
 def pairs_in(directory: Path) -> Iterator[tuple[str, Path, Path]]:
-    """The label, document file and Genesis file of each agent under ``directory``, in label order; files may be missing."""
+    """Label, document file and Genesis file of each agent, in label order; a file may be missing."""
     found: dict[str, tuple[Path, Path]] = {}
     for path in directory.iterdir():
         if path.name.startswith("."):
@@ -156,7 +158,7 @@ def pairs_in(directory: Path) -> Iterator[tuple[str, Path, Path]]:
 
 
 def is_description(document: object) -> bool:
-    """Whether a parsed ``*.agent.json`` describes an agent that is yet to be issued: it names no ``agent_id``."""
+    """Whether a parsed ``*.agent.json`` describes an agent yet to be issued: it names no ``agent_id``."""
     return isinstance(document, dict) and "agent_id" not in document and "document_type" not in document
 
 
@@ -188,7 +190,8 @@ def load_agents(
             continue
         if agent is not None:
             agents.append(agent)
-    return _without_duplicates(agents, problems), problems
+    agents, clashes = distinct(agents)
+    return agents, problems + clashes
 
 
 def _read(path: Path) -> bytes | None:
@@ -301,7 +304,7 @@ def _load(stem: str, document_file: Path, genesis_file: Path, policy: _Policy) -
         description=document["description"],
         principal=document["principal"],
         owner_id=posture.owner_id,
-        document=MappingProxyType(documents.served(received, members=posture.fields())),
+        document=documents.served(received, members=posture.fields()),
         document_octets=octets,
         genesis=genesis,
         posture=posture,
@@ -315,25 +318,25 @@ def _load(stem: str, document_file: Path, genesis_file: Path, policy: _Policy) -
     )
 
 
-def _without_duplicates(agents: list[Agent], problems: list[Problem]) -> list[Agent]:
-    """Drop agents whose identifier or label another one has: neither can be addressed for certain."""
-    kept = []
+def distinct(agents: list[Agent]) -> tuple[list[Agent], list[Problem]]:
+    """
+    Leave out agents that share an identifier, or hosted ones a label: none could be addressed for certain.
+
+    :return: the others in the order given, and a problem for each left out.
+    """
+    problems: list[Problem] = []
     for attribute in ("agent_id", "name"):
         counts: dict[str, int] = {}
         for agent in agents:
             value = getattr(agent, attribute)
             counts[value] = counts.get(value, 0) + 1
-        kept = []
+        kept: list[Agent] = []
         for agent in agents:
             value = getattr(agent, attribute)
             if counts[value] == 1 or (attribute == "name" and not agent.hosted):
                 kept.append(agent)
             else:
-                problems.append(Problem(message=f"{attribute}: another agent has {value} too", file=agent.file))
+                message = f"{attribute}: another agent has {value} too"
+                problems.append(Problem(message=message, file=agent.file))
         agents = kept
-    return kept
-
-
-def as_hosted(agent: Agent) -> Agent:
-    """The same agent, answered for by this host."""
-    return replace(agent, hosted=True)
+    return agents, problems

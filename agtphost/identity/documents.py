@@ -10,7 +10,7 @@ signed goes out without the signature, never with one that fails.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -84,7 +84,7 @@ FLOOR_METHODS = (
 """What ``methods`` of every document includes: core v08 section 7.1."""
 
 NEW_AGENT_SCORE = 0.5
-"""``trust_score`` of an agent nobody has scored: the middle of the range for new ones (AGTP-TRUST section 6)."""
+"""``trust_score`` of an agent nobody has scored: the middle of what new ones get (AGTP-TRUST section 6)."""
 
 _REFERENCE_VERSION = re.compile(r"v[0-9]+", re.ASCII)
 
@@ -122,7 +122,7 @@ def decode(octets: bytes) -> dict[str, Any]:
 
 
 def is_reference_shape(document: Mapping[str, Any]) -> bool:
-    """Whether ``document`` has the shape of deployed implementations (``document_version`` ``v1``, ``v2``)."""
+    """Whether ``document`` has the shape of deployed implementations (``document_version`` ``v2``)."""
     version = document.get("document_version")
     return (
         "document_type" not in document
@@ -160,8 +160,8 @@ def core_shape(document: Mapping[str, Any]) -> dict[str, Any]:
         **{name: value for name, value in document.items() if value is not None},
         "document_type": DOCUMENT_TYPE,
         "document_version": "1.0",
-        "methods": _with_floor(methods or ()),
-        "capabilities": _skill_names(document.get("skills") or ()),
+        "methods": _with_floor(methods if isinstance(methods, list) else []),
+        "capabilities": _skill_names(document.get("skills")),
     }
 
 
@@ -170,8 +170,9 @@ def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _skill_names(skills: Any) -> list[str]:
-    names = [skill.get("name") if isinstance(skill, dict) else skill for skill in skills]
+def _skill_names(skills: object) -> list[str]:
+    listed = skills if isinstance(skills, list) else []
+    names = [skill.get("name") if isinstance(skill, dict) else skill for skill in listed]
     return [name for name in names if isinstance(name, str)]
 
 
@@ -181,7 +182,7 @@ def _with_floor(methods: Iterable[Any]) -> list[Any]:
 
 def status_of(document: Mapping[str, Any]) -> str:
     """
-    The lifecycle word of a document without faults: ``active``, ``suspended``, ``retired`` or ``deprecated``.
+    The lifecycle word of a document without faults, as core v08 spells it.
 
     Read in any case; ``revoked`` means ``retired`` (companion section 6.3).
     """
@@ -205,6 +206,10 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and all(mark.isprintable() or mark in "\n\t" for mark in value)
 
 
+def _is_agent_id(value: object) -> bool:
+    return isinstance(value, str) and is_agent_id(value)
+
+
 def _is_list_of_lines(value: object) -> bool:
     return isinstance(value, list) and all(_is_line(item) for item in value)
 
@@ -221,11 +226,11 @@ def _is_score(value: object) -> bool:
     return type(value) in (int, float) and 0 <= value <= 1  # type: ignore[operator]
 
 
-_RULES = {
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "agtp_version": (_is_line, "a line of text"),
     "document_type": (lambda value: value == DOCUMENT_TYPE, f"{DOCUMENT_TYPE!r}"),
     "document_version": (_is_line, "a line of text"),
-    "agent_id": (lambda value: isinstance(value, str) and is_agent_id(value), "64 lower-case hex digits"),
+    "agent_id": (_is_agent_id, "64 lower-case hex digits"),
     "name": (_is_line, "a line of text"),
     "description": (_is_text, "text"),
     "principal": (lambda value: _is_line(value, 0), "a line of text"),
@@ -256,6 +261,8 @@ def faults_of(document: Mapping[str, Any]) -> list[str]:
             faults.append(f"{name}: it is missing")
         elif not holds(document[name]):
             faults.append(f"{name}: it is not {what}")
+    if not isinstance(document.get("requires", {}), dict):
+        faults.append("requires: it is not an object")
     required = _table(document, "requires").get("scopes")
     if required is not None and not _is_scope_list(required):
         faults.append("requires.scopes: it is not an array of scope tokens")
@@ -375,7 +382,7 @@ def served(
     :param members: further members, such as the resolved trust posture.
     """
     copy = {**core_shape(document), **(members or {})}
-    copy["status"] = STATUSES.get((status or copy["status"]).lower(), status)
+    copy["status"] = STATUSES[(status or copy["status"]).lower()]
     copy["methods"] = _served_methods(copy["methods"], methods)
     if updated_at is not None and _moment(updated_at) > _moment(copy["updated_at"]):
         copy["updated_at"] = updated_at

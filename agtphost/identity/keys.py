@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -101,7 +102,10 @@ class VerifyingKey:
         if "PRIVATE KEY" in text:
             raise KeyFormatError("this is a private key where a public one belongs")
         try:
-            return cls.of(serialization.load_pem_public_key(text.encode("ascii")))
+            octets = text.encode("ascii")
+            if "-----BEGIN CERTIFICATE" in text:
+                return cls.of(x509.load_pem_x509_certificate(octets).public_key())
+            return cls.of(serialization.load_pem_public_key(octets))
         except KeyFormatError:
             raise
         except (ValueError, UnsupportedAlgorithm):
@@ -110,7 +114,7 @@ class VerifyingKey:
     @classmethod
     def load(cls, path: Path) -> VerifyingKey:
         """
-        Read a public key file: PEM or base64url.
+        Read a public key file: PEM (a key or a certificate) or base64url.
 
         :raises KeyFormatError: naming the file.
         :raises OSError: if it cannot be opened.

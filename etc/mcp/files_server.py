@@ -71,7 +71,9 @@ class Folder:
 
 def make_server(folder: Folder) -> MCPServer:
     """The server of one folder."""
-    server = MCPServer("files", version="1.0.0", instructions="Reads, searches and annotates one folder of text files.")
+    server = MCPServer(
+        "files", version="1.0.0", instructions="Reads, searches and annotates one folder of text files."
+    )
 
     @server.tool(title="File names", annotations=READS)
     def list_files() -> list[str]:

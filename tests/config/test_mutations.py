@@ -48,7 +48,7 @@ operators = ["0000000000000000000000000000000000000000000000000000000000000000"]
 auth = "genesis_issuer"
 [identity]
 agents = "."
-trusted_issuers = ["x"]
+trusted_issuers = ["11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"]
 [endpoints]
 directory = "."
 on_error = "skip"

@@ -20,7 +20,8 @@ from tests.wire.deliveries import connect, deliver, event
 
 RICH = (
     b"AGTP/1.0 EXECUTE /mcp/files?trace=1\r\nAgent-ID: " + b"0123456789abcdef" * 4 + b"\r\n"
-    b"Authority-Scope: mcp:tools:execute, booking:*\r\nTask-ID: t-1\r\nContent-Type: application/vnd.agtp+json\r\n"
+    b"Authority-Scope: mcp:tools:execute, booking:*\r\nTask-ID: t-1\r\n"
+    b"Content-Type: application/vnd.agtp+json\r\n"
     b'Content-Length: 19\r\nX-Note: a b\tc\r\n\r\n{"parameters": {} }'
 )  # fmt: skip
 _CASES = [case for case in CASES if 0 < len(case.octets) < 600]

@@ -11,7 +11,7 @@ from twisted.web.client import Agent, BrowserLikePolicyForHTTPS, HTTPConnectionP
 CONNECT_TIMEOUT = 5.0
 """Seconds until an address that does not answer counts as down."""
 
-IDLE_CONNECTION = 60.0
+IDLE_CONNECTION = 60
 """Seconds an unused connection is kept."""
 
 _END = "-----END CERTIFICATE-----"
@@ -22,7 +22,8 @@ def _authorities(path: str) -> Any:
     blocks = [block + _END + "\n" for block in text.split(_END)[:-1]]
     if not blocks:
         raise ValueError(f"{path} has no certificate")
-    return trustRootFromCertificates([Certificate.loadPEM(block) for block in blocks])
+    certificates = [Certificate.loadPEM(block.encode("ascii")) for block in blocks]
+    return trustRootFromCertificates(certificates)  # type: ignore[no-untyped-call]
 
 
 def http_agent(reactor: Any, ca: str | None, connections: int) -> tuple[Agent, HTTPConnectionPool]:
@@ -33,11 +34,12 @@ def http_agent(reactor: Any, ca: str | None, connections: int) -> tuple[Agent, H
     :param connections: idle connections to keep.
     :raises OSError, ValueError: the file of authorities cannot be used.
     """
-    trust = platformTrust() if ca is None else _authorities(ca)
-    pool = HTTPConnectionPool(reactor, persistent=True)
+    trust = platformTrust() if ca is None else _authorities(ca)  # type: ignore[no-untyped-call]
+    pool = HTTPConnectionPool(reactor, persistent=True)  # type: ignore[no-untyped-call]
     pool.maxPersistentPerHost = connections
     pool.cachedConnectionTimeout = IDLE_CONNECTION
     # A request may have had its effect when its connection was lost: never send one twice.
     pool.retryAutomatically = False
-    policy = BrowserLikePolicyForHTTPS(trustRoot=trust)
-    return Agent(reactor, contextFactory=policy, connectTimeout=CONNECT_TIMEOUT, pool=pool), pool
+    policy = BrowserLikePolicyForHTTPS(trustRoot=trust)  # type: ignore[no-untyped-call]
+    agent = Agent(reactor, policy, CONNECT_TIMEOUT, pool=pool)  # type: ignore[no-untyped-call]
+    return agent, pool

@@ -84,7 +84,7 @@ class Answer(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         if self._ended is None:
             return
-        if reason.check(ResponseDone, PotentialDataLoss) is None:
+        if not isinstance(reason.value, (ResponseDone, PotentialDataLoss)):
             self._end("the connection was lost in the middle of the answer")
             return
         if self._events is None and self._held:

@@ -92,7 +92,7 @@ class McpServer(Service):
 
     def startService(self) -> None:
         """Start the server, or wait for its first call."""
-        super().startService()
+        super().startService()  # type: ignore[no-untyped-call]
         if self.settings.start == "lazy":
             self._machine.arm()
         else:
@@ -100,7 +100,7 @@ class McpServer(Service):
 
     def stopService(self) -> Deferred[None]:
         """End the server; fires when nothing of it is left."""
-        super().stopService()
+        super().stopService()  # type: ignore[no-untyped-call]
         self._machine.stop()
         return self._closed()
 
@@ -273,10 +273,12 @@ class McpServer(Service):
         self._attempt = None
         if self._state is not State.STARTING:
             return
-        if failure.check(TimeoutError, CancelledError):
+        if isinstance(failure.value, (TimeoutError, CancelledError)):
             reason = f"it did not start within {self.settings.start_timeout:g} s"
+        elif isinstance(failure.value, McpFailure):
+            reason = str(failure.value)
         else:
-            reason = failure.getErrorMessage() or failure.type.__name__
+            reason = f"{type(failure.value).__name__}: {failure.value}"
         self._fail(LinkLost(reason), up_for=0.0)
 
     def _notified(self, method: str, params: Mapping[str, Any]) -> None:

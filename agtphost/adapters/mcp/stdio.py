@@ -97,7 +97,8 @@ class StdioLink(ProcessProtocol):
         names = ",".join(environment)
         argv = [sys.executable, "-I", "-S", _LAUNCHER, names, *command]
         spawner: IReactorProcess = reactor
-        self._process: Any = spawner.spawnProcess(
+        # Any: IProcessTransport has neither registerProducer nor pauseProducing, every implementation does.
+        process: Any = spawner.spawnProcess(
             self,
             sys.executable,
             argv,
@@ -105,8 +106,9 @@ class StdioLink(ProcessProtocol):
             path=cwd,
             childFDs={0: "w", 1: "r", 2: "r", 3: "w"},
         )
-        self._pid: int | None = self._process.pid
-        self._process.registerProducer(self, True)
+        self._process = process
+        self._pid: int | None = process.pid
+        process.registerProducer(self, True)
 
     @property
     def pid(self) -> int | None:

@@ -46,12 +46,13 @@ FAREWELL = 2.0
 class _Post:
     """One POST under way."""
 
-    __slots__ = ("answer", "answered", "call_id", "deferred")
+    __slots__ = ("allowance", "answer", "answered", "call_id", "deferred")
 
     def __init__(self, call_id: int | None) -> None:
         self.call_id = call_id
         self.answered = False
         self.answer: Answer | None = None
+        self.allowance: Allowance | None = None
         self.deferred: Deferred[None] | None = None
 
 
@@ -196,7 +197,7 @@ class HttpLink:
         ended: Deferred[str | None] = Deferred()
         bounds = {"limit": limit} if limit else {}
         post.answer = answer = Answer(stream, take, ended.callback, **bounds)
-        response.deliverBody(answer)
+        response.deliverBody(answer)  # type: ignore[no-untyped-call]
         reason = await ended
         if reason is not None and post.call_id is not None and not post.answered:
             post.answered = True
@@ -219,10 +220,9 @@ class HttpLink:
             post.answered = True
             self._clock.callLater(LINGER, self._overstayed, post)
         elif post.answer is not None:
-            answer = post.answer
-            if not hasattr(answer, "allowance"):
-                answer.allowance = Allowance(self._clock, answer.pause, answer.resume)
-            answer.allowance.spend(len(octets))
+            if post.allowance is None:
+                post.allowance = Allowance(self._clock, post.answer.pause, post.answer.resume)
+            post.allowance.spend(len(octets))
 
     def _overstayed(self, post: _Post) -> None:
         if post in self._posts and post.answer is not None:
@@ -280,7 +280,7 @@ class HttpLink:
                 # The session ends with its time-out then; nothing depends on this request.
                 self._log.say(f"the session was not ended: {_cause(error)}")
         if self._pool is not None:
-            await self._pool.closeCachedConnections()
+            await self._pool.closeCachedConnections()  # type: ignore[no-untyped-call]
 
 
 def _rpc_error(texts: list[bytes]) -> dict[str, Any] | None:

@@ -93,7 +93,7 @@ class Lifecycle(Protocol):
         """The host stops."""
 
 
-_builder = TypeMachineBuilder(Lifecycle, Effects)
+_builder = TypeMachineBuilder(Lifecycle, Effects)  # type: ignore[type-abstract]
 _stopped = _builder.state("stopped")
 _idle = _builder.state("idle")
 _starting = _builder.state("starting")

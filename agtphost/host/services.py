@@ -1,0 +1,35 @@
+"""Services in order: what starts last stops first, and each waits for the one before."""
+
+from __future__ import annotations
+
+from twisted.application.service import IService, MultiService
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+log = Logger()
+
+
+class OrderedServices(MultiService):
+    """
+    A MultiService that stops one service at a time, last first.
+
+    Draining connections need the ledger, and running calls need their MCP
+    server; a service is therefore only stopped once everything that may use
+    it is gone.
+    """
+
+    def stopService(self) -> Deferred[None]:
+        """Stop everything; fires when the last one is gone."""
+        self.running = 0
+        return Deferred.fromCoroutine(self._stop_each())
+
+    async def _stop_each(self) -> None:
+        services: list[IService] = list(self)
+        for service in reversed(services):
+            try:
+                stopping = service.stopService()
+                if isinstance(stopping, Deferred):
+                    await stopping
+            except Exception:
+                # One service that fails to stop must not keep the ledger from being flushed.
+                log.failure("{service} did not stop cleanly", service=service)

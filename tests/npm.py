@@ -1,0 +1,41 @@
+"""Packages from the npm registry, installed by name into a cache outside of the repository."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+PACKAGES = ("@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-filesystem")
+
+
+def cache() -> Path:
+    """``$AGTPHOST_TEST_NODE``, or a folder below the user's cache."""
+    named = os.environ.get("AGTPHOST_TEST_NODE")
+    return Path(named) if named else Path.home() / ".cache" / "agtphost-tests" / "node"
+
+
+def program(name: str) -> str:
+    """
+    The path of a program of :data:`PACKAGES`, which are installed first where they are absent.
+
+    Skips the test where this machine has no npm; fails it where npm cannot install.
+    """
+    folder = cache()
+    found = folder / "node_modules" / ".bin" / name
+    if not found.exists():
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("npm is not installed")
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not found.exists():
+                command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), *PACKAGES]
+                done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+                assert done.returncode == 0, done.stderr
+    return str(found)
