@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agtphost.handlers.context import EndpointContext
     from agtphost.identity.agents import Agent
     from agtphost.identity.peer import Peer
+    from agtphost.stores.rows import HeadRow, RecordRow, ReservationRow, StateRow
     from agtphost.wire.events import Request, Response
 
 
@@ -125,6 +126,72 @@ class ILedger(Interface):
 
     def reserve(key: ReservationKey, digest: bytes) -> Awaitable[Reservation]:
         """Durably note that a keyed request is about to run, or report what is known of it."""
+
+
+class IChainStore(Interface):
+    """
+    The writing side of a store: for one thread at a time, and blocking.
+
+    What happens between :meth:`begin` and :meth:`commit` becomes true
+    together and durably, or not at all. Identifiers are octets; rows are
+    those of :mod:`agtphost.stores.rows`. Any exception means that the
+    transaction did not happen, except one from :meth:`commit`, which
+    leaves that open until :meth:`holds` answers.
+    """
+
+    def begin() -> bool:
+        """Open a transaction that excludes every other writer; True if another one wrote since the last."""
+
+    def commit() -> None:
+        """Make the transaction durable."""
+
+    def rollback() -> None:
+        """Forget the transaction, if there is one."""
+
+    def heads() -> dict[str, HeadRow]:
+        """The newest record of every chain, its hash checked."""
+
+    def chain_number(chain: str) -> int:
+        """The number of a chain, made up in this transaction if it is new."""
+
+    def append(records: Sequence[RecordRow]) -> None:
+        """Add records; refuses a second use of a place in a chain."""
+
+    def lifecycle_states() -> dict[str, StateRow]:
+        """The state of every agent that has one."""
+
+    def lifecycle_status(agent_id: str) -> str | None:
+        """The status of one agent, as this transaction has it."""
+
+    def set_lifecycle(agent_id: str, state: StateRow) -> None:
+        """Change one agent's state."""
+
+    def reservations(names: Sequence[bytes]) -> dict[bytes, ReservationRow]:
+        """Those of the named reservations that exist."""
+
+    def put_reservations(rows: Sequence[ReservationRow]) -> None:
+        """Add reservations, or replace those of the same name."""
+
+    def put_results(results: Sequence[tuple[bytes, bytes]]) -> None:
+        """Answer reservations: (name, result)."""
+
+    def holds(audit_id: bytes) -> bool:
+        """Whether a record is stored."""
+
+    def free_space() -> int:
+        """Octets left where the store grows."""
+
+    def probe() -> None:
+        """Commit a write of a size that fails while the store is full."""
+
+    def tidy(expired_before: int, running: Iterable[bytes]) -> None:
+        """Idle work: drop old reservations, but none that is ``running``, and fold the log into the database."""
+
+    def reopen() -> None:
+        """Begin afresh after a failure; whatever was not committed is gone."""
+
+    def close() -> None:
+        """Let go of the store."""
 
 
 class IRecordStore(Interface):

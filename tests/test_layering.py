@@ -15,7 +15,7 @@ EVERYONE = {"errors", "vocabulary", "iagtp"}
 MAY_IMPORT: dict[str, set[str]] = {
     "vocabulary": set(),
     "errors": {"vocabulary"},
-    "iagtp": {"wire", "identity", "contract", "dispatch", "handlers", "audit"},
+    "iagtp": {"wire", "identity", "contract", "dispatch", "handlers", "audit", "stores"},
     "wire": EVERYONE,
     "identity": EVERYONE,
     "contract": EVERYONE | {"identity"},

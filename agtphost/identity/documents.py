@@ -190,7 +190,7 @@ def status_of(document: Mapping[str, Any]) -> str:
 
 
 def declared_scopes(document: Mapping[str, Any]) -> frozenset[str]:
-    """What the agent may do: ``requires.scopes`` if present, else ``scopes_accepted`` (companion section 3)."""
+    """What the agent may do: ``requires.scopes`` if present, else ``scopes_accepted`` (companion 3)."""
     required = _table(document, "requires").get("scopes")
     return frozenset(document["scopes_accepted"] if required is None else required)
 

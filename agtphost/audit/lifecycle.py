@@ -1,0 +1,205 @@
+"""
+An agent's lifecycle: the states, the table of transitions, and what every request asks.
+
+Core v08 sections 7.2.14 to 7.2.18; the table is companion section 6.3, with
+the cells that the drafts leave open closed on the safe side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agtphost.identity.agents import Agent
+    from agtphost.stores.rows import StateRow
+
+
+class LifecycleStatus(Enum):
+    """The four states of core v08 section 6.3; the values are the normative words."""
+
+    ACTIVE = "active"
+    """Serves and calls."""
+
+    SUSPENDED = "suspended"
+    """Refused with 503 until it is reinstated."""
+
+    DEPRECATED = "deprecated"
+    """Serves and calls as before, and says that it will go."""
+
+    RETIRED = "retired"
+    """Refused with 410, for ever."""
+
+
+class EventType(Enum):
+    """``event_type`` of lifecycle events: core v08 section 7.2.14."""
+
+    GENESIS_ISSUED = "agent-genesis-issued"
+    """The first ACTIVATE of an agent."""
+
+    REINSTATED = "agent-lifecycle-reinstated"
+    """REINSTATE, and every later ACTIVATE."""
+
+    SUSPENDED = "agent-lifecycle-suspended"
+    """DEACTIVATE."""
+
+    DEPRECATED = "agent-lifecycle-deprecated"
+    """DEPRECATE."""
+
+    REVOKED = "agent-genesis-revoked"
+    """REVOKE."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleState:
+    """Where an agent stands."""
+
+    status: LifecycleStatus
+
+    since: str = ""
+    """When it got there, RFC 3339; empty where no transition was ever recorded."""
+
+    reason: str | None = None
+    """What the event that led here gave as its reason."""
+
+    successor: str | None = None
+    """Agent-ID of the successor, where DEPRECATE named one."""
+
+    deadline: str | None = None
+    """``migration_deadline`` of DEPRECATE, RFC 3339."""
+
+    recorded: bool = False
+    """Whether an event says so; otherwise only the Identity Document does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """The method changes the state, and an event records it."""
+
+    event: EventType
+    new: LifecycleStatus
+
+    @property
+    def event_type(self) -> str:
+        """The ``event_type`` member."""
+        return self.event.value
+
+
+@dataclass(frozen=True, slots=True)
+class Noop:
+    """200 with ``noop: true``: the agent is already there, and no event is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """422: the table has no way from here."""
+
+    reason: str
+    explanation: str
+
+
+Decision = Transition | Noop | Refused
+
+_ISSUED = Transition(EventType.GENESIS_ISSUED, LifecycleStatus.ACTIVE)
+_REINSTATED = Transition(EventType.REINSTATED, LifecycleStatus.ACTIVE)
+_SUSPENDED = Transition(EventType.SUSPENDED, LifecycleStatus.SUSPENDED)
+_DEPRECATED = Transition(EventType.DEPRECATED, LifecycleStatus.DEPRECATED)
+_REVOKED = Transition(EventType.REVOKED, LifecycleStatus.RETIRED)
+_NOOP = Noop()
+_RETIRED = Refused("agent-retired", "The agent was revoked. This is final.")
+_NEVER_ACTIVE = Refused("agent-never-activated", "The agent was never activated; ACTIVATE comes first.")
+_SUSPENDED_NOW = Refused(
+    "agent-suspended", "The agent is suspended; deprecating it would resume its traffic. REINSTATE comes first."
+)
+_NO_GENESIS = Refused("genesis-not-loaded", "No Genesis of the agent is loaded, so it cannot become active.")
+
+TRANSITIONS: Mapping[tuple[LifecycleStatus | None, str], Decision] = {
+    # None: loaded, suspended by its document, and without any history.
+    (None, "ACTIVATE"): _ISSUED,
+    (None, "DEACTIVATE"): _NOOP,
+    (None, "REINSTATE"): _NEVER_ACTIVE,
+    (None, "REVOKE"): _REVOKED,
+    (None, "DEPRECATE"): _NEVER_ACTIVE,
+    (LifecycleStatus.ACTIVE, "ACTIVATE"): _NOOP,
+    (LifecycleStatus.ACTIVE, "DEACTIVATE"): _SUSPENDED,
+    (LifecycleStatus.ACTIVE, "REINSTATE"): _NOOP,
+    (LifecycleStatus.ACTIVE, "REVOKE"): _REVOKED,
+    (LifecycleStatus.ACTIVE, "DEPRECATE"): _DEPRECATED,
+    (LifecycleStatus.SUSPENDED, "ACTIVATE"): _REINSTATED,
+    (LifecycleStatus.SUSPENDED, "DEACTIVATE"): _NOOP,
+    (LifecycleStatus.SUSPENDED, "REINSTATE"): _REINSTATED,
+    (LifecycleStatus.SUSPENDED, "REVOKE"): _REVOKED,
+    (LifecycleStatus.SUSPENDED, "DEPRECATE"): _SUSPENDED_NOW,
+    (LifecycleStatus.DEPRECATED, "ACTIVATE"): _REINSTATED,
+    # "Already in a non-Active state", by the letter of core v08 section 7.2.15.
+    (LifecycleStatus.DEPRECATED, "DEACTIVATE"): _NOOP,
+    (LifecycleStatus.DEPRECATED, "REINSTATE"): _REINSTATED,
+    (LifecycleStatus.DEPRECATED, "REVOKE"): _REVOKED,
+    (LifecycleStatus.DEPRECATED, "DEPRECATE"): _NOOP,
+    (LifecycleStatus.RETIRED, "ACTIVATE"): _RETIRED,
+    (LifecycleStatus.RETIRED, "DEACTIVATE"): _NOOP,
+    (LifecycleStatus.RETIRED, "REINSTATE"): _RETIRED,
+    (LifecycleStatus.RETIRED, "REVOKE"): _NOOP,
+    (LifecycleStatus.RETIRED, "DEPRECATE"): _RETIRED,
+}
+"""The whole machine: from where, by which method, to what."""
+
+
+def decide(state: LifecycleState, method: str, *, genesis_loaded: bool) -> Decision:
+    """
+    What a lifecycle method does to an agent.
+
+    :param state: its present state.
+    :param method: ACTIVATE, DEACTIVATE, REINSTATE, REVOKE or DEPRECATE.
+    :param genesis_loaded: without a Genesis an agent cannot become active (companion section 6.3).
+    """
+    fresh = not state.recorded and state.status is LifecycleStatus.SUSPENDED
+    decision = TRANSITIONS[None if fresh else state.status, method]
+    to_active = isinstance(decision, Transition) and decision.new is LifecycleStatus.ACTIVE
+    return _NO_GENESIS if to_active and not genesis_loaded else decision
+
+
+_DECLARED = {status.value: LifecycleState(status=status) for status in LifecycleStatus}
+
+
+class LifecycleTable:
+    """
+    The stored states in memory: what every request asks about its caller and its addressee.
+
+    The ledger replaces an entry in the reactor's thread once the event is on
+    disk, and before the caller learns of it, so the very next request of
+    every open connection sees the change (T-LC-70).
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[str, LifecycleState] = {}
+
+    def replace(self, rows: Mapping[str, StateRow]) -> None:
+        """Take over everything that the store says, at start."""
+        self._states = {agent_id: state_of_row(row) for agent_id, row in rows.items()}
+
+    def apply(self, agent_id: str, row: StateRow) -> None:
+        """One committed transition."""
+        self._states[agent_id] = state_of_row(row)
+
+    def recorded(self, agent_id: str) -> LifecycleState | None:
+        """The stored state; None where no event was ever recorded."""
+        return self._states.get(agent_id)
+
+    def state_of(self, agent: Agent) -> LifecycleState:
+        """The present state: the stored one, else what the agent's Identity Document declares."""
+        return self._states.get(agent.agent_id) or _DECLARED[agent.document_status]
+
+
+def state_of_row(row: StateRow) -> LifecycleState:
+    """A stored state, as the gates read it."""
+    return LifecycleState(
+        status=LifecycleStatus(row.status),
+        since=row.since,
+        reason=row.reason,
+        successor=row.successor,
+        deadline=row.deadline,
+        recorded=True,
+    )

@@ -1,0 +1,90 @@
+"""``key=value`` and ``key:=json`` words, and bodies from files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from agtphost.cli.failures import usage
+from agtphost.vocabulary import jsontext
+
+MAX_BODY = 67_108_864
+"""Octets read from a file or standard input."""
+
+
+def pairs(words: Iterable[str]) -> dict[str, Any]:
+    """
+    Read ``key=value`` (text) and ``key:=json`` (any JSON value) words.
+
+    :raises CommandError: for a word that is neither, or a key given twice.
+    """
+    found: dict[str, Any] = {}
+    for word in words:
+        key, separator, value = word.partition("=")
+        if not separator or not key or key == ":":
+            raise usage(
+                f"{word[:80]!r} is not a parameter", "Write key=value for text, or key:=json for other values."
+            )
+        parsed: Any = value
+        if key.endswith(":"):
+            key = key[:-1]
+            parsed = _json(value.encode("utf-8", "surrogateescape"), f"the value of {key}")
+        if key in found:
+            raise usage(f"the parameter {key} is given twice")
+        found[key] = parsed
+    return found
+
+
+def _json(octets: bytes, what: str) -> Any:
+    try:
+        return jsontext.decode(octets)
+    except jsontext.JSONTextError as error:
+        raise usage(f"{what} is not JSON: {error}", "Text values need no quotes: key=value.") from None
+
+
+def read_octets(name: str) -> bytes:
+    """The octets of a file; ``-`` is standard input."""
+    try:
+        if name == "-":
+            octets = sys.stdin.buffer.read(MAX_BODY + 1)
+        else:
+            with Path(name).open("rb") as stream:
+                octets = stream.read(MAX_BODY + 1)
+    except OSError as error:
+        raise usage(f"{name} cannot be read: {error.strerror}") from None
+    if len(octets) > MAX_BODY:
+        raise usage(f"{name} has more than {MAX_BODY} octets")
+    return octets
+
+
+def data_octets(data: str) -> bytes:
+    """What ``--data`` gives: the text itself, or ``@FILE``."""
+    return read_octets(data[1:]) if data.startswith("@") else data.encode("utf-8", "surrogateescape")
+
+
+def parameters(words: Iterable[str], file: str | None) -> dict[str, Any]:
+    """
+    The input object of ``--param-file`` and the words, which win.
+
+    :raises CommandError: if the file holds no JSON object.
+    """
+    given: dict[str, Any] = {}
+    if file is not None:
+        value = _json(read_octets(file), file)
+        if not isinstance(value, dict):
+            raise usage(f"{file} does not hold a JSON object")
+        given = value
+    return {**given, **pairs(words)}
+
+
+def header_fields(fields: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """``NAME:VALUE`` words as header fields."""
+    found = []
+    for field in fields:
+        name, separator, value = field.partition(":")
+        if not separator or not name:
+            raise usage(f"{field[:80]!r} is not a header field", "Write NAME:VALUE.")
+        found.append((name, value.strip(" \t")))
+    return tuple(found)

@@ -1,0 +1,76 @@
+"""The ``agtp`` group: it knows every command's name and summary, and imports the rest when asked."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+
+import click
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("Write a ready deployment directory.", "init"),
+    "check": ("Validate a host.toml completely.", "check"),
+    "call": ("Send one request and show the answer.", "call"),
+    "tools": ("List and call hosted tools.", "tools"),
+    "agent": ("Agents and their lifecycle.", "agent"),
+    "audit": ("Fetch, walk, verify and export records.", "audit"),
+    "key": ("Make and show signing keys.", "key"),
+    "genesis": ("Issue and verify an Agent Genesis.", "genesis"),
+    "document": ("Sign and verify an Identity Document.", "document"),
+    "cert": ("Issue and show certificates.", "cert"),
+    "completion": ("Print the completion script of a shell.", "completion"),
+}
+"""Name to summary and module of this package; each module has a ``command``."""
+
+
+class LazyGroup(click.Group):
+    """
+    A group whose commands are modules.
+
+    Importing all of them would take longer than most of them run.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"agtphost.cli.{COMMANDS[cmd_name][1]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (summary, _) in COMMANDS.items()])
+
+
+def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(f"agtphost {importlib.metadata.version('agtphost')}")
+        context.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit status: 0 success, 1 refused by the host, 2 wrong usage or input, "
+    "3 no connection, 4 verification failed.",
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
+)
+def agtp() -> None:
+    """
+    Talk to hosts that speak AGTP, and look after one.
+
+    In a directory with a host.toml, commands find that host, its authority and
+    its keys by themselves; --config and --profile name others.
+
+    \b
+    Examples:
+      agtp init work && cd work && twistd -n agtp --config host.toml
+      agtp tools ls
+      agtp tools call files.list_files
+      agtp call agtp://agents.example.com DISCOVER
+    """

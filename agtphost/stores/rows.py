@@ -1,0 +1,129 @@
+"""
+What goes in and out of a store: plain rows, no behaviour.
+
+Identifiers are octets here and hexadecimal text everywhere else; times are
+milliseconds since the Unix epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+ZEROS = bytes(32)
+"""``previous`` of the first record of a chain (AGTP-IDENTIFIERS section 8.4)."""
+
+
+class StoreError(Exception):
+    """The store cannot be opened, or what it holds is not what was written; the message is for the operator."""
+
+
+class DamagedRecord(StoreError):
+    """A stored record is not what was signed. Never reported as a missing record."""
+
+
+class RecordKind(IntEnum):
+    """What a record is, as a small number on disk."""
+
+    RECORD = 0
+    """An Attribution-Record: companion section 5."""
+
+    EVENT = 1
+    """A lifecycle event: companion section 6."""
+
+    @property
+    def label(self) -> str:
+        """The ``kind`` of :class:`agtphost.audit.drafts.StoredRecord`."""
+        return self.name.lower()
+
+
+class RecordFormat(IntEnum):
+    """How a record is signed, as a small number on disk."""
+
+    JWS = 0
+    """``signed`` is the ASCII of a JWS Compact."""
+
+    COSE = 1
+    """``signed`` is a COSE_Sign1 message."""
+
+    @property
+    def label(self) -> str:
+        """The ``format`` of :class:`agtphost.audit.drafts.StoredRecord`."""
+        return self.name.lower()
+
+
+class HeadRow(NamedTuple):
+    """The newest record of a chain."""
+
+    chain: int
+    """The number that the store gave the chain."""
+
+    seq: int
+    audit_id: bytes
+    issued_at: int
+
+
+class RecordRow(NamedTuple):
+    """One record to append, in the order of the table's columns."""
+
+    chain: int
+    seq: int
+    audit_id: bytes
+    previous: bytes
+    kind: int
+    format: int
+    issued_at: int
+    status: int
+    method: str
+    path: str
+    caller: bytes
+    """Agent-ID of the caller; empty where there was none."""
+
+    signed: bytes
+
+
+class StateRow(NamedTuple):
+    """An agent's lifecycle state."""
+
+    status: str
+    since: str
+    reason: str | None
+    successor: str | None
+    deadline: str | None
+
+
+class ReservationRow(NamedTuple):
+    """A keyed request."""
+
+    name: bytes
+    """SHA-256 over agent and key: the key itself is nobody's business."""
+
+    digest: bytes
+    """Of the request: another one under the same key is an error."""
+
+    reserved_at: int
+    result: bytes | None
+    """None until the request is answered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which records an export has; every part narrows it."""
+
+    chain: str | None = None
+    """Agent-ID of the responding agent, ``""`` for the host's own chain."""
+
+    caller: str | None = None
+    """Agent-ID of the caller."""
+
+    since: int | None = None
+    """Issued at this time or later."""
+
+    until: int | None = None
+    """Issued before this time."""
+
+    @property
+    def whole_chains(self) -> bool:
+        """Whether the selection leaves no record of a chain out."""
+        return self.caller is None and self.since is None and self.until is None

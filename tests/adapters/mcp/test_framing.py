@@ -1,0 +1,72 @@
+"""Octets into messages, however they are cut."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agtphost.adapters.mcp.framing import EventStream, Lines, MessageTooLong, answered_id
+
+
+def fed(reader: Lines | EventStream, octets: bytes, size: int) -> list[bytes]:
+    """What comes out when the octets arrive ``size`` at a time."""
+    found: list[bytes] = []
+    for start in range(0, len(octets), size):
+        found += reader.feed(octets[start : start + size])
+    return found
+
+
+@given(st.lists(st.binary(max_size=40).filter(lambda b: b"\n" not in b), max_size=8), st.integers(1, 50))
+def test_lines_come_out_as_they_went_in(lines: list[bytes], size: int) -> None:
+    """Any lines, cut anywhere, are the same lines, and an unfinished one is held back."""
+    octets = b"".join(line + b"\n" for line in lines) + b"rest"
+    reader = Lines()
+    assert fed(reader, octets, size) == lines
+    assert reader.held == 4
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1000])
+def test_a_line_over_the_limit_is_refused(size: int) -> None:
+    """T-MC: a line may have exactly its limit; one octet more is refused, finished or not."""
+    assert fed(Lines(100), b"x" * 100 + b"\n", size) == [b"x" * 100]
+    for end in (b"", b"\n", b"\nmore\n"):
+        with pytest.raises(MessageTooLong):
+            fed(Lines(100), b"ok\n" + b"x" * 101 + end, size)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+def test_events_come_out_of_a_stream(size: int) -> None:
+    """Message events are cut out; comments, other types, ids and empty events are skipped; LF and CRLF both end lines."""
+    stream = (
+        b": ping\r\n\r\nevent: message\r\ndata: one\r\n\r\ndata: two\ndata:  lines\nid: 7\n\n"
+        b"event: other\ndata: no\n\nid: 8\ndata:\n\nretry: 5\n\ndata:three\n\ndata: unfinished\n"
+    )
+    assert fed(EventStream(), stream, size) == [b"one", b"two\n lines", b"three"]
+
+
+def test_an_event_over_the_limit_is_refused() -> None:
+    """An event of many short lines has the same limit as one of a long line."""
+    with pytest.raises(MessageTooLong):
+        fed(EventStream(100), b"data: 0123456789\n" * 11, 5)
+    with pytest.raises(MessageTooLong):
+        fed(EventStream(100), b"data: " + b"x" * 200, 5)
+
+
+@pytest.mark.parametrize(
+    ("octets", "expected"),
+    [
+        (b'{"id": 7, "result": NaN}', 7),
+        (b'{"id": 7, "result": 1e999}', 7),
+        (b'{"id": 7, "id": 8, "result": {}}', 8),
+        (b'{"id": "7", "result": NaN}', None),
+        (b'{"id": 7, "method": "x", "params": NaN}', None),
+        (b"[" * 100_000, None),
+        (b'{"id": ' + b"9" * 5000 + b"}", None),
+        (b"\xff\xfe", None),
+        (b"nothing", None),
+    ],
+)
+def test_the_call_of_a_refused_answer_is_found(octets: bytes, expected: int | None) -> None:
+    """A text that the strict decoder refuses still fails its own call at once, and no other."""
+    assert answered_id(octets) == expected

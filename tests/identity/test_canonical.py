@@ -1,0 +1,89 @@
+"""Canonical JSON and base64url: one value, one text."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+
+import pytest
+import rfc8785
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agtphost.identity import encoding
+from agtphost.identity.canonical import CanonicalError, ascii_escaped, canonical
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(TEXTS, VALUES))
+def test_equals_rfc8785_and_is_stable(value: dict[str, object]) -> None:
+    """The octets are those of RFC 8785 in whatever order names came, and reading them changes nothing."""
+    octets = canonical(value)
+    assert octets == rfc8785.dumps(value)
+    assert canonical(dict(reversed(value.items()))) == octets
+    assert canonical(json.loads(octets)) == octets
+
+
+def test_names_sort_by_utf16_units() -> None:
+    """U+10000 sorts before U+E000, as its first UTF-16 unit does and its code point does not (T-CN)."""
+    value = {"\ue000": 1, "\U00010000": 2}
+    assert canonical(value) == '{"\U00010000":2,"\ue000":1}'.encode()
+    assert ascii_escaped(value) == b'{"\\ue000":1,"\\ud800\\udc00":2}'
+
+
+def test_escaped_form_differs_outside_ascii_only() -> None:
+    """The escaped form equals RFC 8785 for ASCII, and differs for everything else (companion 1.2)."""
+    assert ascii_escaped({"b": 1, "a": "x"}) == canonical({"a": "x", "b": 1})
+    assert ascii_escaped({"a": "ü"}) == b'{"a":"\\u00fc"}'
+    assert canonical({"a": "ü"}) == '{"a":"ü"}'.encode()
+
+
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, 2**53 + 1, "\ud800", {1: 2}, object(), {"a": {1, 2}}, b"x"]
+)
+def test_what_has_no_canonical_form_is_refused(value: object) -> None:
+    """Values that JSON cannot hold, or that readers disagree on, have no canonical form (companion 1.5)."""
+    with pytest.raises(CanonicalError):
+        canonical({"a": value} if not isinstance(value, dict) else value)
+
+
+@pytest.mark.parametrize("value", [math.nan, object(), b"x"])
+def test_escaped_form_refuses_too(value: object) -> None:
+    """The verify-only form has no answer for them either."""
+    with pytest.raises(CanonicalError):
+        ascii_escaped({"a": value})
+
+
+@given(st.binary())
+def test_base64url_round_trip(octets: bytes) -> None:
+    """What is written is what the standard library writes without padding, and is read back."""
+    text = encoding.encode(octets).decode()
+    assert text == base64.urlsafe_b64encode(octets).rstrip(b"=").decode()
+    assert encoding.decode(text) == octets
+    padded = text + "=" * (-len(text) % 4)
+    assert encoding.decode_padded(padded) == octets
+
+
+@pytest.mark.parametrize("text", ["A", "AB", "AAB", "AA==", "A A", "AA\n", "+A", "/A", "é", "AAAAA"])
+def test_other_texts_for_the_same_octets_are_refused(text: str) -> None:
+    """Padding, white space, the other alphabet, stray bits: one record, two identifiers (T-JW)."""
+    with pytest.raises(ValueError, match=r"base64url|bits"):
+        encoding.decode(text)
+
+
+@pytest.mark.parametrize("text", ["AA=", "AA===", "=", "AB==", "AAAA="])
+def test_wrong_padding_is_refused(text: str) -> None:
+    """Documents of others may be padded, but only right."""
+    with pytest.raises(ValueError, match=r"padding|bits"):
+        encoding.decode_padded(text)
