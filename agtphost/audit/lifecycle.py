@@ -111,7 +111,8 @@ _NOOP = Noop()
 _RETIRED = Refused("agent-retired", "The agent was revoked. This is final.")
 _NEVER_ACTIVE = Refused("agent-never-activated", "The agent was never activated; ACTIVATE comes first.")
 _SUSPENDED_NOW = Refused(
-    "agent-suspended", "The agent is suspended; deprecating it would resume its traffic. REINSTATE comes first."
+    "agent-suspended",
+    "The agent is suspended; deprecating it would resume its traffic. REINSTATE comes first.",
 )
 _NO_GENESIS = Refused("genesis-not-loaded", "No Genesis of the agent is loaded, so it cannot become active.")
 

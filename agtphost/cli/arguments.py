@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from agtphost.cli.failures import usage
+from agtphost.cli.failures import WrongInput
 from agtphost.vocabulary import jsontext
 
 MAX_BODY = 67_108_864
@@ -24,15 +24,16 @@ def pairs(words: Iterable[str]) -> dict[str, Any]:
     for word in words:
         key, separator, value = word.partition("=")
         if not separator or not key or key == ":":
-            raise usage(
-                f"{word[:80]!r} is not a parameter", "Write key=value for text, or key:=json for other values."
+            raise WrongInput(
+                f"{word[:80]!r} is not a parameter",
+                "Write key=value for text, key:=json for the rest.",
             )
         parsed: Any = value
         if key.endswith(":"):
             key = key[:-1]
             parsed = _json(value.encode("utf-8", "surrogateescape"), f"the value of {key}")
         if key in found:
-            raise usage(f"the parameter {key} is given twice")
+            raise WrongInput(f"the parameter {key} is given twice")
         found[key] = parsed
     return found
 
@@ -41,7 +42,7 @@ def _json(octets: bytes, what: str) -> Any:
     try:
         return jsontext.decode(octets)
     except jsontext.JSONTextError as error:
-        raise usage(f"{what} is not JSON: {error}", "Text values need no quotes: key=value.") from None
+        raise WrongInput(f"{what} is not JSON: {error}", "Text values need no quotes: key=value.") from None
 
 
 def read_octets(name: str) -> bytes:
@@ -53,9 +54,9 @@ def read_octets(name: str) -> bytes:
             with Path(name).open("rb") as stream:
                 octets = stream.read(MAX_BODY + 1)
     except OSError as error:
-        raise usage(f"{name} cannot be read: {error.strerror}") from None
+        raise WrongInput(f"{name} cannot be read: {error.strerror}") from None
     if len(octets) > MAX_BODY:
-        raise usage(f"{name} has more than {MAX_BODY} octets")
+        raise WrongInput(f"{name} has more than {MAX_BODY} octets")
     return octets
 
 
@@ -74,7 +75,7 @@ def parameters(words: Iterable[str], file: str | None) -> dict[str, Any]:
     if file is not None:
         value = _json(read_octets(file), file)
         if not isinstance(value, dict):
-            raise usage(f"{file} does not hold a JSON object")
+            raise WrongInput(f"{file} does not hold a JSON object")
         given = value
     return {**given, **pairs(words)}
 
@@ -85,6 +86,6 @@ def header_fields(fields: Iterable[str]) -> tuple[tuple[str, str], ...]:
     for field in fields:
         name, separator, value = field.partition(":")
         if not separator or not name:
-            raise usage(f"{field[:80]!r} is not a header field", "Write NAME:VALUE.")
+            raise WrongInput(f"{field[:80]!r} is not a header field", "Write NAME:VALUE.")
         found.append((name, value.strip(" \t")))
     return tuple(found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from enum import IntEnum
 from typing import IO, Any
 
@@ -35,19 +34,15 @@ class ExitStatus(IntEnum):
 
 class CommandError(click.ClickException):
     """
-    A command that ends without success.
+    A command that ends without success; subclasses say which exit status.
 
-    :param status: the exit status.
     :param message: one sentence: what happened.
     :param remedy: one sentence: what to do about it.
     :param answer: what ``--json`` prints; None where the error itself is all there is.
     """
 
-    def __init__(
-        self, status: ExitStatus, message: str, remedy: str = "", *, answer: object = None
-    ) -> None:
+    def __init__(self, message: str, remedy: str = "", *, answer: object = None) -> None:
         super().__init__(message)
-        self.exit_code = int(status)
         self.remedy = remedy
         self.answer = answer
         context = click.get_current_context(silent=True)
@@ -58,26 +53,40 @@ class CommandError(click.ClickException):
         if self.remedy:
             click.echo(f"  {visible(self.remedy)}", err=True)
         if self._json:
-            answer = self.answer if self.answer is not None else {
-                "error": self.format_message(), "remedy": self.remedy, "exit_status": self.exit_code
-            }  # fmt: skip
+            answer = self.answer
+            if answer is None:
+                answer = {"error": self.message, "remedy": self.remedy, "exit_status": self.exit_code}
             click.echo(json.dumps(answer, indent=2))
 
 
-def usage(message: str, remedy: str = "") -> CommandError:
-    """Local input that is wrong."""
-    return CommandError(ExitStatus.USAGE, message, remedy)
+class HostRefused(CommandError):
+    """The host refused or failed."""
+
+    exit_code = int(ExitStatus.REFUSED)
 
 
-def unverified(message: str, remedy: str = "", *, answer: object = None) -> CommandError:
-    """Something that is not to be believed."""
-    return CommandError(ExitStatus.VERIFICATION, message, remedy, answer=answer)
+class WrongInput(CommandError):
+    """The command line, or local input, is wrong."""
+
+    exit_code = int(ExitStatus.USAGE)
+
+
+class NoConnection(CommandError):
+    """There is no connection, or it broke."""
+
+    exit_code = int(ExitStatus.CONNECTION)
+
+
+class Unverified(CommandError):
+    """Something is not to be believed."""
+
+    exit_code = int(ExitStatus.VERIFICATION)
 
 
 def misconfigured(error: ConfigurationError) -> CommandError:
     """Every problem of a configuration."""
     problems = error.problems
-    listed = "\n".join(f"  {line}" for line in _lines(problems))
+    listed = "\n".join(f"  {problem}" for problem in problems)
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     answer = {
         "problems": [
@@ -85,8 +94,4 @@ def misconfigured(error: ConfigurationError) -> CommandError:
             for item in problems
         ]
     }
-    return CommandError(ExitStatus.USAGE, f"the configuration has {count}:\n{listed}", answer=answer)
-
-
-def _lines(problems: Iterable[object]) -> Iterable[str]:
-    return (str(problem) for problem in problems)
+    return WrongInput(f"the configuration has {count}:\n{listed}", answer=answer)

@@ -47,7 +47,7 @@ class Connection:
 _OPTIONS = (
     click.option("--config", type=EXISTING, metavar="FILE", help="The host.toml of a host on this machine."),
     click.option("--profile", metavar="NAME", help="A host of ~/.config/agtphost/config.toml."),
-    click.option("--as", "identity", metavar="NAME", help="Agent to be, from the state directory; or registrar."),
+    click.option("--as", "identity", metavar="NAME", help="Known agent to be; or registrar."),
     click.option("--cert", type=EXISTING, metavar="FILE", help="Client certificate (PEM)."),
     click.option("--key", type=EXISTING, metavar="FILE", help="Its key; default: beside it, as .key."),
     click.option("--cacert", type=EXISTING, metavar="FILE", help="Authority of the host's certificate."),

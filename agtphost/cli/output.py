@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
 
 WIDE = 10_000
 """Columns where no terminal limits them: nothing is cut or folded in a pipe."""
-
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-"""Control, format (bidi, zero width), surrogate and private characters, line and paragraph separators."""
 
 
 def visible(text: str) -> str:
@@ -26,14 +22,9 @@ def visible(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(
-        character
-        if character in "\n\t" or unicodedata.category(character) not in _HIDDEN
-        else character.encode("ascii", "backslashreplace").decode("ascii")
-        if not character.isascii()
-        else f"\\x{ord(character):02x}"
-        for character in text
-    )
+    from agtphost.client.terminal import escape
+
+    return escape(text, keep="\n\t")
 
 
 def print_json(value: Any) -> None:
@@ -43,7 +34,9 @@ def print_json(value: Any) -> None:
 
 def print_document(value: Any) -> None:
     """A JSON value for people."""
-    click.echo(visible(json.dumps(value, indent=2, ensure_ascii=False)))
+    from agtphost.client.terminal import render_json
+
+    click.echo(render_json(value))
 
 
 def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
@@ -52,6 +45,14 @@ def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
         click.echo(f"{name:<{width}}  {visible(value)}")
+
+
+def print_summary(fields: Mapping[str, object]) -> None:
+    """The same of a mapping, lists joined by commas."""
+    print_fields(
+        (name, ", ".join(map(str, value)) if isinstance(value, list) else value)
+        for name, value in fields.items()
+    )
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

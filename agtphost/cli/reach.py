@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agtphost.cli.failures import misconfigured, usage
+from agtphost.cli.failures import WrongInput, misconfigured
 from agtphost.cli.options import Connection
 from agtphost.errors import ConfigurationError
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
@@ -29,7 +29,7 @@ REGISTRAR = "registrar"
 FOUND_IN = ("host.toml", "etc/host.toml")
 """Where a configuration is looked for, below the working directory."""
 
-NO_HOST = "Name an agtp:// URI, --config host.toml or --profile NAME, or work in a directory with a host.toml."
+NO_HOST = "Name an agtp:// URI, --config FILE or --profile NAME, or work where a host.toml is."
 
 _TCP = re.compile(r"tcp6?:(?:port=)?(?P<port>[0-9]{1,5})(?::.*)?", re.ASCII)
 _INTERFACE = re.compile(r"[:,]interface=(?P<address>(?:[^:\\]|\\.)+)")
@@ -78,7 +78,7 @@ def require_config(where: Connection, purpose: str) -> Config:
     """The configuration, for commands that work on the host's own files."""
     path = find_config(where)
     if path is None:
-        raise usage(f"{purpose} needs the host's own configuration", "Name it by --config host.toml.")
+        raise WrongInput(f"{purpose} needs the host's own configuration", "Name it by --config host.toml.")
     return load_config(path)
 
 
@@ -98,9 +98,9 @@ def resolve(where: Connection, uri: str | None = None, *, identity: str = CALLER
     if path is not None:
         return _from_config(where, load_config(path), uri, identity)
     if uri is None:
-        raise usage("no host is named", NO_HOST)
+        raise WrongInput("no host is named", NO_HOST)
     if where.identity is not None:
-        raise usage("--as needs the host's state directory", "Add --config host.toml, or use --cert.")
+        raise WrongInput("--as needs the host's state directory", "Add --config host.toml, or use --cert.")
     cert, key = _given_certificate(where)
     return Reach(
         uri=uri,
@@ -116,15 +116,15 @@ def _from_profile(where: Connection, name: str, uri: str | None) -> Reach:
     from agtphost.config import load_profile
 
     if where.config is not None:
-        raise usage("--config and --profile exclude each other")
+        raise WrongInput("--config and --profile exclude each other")
     if where.identity is not None:
-        raise usage("--as needs the host's state directory", "A profile has its own cert and key.")
+        raise WrongInput("--as needs the host's state directory", "A profile has its own cert and key.")
     try:
         profile = load_profile(name)
     except ConfigurationError as error:
         raise misconfigured(error) from None
     if not (uri or profile.uri):
-        raise usage(f"the profile {name} has no uri", 'Add uri = "agtp://HOST" to it.')
+        raise WrongInput(f"the profile {name} has no uri", 'Add uri = "agtp://HOST" to it.')
     cert, key = _given_certificate(where)
     if cert is None and not where.no_cert and profile.cert is not None:
         cert, key = _pair(profile.cert, profile.key)
@@ -163,12 +163,12 @@ def address_of(config: Config) -> str:
     if config.listen.endpoint is not None:
         match = _TCP.fullmatch(config.listen.endpoint)
         if match is None:
-            raise usage("the address cannot be told from [listen] endpoint", "Name the URI.")
+            raise WrongInput("the address cannot be told from [listen] endpoint", "Name the URI.")
         interface = _INTERFACE.search(config.listen.endpoint)
         address = re.sub(r"\\(.)", r"\1", interface["address"]) if interface else ""
         port = int(match["port"])
     if not port:
-        raise usage("the host listens on a port that the system chooses", "Name the URI that it logged.")
+        raise WrongInput("the host listens on a port that the system chooses", "Name the URI that it logged.")
     address = _UNSPECIFIED.get(address, address)
     return f"agtp://[{address}]:{port}" if ":" in address else f"agtp://{address}:{port}"
 
@@ -186,7 +186,7 @@ def signing_keys(config: Config) -> dict[str, VerifyingKey]:
     except PermissionError:
         return {}
     except (KeyFormatError, OSError) as error:
-        raise usage(f"the host's signing key cannot be read: {error}") from None
+        raise WrongInput(f"the host's signing key cannot be read: {error}") from None
     return {key.kid: key}
 
 
@@ -217,7 +217,7 @@ def _identity(
     if certificate is None:
         if wanted is not None:
             listed = f"Known here: {', '.join(known)}." if known else "Start the host once, or use --cert."
-            raise usage(f"there is no identity {wanted!r} in {config.host.state_dir}", listed)
+            raise WrongInput(f"there is no identity {wanted!r} in {config.host.state_dir}", listed)
         return None, None, None
     cert, key = _pair(certificate, None)
     return cert, key, certified_agent(certificate)
@@ -225,23 +225,24 @@ def _identity(
 
 def certified_agent(certificate: Path) -> str | None:
     """The Agent-ID that a certificate file names; None where it names none."""
-    from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
     from cryptography.hazmat.primitives.serialization import Encoding
+
+    from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
 
     try:
         return parse_peer_certificate(load_certificate(certificate).public_bytes(Encoding.DER)).agent_id
     except (CertificateError, OSError) as error:
-        raise usage(f"the certificate cannot be read: {error}") from None
+        raise WrongInput(f"the certificate cannot be read: {error}") from None
 
 
 def _given_certificate(where: Connection) -> tuple[Path | None, Path | None]:
     if where.no_cert:
         if where.cert is not None or where.key is not None:
-            raise usage("--no-cert excludes --cert and --key")
+            raise WrongInput("--no-cert excludes --cert and --key")
         return None, None
     if where.cert is None:
         if where.key is not None:
-            raise usage("--key needs --cert")
+            raise WrongInput("--key needs --cert")
         return None, None
     return _pair(where.cert, where.key)
 
@@ -249,19 +250,21 @@ def _given_certificate(where: Connection) -> tuple[Path | None, Path | None]:
 def _pair(certificate: Path, key: Path | None) -> tuple[Path | None, Path | None]:
     return (
         _file(certificate, "the client certificate"),
-        _file(key or certificate.with_suffix(".key"), "the key of the client certificate", "Name it by --key."),
+        _file(
+            key or certificate.with_suffix(".key"), "the key of the client certificate", "Name it by --key."
+        ),
     )
 
 
 def _file(path: Path | None, what: str, remedy: str = "") -> Path | None:
     if path is not None and not path.is_file():
-        raise usage(f"{what} is not there: {path}", remedy)
+        raise WrongInput(f"{what} is not there: {path}", remedy)
     return path
 
 
 def _agent_id(text: str | None) -> str | None:
     if text is not None and not is_agent_id(text):
-        raise usage("--agent-id is not 64 lower-case hexadecimal digits")
+        raise WrongInput("--agent-id is not 64 lower-case hexadecimal digits")
     return text
 
 
@@ -278,14 +281,14 @@ def agent_id_of(where: Connection, agent: str) -> str:
         return agent
     path = find_config(where)
     if path is None:
-        raise usage(
+        raise WrongInput(
             f"{agent!r} is not an Agent-ID, and there is no host.toml whose agents have names",
             "Give 64 hexadecimal digits, or --config host.toml.",
         )
     found = local_agents(load_config(path))
     if agent not in found:
         listed = f"Known here: {', '.join(found)}." if found else "Start the host once."
-        raise usage(f"no agent is named {agent!r} here", listed)
+        raise WrongInput(f"no agent is named {agent!r} here", listed)
     return found[agent]
 
 
@@ -317,7 +320,7 @@ def document_id(document: Path) -> str:
     try:
         agent_id = decode(document.read_bytes()).get("agent_id")
     except (DocumentError, OSError) as error:
-        raise usage(f"{document} cannot be read: {error}") from None
+        raise WrongInput(f"{document} cannot be read: {error}") from None
     if not isinstance(agent_id, str) or not is_agent_id(agent_id):
-        raise usage(f"{document} names no Agent-ID")
+        raise WrongInput(f"{document} names no Agent-ID")
     return agent_id

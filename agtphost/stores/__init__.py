@@ -1,0 +1,47 @@
+"""
+Where records are kept.
+
+- :mod:`.rows`: what goes in and out
+- :mod:`.sqlite`: the writing side (:class:`~agtphost.iagtp.IChainStore`)
+- :mod:`.reading`: the reading side, paged and re-hashed
+- :mod:`.records`: the reading side off the reactor (:class:`~agtphost.iagtp.IRecordStore`)
+- :mod:`.connection`, :mod:`.upgrade`, ``schema/``: how the database is opened and made
+- :mod:`.memory`: a store without a disk
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agtphost.stores.connection import Connect, connect
+from agtphost.stores.memory import MemoryStore
+from agtphost.stores.reading import RecordReader
+from agtphost.stores.records import OffReactorRecords
+from agtphost.stores.rows import DamagedRecord, Selection, StoreError
+from agtphost.stores.sqlite import SQLiteStore, open_sqlite
+
+__all__ = [
+    "DamagedRecord",
+    "MemoryStore",
+    "OffReactorRecords",
+    "RecordReader",
+    "SQLiteStore",
+    "Selection",
+    "StoreError",
+    "open_store",
+]
+
+
+def open_store(url: str, *, create: bool, opener: Connect = connect) -> SQLiteStore:
+    """
+    Open the store that ``[store] url`` names.
+
+    :param url: ``sqlite:`` and the path of the database file.
+    :param create: whether a missing file is made.
+    :param opener: what opens connections; another driver in the crash tests.
+    :raises StoreError: see :func:`agtphost.stores.sqlite.open_sqlite`.
+    """
+    scheme, _, path = url.partition(":")
+    if scheme != "sqlite" or not path:
+        raise StoreError(f"{url!r} names no store; write sqlite:PATH")
+    return open_sqlite(Path(path), create=create, opener=opener)

@@ -16,7 +16,7 @@ ZEROS = bytes(32)
 
 
 class StoreError(Exception):
-    """The store cannot be opened, or what it holds is not what was written; the message is for the operator."""
+    """The store cannot be opened, or does not hold what was written; the message is for the operator."""
 
 
 class DamagedRecord(StoreError):

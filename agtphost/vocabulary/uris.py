@@ -8,7 +8,7 @@ The ``agtp://`` URI forms: core v08 section 6.1, grammar of companion section 15
               / agent-id "@" host [ ":" port ]                  ; Form 1a
               / host [ ":" port ]                               ; Form 2
               / domain                                          ; Form 2a
-              / domain "/agents/" agent-name [ "/status" ]      ; Form 3, and 4 where the domain starts "agtp."
+              / domain "/agents/" agent-name [ "/status" ]      ; Form 3; Form 4 for a domain "agtp." domain
               / domain "/agents"                                ; the domain's Agent Namespace Document
 
 Where the drafts leave room, this reads them narrowly: a host is an IPv4
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NoReturn
 
@@ -158,17 +158,7 @@ def parse(text: str) -> AgtpUri:
         _malformed("The query holds a character that has to be percent-encoded.")
     authority, slash, path = rest.partition("/")
     parsed = _addressed(authority, path) if slash else _located(authority)
-    if not question:
-        return parsed
-    return AgtpUri(
-        form=parsed.form,
-        host=parsed.host,
-        port=parsed.port,
-        agent_id=parsed.agent_id,
-        agent_name=parsed.agent_name,
-        status=parsed.status,
-        query=query,
-    )
+    return replace(parsed, query=query) if question else parsed
 
 
 def _after_scheme(text: str) -> str:
@@ -221,7 +211,7 @@ def _addressed(authority: str, path: str) -> AgtpUri:
     if path != "agents" and not path.startswith("agents/"):
         _malformed(
             "The only path in an AGTP URI is /agents and what is under it.",
-            f"write {SCHEME}://{authority} and give /{path} as the path of the call" if path else "leave out the final slash",
+            f"write {SCHEME}://{authority}" + (f" and give /{path} as the path of the call" if path else ""),
         )
     if not is_domain or ":" in authority:
         _malformed(
@@ -233,10 +223,9 @@ def _addressed(authority: str, path: str) -> AgtpUri:
     name, slash, tail = path.removeprefix("agents/").partition("/")
     if slash and tail != "status":
         _malformed("After an agent's name only /status may follow.")
-    form = Form.NAMED_AGENT
-    if host.startswith("agtp.") and host != "agtp.":
-        form = Form.NAMED_AGENT_AT_SUBDOMAIN
-    return AgtpUri(form=form, host=host, port=port, agent_name=_agent_name(name, authority), status=bool(slash))
+    label = _agent_name(name, authority)
+    form = Form.NAMED_AGENT_AT_SUBDOMAIN if host.startswith("agtp.") else Form.NAMED_AGENT
+    return AgtpUri(form=form, host=host, port=port, agent_name=label, status=bool(slash))
 
 
 def _agent_name(name: str, authority: str) -> str:

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
 MAX_READ = 256 * 1024
@@ -40,14 +41,14 @@ class Folder:
         """The file that ``path`` names; refuses what lies outside of the folder once links are followed."""
         place = (self.root / path).resolve()
         if not place.is_relative_to(self.root):
-            raise ValueError(f"{path!r} is outside of the folder")
+            raise ToolError(f"{path!r} is outside of the folder")
         return place
 
     def existing(self, path: str) -> Path:
         """The same, of a file that exists."""
         place = self.inside(path)
         if not place.is_file():
-            raise ValueError(f"there is no file {path!r}")
+            raise ToolError(f"there is no file {path!r}")
         return place
 
     def names(self) -> list[str]:
@@ -65,7 +66,7 @@ class Folder:
             if place.stat().st_size > MAX_READ:
                 return []
             return place.read_text(encoding="utf-8").splitlines()
-        except (OSError, ValueError):
+        except (OSError, ValueError, ToolError):
             return []
 
 
@@ -85,7 +86,7 @@ def make_server(folder: Folder) -> MCPServer:
         """Read one text file of at most 256 KiB."""
         place = folder.existing(path)
         if place.stat().st_size > MAX_READ:
-            raise ValueError(f"{path!r} is larger than {MAX_READ} octets")
+            raise ToolError(f"{path!r} is larger than {MAX_READ} octets")
         return place.read_text(encoding="utf-8")
 
     @server.tool(title="Matching lines", annotations=READS)
@@ -104,9 +105,9 @@ def make_server(folder: Folder) -> MCPServer:
     def write_note(name: str, text: str) -> str:
         """Write a new note into notes/NAME.txt; never replaces one."""
         if len(text.encode()) > MAX_READ:
-            raise ValueError(f"a note has at most {MAX_READ} octets")
+            raise ToolError(f"a note has at most {MAX_READ} octets")
         if not name or name != Path(name).name or name.startswith("."):
-            raise ValueError(f"{name!r} is not the name of a note")
+            raise ToolError(f"{name!r} is not the name of a note")
         place = folder.inside(f"notes/{name}.txt")
         place.parent.mkdir(exist_ok=True)
         with place.open("x", encoding="utf-8") as note:
@@ -117,7 +118,7 @@ def make_server(folder: Folder) -> MCPServer:
     def delete_note(name: str) -> str:
         """Delete the note notes/NAME.txt."""
         if name != Path(name).name:
-            raise ValueError(f"{name!r} is not the name of a note")
+            raise ToolError(f"{name!r} is not the name of a note")
         place = folder.existing(f"notes/{name}.txt")
         place.unlink()
         return str(place.relative_to(folder.root))

@@ -65,8 +65,13 @@ class LinkLost(McpFailure):
 
     def __init__(self, reason: str, *, exit_code: int | None = None, signal: int | None = None) -> None:
         super().__init__(reason)
+        self.reason = reason
         self.exit_code = exit_code
         self.signal = signal
+
+    def again(self) -> LinkLost:
+        """The same for one more call: an exception that several calls raise would gather all their tracebacks."""
+        return LinkLost(self.reason, exit_code=self.exit_code, signal=self.signal)
 
 
 class RequestRefused(McpFailure):

@@ -78,7 +78,7 @@ class JsonRpcPeer:
     :param clock: for deadlines.
     :param open_link: opens the link; called once, from the constructor.
     :param on_notification: takes each notification's method and params.
-    :param on_lost: takes the reason when the link ends, after every call in flight failed.
+    :param on_lost: takes the reason when the link ends, before the calls in flight fail.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class JsonRpcPeer:
             call.timer = self._clock.callLater(max(timeout, 0), self._expire, call_id, timeout)
         try:
             if self._ended is not None:
-                raise self._ended
+                raise self._ended.again()
             self.link.send(message, headers)
         except McpFailure as failure:
             self.failed(call_id, failure)
@@ -177,9 +177,10 @@ class JsonRpcPeer:
         if self._ended is not None:
             return
         self._ended = failure
-        for call_id in list(self._calls):
-            self.failed(call_id, failure)
+        # First the news, then its victims: what a failed caller does next finds the server down.
         self._on_lost(failure)
+        for call_id in list(self._calls):
+            self.failed(call_id, failure.again())
 
     def _take(self, call_id: int) -> _Call | None:
         call = self._calls.pop(call_id, None)

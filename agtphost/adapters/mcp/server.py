@@ -22,6 +22,7 @@ from agtphost.adapters.mcp.catalogue import Catalogue
 from agtphost.adapters.mcp.dialogue import Dialogue
 from agtphost.adapters.mcp.eras import negotiate
 from agtphost.adapters.mcp.failures import (
+    CallCancelled,
     CallTimeout,
     LinkLost,
     McpFailure,
@@ -222,6 +223,8 @@ class McpServer(Service):
     async def _risen(self, seconds: float) -> None:
         """Wait for the first start; a server that failed is not waited for."""
         self._machine.demand()
+        if self._dialogue is not None:
+            return
         if self._state is not State.STARTING or self._delays.failures:
             raise self._down()
         if len(self._waiters) >= self.settings.max_queue:
@@ -273,7 +276,7 @@ class McpServer(Service):
         self._attempt = None
         if self._state is not State.STARTING:
             return
-        if isinstance(failure.value, (TimeoutError, CancelledError)):
+        if isinstance(failure.value, (TimeoutError, CancelledError, CallCancelled)):
             reason = f"it did not start within {self.settings.start_timeout:g} s"
         elif isinstance(failure.value, McpFailure):
             reason = str(failure.value)

@@ -179,7 +179,7 @@ class StdioLink(ProcessProtocol):
         if childFD == 1 and not self._output_ended:
             self._output_ended = True
             if self._exit is not None:
-                self._finish()
+                self._bury()
             elif not self._lost:
                 self._schedule(MUTE, self._mute)
 
@@ -188,13 +188,13 @@ class StdioLink(ProcessProtocol):
         how = f"by signal {number}" if number is not None else f"with exit code {code}"
         said = f"{self._reason}; it ended {how}" if self._reason else f"the process ended {how}"
         self._exit = LinkLost(said, exit_code=code, signal=number)
+        # Answers that were written before the end are still worth reading, and the pipes have to be seen to end.
+        self._allowance.close()
+        self._read_again()
         if self._output_ended:
-            self._finish()
+            self._bury()
         else:
-            self._schedule(GRACE, self._finish)
-            # Answers that were written before the end are still worth reading.
-            self._allowance.close()
-            self._read_again()
+            self._schedule(GRACE, self._bury)
 
     def processEnded(self, reason: Failure) -> None:
         self._gone = True
@@ -260,6 +260,11 @@ class StdioLink(ProcessProtocol):
             self._drop_queue()
             self._receiver.lost(self._exit or LinkLost(self._reason or "the process has ended"))
 
+    def _bury(self) -> None:
+        """The process is gone: so are its calls, and soon its pipes, whoever still holds them."""
+        self._finish()
+        self._schedule(KILLED, self._process.loseConnection)
+
     def _terminate(self) -> None:
         with suppress(ProcessExitedAlready):
             self._process.signalProcess("TERM")
@@ -272,8 +277,6 @@ class StdioLink(ProcessProtocol):
     def _kill_launcher(self) -> None:
         with suppress(ProcessExitedAlready):
             self._process.signalProcess("KILL")
-        # Whatever still holds the pipes is out of reach: let go of them.
-        self._process.loseConnection()
 
     def _schedule(self, seconds: float, step: Any) -> None:
         self._cancel_timer()

@@ -7,7 +7,7 @@ from collections import deque
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from agtphost.adapters.mcp.failures import CallTimeout, McpFailure, Overloaded
+from agtphost.adapters.mcp.failures import CallTimeout, LinkLost, Overloaded
 
 
 class Turns:
@@ -66,14 +66,14 @@ class Turns:
         else:
             self._free += 1
 
-    def fail_all(self, failure: McpFailure) -> None:
+    def fail_all(self, failure: LinkLost) -> None:
         """Send everyone who waits away."""
         queue = list(self._queue)
         self._queue.clear()
         for turn in queue:
-            turn.errback(failure)
+            turn.errback(failure.again())
 
-    def _expel(self, turn: Deferred[None], failure: McpFailure) -> None:
+    def _expel(self, turn: Deferred[None], failure: CallTimeout) -> None:
         self._leave(turn)
         turn.errback(failure)
 

@@ -9,7 +9,7 @@ CREATE TABLE chain (
 -- Every signed record, append-only.
 CREATE TABLE record (
     number INTEGER PRIMARY KEY,         -- order of arrival in this store
-    chain INTEGER NOT NULL REFERENCES chain,
+    chain INTEGER NOT NULL REFERENCES chain, -- the chain it is part of
     seq INTEGER NOT NULL,               -- 1, 2, 3 ... within the chain
     audit_id BLOB NOT NULL UNIQUE,      -- SHA-256 of the signed octets
     previous BLOB NOT NULL,             -- audit_id of the record before it in the chain; 32 zero octets for the first
@@ -30,7 +30,7 @@ CREATE INDEX record_event ON record (chain, seq) WHERE kind = 1;
 
 -- The present lifecycle state of every agent that ever changed it.
 CREATE TABLE lifecycle (
-    agent_id BLOB PRIMARY KEY,
+    agent_id BLOB NOT NULL PRIMARY KEY, -- whose state it is
     status TEXT NOT NULL,               -- active, suspended, deprecated or retired
     since TEXT NOT NULL,                -- issued_at of the event that led here, RFC 3339
     reason TEXT,                        -- what that event gave as its reason
@@ -49,5 +49,5 @@ CREATE INDEX reservation_age ON reservation (reserved_at);
 
 -- Octets written and removed again to learn whether a failed store takes writes once more.
 CREATE TABLE probe (
-    filler BLOB NOT NULL
+    filler BLOB NOT NULL                -- zeros
 ) STRICT;

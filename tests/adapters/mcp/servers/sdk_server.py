@@ -10,6 +10,7 @@ from typing import Annotated
 
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
@@ -32,7 +33,7 @@ def echo(text: str) -> str:
 @server.tool()
 def fail(reason: str) -> str:
     """Fail."""
-    raise ValueError(reason)
+    raise ToolError(reason)
 
 
 @server.tool()

@@ -1,0 +1,326 @@
+"""
+The ledger: every outcome becomes a durable, signed record before anybody hears of it.
+
+Theory of operation. Drafts collect during one turn of the reactor and are
+handed to one writer thread at its end. The thread takes everything that waits,
+writes it in one transaction (:mod:`agtphost.audit.writer`), and wakes the
+reactor once, which fires all Deferreds. There is no timer and no group
+size: while one group is being committed, the next one forms. The first
+failure makes the ledger unhealthy: from then on everything fails at once,
+until a probe write succeeds (security.md invariants 1 and 12).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from agtphost.audit.chain import RecordSigner, Seconds
+from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
+from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission, reservation_name
+from agtphost.iagtp import IChainStore, ILedger
+from agtphost.identity.keys import Signer
+from agtphost.stores.rows import StateRow
+from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
+
+MOST_ENTRIES = 1024
+"""Drafts of one transaction: bounds what a group holds in memory, far above any usual turn."""
+
+MOST_OCTETS = 8 * 1024 * 1024
+"""Stored results of one transaction, for the same reason."""
+
+FREE_SPACE_FLOOR = 64 * 1024 * 1024
+"""Octets that stay free: the ledger says no while the disk can still take what it already promised."""
+
+SPACE_SECONDS = 1.0
+"""How often the free space is looked at under load."""
+
+IDLE_SECONDS = 0.5
+"""How long nothing may come before the log is folded into the database."""
+
+PROBE_SECONDS = 1.0
+"""From a failure to the first probe write; doubled after each that fails."""
+
+PROBE_SECONDS_MOST = 30.0
+
+log = Logger()
+
+
+class LedgerReactor(Protocol):
+    """What the ledger needs of the reactor."""
+
+    def callLater(self, delay: float, callable: Callable[..., object], *args: object) -> IDelayedCall:
+        """Run later, in the reactor's thread."""
+
+    def callFromThread(self, callable: Callable[..., object], *args: object) -> None:
+        """Run soon, in the reactor's thread."""
+
+
+_STOP: tuple[list[Entry], int] = ([], -1)
+
+
+@implementer(ILedger)
+class Ledger:
+    """
+    Signs, links and stores records.
+
+    :param store: the writing side of the store; the ledger closes it when it stops.
+    :param signer: the host's signing key; None writes visibly unsigned records.
+    :param reactor: schedules hand-overs and receives results.
+    :param server_id: ``server_id`` of lifecycle events.
+    :param lifecycle: kept in step with the committed transitions.
+    :param now: seconds since the Unix epoch.
+    :param keep_results: seconds for which a keyed request is remembered.
+    :param free_space_floor: octets that have to stay free on the store's disk.
+    :param probe_seconds: from a failure to the first probe write.
+    """
+
+    def __init__(
+        self,
+        store: IChainStore,
+        signer: Signer | None,
+        reactor: LedgerReactor,
+        *,
+        server_id: str,
+        lifecycle: LifecycleTable,
+        now: Callable[[], float] = time.time,
+        keep_results: float = 86_400.0,
+        free_space_floor: int = FREE_SPACE_FLOOR,
+        probe_seconds: float = PROBE_SECONDS,
+    ) -> None:
+        self._store = store
+        self._signer = RecordSigner(signer)
+        self._reactor = reactor
+        self._lifecycle = lifecycle
+        self._now = now
+        self._floor = free_space_floor
+        self._probe_seconds = probe_seconds
+        self._writer = GroupWriter(
+            store, self._signer, server_id=server_id, now=now, keep_results=keep_results
+        )
+        self.healthy = False
+        self._collected: list[Entry] = []
+        self._octets = 0
+        self._scheduled = False
+        self._queue: SimpleQueue[tuple[list[Entry], int]] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._stopped: Deferred[None] = Deferred()
+        self._failed = False
+        self._probe_delay = probe_seconds
+        self._stopping = False
+        self._space_seen = 0.0
+        self._seconds = Seconds()
+
+    # The reactor's side
+
+    def start(self) -> None:
+        """
+        Read heads and lifecycle states, and start the writer thread. Blocks: call it before serving.
+
+        :raises agtphost.stores.StoreError: a head is damaged.
+        """
+        self._lifecycle.replace(self._writer.load())
+        self._failed = not self._enough_space()
+        self.healthy = not self._failed
+        self._thread = Thread(target=self._run, name="agtphost-ledger", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> Deferred[None]:
+        """Write what waits, close the store, and end the thread. Afterwards everything fails."""
+        if self._thread is None:
+            self._stopped.callback(None)
+        elif not self._stopping:
+            self._hand_over()
+            self._stopping = True
+            self._queue.put(_STOP)
+        self.healthy = False
+        return self._stopped
+
+    def submit(self, draft: Draft) -> Deferred[Sealed]:
+        """Sign, link and store one record; see :class:`agtphost.iagtp.ILedger`."""
+        if not self.healthy:
+            if draft.reservation is not None:
+                self._writer.running.discard(reservation_name(draft.reservation))
+            return fail(LedgerUnavailable("the store is down"))
+        deferred: Deferred[Sealed] = Deferred()
+        self._collect(Submission(draft, deferred), len(draft.result))
+        return deferred
+
+    def reserve(self, key: ReservationKey, digest: bytes) -> Deferred[Reservation]:
+        """Durably note that a keyed request is about to run; see :class:`agtphost.iagtp.ILedger`."""
+        if not self.healthy:
+            return fail(LedgerUnavailable("the store is down"))
+        deferred: Deferred[Reservation] = Deferred()
+        self._collect(Claim(key, digest, deferred), 0)
+        return deferred
+
+    def submit_undurable(self, draft: Draft) -> Sealed:
+        """Sign a record marked ``durable: false``, outside every chain."""
+        text = self._seconds.text(int(self._now() * 1000))
+        payload = {
+            **draft.payload,
+            "durable": False,
+            "issued_at": text,
+            "previous_audit_id": ZERO_AUDIT_ID,
+        }
+        signature = self._signer.sign(payload)
+        return Sealed(jws=signature.jws, audit_id=signature.audit_id_text, issued_at=text)
+
+    def _collect(self, entry: Entry, octets: int) -> None:
+        self._collected.append(entry)
+        self._octets += octets
+        if self._octets > MOST_OCTETS or len(self._collected) >= MOST_ENTRIES:
+            self._hand_over()
+        elif not self._scheduled:
+            self._scheduled = True
+            self._reactor.callLater(0, self._turn_over)
+
+    def _turn_over(self) -> None:
+        self._scheduled = False
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self._collected:
+            self._queue.put((self._collected, self._octets))
+            self._collected = []
+            self._octets = 0
+
+    def _settle(self, entries: Sequence[Entry]) -> None:
+        """Fire the Deferreds of a group; what its events changed is in force before the first of them."""
+        for entry in entries:
+            if entry.__class__ is Submission and entry.state is not None and entry.draft.event is not None:
+                self._lifecycle.apply(entry.draft.event.agent_id, entry.state)
+        for entry in entries:
+            outcome = entry.outcome
+            if isinstance(outcome, Exception):
+                entry.deferred.errback(outcome)
+            else:
+                entry.deferred.callback(outcome)
+
+    def _settle_failed(self, entries: Sequence[Entry], error: str) -> None:
+        for entry in entries:
+            entry.deferred.errback(LedgerUnavailable(error))
+
+    def _recovered(self, states: dict[str, StateRow]) -> None:
+        """The store takes writes again. A COMMIT in doubt may have changed states: take what it holds."""
+        self._lifecycle.replace(states)
+        if not self._stopping:
+            self.healthy = True
+        log.info("the store takes records again")
+
+    # The writer thread's side
+
+    def _run(self) -> None:
+        try:
+            tidy = True
+            while True:
+                group = self._take(self._pause(tidy))
+                if group is None:
+                    if self._failed:
+                        self._probe()
+                    else:
+                        tidy = self._tidied()
+                    continue
+                entries, stop = group
+                if entries:
+                    self._write(entries)
+                    tidy = False
+                if stop:
+                    break
+            if not self._failed:
+                self._tidied()
+        finally:
+            self._finish()
+
+    def _pause(self, tidy: bool) -> float | None:
+        """Seconds to wait for the next group; None without an end, where nothing else is to do."""
+        if self._failed:
+            return self._probe_delay
+        return None if tidy else IDLE_SECONDS
+
+    def _take(self, timeout: float | None) -> tuple[list[Entry], bool] | None:
+        """Everything that waits, and whether it is the last; None where nothing came."""
+        try:
+            entries, octets = self._queue.get(timeout=timeout)
+        except Empty:
+            return None
+        stop = octets < 0
+        while not stop and len(entries) < MOST_ENTRIES and octets <= MOST_OCTETS and not self._queue.empty():
+            more, size = self._queue.get()
+            stop = size < 0
+            entries += more
+            octets += size
+        return entries, stop
+
+    def _write(self, entries: list[Entry]) -> None:
+        if self._failed:
+            self._refuse(entries, "the store is down")
+            return
+        try:
+            self._writer.write(entries)
+        except Exception as error:
+            self._down(f"a transaction failed: {error!r}")
+            self._refuse(entries, repr(error))
+            return
+        self._reactor.callFromThread(self._settle, entries)
+        if time.monotonic() - self._space_seen > SPACE_SECONDS and not self._enough_space():
+            self._down(f"less than {self._floor} octets are free on the store's disk")
+
+    def _refuse(self, entries: list[Entry], error: str) -> None:
+        self._writer.abandon(entries)
+        self._reactor.callFromThread(self._settle_failed, entries, error)
+
+    def _down(self, why: str) -> None:
+        """Unhealthy at once, so that no further request gets as far as its handler."""
+        self.healthy = False
+        self._failed = True
+        self._probe_delay = self._probe_seconds
+        self._report("the store does not take records: {why}", why)
+
+    def _report(self, message: str, why: str) -> None:
+        self._reactor.callFromThread(partial(log.error, message, why=why))
+
+    def _enough_space(self) -> bool:
+        self._space_seen = time.monotonic()
+        return self._writer.free_space() >= self._floor
+
+    def _probe(self) -> None:
+        try:
+            if not self._enough_space():
+                raise OSError("too little space is free")
+            states = self._writer.recover()
+        except Exception:
+            self._probe_delay = min(self._probe_delay * 2, PROBE_SECONDS_MOST)
+            return
+        self._failed = False
+        self._reactor.callFromThread(self._recovered, states)
+
+    def _tidied(self) -> bool:
+        """Idle work. A failure here is no failure of a record; the next group will tell."""
+        try:
+            self._writer.tidy()
+        except Exception as error:
+            self._report("the store's log could not be folded in: {why}", repr(error))
+        return True
+
+    def _finish(self) -> None:
+        self._failed = True
+        try:
+            self._store.close()
+        finally:
+            self._reactor.callFromThread(self._joined)
+
+    def _joined(self) -> None:
+        thread: Any = self._thread
+        thread.join()
+        self._stopped.callback(None)

@@ -1,0 +1,359 @@
+"""
+The writer thread's work: everything that waits becomes one transaction.
+
+Theory of operation. A group is a list of submissions (records) and claims
+(reservations of keyed requests). :meth:`GroupWriter.write` opens a
+transaction that excludes every other writer, and only then links and signs,
+so that no head can move in between. Each entry either takes its place or
+fails alone, leaving nothing behind; then all records go in with one
+INSERT, and one COMMIT makes the group durable. The heads in memory move when
+the COMMIT is through, never before. If anything fails, the whole group
+fails, and the heads are read again from the store.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+from agtphost.audit.chain import Head, RecordSigner, Seconds, first, head_of_row
+from agtphost.audit.drafts import (
+    Draft,
+    LedgerUnavailable,
+    LifecycleEvent,
+    Reservation,
+    ReservationKey,
+    ReservationState,
+    Sealed,
+    StaleLifecycle,
+)
+from agtphost.iagtp import IChainStore
+from agtphost.stores.rows import RecordFormat, RecordKind, RecordRow, ReservationRow, StateRow
+
+_RECORD: Final = int(RecordKind.RECORD)
+_EVENT: Final = int(RecordKind.EVENT)
+_JWS: Final = int(RecordFormat.JWS)
+
+
+class Submission:
+    """One draft on its way through a group."""
+
+    __slots__ = ("deferred", "draft", "outcome", "state")
+
+    def __init__(self, draft: Draft, deferred: Any = None) -> None:
+        self.draft = draft
+        self.deferred = deferred
+        self.outcome: Sealed | Exception | None = None
+        self.state: StateRow | None = None
+        """With a lifecycle event: what the agent's state became."""
+
+
+class Claim:
+    """One keyed request that asks to run."""
+
+    __slots__ = ("deferred", "digest", "key", "name", "outcome")
+
+    def __init__(self, key: ReservationKey, digest: bytes, deferred: Any = None) -> None:
+        self.key = key
+        self.digest = digest
+        self.deferred = deferred
+        self.name = reservation_name(key)
+        self.outcome: Reservation | Exception | None = None
+
+
+Entry = Submission | Claim
+
+
+class Unrenderable(Exception):
+    """A draft's ``render`` failed."""
+
+
+def reservation_name(key: ReservationKey) -> bytes:
+    """What the store knows a keyed request by: the key itself is nobody's business."""
+    return sha256(f"{key.agent_id}\0{key.key}".encode("utf-8", "surrogatepass")).digest()
+
+
+class GroupWriter:
+    """
+    Writes groups to one store; used by one thread at a time.
+
+    :param store: its writing side.
+    :param signer: signs the records.
+    :param server_id: ``server_id`` of lifecycle events.
+    :param now: seconds since the Unix epoch.
+    :param keep_results: seconds for which a keyed request is remembered.
+    """
+
+    def __init__(
+        self,
+        store: IChainStore,
+        signer: RecordSigner,
+        *,
+        server_id: str,
+        now: Callable[[], float] = time.time,
+        keep_results: float = 86_400.0,
+    ) -> None:
+        self._store = store
+        self._signer = signer
+        self._server_id = server_id
+        self._now = now
+        self._keep = int(keep_results * 1000)
+        self._seconds = Seconds()
+        self._heads: dict[str, Head] = {}
+        self.running: set[bytes] = set()
+        """Keyed requests that this process is running; the store knows them as unanswered."""
+
+    def load(self) -> dict[str, StateRow]:
+        """
+        Read the heads.
+
+        :return: the stored lifecycle states.
+        :raises StoreError: a head is damaged.
+        """
+        self._heads = {chain: head_of_row(row) for chain, row in self._store.heads().items()}
+        return self._store.lifecycle_states()
+
+    def write(self, entries: Sequence[Entry]) -> None:
+        """
+        Make a group durable and set each entry's ``outcome``.
+
+        An outcome is an exception where that entry alone could not be written.
+
+        :raises Exception: whatever the store raised: nothing was written, no outcome holds.
+        """
+        store = self._store
+        try:
+            group = _Group(self, store.begin())
+            for entry in entries:
+                if entry.__class__ is Submission:
+                    group.seal(entry)
+            group.flush([entry for entry in entries if entry.__class__ is Claim])
+        except BaseException:
+            store.rollback()
+            raise
+        self._commit(group)
+        self._heads.update(group.heads)
+        if group.results or group.abandoned:
+            self.running.difference_update(name for name, _ in group.results)
+            self.running.difference_update(group.abandoned)
+        self.running.update(row.name for row in group.claimed)
+
+    def _commit(self, group: _Group) -> None:
+        try:
+            self._store.commit()
+        except Exception:
+            # The answer to COMMIT may be lost although it was done: only the store can tell.
+            if not group.rows:
+                self._store.rollback()
+                raise
+            self._store.reopen()
+            if not self._store.holds(group.rows[-1].audit_id):
+                raise
+
+    def abandon(self, entries: Sequence[Entry]) -> None:
+        """These could not be written: whether their keyed requests took effect is in doubt from now on."""
+        for entry in entries:
+            if isinstance(entry, Submission) and entry.draft.reservation is not None:
+                self.running.discard(reservation_name(entry.draft.reservation))
+
+    def recover(self) -> dict[str, StateRow]:
+        """
+        After a failure: start over with what the store holds, if it takes writes again.
+
+        :return: the stored lifecycle states.
+        :raises Exception: it does not.
+        """
+        self._store.reopen()
+        self._store.probe()
+        return self.load()
+
+    def free_space(self) -> int:
+        """Octets left where the store grows."""
+        return self._store.free_space()
+
+    def tidy(self) -> None:
+        """Idle work: forget old keyed requests, and fold the log into the database."""
+        self._store.tidy(self.milliseconds() - self._keep, self.running)
+
+    def milliseconds(self) -> int:
+        """Now."""
+        return int(self._now() * 1000)
+
+
+class _Group:
+    """One transaction in the making; a friend of :class:`GroupWriter`."""
+
+    def __init__(self, writer: GroupWriter, moved: bool) -> None:
+        if moved:
+            writer.load()
+        self._writer = writer
+        self._store = writer._store
+        self._sign = writer._signer.sign
+        self._now = writer.milliseconds()
+        self._text = writer._seconds.text(self._now)
+        self.heads: dict[str, Head] = {}
+        self.rows: list[RecordRow] = []
+        self.results: list[tuple[bytes, bytes]] = []
+        self.claimed: list[ReservationRow] = []
+        self.abandoned: list[bytes] = []
+
+    # Records
+
+    def seal(self, submission: Submission) -> None:
+        """Give one draft its place, or note on it why it has none; then nothing of it stays."""
+        draft = submission.draft
+        try:
+            event = draft.event
+            if event is None:
+                head, row, submission.outcome = self._link(
+                    draft.chain, self._head(draft.chain), draft.payload
+                )
+                self.heads[draft.chain] = head
+                self.rows.append(row)
+            else:
+                self._seal_event(submission, event)
+        except StaleLifecycle as error:
+            submission.outcome = error
+            return
+        except (ValueError, TypeError, RecursionError, Unrenderable) as error:
+            submission.outcome = LedgerUnavailable(f"the record cannot be written: {error}")
+            if draft.reservation is not None:
+                self.abandoned.append(reservation_name(draft.reservation))
+            return
+        if draft.reservation is not None:
+            self.results.append((reservation_name(draft.reservation), draft.result))
+
+    def _seal_event(self, submission: Submission, event: LifecycleEvent) -> None:
+        """The event, the body that names it, and the record of both."""
+        draft = submission.draft
+        stored = self._store.lifecycle_status(event.agent_id)
+        if stored != event.expected_status:
+            raise StaleLifecycle(f"the state is {stored}, not {event.expected_status}")
+        chain = event.agent_id
+        event_head, event_row, sealed_event = self._link(
+            chain, self._head(chain), self._event_payload(event, draft), _EVENT
+        )
+        body = None
+        if draft.render is not None:
+            try:
+                body = draft.render(sealed_event)
+            except Exception as error:
+                raise Unrenderable(repr(error)) from error
+            draft.payload["result_hash"] = sha256(body).hexdigest()
+        below = event_head if draft.chain == chain else self._head(draft.chain)
+        head, row, sealed = self._link(draft.chain, below, draft.payload)
+        submission.outcome = Sealed(
+            jws=sealed.jws,
+            audit_id=sealed.audit_id,
+            issued_at=sealed.issued_at,
+            event=sealed_event,
+            body=body,
+        )
+        submission.state = state = _state_after(event, sealed_event)
+        self._store.set_lifecycle(chain, state)
+        self.heads[chain] = event_head
+        self.heads[draft.chain] = head
+        self.rows += (event_row, row)
+
+    def _event_payload(self, event: LifecycleEvent, draft: Draft) -> dict[str, object]:
+        """Companion section 6.2, flat."""
+        return {
+            **event.fields,
+            "audit_record_version": "1",
+            "server_id": self._writer._server_id,
+            "agent_id": event.agent_id,
+            "event_type": event.event_type,
+            "new_status": event.new_status,
+            "response_id": draft.payload.get("response_id", ""),
+            "status": draft.payload.get("status", 200),
+        }
+
+    def _head(self, chain: str) -> Head:
+        head = self.heads.get(chain) or self._writer._heads.get(chain)
+        if head is None:
+            head = self.heads[chain] = first(self._store.chain_number(chain))
+        return head
+
+    def _link(
+        self, chain: str, head: Head, payload: dict[str, object], kind: int = _RECORD
+    ) -> tuple[Head, RecordRow, Sealed]:
+        """Sign ``payload`` as the successor of ``head``. Changes nothing but the payload."""
+        issued_at, text = self._now, self._text
+        if head.issued_at > issued_at:  # The clock went back; within a chain, time does not.
+            issued_at = head.issued_at
+            text = Seconds().text(issued_at)
+        payload["issued_at"] = text
+        payload["previous_audit_id"] = head.audit_id_text
+        jws, octets, audit_id, audit_id_text = self._sign(payload)
+        seq = head.seq + 1
+        row = RecordRow(
+            head.number,
+            seq,
+            audit_id,
+            head.audit_id,
+            kind,
+            _JWS,
+            issued_at,
+            int(payload.get("status", 0)),  # type: ignore[call-overload]
+            str(payload.get("method", "")),
+            str(payload.get("path", "")),
+            bytes.fromhex(str(payload.get("caller_id", ""))),
+            octets,
+        )
+        moved = Head(head.number, seq, audit_id, audit_id_text, issued_at)
+        return moved, row, Sealed(jws=jws, audit_id=audit_id_text, issued_at=text)
+
+    # Keyed requests
+
+    def flush(self, claims: Sequence[Claim]) -> None:
+        """Everything into the transaction, one statement per table."""
+        if claims:
+            self._decide(claims)
+        if self.claimed:
+            self._store.put_reservations(self.claimed)
+        if self.results:
+            self._store.put_results(self.results)
+        if self.rows:
+            self._store.append(self.rows)
+
+    def _decide(self, claims: Sequence[Claim]) -> None:
+        known = self._store.reservations([claim.name for claim in claims])
+        running = self._writer.running
+        new: set[bytes] = set()
+        expired = self._now - self._writer._keep
+        for claim in claims:
+            row = known.get(claim.name)
+            in_progress = claim.name in running or claim.name in new
+            if row is None or (row.reserved_at < expired and not in_progress):
+                row = ReservationRow(claim.name, claim.digest, self._now, None)
+                known[claim.name] = row
+                new.add(claim.name)
+                self.claimed.append(row)
+                claim.outcome = Reservation(state=ReservationState.NEW)
+            else:
+                claim.outcome = _known(row, claim.digest, in_progress)
+
+
+def _known(row: ReservationRow, digest: bytes, in_progress: bool) -> Reservation:
+    """What a repeat of a keyed request is told."""
+    if row.digest != digest:
+        return Reservation(state=ReservationState.MISMATCH)
+    if row.result is not None:
+        return Reservation(state=ReservationState.DONE, result=row.result)
+    return Reservation(state=ReservationState.RUNNING if in_progress else ReservationState.IN_DOUBT)
+
+
+def _state_after(event: LifecycleEvent, sealed: Sealed) -> StateRow:
+    def text(name: str) -> str | None:
+        value = event.fields.get(name)
+        return value if isinstance(value, str) else None
+
+    return StateRow(
+        event.new_status,
+        sealed.issued_at,
+        text("reason"),
+        text("successor_agent_id"),
+        text("migration_deadline"),
+    )

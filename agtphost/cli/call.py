@@ -1,0 +1,124 @@
+"""``agtp call``: one request, any method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost.cli.arguments import data_octets, header_fields, parameters
+from agtphost.cli.exchange import connected, published_keys, refusal, verify
+from agtphost.cli.failures import ExitStatus, WrongInput
+from agtphost.cli.options import Connection, connection_options, json_option
+from agtphost.cli.output import print_document, print_json, visible
+from agtphost.cli.reach import resolve
+from agtphost.cli.request_options import RequestOptions, request_options
+from agtphost.vocabulary import jsontext, media_types
+
+if TYPE_CHECKING:
+    from agtphost.client.reply import Reply
+
+
+@click.command()
+@click.argument("uri", metavar="URI")
+@click.argument("method", metavar="METHOD")
+@click.argument("words", nargs=-1, metavar="[PATH] [KEY=VALUE | KEY:=JSON]...")
+@click.option("--data", metavar="JSON|@FILE", help="The whole body, instead of parameters.")
+@click.option("--content-type", metavar="TYPE", help="Of --data; default: AGTP's JSON.")
+@click.option("--param-file", metavar="FILE", help="A JSON object of parameters; words win over it.")
+@click.option("-i", "--include", is_flag=True, help="Show status line and headers.")
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME:VALUE", help="May be repeated.")
+@click.option("--verify", "verified", is_flag=True, help="Check the record: signature, hashes, identifiers.")
+@request_options
+@connection_options
+@json_option
+def command(
+    uri: str,
+    method: str,
+    words: tuple[str, ...],
+    data: str | None,
+    content_type: str | None,
+    param_file: str | None,
+    include: bool,
+    headers: tuple[str, ...],
+    verified: bool,
+    request: RequestOptions,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Send one request and show the answer.
+
+    URI is agtp://HOST[:PORT], or - for the configured host. KEY=VALUE sends
+    text, KEY:=JSON any other value.
+
+    \b
+    Examples:
+      agtp call - DISCOVER
+      agtp call - DISCOVER /tools --json
+      agtp call agtp://agents.example.com BOOK /room date=2026-12-01 guests:=2
+      agtp call - INSPECT target=chain_head chain=host --verify -i
+      agtp call - EXECUTE --data @request.json --idempotency-key order-7
+    """
+    path = "/"
+    if words and words[0].startswith("/"):
+        path, words = words[0], words[1:]
+    _check_method(method)
+    if data is not None and (words or param_file):
+        raise WrongInput("--data is the whole body", "Leave out the parameters and --param-file.")
+    if content_type is not None and data is None:
+        raise WrongInput("--content-type goes with --data")
+    options: dict[str, Any] = {"headers": header_fields(headers), **request.keywords()}
+    if data is not None:
+        options |= {"body": data_octets(data), "content_type": content_type or media_types.AGTP_JSON}
+    given = parameters(words, param_file) or None
+    reach = resolve(where, uri)
+    with connected(reach) as client:
+        reply = client.call(reach.uri, method, path, given, stream=request.follow(as_json), **options)
+    if verified:
+        verify(reply, published_keys(reach))
+    if as_json:
+        _print_json(reply, verified)
+        raise click.exceptions.Exit(int(ExitStatus.SUCCESS if reply.ok else ExitStatus.REFUSED))
+    _print(reply, include)
+    if verified:
+        click.echo(f"record verified: {reply.audit_id}", err=True)
+    if not reply.ok:
+        raise refusal(reply)
+
+
+def _check_method(method: str) -> None:
+    if not method.isascii() or not method.isprintable() or not method or " " in method:
+        raise WrongInput(f"{method[:40]!r} is not a method")
+    if method.upper() != method:
+        raise WrongInput(
+            f"{method[:40]!r} is not a method", f"Methods are upper-case: {method.upper()[:40]}."
+        )
+
+
+def _print(reply: Reply, include: bool) -> None:
+    if include:
+        click.echo(f"{reply.printable_head}\n")
+    if not reply.body:
+        return
+    try:
+        print_document(reply.json())
+    except jsontext.JSONTextError:
+        click.echo(reply.printable_body)
+
+
+def _print_json(reply: Reply, verified: bool) -> None:
+    try:
+        body: Any = reply.json() if reply.body else None
+    except jsontext.JSONTextError:
+        body = visible(reply.body.decode("utf-8", "backslashreplace"))
+    answer: dict[str, Any] = {
+        "status": reply.status,
+        "text": reply.text,
+        "headers": [[name, value] for name, value in reply.headers],
+        "body": body,
+        "audit_id": reply.audit_id,
+    }
+    if verified:
+        answer["verified"] = True
+    print_json(answer)

@@ -1,0 +1,214 @@
+"""What ``agtp init`` writes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agtphost.config import load
+from agtphost.errors import ConfigurationError
+from agtphost.identity import certificates, files
+from agtphost.identity.keys import SigningKey
+from agtphost.identity.provisioning import AgentDescription, issue_agent
+
+AGENT = "assistant"
+"""The agent that a new deployment answers for."""
+
+DESCRIPTION = "Answers for this host."
+
+STATE_FILES = (
+    *("signing.key", "signing.pub"),
+    *("ca.pem", "ca.key", "server.pem", "server.key"),
+    *("registrar.key", "registrar.pub", "registrar.pem"),
+)
+"""What production needs in the state directory, in the order made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """An MCP server to host."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    url: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """What the command line asks for."""
+
+    directory: Path
+    """Absolute."""
+
+    server_id: str
+    address: str
+    port: int
+    servers: tuple[Server, ...]
+
+    @property
+    def host_toml(self) -> Path:
+        """The configuration."""
+        return self.directory / "host.toml"
+
+    @property
+    def state(self) -> Path:
+        """Everything the host writes."""
+        return self.directory / "state"
+
+
+def quoted(text: str) -> str:
+    """``text`` as a TOML basic string: JSON's escapes are TOML's, but for the character DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def host_toml(deployment: Deployment, *, production: bool) -> str:
+    """The text of ``host.toml``."""
+    profile = "production" if production else "development"
+    lines = [
+        "# What this host is and does. Relative paths are relative to this file.",
+        "# `agtp check host.toml` finds every mistake.",
+        "",
+        "[host]",
+        f"server_id = {quoted(deployment.server_id)}",
+        f'profile = "{profile}"',
+        'state_dir = "state"',
+        "",
+        "[listen]",
+        f"address = {quoted(deployment.address)}",
+        f"port = {deployment.port}",
+        "",
+        "[identity]",
+        'agents = "agents"',
+    ]
+    if production:
+        lines.append('trusted_issuers = ["file:state/registrar.pub"]')
+    lines += [
+        "",
+        "[endpoints]",
+        'directory = "endpoints"',
+        "# Handlers are imported from here.",
+        'python_path = ["."]',
+    ]
+    for server in deployment.servers:
+        lines += ["", "[[mcp.server]]", f"name = {quoted(server.name)}", _transport(server)]
+    return "\n".join(lines) + "\n"
+
+
+def _transport(server: Server) -> str:
+    if server.url:
+        return f"url = {quoted(server.url)}"
+    return f"command = [{', '.join(quoted(word) for word in server.command)}]"
+
+
+def write_development(deployment: Deployment) -> list[Path]:
+    """
+    Write a deployment whose first start makes its keys.
+
+    :return: what was written.
+    :raises ConfigurationError: if the options do not make a sound configuration; nothing is left behind.
+    :raises OSError: if something cannot be written.
+    """
+    described = {"name": AGENT, "description": DESCRIPTION, "archetype": "assistant"}
+    text = json.dumps(described, indent=2) + "\n"
+    return [
+        *_configure(deployment, production=False),
+        _create(deployment.directory / "agents" / f"{AGENT}.agent.json", text.encode()),
+    ]
+
+
+def write_production(deployment: Deployment) -> list[Path]:
+    """
+    Write a deployment with everything that production needs.
+
+    :return: what was written.
+    :raises ConfigurationError: if the options do not make a sound configuration.
+    :raises OSError: if something cannot be written.
+    """
+    keys = make_keys(deployment)
+    return [*_configure(deployment, production=True), *keys]
+
+
+def _configure(deployment: Deployment, *, production: bool) -> list[Path]:
+    for name in ("agents", "endpoints"):
+        (deployment.directory / name).mkdir(parents=True, exist_ok=True)
+    path = _create(deployment.host_toml, host_toml(deployment, production=production).encode())
+    try:
+        load(path)
+    except ConfigurationError:
+        path.unlink()
+        raise
+    return [path]
+
+
+def _create(path: Path, octets: bytes, mode: int = files.PUBLIC) -> Path:
+    if not path.exists():
+        files.write_once(path, octets, mode)
+    return path
+
+
+def make_keys(deployment: Deployment) -> list[Path]:
+    """
+    The keys and certificates of a production host, and its first agent.
+
+    What exists is kept, so that a run that was cut short can be repeated.
+
+    :return: what there is now.
+    """
+    state = deployment.state
+    now = datetime.now(UTC)
+    deployment.directory.mkdir(parents=True, exist_ok=True)
+    files.make_directory(state)
+    signing = _signing_key(state / "signing.key")
+    registrar = _signing_key(state / "registrar.key")
+    authority = _authority(state, deployment.server_id, now)
+    _server_certificate(state, authority, deployment.server_id, now)
+    if not (state / "registrar.pem").exists():
+        certificate = certificates.issue_client_certificate(
+            authority, registrar.public, label="registrar", organization=deployment.server_id, now=now
+        )
+        _create(state / "registrar.pem", certificates.pem_of(certificate))
+    for key, name in ((signing, "signing.pub"), (registrar, "registrar.pub")):
+        _create(state / name, key.public.pem)
+    described = AgentDescription(
+        name=AGENT,
+        description=DESCRIPTION,
+        principal=deployment.server_id,
+        owner_id=deployment.server_id,
+        governance_zone="zone:production",
+    )
+    agents = deployment.directory / "agents"
+    agents.mkdir(exist_ok=True)
+    issue_agent(agents / AGENT, described, registrar, issuer=f"registrar.{deployment.server_id}", now=now)
+    files.make_directory(state / "agents")
+    return [*(state / name for name in STATE_FILES), agents / AGENT]
+
+
+def _signing_key(path: Path) -> SigningKey:
+    if not path.exists():
+        SigningKey.generate().save(path)
+    return SigningKey.load(path)
+
+
+def _authority(state: Path, server_id: str, now: datetime) -> certificates.Authority:
+    certificate, key = state / "ca.pem", state / "ca.key"
+    if not certificate.exists():
+        made = certificates.create_authority(now=now, organization=server_id)
+        _create(key, made.key_pem, files.PRIVATE)
+        _create(certificate, made.certificate_pem)
+    return certificates.Authority.load(certificate, key)
+
+
+def _server_certificate(
+    state: Path, authority: certificates.Authority, server_id: str, now: datetime
+) -> None:
+    certificate, key = state / "server.pem", state / "server.key"
+    if certificate.exists():
+        return
+    made = certificates.new_tls_key()
+    issued = certificates.issue_server_certificate(
+        authority, made.public_key(), server_id=server_id, now=now, organization=server_id
+    )
+    _create(key, certificates.key_pem_of(made), files.PRIVATE)
+    _create(certificate, certificates.pem_of(issued))

@@ -1,0 +1,141 @@
+"""``agtp genesis``: issuing and verifying an Agent Genesis (core v08 section 6.5.2)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from agtphost.cli.arguments import read_octets
+from agtphost.cli.documents_io import deliver, output_option
+from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.cli.key import load_signing_key, load_verifying_key
+from agtphost.cli.options import EXISTING, json_option
+from agtphost.cli.output import print_json, print_summary
+from agtphost.identity.extensions import ARCHETYPES
+from agtphost.identity.genesis import PATHS, Genesis, GenesisError, issue
+from agtphost.identity.provisioning import timestamp
+
+
+@click.group()
+def command() -> None:
+    """Issue and verify an Agent Genesis, from which the Agent-ID follows."""
+
+
+def summary(genesis: Genesis) -> dict[str, object]:
+    """What a Genesis says, by name."""
+    return {
+        "agent_id": genesis.agent_id,
+        "owner": genesis.owner,
+        "owner_id": genesis.owner_id,
+        "archetype": genesis.archetype,
+        "governance_zone": genesis.governance_zone,
+        "scope": sorted(genesis.scopes),
+        "trust_tier": genesis.trust_tier,
+        "verification_path": genesis.verification_path,
+        "issued_at": genesis.issued_at,
+        "issuer_fingerprint": genesis.issuer_fingerprint,
+        "self_signed": genesis.self_signed,
+        "notes": list(genesis.notes),
+    }
+
+
+@command.command("issue")
+@click.option("--key", type=EXISTING, required=True, metavar="FILE", help="The issuer's signing key.")
+@click.option("--owner", required=True, help="The responsible person or organization.")
+@click.option("--owner-id", metavar="ID", help="The owner for machines; default: none.")
+@click.option(
+    "--archetype", type=click.Choice(sorted(ARCHETYPES)), default="assistant", show_default=True, help="Kind."
+)
+@click.option("--zone", default="zone:default", show_default=True, help="Governance zone.")
+@click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="What it may do; may be repeated.")
+@click.option("--tier", type=click.IntRange(1, 3), default=2, show_default=True, help="Trust tier.")
+@click.option(
+    "--path",
+    type=click.Choice(sorted(PATHS)),
+    default="org-asserted",
+    show_default=True,
+    help="Verification.",
+)
+@click.option("--org-domain", metavar="DOMAIN", help="The organization's domain.")
+@click.option("--agent-key", type=EXISTING, metavar="FILE", help="The agent's own public key, to be named.")
+@output_option
+def issue_command(
+    key: Path,
+    owner: str,
+    owner_id: str | None,
+    archetype: str,
+    zone: str,
+    scopes: tuple[str, ...],
+    tier: int,
+    path: str,
+    org_domain: str | None,
+    agent_key: Path | None,
+    output: Path | None,
+) -> None:
+    """
+    Issue a Genesis, signed with the issuer's key.
+
+    \b
+    Example:
+      agtp genesis issue --key registrar.key --owner "Example Ltd" --scope documents:query -o genesis.json
+    """
+    signer = load_signing_key(key)
+    try:
+        octets = issue(
+            signer,
+            owner=owner,
+            owner_id=owner_id,
+            archetype=archetype,
+            governance_zone=zone,
+            scope=scopes,
+            issued_at=timestamp(datetime.now(UTC)),
+            trust_tier=tier,
+            verification_path=path,
+            agent_key=None if agent_key is None else load_verifying_key(agent_key),
+            members={"org_domain": org_domain} if org_domain else None,
+        )
+    except GenesisError as error:
+        raise WrongInput(f"such a Genesis would be wrong: {error}") from None
+    deliver(octets, output)
+    click.echo(f"agent_id {Genesis.load(octets).agent_id}", err=True)
+
+
+@command.command("verify")
+@click.argument("file")
+@click.option("--issuer", type=EXISTING, metavar="FILE", help="The key that must have issued it.")
+@json_option
+def verify(file: str, issuer: Path | None, as_json: bool) -> None:
+    """
+    Verify the hash and signature of a Genesis; FILE may be - for standard input.
+
+    Without --issuer this says that the document is whole, not that its issuer is to be trusted.
+
+    \b
+    Example:
+      agtp genesis verify genesis.json --issuer registrar.pub
+    """
+    expected = None if issuer is None else load_verifying_key(issuer)
+    genesis = _load(file)
+    if expected is not None and genesis.issuer_key != expected:
+        raise Unverified(
+            f"the Genesis was issued by another key: {genesis.issuer_fingerprint}",
+            answer={"verified": False, **summary(genesis)},
+        )
+    if as_json:
+        print_json({"verified": True, **summary(genesis)})
+        return
+    print_summary(summary(genesis))
+    trusted = "issued by the given key" if expected is not None else "its issuer was not checked"
+    click.echo(f"genesis verified ({trusted})")
+
+
+def _load(file: str) -> Genesis:
+    octets = read_octets(file)
+    try:
+        return Genesis.load(octets)
+    except GenesisError as error:
+        raise Unverified(
+            f"the Genesis does not verify: {error}", answer={"verified": False, "reason": str(error)}
+        ) from None

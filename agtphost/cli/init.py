@@ -1,0 +1,105 @@
+"""``agtp init``: a directory that a host can be started from."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from agtphost.cli.deployment import Deployment, Server, write_development, write_production
+from agtphost.cli.failures import WrongInput, misconfigured
+from agtphost.cli.options import json_option
+from agtphost.cli.output import print_json
+from agtphost.errors import ConfigurationError
+
+
+def _servers(entries: tuple[str, ...]) -> tuple[Server, ...]:
+    found: dict[str, Server] = {}
+    for entry in entries:
+        name, separator, target = entry.partition("=")
+        if not separator or not name or not target.strip():
+            raise WrongInput(
+                f"--mcp {entry!r} is not NAME=COMMAND", "Such as --mcp files='npx -y SERVER /data'."
+            )
+        if name in found:
+            raise WrongInput(f"--mcp names {name!r} twice")
+        if target.startswith(("https://", "http://")):
+            found[name] = Server(name=name, url=target)
+            continue
+        try:
+            found[name] = Server(name=name, command=tuple(shlex.split(target)))
+        except ValueError as error:
+            raise WrongInput(f"the command of --mcp {name} cannot be read: {error}") from None
+    return tuple(found.values())
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.option(
+    "--mcp", "servers", multiple=True, metavar="NAME=COMMAND", help="Host this MCP server; or NAME=URL."
+)
+@click.option("--production", is_flag=True, help="Make the keys and certificates of a production host.")
+@click.option("--server-id", metavar="NAME", help="The host's stable name; in production its host name.")
+@click.option("--address", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", type=click.IntRange(1, 65_535), default=4480, show_default=True, help="The port.")
+@json_option
+def command(
+    directory: Path,
+    servers: tuple[str, ...],
+    production: bool,
+    server_id: str | None,
+    address: str,
+    port: int,
+    as_json: bool,
+) -> None:
+    """
+    Write a ready deployment directory: host.toml, endpoints, an agent.
+
+    A development host makes its own keys at its first start. With --production
+    they are made now: an authority, the server's certificate, the signing key,
+    the registrar that issues agents, and one agent to answer for.
+
+    Nothing that exists is overwritten.
+
+    \b
+    Examples:
+      agtp init work
+      agtp init work --mcp files='npx -y @modelcontextprotocol/server-filesystem /data'
+      agtp init /etc/agtphost --production --server-id agents.example.com --address 0.0.0.0
+    """
+    if production and server_id is None:
+        raise WrongInput("--production needs --server-id", "Name the host as its clients will reach it.")
+    deployment = Deployment(
+        directory=directory.absolute(),
+        server_id=server_id or "localhost",
+        address=address,
+        port=port,
+        servers=_servers(servers),
+    )
+    if deployment.host_toml.exists():
+        raise WrongInput(f"{deployment.host_toml} exists", "Choose another directory, or edit that file.")
+    try:
+        written = write_production(deployment) if production else write_development(deployment)
+    except ConfigurationError as error:
+        raise misconfigured(error) from None
+    except OSError as error:
+        raise WrongInput(f"{error.filename} cannot be written: {error.strerror}") from None
+    if as_json:
+        print_json({"host_toml": str(deployment.host_toml), "written": [str(path) for path in written]})
+        return
+    for path in written:
+        click.echo(f"wrote {path}")
+    click.echo(f"\nNext:\n  cd {shlex.quote(str(directory))}\n  twistd -n agtp --config host.toml")
+    if production:
+        click.echo(PRODUCTION_NOTES)
+
+
+PRODUCTION_NOTES = """
+The authority's key (state/ca.key) and the registrar's (state/registrar.key) are
+needed to issue agents, not to run the host: keep them elsewhere once that is done.
+For a server certificate of your own authority, replace state/server.pem and
+state/server.key; state/ca.pem stays the authority of client certificates.
+
+To admit a caller:
+  agtp agent new NAME --scope mcp:tools:execute --owner OWNER"""

@@ -1,0 +1,173 @@
+"""``agtp tools``: what a host's MCP servers offer, through AGTP (core v08 section 7.2.8, appendix D)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import click
+
+from agtphost.cli.arguments import parameters
+from agtphost.cli.exchange import ask, connected, require_success, result_of, verify
+from agtphost.cli.failures import ExitStatus, HostRefused, NoConnection
+from agtphost.cli.options import Connection, connection_options, json_option
+from agtphost.cli.output import print_document, print_json, print_table, visible
+from agtphost.cli.reach import HERE, resolve
+from agtphost.cli.request_options import RequestOptions, request_options
+from agtphost.vocabulary.media_types import MCP_TOOLS
+
+ACTION = "mcp.tools.call"
+LONGEST_SUMMARY = 70
+
+host_option = click.option(
+    "--uri", default=HERE, metavar="URI", help="The host; default: the configured one."
+)
+
+
+@click.group()
+def command() -> None:
+    """List and call the tools of a host's MCP servers."""
+
+
+@command.command()
+@host_option
+@connection_options
+@json_option
+def ls(uri: str, where: Connection, as_json: bool) -> None:
+    """
+    List the tools that may be called.
+
+    \b
+    Examples:
+      agtp tools ls
+      agtp tools ls --as demo --json
+    """
+    listed = ask(resolve(where, uri), "DISCOVER", "/tools").result
+    if not isinstance(listed, list) or not all(isinstance(tool, dict) for tool in listed):
+        raise NoConnection("the answer is not a list of tools", "Is this an AGTP host of the same version?")
+    if as_json:
+        print_json(listed)
+        return
+    if not listed:
+        click.echo("no tool may be called by this caller", err=True)
+        return
+    print_table(("TOOL", "ARGUMENTS", "SCOPES", "DESCRIPTION"), (_row(tool) for tool in listed))
+
+
+def _row(tool: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        str(tool.get("name", "")),
+        _arguments(tool.get("inputSchema", tool.get("input_schema"))),
+        ", ".join(map(str, tool.get("required_scopes", ()))),
+        _summary(str(tool.get("description", ""))),
+    )
+
+
+def _arguments(schema: Any) -> str:
+    """Names of the arguments, optional ones in brackets."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict):
+        return ""
+    required = schema.get("required", [])
+    return " ".join(name if name in required else f"[{name}]" for name in properties)
+
+
+def _summary(description: str) -> str:
+    first = description.strip().partition("\n")[0]
+    return first if len(first) <= LONGEST_SUMMARY else f"{first[: LONGEST_SUMMARY - 3]}..."
+
+
+@command.command()
+@click.argument("name", metavar="TOOL")
+@click.argument("words", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
+@click.option("--param-file", metavar="FILE", help="A JSON object of arguments; words win over it.")
+@click.option("--no-verify", is_flag=True, help="Do not check the record of the call.")
+@host_option
+@request_options
+@connection_options
+@json_option
+def call(
+    name: str,
+    words: tuple[str, ...],
+    param_file: str | None,
+    no_verify: bool,
+    uri: str,
+    request: RequestOptions,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Call a tool, and check the record of the call.
+
+    The exit status is 1 if the host refuses, and if the tool itself reports an error.
+
+    \b
+    Examples:
+      agtp tools call files.list_files
+      agtp tools call files.read_file path=welcome.txt
+      agtp tools call weather.forecast city=Oslo days:=3 --json
+      agtp tools call files.list_files --no-cert
+    """
+    arguments = parameters(words, param_file)
+    reach = resolve(where, uri)
+    execute = {
+        "action": ACTION,
+        "payload_type": MCP_TOOLS,
+        "payload": {"tool": name, "arguments": arguments},
+    }
+    options = request.keywords()
+    with connected(reach) as client:
+        reply = client.call(reach.uri, "EXECUTE", "/", execute, stream=request.follow(as_json), **options)
+    require_success(reply)
+    verified = False
+    if reach.keys and not no_verify:
+        verify(reply, reach.keys)
+        verified = True
+    response = result_of(reply).get("tool_response")
+    if not isinstance(response, dict):
+        raise NoConnection("the answer has no tool_response", "Is this an AGTP host of the same version?")
+    if as_json:
+        print_json({"tool_response": response, "audit_id": reply.audit_id, "verified": verified})
+    else:
+        print_response(response)
+        click.echo(_proof(reply.audit_id, verified, no_verify), err=True)
+    if response.get("isError"):
+        if as_json:
+            raise click.exceptions.Exit(int(ExitStatus.REFUSED))
+        raise HostRefused(f"the tool {name} reports an error")
+
+
+def _proof(audit_id: str | None, verified: bool, no_verify: bool) -> str:
+    if verified:
+        return f"record verified: {audit_id}"
+    why = "as asked" if no_verify else "the host's signing key is not at hand"
+    return f"record not verified ({why}): {audit_id}"
+
+
+def print_response(response: Mapping[str, Any]) -> None:
+    """What a tool returned, for people: its content blocks, or its structured content."""
+    blocks = response.get("content")
+    if isinstance(blocks, list) and blocks:
+        for line in _lines(blocks):
+            click.echo(visible(line))
+    elif "structuredContent" in response:
+        print_document(response["structuredContent"])
+
+
+def _lines(blocks: Iterable[Any]) -> Iterable[str]:
+    for block in blocks:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind == "text":
+            yield str(block.get("text", ""))
+        elif kind in ("image", "audio"):
+            octets = len(str(block.get("data", ""))) * 3 // 4
+            yield f"[{kind} {block.get('mimeType', '')}, about {octets} octets; --json shows them]"
+        elif kind == "resource" and isinstance(block.get("resource"), dict):
+            resource = block["resource"]
+            yield f"[resource {resource.get('uri', '')}]"
+            if "text" in resource:
+                yield str(resource["text"])
+        elif kind == "resource_link":
+            yield f"[resource {block.get('uri', '')}]"
+        else:
+            yield "[content of a kind unknown here; --json shows it]"

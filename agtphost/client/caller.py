@@ -1,0 +1,190 @@
+"""
+What a client knows and decides, whatever carries its octets: shared by both clients.
+
+Who it is, which Agent-IDs are gone for good, whether a failed call is made
+again, and how a URI is resolved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+from agtphost.client.errors import AgentGone, VerificationFailed
+from agtphost.client.reply import Reply
+from agtphost.client.requests import Identity, PreparedCall, Scopes, parse_uri, prepare
+from agtphost.client.retries import RetryPolicy
+from agtphost.client.terminal import escape
+from agtphost.client.tls import TLSSettings, settings_of
+from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.uris import AgtpUri, Form
+
+CONNECT_SECONDS = 10.0
+"""For name, TCP and TLS together."""
+
+CALL_SECONDS = 60.0
+"""From the call to its final reply, connecting and waiting for a free connection included."""
+
+MAX_GONE = 4096
+"""Agent-IDs remembered as retired; beyond that the oldest is asked for once more."""
+
+_LOOKS_AT_RETIRED = frozenset({"DISCOVER", "DESCRIBE", "INSPECT"})
+"""Methods by which a retired agent's state can still be read (companion section 6.3)."""
+
+
+class CallOptions(TypedDict, total=False):
+    """The keywords of a call besides URI, method, path and input; all may be left out."""
+
+    body: bytes | None
+    """Octets to send instead of the input."""
+
+    content_type: str | None
+    """The body's type; ``application/vnd.agtp+json`` if left out."""
+
+    headers: tuple[tuple[str, str], ...] | list[tuple[str, str]]
+    """Further fields; one that the client would write itself replaces that."""
+
+    scopes: Scopes
+    task_id: str | None
+    session_id: str | None
+    idempotency_key: str | None
+    context: Mapping[str, Any] | None
+    """The envelope's ``context``."""
+
+    anonymous: bool
+    """Leaves Agent-ID out."""
+
+    idempotent: bool | None
+    """Whether the endpoint is known to be idempotent (``semantic.is_idempotent``); None: as its method is."""
+
+
+class Caller:
+    """
+    One client's identity and memory.
+
+    :param trust: a PEM file of CA certificates; None for the platform's.
+    :param cert: a PEM file with the client certificate; its Agent-ID is the default of ``agent_id``.
+    :param key: a PEM file with its private key.
+    :param resolver: the URI of the host that knows where Agent-IDs without a host are.
+    :raises agtphost.client.errors.InvalidCall: if one of these cannot be used.
+    """
+
+    def __init__(
+        self,
+        *,
+        trust: str | Path | None,
+        cert: str | Path | None,
+        key: str | Path | None,
+        agent_id: str | None,
+        scopes: Scopes,
+        session_id: str | None,
+        resolver: str | AgtpUri | None,
+        policy: RetryPolicy,
+    ) -> None:
+        self.settings: TLSSettings = settings_of(trust, cert, key)
+        if agent_id is None:
+            certificate = self.settings.peer_certificate()
+            agent_id = None if certificate is None else certificate.agent_id
+        self.identity = Identity(agent_id=agent_id, scopes=scopes, session_id=session_id)
+        self.policy = policy
+        self._resolver = None if resolver is None else parse_uri(resolver)
+        self._gone: dict[str, None] = {}
+
+    def prepare(
+        self,
+        uri: str | AgtpUri,
+        method: str,
+        path: str,
+        input: Mapping[str, Any] | None,
+        *,
+        streaming: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> PreparedCall:
+        """
+        A call ready to be sent.
+
+        :raises agtphost.client.errors.InvalidCall: if it is malformed.
+        :raises AgentGone: if it would go to, or come from, an agent that is known to be retired.
+        """
+        call = prepare(
+            uri,
+            method,
+            path,
+            input,
+            identity=self.identity,
+            resolver=self._resolver,
+            streaming=streaming,
+            **options,
+        )
+        self._refuse_gone(call)
+        return call
+
+    def _refuse_gone(self, call: PreparedCall) -> None:
+        """Agent-IDs answered with 410 are never called again (AGTP-076)."""
+        who = ""
+        if call.addressee in self._gone and call.request.method not in _LOOKS_AT_RETIRED:
+            who = call.addressee
+        elif call.caller_id is not None and call.caller_id in self._gone:
+            who = call.caller_id
+        if who:
+            raise AgentGone(f"The agent {who} is retired for good.", "A successor has another Agent-ID.")
+
+    def note(self, call: PreparedCall, reply: Reply) -> None:
+        """Remember what a final reply says about the agents of its call."""
+        if reply.status != Status.GONE:
+            return
+        named = reply.document.get("agent_id")
+        known = {call.agent_id, call.caller_id} - {None}
+        gone = {named} if isinstance(named, str) and named in known else set()
+        if call.addressee and named != call.caller_id:
+            gone.add(call.addressee)
+        elif not gone and call.caller_id is not None and not isinstance(named, str):
+            gone.add(call.caller_id)
+        for agent in gone:
+            self._gone[agent] = None
+        while len(self._gone) > MAX_GONE:
+            del self._gone[next(iter(self._gone))]
+
+
+def resolution(uri: str | AgtpUri, format: str | None) -> tuple[AgtpUri, str, bool]:
+    """
+    How a URI is resolved: design decision 5.
+
+    :param format: ``manifest``, ``json``, ``certificate`` or ``status``; None leaves it to the URI.
+    :return: the URI to call, the method, and whether the call is anonymous; the path is ``/``.
+    """
+    target = parse_uri(uri)
+    if format is not None:
+        kept = [part for part in (target.query or "").split("&") if part and not part.startswith("format=")]
+        target = replace(target, query="&".join([*kept, f"format={format}"]))
+    if target.form in (Form.SERVER, Form.DOMAIN):
+        return target, "DISCOVER", True
+    return target, "DESCRIBE", False
+
+
+def check_resolved(uri: AgtpUri, reply: Reply) -> None:
+    """
+    Refuse a document that is of another agent than the URI names (AGTP-099).
+
+    :raises VerificationFailed: then the document is not to be used.
+    """
+    if uri.agent_id is None or not reply.ok:
+        return
+    document = reply.result if isinstance(reply.result, dict) else {}
+    named = document.get("agent_id", document.get("canonical_id"))
+    if named != uri.agent_id:
+        who = f"of {named}" if isinstance(named, str) and is_agent_id(named) else "without an Agent-ID"
+        raise VerificationFailed(
+            f"The host answered {uri.agent_id} with a document {who}.", "Do not use it; ask another host."
+        )
+
+
+def no_manifest(reply: Reply) -> VerificationFailed:
+    """The error for a server that does not show its manifest."""
+    return VerificationFailed(
+        f"The server did not show its manifest ({reply.status} {escape(reply.reason)}).",
+        "Give its signing.pub as a file.",
+    )

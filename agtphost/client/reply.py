@@ -1,0 +1,185 @@
+"""One answer to a call, and the checks it can be put to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from agtphost.client.terminal import escape, escape_octets
+from agtphost.client.verification import Evidence, Verification, verify
+from agtphost.identity.keys import VerifyingKey
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.status import Status
+from agtphost.wire.events import Response
+from agtphost.wire.headers import Headers
+
+_UNAUTHORIZED_2XX = Status.AUTHORIZATION_REQUIRED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """
+    A response together with the request it answers.
+
+    Decisions rest on :attr:`status` alone; :attr:`text` is for people (core v08 section 5.4.1).
+    """
+
+    status: int
+    text: str
+    headers: Headers
+    body: bytes
+    """Exactly Content-Length octets, untrusted."""
+
+    request_line: bytes
+    """The first line of the request as sent, CRLF included: what ``request_hash`` covers, with the next."""
+
+    request_body: bytes = b""
+    agent_id: str | None = None
+    """The canonical Agent-ID that the URI named as the one to answer (Form 1a); None where it named none."""
+
+    interims: int = field(default=0, compare=False)
+    """How many interim messages came before this one."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the server did what was asked: any 2xx but 262, which refuses."""
+        return 200 <= self.status < 300 and self.status != _UNAUTHORIZED_2XX
+
+    @property
+    def interim(self) -> bool:
+        """Whether more messages follow: a 202 with a Continuation-Token (design decision 11)."""
+        return is_interim(self.status, self.headers)
+
+    @cached_property
+    def _decoded(self) -> Any:
+        return jsontext.decode(self.body)
+
+    def json(self) -> Any:
+        """
+        The body, decoded strictly.
+
+        :raises agtphost.vocabulary.jsontext.JSONTextError: if it is not JSON.
+        """
+        return self._decoded
+
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """The body where it is a JSON object; otherwise empty."""
+        try:
+            value = self._decoded
+        except jsontext.JSONTextError:
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    @property
+    def result(self) -> Any:
+        """``result`` of an enveloped body (core v08 section 5.7), else the whole body; None if no JSON."""
+        try:
+            value = self._decoded
+        except jsontext.JSONTextError:
+            return None
+        return value["result"] if isinstance(value, dict) and "result" in value else value
+
+    def _word(self, *names: str) -> str:
+        for name in names:
+            value = self.document.get(name)
+            if isinstance(value, str):
+                return value
+        return ""
+
+    @property
+    def reason(self) -> str:
+        """The stable token of a refusal; empty where there is none. The drafts name the member four ways."""
+        return self._word("reason", "error", "code", "type")
+
+    @property
+    def explanation(self) -> str:
+        """One sentence on a refusal, by the server and therefore untrusted; may be empty."""
+        return self._word("explanation", "message", "detail")
+
+    @property
+    def remedy(self) -> str:
+        """What would make a refused call succeed; may be empty."""
+        return self._word("remedy")
+
+    @property
+    def record(self) -> str | None:
+        """The Attribution-Record: JWS Compact, unverified."""
+        return self.headers.get("attribution-record")
+
+    @property
+    def audit_id(self) -> str | None:
+        """The Audit-ID header, unverified."""
+        return self.headers.get("audit-id")
+
+    @property
+    def server_id(self) -> str | None:
+        """The Server-ID header, unverified."""
+        return self.headers.get("server-id")
+
+    @property
+    def task_id(self) -> str | None:
+        """The Task-ID header."""
+        return self.headers.get("task-id")
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds, from Retry-After; None where it is absent or no plain number."""
+        value = self.headers.get("retry-after")
+        return float(value) if value is not None and value.isascii() and value.isdigit() else None
+
+    def verify(self, keys: Mapping[str, VerifyingKey], require_signature: bool = True) -> Verification:
+        """
+        Check the record, and that it is the record of this very exchange.
+
+        :param keys: who may have signed, by ``kid``.
+        :param require_signature: False lets an unsigned record pass the signature check; it proves nothing.
+        """
+        evidence = Evidence(
+            status=self.status,
+            headers=self.headers,
+            body=self.body,
+            request_line=self.request_line,
+            request_body=self.request_body,
+            agent_id=self.agent_id,
+        )
+        return verify(evidence, keys, require_signature=require_signature)
+
+    # For terminals: everything a terminal would obey is escaped.
+
+    @property
+    def printable_head(self) -> str:
+        """Status line and header fields, one a line."""
+        lines = [f"AGTP/1.0 {self.status} {self.text}", *(f"{name}: {value}" for name, value in self.headers)]
+        return "\n".join(escape(line) for line in lines)
+
+    @property
+    def printable_body(self) -> str:
+        """The body as text; line ends and tabs stay."""
+        return escape_octets(self.body)
+
+
+def is_interim(status: int, headers: Headers) -> bool:
+    """Whether a response is followed by another one to the same request: design decision 11."""
+    return status == Status.ACCEPTED and "continuation-token" in headers
+
+
+def reply_of(response: Response, *, line: bytes, body: bytes, agent_id: str | None, interims: int) -> Reply:
+    """
+    A reply from what the wire yielded.
+
+    :param line: the request line that was sent, CRLF included.
+    :param body: the request body that was sent.
+    """
+    return Reply(
+        status=response.status,
+        text=response.text,
+        headers=response.headers,
+        body=response.body,
+        request_line=line,
+        request_body=body,
+        agent_id=agent_id,
+        interims=interims,
+    )

@@ -1,0 +1,92 @@
+"""
+When a call may be made again without anybody asking for it: core v08 section 5.6, methods v01 section 2.
+
+Two cases, and in both only what is safe to carry out twice:
+
+- A pooled connection turned out dead before any octet of the answer came. The
+  peer closed it while it was idle, most likely; the call is made once more on
+  a new connection.
+- The server answered 429 or 503 and the caller allowed retries.
+
+Safe is a method that the drafts call idempotent, an endpoint that its caller
+knows to be so, or a request with an Idempotency-Key. Never again: 410 (the
+Agent-ID is retired), 455 and 458, and everything else.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agtphost.client.reply import Reply
+from agtphost.vocabulary.status import Status
+
+_EMBEDDED = {"QUERY", "DISCOVER", "DESCRIBE", "INSPECT", "SUMMARIZE", "PLAN", "ESCALATE", "CONFIRM"}
+"""Core v08 section 7.3, the table of embedded methods."""
+
+_ACQUIRE = {"FETCH", "SEARCH", "SCAN", "FIND", "ANALYZE"}
+_COMPUTE = {
+    "CALCULATE", "CLASSIFY", "EVALUATE", "EXTRACT", "FILTER", "GENERATE", "NORMALIZE", "PREDICT", "RANK",
+    "RECOMMEND", "TRANSFORM", "TRANSLATE", "VALIDATE",
+}  # fmt: skip
+_OTHERS = {"QUOTE", "MAP", "CHECK"}
+"""With the two above: methods v01 section 9, table 51."""
+
+IDEMPOTENT_METHODS = frozenset(_EMBEDDED | _ACQUIRE | _COMPUTE | _OTHERS)
+"""Methods whose repetition changes nothing; those that the tables call conditional are not among them."""
+
+RETRIED_STATUSES = frozenset({Status.RATE_LIMITED, Status.UNAVAILABLE})
+
+LONGEST_WAIT = 30.0
+"""Seconds between two attempts at most; a longer Retry-After ends the retries instead."""
+
+_FIRST_WAIT = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """What a client does on its own after a failure."""
+
+    statuses: int = 0
+    """How many times a call answered with 429 or 503 is made again; 0 leaves it to the caller."""
+
+    jitter: Callable[[], float] = random.random
+    """A number from 0 to 1: clients that failed together should not return together."""
+
+    def may_reconnect(self, repeatable: bool, *, reused: bool, answered: bool, attempt: int) -> bool:
+        """
+        Whether a call whose connection died is made once more.
+
+        :param repeatable: whether the call is safe to carry out twice.
+        :param reused: whether the connection had served before; a new one that dies has another cause.
+        :param answered: whether any octet of the answer had arrived.
+        :param attempt: 1 for the first.
+        """
+        return repeatable and reused and not answered and attempt == 1
+
+    def wait_after(self, reply: Reply, repeatable: bool, attempt: int) -> float | None:
+        """
+        How many seconds to wait before making an answered call again; None: don't.
+
+        :param attempt: 1 for the first.
+        """
+        if attempt > self.statuses or not repeatable or reply.status not in RETRIED_STATUSES:
+            return None
+        if reply.reason == "agent-suspended":
+            return None
+        asked = reply.retry_after
+        wait = asked if asked is not None else _FIRST_WAIT * 2 ** (attempt - 1) * (0.5 + self.jitter() / 2)
+        return wait if wait <= LONGEST_WAIT else None
+
+
+def is_repeatable(method: str, *, keyed: bool, idempotent: bool | None) -> bool:
+    """
+    Whether carrying a call out twice does no more than once (METH-053, API-071).
+
+    :param keyed: whether it has an Idempotency-Key.
+    :param idempotent: what the caller knows of the endpoint (``semantic.is_idempotent``); None: nothing.
+    """
+    if keyed:
+        return True
+    return method in IDEMPOTENT_METHODS if idempotent is None else idempotent

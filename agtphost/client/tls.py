@@ -1,0 +1,197 @@
+"""
+What both clients demand of TLS, and what they say when it is not met: core v08 section 10.1.
+
+TLS 1.3, a chain to a trusted anchor, a validity period that covers now, and
+the name that was dialled. There is no way to switch any of this off.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from service_identity import VerificationError
+from service_identity.cryptography import verify_certificate_hostname, verify_certificate_ip_address
+from service_identity.exceptions import CertificateError as NoUsableNames
+
+from agtphost.client.errors import InvalidCall, TLSRefused
+from agtphost.client.terminal import escape
+from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
+from agtphost.identity.peer import PeerCertificate
+
+_TRUST_REMEDY = "Give the CA that issued it (--cacert), or have the server's certificate replaced."
+
+_VERIFY_REMEDIES = {
+    "certificate has expired": "The server's operator has to renew it.",
+    "certificate is not yet valid": "Check this machine's clock.",
+}
+
+_ALERTS = {
+    "certificate required": "This server wants a client certificate: give --cert and --key.",
+    "unknown ca": "The server does not trust the CA of the client certificate.",
+    "bad certificate": "The server does not take the client certificate.",
+    "certificate expired": "The client certificate has expired: have it renewed.",
+    "certificate revoked": "The client certificate was revoked.",
+    "certificate unknown": "The server does not take the client certificate.",
+    "unsupported certificate": "The server does not take client certificates of this kind.",
+    "access denied": "The server does not admit this client certificate.",
+}
+"""The alerts by which a server refuses a client certificate, as OpenSSL words them."""
+
+_VERSION_WORDS = ("protocol version", "unsupported protocol", "wrong version number", "no protocols")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TLSSettings:
+    """Whom a client trusts, and what it shows; connections are shared only between equal ones."""
+
+    trust: Path | None = None
+    """A PEM file of CA certificates; None for those of the platform."""
+
+    cert: Path | None = None
+    """A PEM file: the client certificate, and after it its intermediates."""
+
+    key: Path | None = None
+    """A PEM file: the certificate's private key; None where :attr:`cert` holds it too."""
+
+    def check(self) -> None:
+        """
+        Make sure that the files are there and can be opened.
+
+        :raises InvalidCall: naming the first that is not.
+        """
+        if self.key is not None and self.cert is None:
+            raise InvalidCall("A key without a certificate proves nothing.", "Give --cert as well.")
+        for path in (self.trust, self.cert, self.key):
+            if path is not None:
+                try:
+                    path.open("rb").close()
+                except OSError as error:
+                    raise InvalidCall(f"{path} cannot be read: {error.strerror}.") from error
+
+    def peer_certificate(self) -> PeerCertificate | None:
+        """
+        The client certificate, as a server reads it.
+
+        :raises InvalidCall: if it cannot be read.
+        """
+        if self.cert is None:
+            return None
+        try:
+            leaf = load_certificate(self.cert)
+            return parse_peer_certificate(leaf.public_bytes(Encoding.DER))
+        except (CertificateError, OSError) as error:
+            raise InvalidCall(f"The client certificate cannot be read: {error}.") from error
+
+
+def settings_of(
+    trust: str | Path | None, cert: str | Path | None, key: str | Path | None
+) -> TLSSettings:
+    """
+    Settings from file names.
+
+    :raises InvalidCall: if a file cannot be opened.
+    """
+    settings = TLSSettings(
+        trust=None if trust is None else Path(trust),
+        cert=None if cert is None else Path(cert),
+        key=None if key is None else Path(key),
+    )
+    settings.check()
+    return settings
+
+
+def stdlib_context(settings: TLSSettings) -> ssl.SSLContext:
+    """
+    The context of the blocking client.
+
+    :raises InvalidCall: for files that OpenSSL does not take.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    try:
+        if settings.trust is None:
+            context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        else:
+            context.load_verify_locations(cafile=settings.trust)
+    except (ssl.SSLError, OSError) as error:
+        raise InvalidCall(f"{settings.trust} holds no CA certificate in PEM.") from error
+    if settings.cert is not None:
+        try:
+            context.load_cert_chain(settings.cert, settings.key, password=_no_passphrase)
+        except (ssl.SSLError, OSError, ValueError) as error:
+            raise unusable_pair(settings) from error
+    return context
+
+
+def _no_passphrase() -> str:
+    raise ValueError("keys with a passphrase are not read")
+
+
+def unusable_pair(settings: TLSSettings) -> InvalidCall:
+    """The error for a client certificate and key that OpenSSL does not take."""
+    return InvalidCall(
+        f"{settings.cert} and {settings.key or settings.cert} are no certificate and its private key.",
+        "Give PEM files that belong together; the key without a passphrase.",
+    )
+
+
+def verify_peer_name(der: bytes, host: str) -> None:
+    """
+    Make sure that a server's certificate is for ``host``: RFC 9525 through service-identity.
+
+    :param der: the certificate, whose chain was verified before.
+    :param host: the name or address that was dialled.
+    :raises TLSRefused: if it is not.
+    """
+    certificate = x509.load_der_x509_certificate(der)
+    try:
+        if is_address(host):
+            verify_certificate_ip_address(certificate, host)
+        else:
+            verify_certificate_hostname(certificate, host)
+    except (VerificationError, NoUsableNames, ValueError) as error:
+        raise wrong_name(host) from error
+
+
+def wrong_name(host: str) -> TLSRefused:
+    """The error for a certificate that is for another host."""
+    return TLSRefused(
+        f"The server's certificate is not for {host}.",
+        "Dial a name that the certificate has, or have the server's certificate replaced.",
+    )
+
+
+def is_address(host: str) -> bool:
+    """Whether ``host`` is an IP address: these are never sent as server name (RFC 6066 section 3)."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def refused(reason: str, verify_message: str = "") -> TLSRefused:
+    """
+    The error for a handshake that failed, or a connection that ended with a TLS alert.
+
+    :param reason: OpenSSL's reason, in either of its spellings (``unknown ca``, ``TLSV1_ALERT_UNKNOWN_CA``).
+    :param verify_message: what OpenSSL's verification says, if it was that.
+    """
+    words = reason.lower().replace("_", " ")
+    if verify_message:
+        remedy = _VERIFY_REMEDIES.get(verify_message, _TRUST_REMEDY)
+        return TLSRefused(f"The server's certificate is not trusted: {escape(verify_message)}.", remedy)
+    if any(word in words for word in _VERSION_WORDS):
+        return TLSRefused("The server does not speak TLS 1.3.", "AGTP needs TLS 1.3; check host and port.")
+    if "alert" in words:
+        for alert, remedy in _ALERTS.items():
+            if alert in words:
+                return TLSRefused(f"The server refused this client: {alert}.", remedy)
+    return TLSRefused(
+        f"The TLS handshake failed: {escape(words) or 'the server ended it'}.", "Check host and port."
+    )

@@ -1,0 +1,215 @@
+"""
+Whether an Attribution-Record is genuine and is the record of the exchange it came with: companion section 5.
+
+Every check is made and reported, also after one failed: a reader wants to
+know what else does not fit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.client.errors import VerificationFailed
+from agtphost.client.terminal import escape
+from agtphost.identity import jws
+from agtphost.identity.canonical import CanonicalError, canonical
+from agtphost.identity.keys import KeyFormatError, VerifyingKey
+from agtphost.wire.headers import Headers
+
+MANIFEST_SIGNATURE = "manifest_signature"
+
+_SHOWN = 80
+"""Characters of a foreign value in a detail."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """The outcome of one check."""
+
+    name: str
+    """``record``, ``audit-id``, ``signature``, ``result-hash`` ...: stable."""
+
+    ok: bool
+    detail: str
+    """One sentence, safe to print."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """The outcome of all checks of one reply."""
+
+    checks: tuple[Check, ...]
+    """In the order made; never empty."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check passed."""
+        return all(check.ok for check in self.checks)
+
+    @property
+    def failures(self) -> tuple[Check, ...]:
+        """The checks that did not pass."""
+        return tuple(check for check in self.checks if not check.ok)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One exchange, as this side saw it."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    request_line: bytes
+    request_body: bytes
+    agent_id: str | None
+
+
+def verify(evidence: Evidence, keys: Mapping[str, VerifyingKey], *, require_signature: bool) -> Verification:
+    """
+    Put an exchange to every check.
+
+    :param keys: who may have signed the record, by ``kid``.
+    :param require_signature: False lets an unsigned record pass; it proves nothing.
+    """
+    record = evidence.headers.get("attribution-record")
+    if record is None:
+        missing = Check(name="record", ok=False, detail="The response carries no Attribution-Record.")
+        return Verification(checks=(missing,))
+    checks = [_audit_id(record, evidence.headers.get("audit-id"))]
+    signature, payload = _signature(record, keys, require_signature)
+    checks.append(signature)
+    if payload is not None:
+        checks.extend(_matches(payload, evidence))
+    return Verification(checks=tuple(checks))
+
+
+def _audit_id(record: str, header: str | None) -> Check:
+    digest = hashlib.sha256(record.encode("ascii", "replace")).hexdigest()
+    if header is None:
+        return Check(name="audit-id", ok=False, detail="The response has no Audit-ID.")
+    return _equal("audit-id", "Audit-ID", header, digest, "the record's SHA-256")
+
+
+def _signature(
+    record: str, keys: Mapping[str, VerifyingKey], required: bool
+) -> tuple[Check, dict[str, Any] | None]:
+    """The check, and the payload to go on with: also after a failure, as long as it can be read."""
+    try:
+        payload = jws.verify(record, keys, allow_unsigned=not required)
+    except jws.JWSError as error:
+        why = f"The record is not to be believed: {escape(str(error))}."
+        return Check(name="signature", ok=False, detail=why), _payload_of(record)
+    header = jws.parse(record).header
+    if header["alg"] == "none":
+        return Check(name="signature", ok=True, detail="The record is unsigned and proves nothing."), payload
+    kid = escape(str(header["kid"])[:_SHOWN])
+    return Check(name="signature", ok=True, detail=f"Signed by {kid}."), payload
+
+
+def _payload_of(record: str) -> dict[str, Any] | None:
+    try:
+        return jws.parse_unverified(record)
+    except jws.JWSError:
+        return None
+
+
+def _matches(payload: Mapping[str, Any], evidence: Evidence) -> list[Check]:
+    headers = evidence.headers
+    result = hashlib.sha256(evidence.body).hexdigest()
+    request = hashlib.sha256(evidence.request_line + evidence.request_body).hexdigest()
+    expected = (
+        ("result_hash", result, "the body's SHA-256"),
+        ("request_hash", request, "the request's SHA-256"),
+        ("status", evidence.status, "the response's status"),
+        ("server_id", headers.get("server-id"), "Server-ID"),
+        ("response_id", headers.get("response-id"), "Response-ID"),
+    )
+    checks = [
+        _equal(name.replace("_", "-"), name, payload.get(name), wanted, source)
+        for name, wanted, source in expected
+    ]
+    answered = payload.get("agent_id")
+    if evidence.agent_id is not None and answered != "":
+        checks.append(_equal("agent-id", "agent_id", answered, evidence.agent_id, "the Agent-ID of the URI"))
+    return checks
+
+
+def _equal(name: str, what: str, found: object, wanted: object, source: str) -> Check:
+    if _same(found, wanted):
+        return Check(name=name, ok=True, detail=f"{what} is {source}.")
+    shown = escape(repr(found)[:_SHOWN])
+    return Check(name=name, ok=False, detail=f"{what} is {shown}, and not {source}.")
+
+
+def _same(found: object, wanted: object) -> bool:
+    """Equal values of one type: in JSON, ``true`` is not 1."""
+    if isinstance(found, str) and isinstance(wanted, str):
+        return hmac.compare_digest(found.encode("utf-8", "replace"), wanted.encode("utf-8", "replace"))
+    return type(found) is type(wanted) and found is not None and found == wanted
+
+
+# The server's manifest
+
+
+def signing_keys_of(manifest: Mapping[str, Any]) -> dict[str, VerifyingKey]:
+    """
+    The record-signing keys that a manifest publishes: ``server.signing_keys``.
+
+    What makes them trustworthy is the connection they came over; nothing in the manifest does.
+
+    :return: by ``kid``; keys of other algorithms are left out.
+    :raises VerificationFailed: if there is none, or one is malformed.
+    """
+    server = manifest.get("server")
+    listed = server.get("signing_keys") if isinstance(server, dict) else None
+    if not isinstance(listed, list) or not listed:
+        raise VerificationFailed(
+            "The server's manifest publishes no signing keys.", "Give the server's signing.pub as a file."
+        )
+    keys: dict[str, VerifyingKey] = {}
+    for entry in listed:
+        if isinstance(entry, dict) and entry.get("alg") != "EdDSA":
+            continue
+        kid, key = _key_of(entry)
+        if kid in keys and keys[kid] != key:
+            raise VerificationFailed(f"The manifest has two signing keys named {escape(kid[:_SHOWN])}.")
+        keys[kid] = key
+    if not keys:
+        raise VerificationFailed("The server's manifest publishes no Ed25519 signing key.")
+    return keys
+
+
+def _key_of(entry: object) -> tuple[str, VerifyingKey]:
+    if isinstance(entry, dict):
+        kid, text = entry.get("kid"), entry.get("key")
+        if isinstance(kid, str) and isinstance(text, str):
+            try:
+                return kid, VerifyingKey.from_text(text)
+            except KeyFormatError as error:
+                raise VerificationFailed(f"The manifest has a signing key that is none: {error}.") from None
+    raise VerificationFailed("The server's manifest has a malformed entry among its signing keys.")
+
+
+def check_manifest(manifest: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> Check:
+    """
+    Check a manifest's own signature: AGTP-API section 8.8.
+
+    A failure is a reason to warn and none to reject the manifest (API-081, API-082).
+    """
+    text = manifest.get(MANIFEST_SIGNATURE)
+    if not isinstance(text, str):
+        return Check(name="manifest", ok=False, detail="The manifest is not signed.")
+    unsigned = {name: value for name, value in manifest.items() if name != MANIFEST_SIGNATURE}
+    try:
+        signed = jws.verify(text, keys, typ=jws.MANIFEST_TYPE)
+        same = canonical(signed) == canonical(unsigned)
+    except (jws.JWSError, CanonicalError) as error:
+        why = f"The manifest's signature fails: {escape(str(error))}."
+        return Check(name="manifest", ok=False, detail=why)
+    if not same:
+        return Check(name="manifest", ok=False, detail="The manifest differs from what its signature covers.")
+    return Check(name="manifest", ok=True, detail="The manifest's signature is good.")

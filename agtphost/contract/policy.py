@@ -1,0 +1,345 @@
+"""
+The method policy: which methods a host accepts, and under which other names (AGTP-API sections 3.6 and 9).
+
+Reading a policy separates two kinds of trouble. What contradicts itself keeps
+the host from starting; what merely names a method that the catalog no longer
+has is skipped with a warning (AGTP-API section 9.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from agtphost.errors import Problem
+from agtphost.vocabulary.catalog import FLOOR, LEGACY, Catalog, is_method_name
+from agtphost.vocabulary.paths import template_faults
+
+SEED_ALIASES: Mapping[str, str] = MappingProxyType(
+    {"GET": "FETCH", "POST": "CREATE", "PUT": "REPLACE", "DELETE": "REMOVE", "PATCH": "MODIFY"}
+)
+"""The aliases of a host that declares none (AGTP-API section 9.2)."""
+
+LEGACY_METHODS: Mapping[str, str] = MappingProxyType(
+    {"GET": "QUERY", "POST": "EXECUTE", "PUT": "EXECUTE", "DELETE": "EXECUTE", "PATCH": "EXECUTE"}
+)
+"""What an opted-in HTTP verb acts as where no alias says otherwise (AGTP-API section 3.6)."""
+
+LEGACY_ACTIONS: Mapping[str, str] = MappingProxyType({"DELETE": "delete", "PATCH": "modify"})
+"""The ``action`` that comes with it."""
+
+
+class RedirectSetting(Protocol):
+    """One entry of ``redirects`` as configured."""
+
+    @property
+    def from_method(self) -> str: ...
+    @property
+    def from_path(self) -> str | None: ...
+    @property
+    def to_method(self) -> str: ...
+    @property
+    def to_path(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redirect:
+    """A request that is answered as if it were another."""
+
+    from_method: str
+    to_method: str
+    from_path: str | None = None
+    """None: on every path."""
+
+    to_path: str | None = None
+    """None: on the request's own path."""
+
+    def document(self) -> dict[str, str]:
+        """The manifest's form; absent members are left out."""
+        members = {
+            "from_method": self.from_method,
+            "from_path": self.from_path,
+            "to_method": self.to_method,
+            "to_path": self.to_path,
+        }
+        return {name: value for name, value in members.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """What the policy makes of a method and path."""
+
+    method: str
+    path: str
+    requested_method: str | None
+    """The wire method, where it was another."""
+
+    admitted: bool
+    """False: 405."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodPolicy:
+    """A checked policy. The defaults admit everything under the seed aliases."""
+
+    allow: frozenset[str] | None = None
+    """None admits every method (``"*"``); else these and the floor."""
+
+    disallow: frozenset[str] = frozenset()
+    legacy: tuple[str, ...] = ()
+    """The HTTP verbs opted in."""
+
+    declared_aliases: Mapping[str, str] = SEED_ALIASES
+    """As configured; see :attr:`aliases` for what applies."""
+
+    redirects: tuple[Redirect, ...] = ()
+    custom: frozenset[str] = frozenset()
+    """Methods beyond the catalog (AGTP-API section 3.3)."""
+
+    aliases: Mapping[str, str] = field(init=False, repr=False, compare=False)
+    """Wire method to method, the opted-in legacy verbs included: what the alias gate looks up."""
+
+    admits_everything: bool = field(init=False, repr=False, compare=False)
+    """Whether neither :meth:`admits` nor :meth:`redirect` ever has anything to say."""
+
+    _targets: Mapping[tuple[str, str | None], Redirect] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        opted_in = {verb: LEGACY_METHODS[verb] for verb in self.legacy}
+        targets = {(entry.from_method, entry.from_path): entry for entry in self.redirects}
+        open_to_all = self.allow is None and not self.disallow and not self.redirects
+        object.__setattr__(self, "aliases", MappingProxyType(opted_in | dict(self.declared_aliases)))
+        object.__setattr__(self, "admits_everything", open_to_all)
+        object.__setattr__(self, "_targets", targets)
+
+    def admits(self, method: str) -> bool:
+        """Whether a method, aliases resolved, may be called at all; ``disallow`` wins over everything."""
+        if method in self.disallow:
+            return False
+        return self.allow is None or method in self.allow or method in FLOOR
+
+    def redirect(self, method: str, path: str) -> tuple[str, str] | None:
+        """
+        The method and path that the request is answered as; None where no entry applies.
+
+        An entry for the very path goes before one for every path. The target
+        is subject to :meth:`admits` like any other (AGTP-API section 9.2).
+        """
+        entry = self._targets.get((method, path)) or self._targets.get((method, None))
+        if entry is None:
+            return None
+        return entry.to_method, path if entry.to_path is None else entry.to_path
+
+    def redirects_at(self, path: str) -> dict[str, str]:
+        """Method to method: the redirects that apply on ``path``, for the body of a 405 (AGTP-API section 11)."""
+        everywhere = {e.from_method: e.to_method for e in self.redirects if e.from_path is None}
+        here = {e.from_method: e.to_method for e in self.redirects if e.from_path == path}
+        return everywhere | here
+
+    def resolve(self, method: str, path: str) -> Resolved:
+        """Alias, admission, redirect and the target's admission, in the dispatcher's order; changes nothing."""
+        canonical = self.aliases.get(method, method)
+        admitted = self.admits(canonical)
+        target = self.redirect(canonical, path) if admitted else None
+        final_method, final_path = target or (canonical, path)
+        return Resolved(
+            method=final_method,
+            path=final_path,
+            requested_method=None if final_method == method else method,
+            admitted=admitted and self.admits(final_method),
+        )
+
+    def legacy_parameters(self, requested_method: str | None) -> Mapping[str, str]:
+        """What an opted-in legacy verb adds to the parameters: DELETE and PATCH name their ``action``."""
+        if requested_method not in self.legacy or requested_method in self.declared_aliases:
+            return {}
+        action = LEGACY_ACTIONS.get(requested_method)
+        return {"action": action} if action else {}
+
+    def document(self) -> dict[str, Any]:
+        """``policies.methods`` of the manifest (AGTP-API section 9.3)."""
+        legacy: Any = "NONE" if not self.legacy else "*" if set(self.legacy) == set(LEGACY) else list(self.legacy)
+        return {
+            "allow": "*" if self.allow is None else sorted(self.allow),
+            "disallow": sorted(self.disallow),
+            "legacy": legacy,
+            "aliases": dict(sorted(self.declared_aliases.items())),
+            "redirects": [entry.document() for entry in self.redirects],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyReading:
+    """What reading a configured policy gave."""
+
+    policy: MethodPolicy
+    """Without the entries that were skipped or wrong."""
+
+    errors: tuple[Problem, ...] = ()
+    """Why the host must not start with it."""
+
+    warnings: tuple[Problem, ...] = ()
+    """Entries without effect."""
+
+
+def read_policy(
+    catalog: Catalog,
+    *,
+    allow: str | Sequence[str] = "*",
+    disallow: Sequence[str] = (),
+    legacy: str | Sequence[str] = "NONE",
+    aliases: Mapping[str, str] = SEED_ALIASES,
+    redirects: Sequence[RedirectSetting] = (),
+    custom: Sequence[str] = (),
+    registered: Collection[str] = (),
+) -> PolicyReading:
+    """
+    Check ``[policies.methods]`` against a catalog.
+
+    :param registered: methods that endpoints are bound to; they count as known.
+    """
+    reader = _Reader(catalog, custom, registered)
+    return reader.read(allow, disallow, legacy, aliases, redirects)
+
+
+class _Reader:
+    def __init__(self, catalog: Catalog, custom: Sequence[str], registered: Collection[str]) -> None:
+        self._catalog = catalog
+        self._errors: list[Problem] = []
+        self._warnings: list[Problem] = []
+        self._custom = frozenset(self._customs(custom))
+        self._known = catalog.methods | self._custom | frozenset(registered)
+
+    def read(
+        self,
+        allow: str | Sequence[str],
+        disallow: Sequence[str],
+        legacy: str | Sequence[str],
+        aliases: Mapping[str, str],
+        redirects: Sequence[RedirectSetting],
+    ) -> PolicyReading:
+        admitted = None if allow == "*" else frozenset(self._names("allow", self._listed("allow", allow)))
+        verbs = tuple(self._legacy(legacy))
+        kept = dict(self._aliases(aliases))
+        refused = frozenset(self._disallowed(disallow, kept))
+        policy = MethodPolicy(
+            allow=admitted,
+            disallow=refused,
+            legacy=verbs,
+            declared_aliases=MappingProxyType(kept),
+            redirects=tuple(self._redirects(redirects)),
+            custom=self._custom,
+        )
+        return PolicyReading(policy=policy, errors=tuple(self._errors), warnings=tuple(self._warnings))
+
+    def _error(self, message: str, hint: str = "") -> None:
+        self._errors.append(Problem(message=f"[policies.methods] {message}", hint=hint))
+
+    def _skip(self, message: str) -> None:
+        self._warnings.append(Problem(message=f"[policies.methods] {message}; the entry has no effect"))
+
+    def _listed(self, key: str, value: str | Sequence[str]) -> Sequence[str]:
+        if isinstance(value, str):
+            self._error(f'{key} is neither "*" nor a list of method names')
+            return ()
+        return value
+
+    def _customs(self, names: Sequence[str]) -> Iterator[str]:
+        for name in names:
+            if not is_method_name(name):
+                self._error(f"custom: {name[:40]!r} is not a method name (3 to 32 letters A-Z)")
+            elif name in LEGACY:
+                self._error(f"custom: {name} is an HTTP verb", "opt in with legacy, or map it with aliases")
+            else:
+                yield name
+
+    def _names(self, key: str, names: Iterable[str]) -> Iterator[str]:
+        for name in names:
+            if not is_method_name(name):
+                self._error(f"{key}: {name[:40]!r} is not a method name (3 to 32 letters A-Z)")
+            elif name not in self._known:
+                self._skip(f"{key}: {name} is not in catalog {self._catalog.version}")
+            else:
+                yield name
+
+    def _disallowed(self, names: Sequence[str], aliases: Mapping[str, str]) -> Iterator[str]:
+        """``disallow`` is compared after aliases, so the name of an alias in it never matches (spec-conflicts 43)."""
+        plain = []
+        for name in names:
+            if name in aliases:
+                self._skip(f"disallow: {name} is an alias of {aliases[name]}, which is what is compared")
+            else:
+                plain.append(name)
+            if name in FLOOR:
+                self._warnings.append(
+                    Problem(message=f"[policies.methods] disallow: {name} is a method that every host supports")
+                )
+        yield from self._names("disallow", plain)
+
+    def _legacy(self, value: str | Sequence[str]) -> Iterator[str]:
+        if value == "*":
+            yield from LEGACY
+        elif value != "NONE":
+            for name in self._listed("legacy", value):
+                if name in LEGACY:
+                    yield name
+                else:
+                    self._error(f"legacy: {name[:40]!r} is not one of {', '.join(LEGACY)}")
+
+    def _aliases(self, aliases: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        for name, target in aliases.items():
+            if not is_method_name(name) or not is_method_name(target):
+                self._error(f"aliases: {name[:40]!r} = {target[:40]!r} has what is not a method name")
+            elif target in aliases:
+                self._error(f"aliases: {name} leads to {target}, which is itself an alias", "name the final method")
+            elif name in self._known:
+                self._error(f"aliases: {name} is a method of its own", "use a redirect")
+            elif target not in self._known:
+                self._skip(f"aliases: {name} leads to {target}, which is not in catalog {self._catalog.version}")
+            else:
+                yield name, target
+
+    def _redirects(self, settings: Sequence[RedirectSetting]) -> Iterator[Redirect]:
+        entries = [
+            Redirect(
+                from_method=given.from_method,
+                from_path=given.from_path,
+                to_method=given.to_method,
+                to_path=given.to_path,
+            )
+            for given in settings
+        ]
+        seen: set[tuple[str, str | None]] = set()
+        for entry in entries:
+            key = entry.from_method, entry.from_path
+            where = f"redirects: {entry.from_method} {entry.from_path or 'on every path'}"
+            if key in seen:
+                self._error(f"{where} stands twice")
+            elif self._chained(entry, entries):
+                self._error(f"{where} leads to what is itself redirected", "name the final method and path")
+            elif self._sound(entry, where):
+                yield entry
+            seen.add(key)
+
+    def _sound(self, entry: Redirect, where: str) -> bool:
+        faults = len(self._errors)
+        for path in (entry.from_path, entry.to_path):
+            if path is not None:
+                for fault in template_faults(path, self._catalog.methods):
+                    self._error(f"{where}: {fault}")
+                if "{" in path:
+                    self._error(f"{where}: {path[:64]!r} is a template; redirects compare whole paths")
+        names = tuple(self._names("redirects", (entry.from_method, entry.to_method)))
+        return len(self._errors) == faults and len(names) == 2
+
+    @staticmethod
+    def _chained(entry: Redirect, entries: Sequence[Redirect]) -> bool:
+        """Whether some redirect, this one included, applies to the target of ``entry``."""
+        path = entry.to_path if entry.to_path is not None else entry.from_path
+        return any(
+            other.from_method == entry.to_method
+            and (other.from_path is None or path is None or other.from_path == path)
+            for other in entries
+        )

@@ -1,0 +1,100 @@
+"""The semantic block: what an endpoint is for, in terms that agents reason about (AGTP-API section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from agtphost.identity.peer import Assurance
+
+MAX_TEXT = 1_000
+"""Characters of one statement."""
+
+
+class Impact(Enum):
+    """What calling an endpoint does to the world (AGTP-API section 7.1)."""
+
+    INFORMATIONAL = "informational"
+    REVERSIBLE = "reversible"
+    IRREVERSIBLE = "irreversible"
+
+    @property
+    def min_assurance(self) -> Assurance:
+        """How surely a caller must be known where the endpoint does not say (design decision 4)."""
+        return Assurance.HEADER if self is Impact.INFORMATIONAL else Assurance.CERTIFICATE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Semantic:
+    """One endpoint's semantic block; every member is required."""
+
+    intent: str
+    """What the endpoint accomplishes: one imperative sentence."""
+
+    actor: str
+    """The class of agent it is meant for; free text, never enforced."""
+
+    outcome: str
+    """What is true after success."""
+
+    capability: str
+    """One of the nine catalog categories."""
+
+    confidence: float
+    """0 to 1: how sure the host is that satisfying input produces the outcome. Advisory."""
+
+    impact: Impact
+    is_idempotent: bool
+
+    def document(self) -> dict[str, Any]:
+        """The manifest's form."""
+        return {
+            "intent": self.intent,
+            "actor": self.actor,
+            "outcome": self.outcome,
+            "capability": self.capability,
+            "confidence": self.confidence,
+            "impact": self.impact.value,
+            "is_idempotent": self.is_idempotent,
+        }
+
+
+MEMBERS = ("intent", "actor", "outcome", "capability", "confidence", "impact", "is_idempotent")
+
+
+def is_statement(value: object, longest: int = MAX_TEXT) -> bool:
+    """Whether ``value`` is one line of printable text."""
+    return isinstance(value, str) and 0 < len(value.strip()) <= longest and value.isprintable()
+
+
+def semantic_faults(block: Mapping[str, Any], categories: Collection[str]) -> Iterator[tuple[str, str]]:
+    """
+    Everything wrong with a semantic block, as (member, sentence).
+
+    :param categories: the catalog's.
+    """
+    for member in MEMBERS:
+        if member not in block:
+            yield member, f"semantic.{member} is missing"
+    for member in ("intent", "actor", "outcome"):
+        if member in block and not is_statement(block[member]):
+            yield member, f"semantic.{member} is not one line of text of 1 to {MAX_TEXT} characters"
+    yield from _choice(block, "capability", sorted(categories))
+    yield from _choice(block, "impact", [impact.value for impact in Impact])
+    confidence = block.get("confidence", 0)
+    if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 <= confidence <= 1:
+        yield "confidence", "semantic.confidence is not a number from 0.0 to 1.0"
+    if not isinstance(block.get("is_idempotent", False), bool):
+        yield "is_idempotent", "semantic.is_idempotent is not true or false"
+
+
+def _choice(block: Mapping[str, Any], member: str, choices: list[str]) -> Iterator[tuple[str, str]]:
+    if member in block and block[member] not in choices:
+        yield member, f"semantic.{member} is not one of {', '.join(choices)}"
+
+
+def semantic(block: Mapping[str, Any]) -> Semantic:
+    """Build the value from a block without faults."""
+    return Semantic(**{**block, "impact": Impact(block["impact"])})

@@ -1,0 +1,110 @@
+"""
+How the database is opened: the settings that durability rests on.
+
+``synchronous=FULL`` is what makes a commit survive a power cut in WAL mode;
+each connection has to ask for it itself (security.md section 1).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from agtphost.stores.rows import StoreError
+
+BUSY_MILLISECONDS = 5000
+"""How long a writer waits for another one before it gives up."""
+
+CHECKPOINT_PAGES = 2048
+"""8 MiB: a log longer than that is folded into the database even under load."""
+
+LOG_OCTETS = 64 * 1024 * 1024
+"""A log that grew beyond this behind a slow reader is cut back."""
+
+CACHE_KIBIBYTES = 16 * 1024
+"""Pages in memory: two indexes are in random order and would be read again and again."""
+
+STATEMENTS = 192
+"""Compiled statements kept: inserts are compiled once for each number of rows."""
+
+WRITER_SETTINGS = (
+    f"PRAGMA busy_timeout={BUSY_MILLISECONDS}",
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=FULL",
+    "PRAGMA foreign_keys=ON",
+    "PRAGMA trusted_schema=OFF",
+    "PRAGMA cell_size_check=ON",
+    f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}",
+    f"PRAGMA journal_size_limit={LOG_OCTETS}",
+    f"PRAGMA cache_size=-{CACHE_KIBIBYTES}",
+)
+
+READER_SETTINGS = (
+    f"PRAGMA busy_timeout={BUSY_MILLISECONDS}",
+    "PRAGMA query_only=ON",
+    "PRAGMA trusted_schema=OFF",
+    "PRAGMA cell_size_check=ON",
+)
+
+
+class Connection(Protocol):
+    """The little that is used of a database connection, so that another driver can stand in."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether BEGIN was executed and neither COMMIT nor ROLLBACK since."""
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ..., /) -> Any:
+        """Run one statement; the result has ``fetchone`` and ``fetchall``."""
+
+    def close(self) -> None:
+        """Let go."""
+
+
+Connect = Callable[[str], Connection]
+"""Opens a database by its SQLite URI, without any setting of its own but autocommit."""
+
+
+def connect(uri: str) -> Connection:
+    """Open a database with the standard library's driver."""
+    return sqlite3.connect(
+        uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS
+    )
+
+
+def uri_of(path: str, mode: str) -> str:
+    """The SQLite URI of a file; ``mode`` is ``rw`` or ``ro``."""
+    return f"file:{quote(path)}?mode={mode}"
+
+
+def open_writer(opener: Connect, path: str) -> Connection:
+    """
+    A connection that commits durably.
+
+    :raises StoreError: if the file system or the driver does not let it.
+    """
+    connection = opener(uri_of(path, "rw"))
+    try:
+        for setting in WRITER_SETTINGS:
+            connection.execute(setting).fetchall()
+        journal = connection.execute("PRAGMA journal_mode").fetchone()[0]
+        if journal != "wal":
+            raise StoreError(f"{path}: SQLite cannot keep a write-ahead log there ({journal})")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_reader(opener: Connect, path: str) -> Connection:
+    """A connection that cannot change anything."""
+    connection = opener(uri_of(path, "ro"))
+    try:
+        for setting in READER_SETTINGS:
+            connection.execute(setting).fetchall()
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,227 @@
+"""A store that is gone with the process: for tests, and for a host that is only tried out."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import StoredRecord
+from agtphost.iagtp import IChainStore
+from agtphost.stores.rows import (
+    DamagedRecord,
+    HeadRow,
+    RecordFormat,
+    RecordKind,
+    RecordRow,
+    ReservationRow,
+    Selection,
+    StateRow,
+    StoreError,
+)
+
+
+@implementer(IChainStore)
+class MemoryStore:
+    """
+    Keeps everything in dictionaries, under the rules of the SQLite schema.
+
+    A transaction notes how to undo each of its steps. It is also its own
+    reading side; readers see only what is committed, since they wait for the
+    transaction to end.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._undo: list[Callable[[], object]] | None = None
+        self._numbers: dict[str, int] = {}
+        self._chains: dict[int, list[RecordRow]] = {}
+        self._by_audit_id: dict[bytes, RecordRow] = {}
+        self._places: set[tuple[int, bytes]] = set()
+        self._states: dict[str, StateRow] = {}
+        self._reservations: dict[bytes, ReservationRow] = {}
+
+    def reader(self) -> MemoryStore:
+        """The reading side."""
+        return self
+
+    # Transactions
+
+    def begin(self) -> bool:
+        self._lock.acquire()
+        self._undo = []
+        return False
+
+    def commit(self) -> None:
+        self._undo = None
+        self._lock.release()
+
+    def rollback(self) -> None:
+        if self._undo is not None:
+            for step in reversed(self._undo):
+                step()
+            self.commit()
+
+    def _noted(self) -> list[Callable[[], object]]:
+        if self._undo is None:
+            raise StoreError("there is no transaction")
+        return self._undo
+
+    # Chains
+
+    def heads(self) -> dict[str, HeadRow]:
+        found = {}
+        for chain, number in self._numbers.items():
+            if self._chains[number]:
+                row = self._chains[number][-1]
+                self._stored(row)
+                found[chain] = HeadRow(number, row.seq, row.audit_id, row.issued_at)
+        return found
+
+    def chain_number(self, chain: str) -> int:
+        number = self._numbers.get(chain)
+        if number is None:
+            bytes.fromhex(chain)
+            undo = self._noted()
+            number = self._numbers[chain] = len(self._numbers) + 1
+            self._chains[number] = []
+            undo.append(lambda: (self._numbers.pop(chain), self._chains.pop(number)))
+        return number
+
+    def append(self, records: Sequence[RecordRow]) -> None:
+        for row in records:
+            self._append(row)
+
+    def _append(self, row: RecordRow) -> None:
+        undo = self._noted()
+        chain = self._chains.get(row.chain)
+        place = (row.chain, row.previous)
+        if chain is None:
+            raise StoreError("there is no such chain")
+        if row.audit_id in self._by_audit_id or place in self._places or row.seq != len(chain) + 1:
+            raise StoreError("that place in the chain is taken")
+        chain.append(row)
+        self._by_audit_id[row.audit_id] = row
+        self._places.add(place)
+        undo += (chain.pop, lambda: self._by_audit_id.pop(row.audit_id), lambda: self._places.discard(place))
+
+    def holds(self, audit_id: bytes) -> bool:
+        return audit_id in self._by_audit_id
+
+    # Lifecycle
+
+    def lifecycle_states(self) -> dict[str, StateRow]:
+        return dict(self._states)
+
+    def lifecycle_status(self, agent_id: str) -> str | None:
+        state = self._states.get(agent_id)
+        return None if state is None else state.status
+
+    def set_lifecycle(self, agent_id: str, state: StateRow) -> None:
+        undo = self._noted()
+        before = dict(self._states)
+        self._states[agent_id] = state
+        undo.append(lambda: setattr(self, "_states", before))
+
+    # Reservations
+
+    def reservations(self, names: Sequence[bytes]) -> dict[bytes, ReservationRow]:
+        return {name: self._reservations[name] for name in names if name in self._reservations}
+
+    def put_reservations(self, rows: Sequence[ReservationRow]) -> None:
+        undo = self._noted()
+        before = dict(self._reservations)
+        self._reservations.update((row.name, row) for row in rows)
+        undo.append(lambda: setattr(self, "_reservations", before))
+
+    def put_results(self, results: Sequence[tuple[bytes, bytes]]) -> None:
+        blank = ReservationRow(b"", b"", 0, None)
+        self.put_reservations(
+            [
+                self._reservations.get(name, blank)._replace(name=name, result=result)
+                for name, result in results
+            ]
+        )
+
+    # Upkeep
+
+    def free_space(self) -> int:
+        return sys.maxsize
+
+    def probe(self) -> None:
+        """Memory takes writes as long as there is a process."""
+
+    def tidy(self, expired_before: int, running: Iterable[bytes]) -> None:
+        kept = set(running)
+        with self._lock:
+            for name, row in list(self._reservations.items()):
+                if row.reserved_at < expired_before and name not in kept:
+                    del self._reservations[name]
+
+    def reopen(self) -> None:
+        self.rollback()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    # Reading
+
+    def _stored(self, row: RecordRow) -> StoredRecord:
+        if sha256(row.signed).digest() != row.audit_id:
+            raise DamagedRecord(f"record {row.seq} is not what was signed ({row.audit_id.hex()})")
+        chain = next(name for name, number in self._numbers.items() if number == row.chain)
+        return StoredRecord(
+            chain=chain,
+            seq=row.seq,
+            audit_id=row.audit_id.hex(),
+            previous_audit_id=row.previous.hex(),
+            kind=RecordKind(row.kind).label,
+            format=RecordFormat(row.format).label,
+            signed=row.signed,
+        )
+
+    def _rows(self, chain: str) -> list[RecordRow]:
+        with self._lock:
+            return list(self._chains.get(self._numbers.get(chain, 0), ()))
+
+    def record(self, audit_id: str) -> StoredRecord | None:
+        """The record of an Audit-ID."""
+        with self._lock:
+            row = self._by_audit_id.get(bytes.fromhex(audit_id))
+            return None if row is None else self._stored(row)
+
+    def head(self, chain: str) -> StoredRecord | None:
+        """The newest record of a chain."""
+        newest = self.walk(chain, None, 1)
+        return newest[0] if newest else None
+
+    def walk(self, chain: str, before_seq: int | None, limit: int) -> list[StoredRecord]:
+        """Records of a chain, newest first."""
+        rows = [row for row in reversed(self._rows(chain)) if before_seq is None or row.seq < before_seq]
+        return [self._stored(row) for row in rows[:limit]]
+
+    def lifecycle(self, agent_id: str, limit: int) -> list[StoredRecord]:
+        """Lifecycle events of an agent, newest first."""
+        rows = [row for row in reversed(self._rows(agent_id)) if row.kind == RecordKind.EVENT]
+        return [self._stored(row) for row in rows[:limit]]
+
+    def chains(self) -> list[str]:
+        """Every chain, the host's own first."""
+        return sorted(self._numbers)
+
+    def records(self, selection: Selection, *, page: int = 0) -> Iterator[StoredRecord]:
+        """Records chain by chain, oldest first; ``page`` has no meaning here."""
+        caller = None if selection.caller is None else bytes.fromhex(selection.caller)
+        for chain in self.chains() if selection.chain is None else [selection.chain]:
+            for row in self._rows(chain):
+                early = selection.since is not None and row.issued_at < selection.since
+                late = selection.until is not None and row.issued_at >= selection.until
+                if not early and not late and (caller is None or row.caller == caller):
+                    yield self._stored(row)
+
+    def faults(self) -> list[str]:
+        """Memory has no file to be damaged."""
+        return []

@@ -1,0 +1,189 @@
+"""
+The reading side in SQLite: paged, read-only, and every record hashed again.
+
+A record whose octets are not those that were signed is an error; it is never
+reported as missing and never returned (T-RB-10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Any
+
+from agtphost.audit.drafts import StoredRecord
+from agtphost.stores.connection import Connect, Connection, open_reader
+from agtphost.stores.rows import DamagedRecord, RecordFormat, RecordKind, Selection, StateRow
+
+PAGE = 500
+"""Records of one read: short reads let the log be folded into the database."""
+
+_RECORD = """
+    SELECT c.agent_id, r.seq, r.audit_id, r.previous, r.kind, r.format, r.signed, r.issued_at, r.caller
+    FROM record r JOIN chain c ON c.number = r.chain
+"""
+
+
+def _checked(row: Sequence[Any]) -> StoredRecord:
+    chain, seq, audit_id, previous, kind, form, signed = row[:7]
+    if sha256(signed).digest() != audit_id:
+        raise DamagedRecord(f"record {seq} of chain {chain.hex()!r} is not what was signed")
+    try:
+        kind, form = RecordKind(kind), RecordFormat(form)
+    except ValueError as error:
+        raise DamagedRecord(f"record {seq} of chain {chain.hex()!r}: {error}") from None
+    return StoredRecord(
+        chain=chain.hex(),
+        seq=seq,
+        audit_id=audit_id.hex(),
+        previous_audit_id=previous.hex(),
+        kind=kind.label,
+        format=form.label,
+        signed=signed,
+    )
+
+
+class RecordReader:
+    """
+    Blocking reads, from any thread: each takes a connection that no other read is using.
+
+    :param path: the database file.
+    :param opener: what opens connections.
+    """
+
+    def __init__(self, path: str, opener: Connect) -> None:
+        self._path = path
+        self._opener = opener
+        self._idle: list[Connection] = []
+        self._closed = False
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = open_reader(self._opener, self._path)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        if self._closed:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    def _rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        with self._connection() as connection:
+            rows: list[Any] = connection.execute(statement, parameters).fetchall()
+            return rows
+
+    def record(self, audit_id: str) -> StoredRecord | None:
+        """
+        The record of an Audit-ID.
+
+        :raises DamagedRecord: it is there, and not what was signed.
+        """
+        rows = self._rows(f"{_RECORD} WHERE r.audit_id = ?", (bytes.fromhex(audit_id),))
+        return _checked(rows[0]) if rows else None
+
+    def walk(self, chain: str, before_seq: int | None, limit: int) -> list[StoredRecord]:
+        """
+        Records of a chain, newest first.
+
+        :raises DamagedRecord: one of them is not what was signed.
+        """
+        before = 2**62 if before_seq is None else before_seq
+        rows = self._rows(
+            f"{_RECORD} WHERE c.agent_id = ? AND r.seq < ? ORDER BY r.seq DESC LIMIT ?",
+            (bytes.fromhex(chain), before, limit),
+        )
+        return [_checked(row) for row in rows]
+
+    def head(self, chain: str) -> StoredRecord | None:
+        """
+        The newest record of a chain.
+
+        :raises DamagedRecord: it is not what was signed.
+        """
+        newest = self.walk(chain, None, 1)
+        return newest[0] if newest else None
+
+    def lifecycle(self, agent_id: str, limit: int) -> list[StoredRecord]:
+        """
+        Lifecycle events of an agent, newest first.
+
+        :raises DamagedRecord: one of them is not what was signed.
+        """
+        rows = self._rows(
+            f"{_RECORD} WHERE c.agent_id = ? AND r.kind = 1 ORDER BY r.seq DESC LIMIT ?",
+            (bytes.fromhex(agent_id), limit),
+        )
+        return [_checked(row) for row in rows]
+
+    def lifecycle_states(self) -> dict[str, StateRow]:
+        """The stored state of every agent that has one."""
+        rows = self._rows("SELECT agent_id, status, since, reason, successor, deadline FROM lifecycle")
+        return {row[0].hex(): StateRow(*row[1:]) for row in rows}
+
+    def chains(self) -> list[str]:
+        """Every chain, the host's own first."""
+        return sorted(row[0].hex() for row in self._rows("SELECT agent_id FROM chain"))
+
+    def records(self, selection: Selection, *, page: int = PAGE) -> Iterator[StoredRecord]:
+        """
+        Records chain by chain, oldest first, read page by page.
+
+        :raises DamagedRecord: at the first one that is not what was signed.
+        """
+        chains = self.chains() if selection.chain is None else [selection.chain]
+        for chain in chains:
+            yield from self._chain(chain, selection, page)
+
+    def _chain(self, chain: str, selection: Selection, page: int) -> Iterator[StoredRecord]:
+        after = 0 if selection.since is None else self._first_since(chain, selection.since) - 1
+        caller = None if selection.caller is None else bytes.fromhex(selection.caller)
+        while True:
+            rows = self._rows(
+                f"{_RECORD} WHERE c.agent_id = ? AND r.seq > ? ORDER BY r.seq LIMIT ?",
+                (bytes.fromhex(chain), after, page),
+            )
+            if not rows:
+                return
+            for row in rows:
+                if selection.until is not None and row[7] >= selection.until:
+                    return
+                if caller is None or row[8] == caller:
+                    yield _checked(row)
+            after = rows[-1][1]
+
+    def _first_since(self, chain: str, since: int) -> int:
+        """The first place in a chain issued at ``since`` or later: times never go back within a chain."""
+        low, high = 1, self._length(chain) + 1
+        while low < high:
+            middle = (low + high) // 2
+            rows = self._rows(
+                "SELECT r.issued_at FROM record r JOIN chain c ON c.number = r.chain "
+                "WHERE c.agent_id = ? AND r.seq >= ? ORDER BY r.seq LIMIT 1",
+                (bytes.fromhex(chain), middle),
+            )
+            if rows and rows[0][0] < since:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _length(self, chain: str) -> int:
+        newest = self.head(chain)
+        return 0 if newest is None else newest.seq
+
+    def faults(self) -> list[str]:
+        """What SQLite itself finds wrong with the file: a damaged index can hide a record from a walk."""
+        return [text for (text,) in self._rows("PRAGMA integrity_check") if text != "ok"]
+
+    def close(self) -> None:
+        """Let go of every connection; one in use goes when its read is over."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()

@@ -1,0 +1,231 @@
+"""The writing side in SQLite: one connection, used by the ledger's writer thread (design decision 8)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.iagtp import IChainStore
+from agtphost.stores import upgrade
+from agtphost.stores.connection import Connect, Connection, connect, open_writer
+from agtphost.stores.reading import RecordReader
+from agtphost.stores.rows import (
+    DamagedRecord,
+    HeadRow,
+    RecordRow,
+    ReservationRow,
+    StateRow,
+    StoreError,
+)
+
+ROWS = 128
+"""Rows of one INSERT: enough for one statement a commit, few enough to keep each number compiled."""
+
+PROBE_OCTETS = 1 << 20
+"""What a store that was full has to take before it counts as healthy: some hundred records."""
+
+PRUNED_AT_ONCE = 1000
+"""Reservations dropped in one idle moment."""
+
+_HEADS = """
+    SELECT c.agent_id, r.chain, r.seq, r.audit_id, r.issued_at, r.signed
+    FROM chain c JOIN record r ON r.chain = c.number
+    WHERE r.seq = (SELECT max(seq) FROM record WHERE chain = c.number)
+"""
+
+
+@cache
+def _insert(into: str, columns: int, rows: int, tail: str = "") -> str:
+    """``INSERT`` of so many rows: one statement runs once where many would wait for each other's turn."""
+    places = ",".join(["(" + ",".join("?" * columns) + ")"] * rows)
+    return f"{into} VALUES {places} {tail}"
+
+
+_RECORDS = (
+    "INSERT INTO record "
+    "(chain, seq, audit_id, previous, kind, format, issued_at, status, method, path, caller, signed)"
+)
+_RESERVATIONS = "INSERT OR REPLACE INTO reservation (name, digest, reserved_at, result)"
+_RESULTS = "INSERT INTO reservation (name, digest, reserved_at, result)"
+_RESULTS_TAIL = "ON CONFLICT (name) DO UPDATE SET result = excluded.result"
+
+
+@implementer(IChainStore)
+class SQLiteStore:
+    """
+    A database file.
+
+    Built by :func:`open_sqlite`.
+
+    :param path: the file; it exists and has the latest schema.
+    :param opener: what opens connections.
+    """
+
+    def __init__(self, path: Path, opener: Connect, connection: Connection) -> None:
+        self.path = path
+        self._opener = opener
+        self._connection = connection
+        self._execute = connection.execute
+        self._version = -1
+
+    def reader(self) -> RecordReader:
+        """The reading side, with connections of its own."""
+        return RecordReader(str(self.path), self._opener)
+
+    # Transactions
+
+    def begin(self) -> bool:
+        self._execute("BEGIN IMMEDIATE")
+        version: int = self._execute("PRAGMA data_version").fetchone()[0]
+        moved = version != self._version
+        self._version = version
+        return moved
+
+    def commit(self) -> None:
+        self._execute("COMMIT")
+
+    def rollback(self) -> None:
+        if self._connection.in_transaction:
+            self._execute("ROLLBACK")
+
+    # Chains
+
+    def heads(self) -> dict[str, HeadRow]:
+        heads = {}
+        for agent_id, chain, seq, audit_id, issued_at, signed in self._execute(_HEADS).fetchall():
+            if sha256(signed).digest() != audit_id:
+                raise DamagedRecord(f"{self.path}: the newest record of chain {agent_id.hex()!r} is damaged")
+            heads[agent_id.hex()] = HeadRow(chain, seq, audit_id, issued_at)
+        return heads
+
+    def chain_number(self, chain: str) -> int:
+        agent_id = bytes.fromhex(chain)
+        self._execute("INSERT INTO chain (agent_id) VALUES (?) ON CONFLICT DO NOTHING", (agent_id,))
+        number: int = self._execute("SELECT number FROM chain WHERE agent_id = ?", (agent_id,)).fetchone()[0]
+        return number
+
+    def append(self, records: Sequence[RecordRow]) -> None:
+        self._insert_all(_RECORDS, 12, records)
+
+    def _insert_all(self, into: str, columns: int, rows: Sequence[Sequence[Any]], tail: str = "") -> None:
+        for start in range(0, len(rows), ROWS):
+            part = rows[start : start + ROWS]
+            values: list[Any] = []
+            for row in part:
+                values += row
+            self._execute(_insert(into, columns, len(part), tail), values)
+
+    def holds(self, audit_id: bytes) -> bool:
+        return self._execute("SELECT 1 FROM record WHERE audit_id = ?", (audit_id,)).fetchone() is not None
+
+    # Lifecycle
+
+    def lifecycle_states(self) -> dict[str, StateRow]:
+        rows = self._execute("SELECT agent_id, status, since, reason, successor, deadline FROM lifecycle")
+        return {row[0].hex(): StateRow(*row[1:]) for row in rows.fetchall()}
+
+    def lifecycle_status(self, agent_id: str) -> str | None:
+        rows = self._execute("SELECT status FROM lifecycle WHERE agent_id = ?", (bytes.fromhex(agent_id),))
+        found = rows.fetchone()
+        return None if found is None else str(found[0])
+
+    def set_lifecycle(self, agent_id: str, state: StateRow) -> None:
+        self._execute(
+            "INSERT OR REPLACE INTO lifecycle (agent_id, status, since, reason, successor, deadline) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            (bytes.fromhex(agent_id), *state),
+        )
+
+    # Reservations
+
+    def reservations(self, names: Sequence[bytes]) -> dict[bytes, ReservationRow]:
+        found: dict[bytes, ReservationRow] = {}
+        for start in range(0, len(names), ROWS):
+            part = list(names[start : start + ROWS])
+            rows = self._execute(
+                "SELECT name, digest, reserved_at, result FROM reservation "
+                f"WHERE name IN ({','.join('?' * len(part))})",
+                part,
+            ).fetchall()
+            found.update((row[0], ReservationRow(*row)) for row in rows)
+        return found
+
+    def put_reservations(self, rows: Sequence[ReservationRow]) -> None:
+        self._insert_all(_RESERVATIONS, 4, rows)
+
+    def put_results(self, results: Sequence[tuple[bytes, bytes]]) -> None:
+        rows = [(name, b"", 0, result) for name, result in results]
+        self._insert_all(_RESULTS, 4, rows, _RESULTS_TAIL)
+
+    # Upkeep
+
+    def free_space(self) -> int:
+        file_system = os.statvfs(self.path.parent)
+        return file_system.f_bavail * file_system.f_frsize
+
+    def probe(self) -> None:
+        # Committed before it is removed: otherwise nothing of it would reach the disk.
+        self._execute("INSERT INTO probe (filler) VALUES (zeroblob(?))", (PROBE_OCTETS,))
+        self._execute("DELETE FROM probe")
+
+    def tidy(self, expired_before: int, running: Iterable[bytes]) -> None:
+        rows = self._execute(
+            "SELECT name FROM reservation WHERE reserved_at < ? ORDER BY reserved_at LIMIT ?",
+            (expired_before, PRUNED_AT_ONCE),
+        ).fetchall()
+        kept = set(running)
+        names = [row[0] for row in rows if row[0] not in kept]
+        if names:
+            self._execute(f"DELETE FROM reservation WHERE name IN ({','.join('?' * len(names))})", names)
+        self._execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def reopen(self) -> None:
+        # A close that fails must not keep the store from coming back.
+        with suppress(Exception):
+            self._connection.close()
+        self._connection = open_writer(self._opener, str(self.path))
+        self._execute = self._connection.execute
+        self._version = -1
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def open_sqlite(path: Path, *, create: bool, opener: Connect = connect) -> SQLiteStore:
+    """
+    Open the store in ``path``.
+
+    :param create: whether a missing file is made: where a store is expected, an empty one is a fault.
+    :raises StoreError: it is missing, not a store, of a later version, or cannot be written.
+    """
+    if create:
+        _make(path)
+    elif not path.exists():
+        raise StoreError(f"{path} does not exist; a store is only made when the host is set up")
+    try:
+        connection = open_writer(opener, str(path))
+        try:
+            upgrade.bring_up(connection, str(path))
+        except BaseException:
+            connection.close()
+            raise
+    except StoreError:
+        raise
+    except Exception as error:
+        raise StoreError(f"{path} cannot be used as a store: {error}") from error
+    return SQLiteStore(path, opener, connection)
+
+
+def _make(path: Path) -> None:
+    """An empty file for the owner alone; SQLite gives its log the same mode."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise StoreError(f"{path} cannot be made: {error.strerror}") from error

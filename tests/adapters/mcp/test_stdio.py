@@ -1,0 +1,357 @@
+"""Stdio servers as real processes, most of them hostile: T-MC-1 to T-MC-60."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_twisted
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred, DeferredList
+
+from agtphost.adapters.mcp import McpServer, State
+from agtphost.adapters.mcp.failures import CallTimeout, LinkLost, McpFailure, Overloaded, RpcError, UnreadableAnswer
+from tests.adapters.mcp.hosting import SDK, alive, hosted, hostile, pause, until
+
+
+def call(server: McpServer, tool: str = "work", within: float = 10.0, **arguments: Any) -> Deferred[Any]:
+    """One call, begun now."""
+    return Deferred.fromCoroutine(server.call_tool(tool, arguments, {}, within))
+
+
+async def failure_of(calling: Deferred[Any]) -> McpFailure:
+    """How a call fails; fails the test when it does not."""
+    with pytest.raises(McpFailure) as caught:
+        await calling
+    return caught.value
+
+
+@pytest.mark.parametrize("protocol", ["auto", "2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])
+@pytest_twisted.ensureDeferred
+async def test_the_official_sdk_in_every_version(protocol: str) -> None:
+    """AGTP-273: negotiation, pages, calls, structured content, progress noise and errors of the official SDK."""
+    async with hosted(SDK + ("stdio",), protocol=protocol) as server:
+        seen = server.snapshot()
+        assert seen.version == ("2026-07-28" if protocol == "auto" else protocol)
+        assert seen.era == ("stateless" if protocol in ("auto", "2026-07-28") else "handshake")
+        assert seen.server["name"] == "fixture"
+        assert {"add", "echo", "fail", "noisy"} <= set(server.catalogue.bindings)
+        result = await call(server, "add", a=2, b=3)
+        assert result["content"] == [{"type": "text", "text": "5"}]
+        assert (await call(server, "echo", text="ü\n\u2028\0"))["content"][0]["text"] == "ü\n\u2028\0"
+        assert (await call(server, "noisy", times=20))["content"][0]["text"] == "done"
+        failed = await call(server, "fail", reason="because")
+        assert failed["isError"] is True
+        assert "because" in failed["content"][0]["text"]
+
+
+@pytest.mark.parametrize("protocol", ["2026-07-28", "2025-11-25"])
+@pytest_twisted.ensureDeferred
+async def test_changed_tools_are_listed_anew(protocol: str) -> None:
+    """Both eras: a notification, or the subscription, brings the new tool into the catalogue."""
+    async with hosted(SDK + ("stdio",), protocol=protocol) as server:
+        await call(server, "grow")
+        if protocol == "2025-11-25":
+            await until(lambda: "grown" in server.catalogue.bindings)
+            assert await call(server, "grown")
+
+
+@pytest.mark.parametrize("protocol", ["2026-07-28", "2025-11-25"])
+@pytest_twisted.ensureDeferred
+async def test_a_deadline_reaches_the_server(protocol: str) -> None:
+    """A call that ends at its deadline is cancelled inside the server too, and other calls go on meanwhile."""
+    async with hosted(SDK + ("stdio",), protocol=protocol) as server:
+        slow = call(server, "sleep", 0.3, seconds=30)
+        assert (await call(server, "add", a=1, b=1))["content"][0]["text"] == "2"
+        assert isinstance(await failure_of(slow), CallTimeout)
+        seen: list[str] = []
+        for _ in range(100):
+            seen = [item["text"] for item in (await call(server, "history"))["content"]]
+            if "cancelled" in seen:
+                break
+            await pause(0.02)
+        assert seen == ["began", "cancelled"]
+
+
+@pytest.mark.parametrize("code", [0, 1, 42])
+@pytest_twisted.ensureDeferred
+async def test_a_crash_fails_every_call_at_once(code: int) -> None:
+    """T-MC-1: all pending calls fail together with the exit code; the server comes back, and the calls do not."""
+    async with hosted(hostile("crash", code)) as server:
+        calls = [call(server) for _ in range(12)]
+        failures = [await failure_of(each) for each in calls]
+        assert [(type(f), getattr(f, "exit_code", None)) for f in failures] == [(LinkLost, code)] * 12
+        assert server.state is State.BACKOFF
+        await until(lambda: server.state is State.UP)
+        assert server.snapshot().restarts == 1
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_crash_is_noticed_in_milliseconds() -> None:
+    """T-MC-2: from the kill of the process to the failure of its calls; the best of ten, as machines are shared."""
+    delays = []
+    async with hosted(hostile("hang")) as server:
+        for _ in range(10):
+            pending = call(server)
+            await pause(0.02)
+            launcher = server.snapshot().pid
+            child = int(Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()[0])
+            began = time.monotonic()
+            sent = reactor.callLater(0, lambda pid=child: __import__("os").kill(pid, signal.SIGKILL))
+            failure = await failure_of(pending)
+            delays.append(time.monotonic() - began)
+            assert not sent.active()
+            assert isinstance(failure, LinkLost)
+            assert failure.signal == signal.SIGKILL
+            server._delays.__init__(lambda: 0.0)  # type: ignore[misc]
+            await until(lambda: server.state is State.UP)
+    assert min(delays) < 0.010, delays
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_signal_is_named() -> None:
+    """T-MC-3: a segmentation fault is reported as its signal."""
+    async with hosted(hostile("segfault")) as server:
+        failure = await failure_of(call(server))
+        assert isinstance(failure, LinkLost)
+        assert failure.signal == signal.SIGSEGV
+
+
+@pytest_twisted.ensureDeferred
+async def test_an_answer_before_the_end_still_counts() -> None:
+    """T-MC-4: what was written before exiting is read."""
+    async with hosted(hostile("answer-then-exit")) as server:
+        assert (await call(server))["content"][0]["text"] == "done"
+        await until(lambda: server.state is State.BACKOFF)
+
+
+@pytest.mark.parametrize("fault", ["close-stdout", "close-stdin", "half-line"])
+@pytest_twisted.ensureDeferred
+async def test_closed_descriptors_end_the_server(fault: str) -> None:
+    """T-MC-5: a closed output or input, or an end in the middle of a line, fails the call within a second."""
+    async with hosted(hostile(fault)) as server:
+        began = time.monotonic()
+        first = call(server)
+        await pause(0.05)
+        second = call(server)
+        assert isinstance(await failure_of(first), McpFailure)
+        assert isinstance(await failure_of(second), McpFailure)
+        assert time.monotonic() - began < 2
+        assert server.state is not State.UP
+
+
+@pytest_twisted.ensureDeferred
+async def test_garbage_is_tolerated_and_counted() -> None:
+    """T-MC-6: text, NULs, broken UTF-8, other JSON and deep nesting on the output do not disturb the answer."""
+    async with hosted(hostile("garbage")) as server:
+        assert (await call(server))["content"][0]["text"] == "done"
+        link = server.snapshot().link
+        assert (link["garbage"], link["malformed"]) == (4, 2)
+
+
+@pytest_twisted.ensureDeferred
+async def test_an_endless_line_ends_the_process() -> None:
+    """T-MC-7: at 4 MiB without a newline the process is ended; memory does not grow with what it writes."""
+    async with hosted(hostile("endless-line")) as server:
+        pid = server.snapshot().pid
+        failure = await failure_of(call(server))
+        assert "longer than" in str(failure)
+        await until(lambda: not alive(pid or 0))
+
+
+@pytest_twisted.ensureDeferred
+async def test_wrong_and_repeated_ids_are_ignored() -> None:
+    """T-MC-8: nine wrong ids before the answer, and one repetition after it, change nothing."""
+    async with hosted(hostile("wrong-ids")) as server:
+        assert "wrong" not in await call(server)
+        link = server.snapshot().link
+        assert (link["unknown"], link["late"]) == (9, 0)
+    async with hosted(hostile("duplicate")) as server:
+        assert "again" not in await call(server)
+        await until(lambda: server.snapshot().link["late"] == 1)
+
+
+@pytest.mark.parametrize("fault", ["unreadable-answer", "deep-answer", "non-object"])
+@pytest_twisted.ensureDeferred
+async def test_an_answer_that_is_no_result_fails_its_call_now(fault: str) -> None:
+    """T-MC-9: NaN, depth and wrong types are refused at once, not at the deadline, and the server stays up."""
+    async with hosted(hostile(fault)) as server:
+        began = time.monotonic()
+        assert isinstance(await failure_of(call(server)), UnreadableAnswer)
+        assert time.monotonic() - began < 2
+        assert server.state is State.UP
+
+
+@pytest_twisted.ensureDeferred
+async def test_requests_of_a_server_are_answered() -> None:
+    """T-MC-10: ping is answered, sampling, roots and elicitation are refused: no such capability is offered."""
+    async with hosted(hostile("requests")) as server:
+        ping, *others = (await call(server))["seen"]
+        assert ping == {"jsonrpc": "2.0", "id": "s0", "result": {}}
+        assert [answer["error"]["code"] for answer in others] == [-32601] * 3
+
+
+@pytest_twisted.ensureDeferred
+async def test_many_notifications_do_not_delay_the_answer() -> None:
+    """T-MC-11: four thousand notifications before the answer; the log takes few of them."""
+    async with hosted(hostile("notifications")) as server:
+        assert (await call(server))["content"][0]["text"] == "done"
+        assert server.snapshot().link["notifications"] == 4000
+
+
+@pytest.mark.parametrize("fault", ["flood", "stderr-flood"])
+@pytest_twisted.ensureDeferred
+async def test_a_flood_is_throttled_and_harms_nobody_else(fault: str) -> None:
+    """T-MC-12: endless notifications or stderr: the server is paused, and another one answers promptly meanwhile."""
+    async with hosted(hostile(fault)) as server, hosted(hostile(), name="other") as other:
+        flooding = call(server, within=1.5)
+        flooding.addErrback(lambda failure: None)
+        await pause(0.3)
+        slowest = 0.0
+        for _ in range(20):
+            began = time.monotonic()
+            await call(other)
+            slowest = max(slowest, time.monotonic() - began)
+            await pause(0.01)
+        assert slowest < 0.5
+        await until(lambda: server.snapshot().link["pauses"])
+        await flooding
+
+
+@pytest_twisted.ensureDeferred
+async def test_stderr_is_drained_bounded_and_clean() -> None:
+    """T-MC-13: escapes are shown, not interpreted; a configured secret is redacted; long lines are cut."""
+    async with hosted(hostile("stderr"), env={"TOKEN": "secret-canary-value"}) as server:
+        await call(server)
+        lines = await until(lambda: len(server.snapshot().link["stderr"]) >= 3 and server.snapshot().link["stderr"])
+        assert lines[0] == "\\x1b[31mred\\x1b[0m \\u202e [redacted]"
+        assert lines[1].endswith("z [cut]")
+        assert lines[2] == "last"
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_hanging_call_ends_at_its_deadline() -> None:
+    """T-MC-14: within a tenth of a second of the deadline (P16: deadline + 1 s)."""
+    async with hosted(hostile("hang")) as server:
+        began = time.monotonic()
+        assert isinstance(await failure_of(call(server, within=0.3)), CallTimeout)
+        assert 0.29 < time.monotonic() - began < 1.3
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_late_answer_is_dropped_and_counted() -> None:
+    """T-MC-15: the answer to a call that timed out reaches nobody."""
+    async with hosted(hostile("late", 0.4)) as server:
+        assert isinstance(await failure_of(call(server, within=0.1)), CallTimeout)
+        assert (await call(server))["content"][0]["text"] == "done"
+        assert server.snapshot().link["late"] == 1
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_server_that_does_not_read_is_bounded() -> None:
+    """T-MC-16: what it does not read is queued to a limit, then refused; every queued call still ends in time."""
+    async with hosted(hostile("none"), max_concurrency=40) as server:
+        launcher = server.snapshot().pid
+        child = int(Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()[0])
+        __import__("os").kill(child, signal.SIGSTOP)
+        calls = [call(server, "work", 1.0, text="x" * 900_000) for _ in range(30)]
+        results = await DeferredList(calls, consumeErrors=True)
+        kinds = [type(failure.value) for ok, failure in results if not ok]
+        assert len(kinds) == 30
+        assert kinds.count(Overloaded) >= 10
+        assert kinds.count(CallTimeout) >= 5
+
+
+@pytest.mark.parametrize(("code", "kind"), [(-32602, RpcError), (-32000, RpcError)])
+@pytest_twisted.ensureDeferred
+async def test_errors_are_kept_whole(code: int, kind: type[McpFailure]) -> None:
+    """T-MC-17: code, message and data come out as sent."""
+    async with hosted(hostile("rpc-error", code)) as server:
+        failure = await failure_of(call(server))
+        assert isinstance(failure, kind)
+        assert failure.error == {"code": code, "message": "no", "data": {"kept": 1}}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("fault", ["poisoned-name", "poisoned-text", "poisoned-schema", "twins", "odd-tools"])
+@pytest_twisted.ensureDeferred
+async def test_poisoned_tools_are_refused(fault: str) -> None:
+    """T-MC-90..105: the bad one is off, the good one beside it works."""
+    async with hosted(hostile(fault)) as server:
+        assert list(server.catalogue.bindings) == ["work"]
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_rug_pull_turns_the_tool_off(tmp_path: Path) -> None:
+    """T-MC-95: a definition that changes while the server runs is off within seconds."""
+    async with hosted(hostile("rug-pull", tmp_path / "pulled")) as server:
+        await call(server)
+        await until(lambda: server.catalogue.changed == {"work"})
+        failure = await failure_of(call(server))
+        assert isinstance(failure, RpcError)
+
+
+@pytest_twisted.ensureDeferred
+async def test_every_page_is_walked() -> None:
+    """Five pages make five tools."""
+    async with hosted(hostile("pages")) as server:
+        assert list(server.catalogue.bindings) == [f"work{page}" for page in range(5)]
+
+
+@pytest.mark.parametrize("fault", ["exit-at-once", "endless-pages", "list-nonsense", "old-version"])
+@pytest_twisted.ensureDeferred
+async def test_a_server_that_cannot_start_is_retried(fault: str) -> None:
+    """T-MC-20: it goes to back-off with a reason, and calls are refused meanwhile."""
+    async with hosted(hostile(fault), wait=False) as server:
+        await until(lambda: server.state is State.BACKOFF)
+        seen = server.snapshot()
+        assert seen.reason
+        assert seen.next_attempt_in is not None
+        if fault == "exit-at-once":
+            assert "exit code 3" in seen.reason
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_program_that_does_not_exist() -> None:
+    """The reason says so, on stderr and as exit code 127."""
+    async with hosted(("/nonexistent/server",), wait=False) as server:
+        await until(lambda: server.state is State.BACKOFF)
+        assert "127" in server.snapshot().reason
+    async with hosted((sys.executable,), cwd="/nonexistent", wait=False) as server:
+        await until(lambda: server.state is State.BACKOFF)
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_server_that_dies_of_the_probe_is_asked_differently() -> None:
+    """Some old servers exit on a method they do not know: the next attempt begins with initialize."""
+    async with hosted(hostile("dies-of-probe")) as server:
+        assert server.snapshot().version == "2025-11-25"
+        assert server.snapshot().restarts == 1
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_server_that_never_answers_is_ended() -> None:
+    """T-MC-21: start_timeout ends the attempt and the process."""
+    async with hosted(hostile("mute"), wait=False, start_timeout=0.5) as server:
+        pid = await until(lambda: server.snapshot().pid)
+        await until(lambda: server.state is State.BACKOFF)
+        assert "did not start within 0.5 s" in server.snapshot().reason
+        await until(lambda: not alive(pid))
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_environment_is_built_from_empty(tmp_path: Path) -> None:
+    """T-MC-80: six names and what is configured; no secret of the host, no descriptor but the three, its own directory."""
+    environ = {"HOME": "/h", "PATH": "/usr/bin:/bin", "AWS_SECRET": "canary", "PYTHONPATH": "/x", "USER": "() { :; }"}
+    async with hosted(hostile("environment"), environ=environ, env={"SEEN": "yes"}, cwd=str(tmp_path)) as server:
+        result = await call(server)
+        assert result["env"] == {"HOME": "/h", "PATH": "/usr/bin:/bin", "SEEN": "yes"} | (
+            {"LC_CTYPE": "C.UTF-8"} if "LC_CTYPE" in result["env"] else {}
+        )
+        kinds = {number: target.partition(":")[0] for number, target in result["fds"].items()}
+        assert {number: kinds[number] for number in "012"} == dict.fromkeys("012", "pipe")
+        assert all(target.startswith("/proc") for number, target in result["fds"].items() if number not in "012")
+        assert result["cwd"] == str(tmp_path)

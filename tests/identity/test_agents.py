@@ -1,0 +1,304 @@
+"""Loading agents: pairs and folders, every problem at once, nothing doubtful admitted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from zope.interface.verify import verifyObject
+
+from agtphost.errors import Problem
+from agtphost.iagtp import IAgentDirectory
+from agtphost.identity import documents
+from agtphost.identity.agents import Agent, AgentDirectory, distinct, load_agents
+from agtphost.identity.genesis import Genesis
+from agtphost.identity.keys import SigningKey
+from tests.identity.samples import document, genesis_octets, place_agent
+
+KEY = SigningKey.generate()
+
+
+def load(
+    directory: Path, *, hosted: bool = True, production: bool = False, issuers: tuple[SigningKey, ...] = ()
+) -> tuple[list[Agent], list[Problem]]:
+    return load_agents(
+        directory, hosted=hosted, production=production, trusted_issuers=[key.public for key in issuers]
+    )
+
+
+def rewrite(path: Path, **changes: Any) -> None:
+    """Change members of a JSON file; None removes one."""
+    members = {**json.loads(path.read_bytes()), **changes}
+    path.write_text(json.dumps({n: v for n, v in members.items() if v is not None}))
+
+
+def test_folders_and_pairs_are_read_together(tmp_path: Path) -> None:
+    """AGTP-API 5.8.1 pairs and interface section 1 folders, in label order."""
+    first = place_agent(tmp_path, KEY, name="concierge")
+    second = place_agent(tmp_path, KEY, name="archive", paired=True)
+    (tmp_path / "README").write_text("not an agent")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / ".hidden.agent.json").write_text("{")
+    agents, problems = load(tmp_path)
+    assert problems == []
+    assert [(agent.name, agent.agent_id) for agent in agents] == [("archive", second), ("concierge", first)]
+    agent = agents[1]
+    assert agent.hosted
+    assert agent.genesis is not None
+    assert agent.issuer_fingerprint == KEY.public.fingerprint
+    assert agent.scopes == {"documents:query", "booking:*"}
+    assert (agent.posture.trust_tier, agent.owner_id) == (2, "acme.tld")
+    assert agent.document_octets == (tmp_path / "concierge" / "document.json").read_bytes()
+    assert agent.governance_zone == "zone:acme"
+
+
+def test_the_served_document_states_the_posture(tmp_path: Path) -> None:
+    """AGTP-143, AGTP-153: what headers and lists say, the document says."""
+    place_agent(tmp_path, KEY, signed=False)
+    agent = load(tmp_path)[0][0]
+    assert agent.document["trust_warning"] == agent.posture.trust_warning == "verification-incomplete"
+    assert agent.served_document(status="suspended")["status"] == "suspended"
+    assert agent.document["status"] == agent.document_status == "active"
+
+
+def test_every_problem_is_told_and_the_rest_admitted(tmp_path: Path) -> None:
+    """Three broken agents give their own problems, each with its file; the fourth is admitted."""
+    for name in ("a", "b", "c", "d"):
+        place_agent(tmp_path, KEY, name=name)
+    rewrite(tmp_path / "a" / "document.json", trust_score=7, status="asleep")
+    (tmp_path / "b" / "genesis.json").write_text("{")
+    (tmp_path / "c" / "document.json").unlink()
+    agents, problems = load(tmp_path)
+    assert [agent.name for agent in agents] == ["d"]
+    assert {Path(problem.file).parent.name for problem in problems} == {"a", "b", "c"}
+    assert all(problem.message for problem in problems)
+
+
+def test_unsigned_faults_are_all_reported(tmp_path: Path) -> None:
+    """AGTP-136: one problem for each member that is wrong, naming it."""
+    place_agent(tmp_path, KEY, signed=False)
+    rewrite(tmp_path / "desk" / "document.json", trust_score=7, status="asleep", issuer=None)
+    _, problems = load(tmp_path)
+    assert [problem.message.split(":")[0] for problem in problems] == ["issuer", "status", "trust_score"]
+
+
+def test_an_altered_signed_document_is_not_admitted(tmp_path: Path) -> None:
+    """AGTP-148: a document that its signature does not cover is refused, in development too."""
+    place_agent(tmp_path, KEY)
+    rewrite(tmp_path / "desk" / "document.json", description="Pays bills.")
+    agents, problems = load(tmp_path)
+    assert agents == []
+    assert "manifest_signature" in problems[0].message
+
+
+def test_an_altered_genesis_is_not_admitted(tmp_path: Path) -> None:
+    """AGTP-163: the agent is refused, not merely its Genesis dropped."""
+    place_agent(tmp_path, KEY)
+    rewrite(tmp_path / "desk" / "genesis.json", owner="Thief")
+    agents, problems = load(tmp_path)
+    assert agents == []
+    assert "agent_id" in problems[0].message
+
+
+def test_anothers_genesis_is_dropped_with_a_note(tmp_path: Path) -> None:
+    """Companion section 3.1: hash and document disagree: the Genesis goes, in production the agent."""
+    place_agent(tmp_path, KEY)
+    path = tmp_path / "desk" / "genesis.json"
+    path.write_bytes(genesis_octets(KEY, issued_at="2026-05-01T09:00:01Z"))
+    agents, problems = load(tmp_path)
+    assert problems == []
+    assert agents[0].genesis is None
+    assert agents[0].issuer_fingerprint is None
+    assert any("another agent's" in note for note in agents[0].notes)
+    agents, problems = load(tmp_path, production=True, issuers=(KEY,))
+    assert agents == []
+    assert "another agent's" in problems[0].message
+
+
+def test_without_a_genesis_in_development_only(tmp_path: Path) -> None:
+    """Transport-only agents are for development: production needs the Genesis (AGTP-159)."""
+    place_agent(tmp_path, KEY)
+    (tmp_path / "desk" / "genesis.json").unlink()
+    agents, problems = load(tmp_path)
+    assert problems == []
+    assert agents[0].genesis is None
+    assert load(tmp_path, production=True, issuers=(KEY,))[0] == []
+
+
+@pytest.mark.parametrize("issuers", [(), (SigningKey.generate(),)])
+def test_production_trusts_named_issuers_only(tmp_path: Path, issuers: tuple[SigningKey, ...]) -> None:
+    """AGTP-149, AGTP-165: unknown issuers are refused; none named means none trusted."""
+    place_agent(tmp_path, KEY)
+    agents, problems = load(tmp_path, production=True, issuers=issuers)
+    assert agents == []
+    assert "untrusted issuer" in problems[0].message
+    agents, problems = load(tmp_path, production=True, issuers=(*issuers, KEY))
+    assert problems == []
+    assert len(agents) == 1
+
+
+def test_production_judges_document_and_genesis_apart(tmp_path: Path) -> None:
+    """A trusted document does not vouch for a stranger's Genesis."""
+    stranger = SigningKey.generate()
+    place_agent(tmp_path, stranger)
+    path = tmp_path / "desk" / "document.json"
+    path.write_text(json.dumps(documents.sign(json.loads(path.read_bytes()), "registrar", KEY)))
+    agents, problems = load(tmp_path, production=True, issuers=(KEY,))
+    assert agents == []
+    assert Path(problems[0].file).name == "genesis.json"
+    assert len(load(tmp_path, production=True, issuers=(KEY, stranger))[0]) == 1
+
+
+def test_production_refuses_unsigned_documents(tmp_path: Path) -> None:
+    """AGTP-151: production verifies every document; the hint names the command."""
+    place_agent(tmp_path, KEY, signed=False)
+    agents, problems = load(tmp_path, production=True, issuers=(KEY,))
+    assert agents == []
+    assert "agtp document sign" in problems[0].hint
+    assert len(load(tmp_path)[0]) == 1
+
+
+def test_production_refuses_self_signed_genesis(tmp_path: Path) -> None:
+    """AGTP-165: self-signed is refused in production even under a trusted key, noted in development."""
+    octets = genesis_octets(KEY, agent_key=KEY.public)
+    members = document(
+        agent_id=Genesis.load(octets).agent_id, trust_tier=2, verification_path="org-asserted"
+    )
+    (tmp_path / "desk.genesis.json").write_bytes(octets)
+    (tmp_path / "desk.agent.json").write_text(json.dumps(documents.sign(members, "registrar", KEY)))
+    agents, problems = load(tmp_path, production=True, issuers=(KEY,))
+    assert agents == []
+    assert "self-signed" in problems[0].message
+    agents, _ = load(tmp_path)
+    assert any("self-signed" in note for note in agents[0].notes)
+
+
+def test_development_with_anchors_caps_the_tier(tmp_path: Path) -> None:
+    """Companion section 4: an issuer outside the configured anchors is worth tier 2."""
+    octets = genesis_octets(KEY, trust_tier=1, verification_path="dns-anchored")
+    members = document(agent_id=Genesis.load(octets).agent_id, trust_tier=None, verification_path=None)
+    (tmp_path / "desk.genesis.json").write_bytes(octets)
+    (tmp_path / "desk.agent.json").write_text(json.dumps(members))
+    assert load(tmp_path)[0][0].posture.trust_tier == 1
+    assert load(tmp_path, issuers=(KEY,))[0][0].posture.trust_tier == 1
+    assert load(tmp_path, issuers=(SigningKey.generate(),))[0][0].posture.trust_tier == 2
+
+
+def test_a_contradicting_verification_path_is_refused(tmp_path: Path) -> None:
+    """AGTP-144: the document may not claim another path than its Genesis."""
+    place_agent(tmp_path, KEY, signed=False)
+    rewrite(tmp_path / "desk" / "document.json", verification_path="hybrid")
+    agents, problems = load(tmp_path)
+    assert agents == []
+    assert problems[0].message.startswith("verification_path")
+
+
+def test_scopes_beyond_the_genesis_are_noted(tmp_path: Path) -> None:
+    """The document decides (companion section 3); that it says more than the Genesis is told."""
+    place_agent(tmp_path, KEY, scopes_accepted=["documents:query", "booking:room", "payments:purchase"])
+    agent = load(tmp_path)[0][0]
+    assert "payments:purchase" in agent.scopes
+    assert [note for note in agent.notes if "beyond" in note] == [
+        "the document declares payments:purchase beyond the Genesis's scope"
+    ]
+
+
+def test_labels(tmp_path: Path) -> None:
+    """A hosted agent needs a label that a path can have; a caller may be called anything."""
+    place_agent(tmp_path, KEY, name="desk")
+    path = tmp_path / "desk" / "document.json"
+    rewrite(path, name="The Desk, Room 4", manifest_signature=None)
+    assert load(tmp_path)[0][0].name == "desk"
+    (tmp_path / "desk").rename(tmp_path / "the desk")
+    agents, problems = load(tmp_path)
+    assert agents == []
+    assert problems[0].message.startswith("name: 'The Desk, Room 4'")
+    assert load(tmp_path, hosted=False)[0][0].name == "the desk"
+
+
+def test_agents_that_share_an_identity_are_all_left_out(tmp_path: Path) -> None:
+    """Two documents under one Agent-ID, or one label: neither is certain, both are told."""
+    place_agent(tmp_path, KEY, name="desk")
+    for name in ("genesis", "document"):
+        source = tmp_path / "desk" / f"{name}.json"
+        suffix = {"genesis": "genesis", "document": "agent"}[name]
+        (tmp_path / f"copy.{suffix}.json").write_bytes(source.read_bytes())
+    place_agent(tmp_path, KEY, name="other")
+    agents, problems = load(tmp_path)
+    assert [agent.name for agent in agents] == ["other"]
+    assert len(problems) == 2
+    assert all(problem.message.startswith("agent_id") for problem in problems)
+
+
+def test_one_label_twice(tmp_path: Path) -> None:
+    """Hosted agents may not share a label; callers may, as nothing addresses them by it."""
+    for index in (1, 2):
+        octets = genesis_octets(KEY, issued_at=f"2026-05-01T09:00:0{index}Z")
+        members = document(
+            agent_id=Genesis.load(octets).agent_id, trust_tier=2, verification_path="org-asserted"
+        )
+        (tmp_path / f"{index}.genesis.json").write_bytes(octets)
+        (tmp_path / f"{index}.agent.json").write_text(json.dumps(members))
+    agents, problems = load(tmp_path)
+    assert agents == []
+    assert [problem.message for problem in problems] == ["name: another agent has desk too"] * 2
+    callers, problems = load(tmp_path, hosted=False)
+    assert (len(callers), problems) == (2, [])
+    assert distinct(callers) == (callers, [])
+
+
+def test_descriptions_wait_for_their_issue(tmp_path: Path) -> None:
+    """A ``*.agent.json`` without agent_id is passed over in development, and a problem in production."""
+    (tmp_path / "desk.agent.json").write_text('{"name": "desk", "scopes_accepted": ["a:b"]}')
+    assert load(tmp_path) == ([], [])
+    agents, problems = load(tmp_path, production=True)
+    assert agents == []
+    assert any("agent_id" in problem.message for problem in problems)
+
+
+def test_a_missing_directory_is_a_problem(tmp_path: Path) -> None:
+    """The host says so instead of starting without its agents."""
+    agents, problems = load(tmp_path / "nowhere")
+    assert agents == []
+    assert "does not exist" in problems[0].message
+
+
+def test_unreadable_files_are_problems(tmp_path: Path) -> None:
+    """A directory where a file belongs is told like any other problem."""
+    place_agent(tmp_path, KEY)
+    (tmp_path / "desk" / "genesis.json").unlink()
+    (tmp_path / "desk" / "genesis.json").mkdir()
+    agents, problems = load(tmp_path)
+    assert agents == []
+    assert "cannot be read" in problems[0].message
+
+
+def test_the_directory_answers_by_id_and_label(tmp_path: Path) -> None:
+    """IAgentDirectory: hosted agents by label, all agents by Agent-ID."""
+    place_agent(tmp_path / "hosted", KEY, name="desk")
+    place_agent(tmp_path / "known", KEY, name="caller")
+    hosted, _ = load(tmp_path / "hosted")
+    known, _ = load(tmp_path / "known", hosted=False)
+    again, _ = load(tmp_path / "hosted", hosted=False)
+    directory = AgentDirectory([*again, *known, *hosted])
+    assert verifyObject(IAgentDirectory, directory)
+    assert directory.hosted() == tuple(hosted)
+    assert directory.by_name("desk") is hosted[0]
+    assert directory.by_id(hosted[0].agent_id) is hosted[0]
+    assert directory.by_name("caller") is None
+    assert directory.by_id(known[0].agent_id) is known[0]
+    assert directory.by_id("0" * 64) is None
+    assert directory.known() == [known[0], hosted[0]]
+
+
+def test_two_hosted_agents_of_one_label_never_come_together(tmp_path: Path) -> None:
+    """Directories loaded apart may clash; the directory refuses rather than pick one."""
+    first = place_agent(tmp_path / "a", KEY, name="desk")
+    place_agent(tmp_path / "b", SigningKey.generate(), name="desk")
+    agents = load(tmp_path / "a")[0] + load(tmp_path / "b")[0]
+    assert first == agents[0].agent_id
+    with pytest.raises(ValueError, match="one label"):
+        AgentDirectory(agents)
+    assert len(distinct(agents)[1]) == 2

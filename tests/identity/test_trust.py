@@ -1,0 +1,133 @@
+"""Trust posture: precedence, warnings, anchors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agtphost.identity import trust
+from agtphost.identity.genesis import Genesis
+from agtphost.identity.keys import KeyFormatError, SigningKey
+from agtphost.identity.trust import resolve_posture
+from tests.identity.samples import genesis_octets
+
+KEY = SigningKey.generate()
+
+
+def loaded(**changes: Any) -> Genesis:
+    return Genesis.load(genesis_octets(KEY, **changes))
+
+
+TIER_1 = loaded(trust_tier=1, verification_path="dns-anchored", members={"org_domain": "acme.tld"})
+TIER_3 = loaded(trust_tier=3)
+
+
+def test_explicit_then_genesis_then_default() -> None:
+    """AGTP-143: each field has its own first hit."""
+    explicit = resolve_posture(
+        {"trust_tier": 3, "verification_path": "hybrid", "owner_id": "stated"}, TIER_1
+    )
+    assert (explicit.trust_tier, explicit.verification_path, explicit.owner_id) == (3, "hybrid", "stated")
+    lifted = resolve_posture({}, TIER_1)
+    assert (lifted.trust_tier, lifted.verification_path, lifted.owner_id) == (1, "dns-anchored", "acme.tld")
+    default = resolve_posture({}, None)
+    assert (default.trust_tier, default.verification_path, default.owner_id) == (2, "org-asserted", None)
+    mixed = resolve_posture({"owner_id": "stated"}, TIER_1)
+    assert (mixed.trust_tier, mixed.owner_id) == (1, "stated")
+
+
+def test_where_each_field_came_from_is_noted() -> None:
+    """AGTP-TRUST 3.6: what came from the Genesis or by default is there for the log at start."""
+    assert resolve_posture({}, TIER_1).notes == (
+        "trust_tier 1 from the Genesis",
+        "verification_path dns-anchored from the Genesis",
+        "owner_id acme.tld from the Genesis",
+    )
+    assert resolve_posture({}, None).notes == (
+        "trust_tier 2 by default",
+        "verification_path org-asserted by default",
+    )
+    assert any("outdoes" in note for note in resolve_posture({"trust_tier": 1}, TIER_3).notes)
+
+
+@pytest.mark.parametrize(
+    ("document", "warning"),
+    [
+        ({"trust_tier": 1}, None),
+        ({"trust_tier": 3}, None),
+        ({"trust_tier": 2}, "verification-incomplete"),
+        ({}, "verification-incomplete"),
+        ({"trust_tier": 2, "trust_warning": "under-review"}, "under-review"),
+        ({"trust_tier": 1, "trust_warning": "under-review"}, "under-review"),
+        ({"trust_tier": 1, "trust_score": 0.39}, "trust-score-degraded"),
+        ({"trust_tier": 1, "trust_score": 0.4}, None),
+        ({"trust_tier": 2, "trust_score": 0.1}, "verification-incomplete"),
+        ({"trust_tier": 1, "verification_path": "web5"}, "verification-path-unsupported"),
+        ({"trust_tier": 3, "verification_path": "web5"}, "verification-path-unsupported"),
+    ],
+)
+def test_warnings(document: dict[str, Any], warning: str | None) -> None:
+    """AGTP-147, AGTP-TRUST 3.4 and 3.6.1: when a warning is set, and never without an explanation."""
+    posture = resolve_posture(document, None)
+    assert posture.trust_warning == warning
+    assert (posture.trust_explanation is None) is (warning is None)
+    assert ("trust_explanation" in posture.fields()) is (warning is not None)
+
+
+def test_an_operators_explanation_is_kept() -> None:
+    """What the document explains, this host does not explain anew."""
+    stated = {"trust_tier": 2, "trust_explanation": "Audit pending."}
+    assert resolve_posture(stated, None).trust_explanation == "Audit pending."
+
+
+def test_unknown_paths_are_tier_2_at_best() -> None:
+    """AGTP-TRUST 3.4: a path this host cannot follow vouches for nothing; tier 3 does not rise by it."""
+    assert resolve_posture({"trust_tier": 1, "verification_path": "web5"}, None).trust_tier == 2
+    assert resolve_posture({"trust_tier": 3, "verification_path": "web5"}, None).trust_tier == 3
+
+
+def test_self_signed_is_org_asserted() -> None:
+    """Companion section 3.1: the value of deployed implementations is normalised."""
+    assert resolve_posture({"verification_path": "self-signed"}, None).verification_path == "org-asserted"
+
+
+def test_a_logged_genesis_without_log_is_tier_2() -> None:
+    """Companion section 2: log-anchored without ``log_uri`` cannot be verified; with it, the tier stands."""
+    proof = {"log_inclusion_proof": {"leaf": 1}}
+    bare = loaded(trust_tier=1, verification_path="log-anchored", members=proof)
+    full = loaded(
+        trust_tier=1, verification_path="log-anchored", members={**proof, "log_uri": "https://log.example"}
+    )
+    assert resolve_posture({}, bare).trust_tier == 2
+    assert resolve_posture({}, bare).trust_warning == "verification-incomplete"
+    assert resolve_posture({}, full).trust_tier == 1
+
+
+def test_an_unvouched_issuer_caps_the_tier() -> None:
+    """Companion section 4: with anchors configured and none matching, nothing is better than tier 2."""
+    capped = resolve_posture({}, TIER_1, issuer_known=False)
+    assert (capped.trust_tier, capped.trust_warning) == (2, "verification-incomplete")
+    assert resolve_posture({}, TIER_3, issuer_known=False).trust_tier == 3
+
+
+def test_contradictions_between_document_and_genesis() -> None:
+    """AGTP-144: another path than the Genesis's is a fault, a normalised one is not."""
+    assert "hybrid" in trust.contradiction({"verification_path": "hybrid"}, TIER_1)
+    assert trust.contradiction({"verification_path": "dns-anchored"}, TIER_1) == ""
+    assert trust.contradiction({}, TIER_1) == ""
+    assert trust.contradiction({"verification_path": "hybrid"}, None) == ""
+    assert trust.contradiction({"verification_path": "self-signed"}, TIER_3) == ""
+
+
+def test_trusted_issuers_are_keys_or_files(tmp_path: Path) -> None:
+    """Interface section 3: base64url text, or ``file:PATH`` relative to the configuration."""
+    other = SigningKey.generate().public
+    other.save(tmp_path / "issuer.pub")
+    found = trust.issuer_keys([KEY.public.text, "file:issuer.pub"], tmp_path)
+    assert found == {KEY.public, other}
+    with pytest.raises(KeyFormatError):
+        trust.issuer_keys(["not a key"], tmp_path)
+    with pytest.raises(FileNotFoundError):
+        trust.issuer_keys(["file:missing"], tmp_path)
