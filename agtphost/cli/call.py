@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.cli.arguments import data_octets, header_fields, parameters
-from agtphost.cli.exchange import connected, published_keys, refusal, verify
+from agtphost.cli.exchange import connected, refusal, signing_keys, verify
 from agtphost.cli.failures import ExitStatus, WrongInput
 from agtphost.cli.options import Connection, connection_options, json_option
 from agtphost.cli.output import print_document, print_json, visible
@@ -75,8 +75,8 @@ def command(
     reach = resolve(where, uri)
     with connected(reach) as client:
         reply = client.call(reach.uri, method, path, given, stream=request.follow(as_json), **options)
-    if verified:
-        verify(reply, published_keys(reach))
+        if verified:
+            verify(reply, signing_keys(reach, client))
     if as_json:
         _print_json(reply, verified)
         raise click.exceptions.Exit(int(ExitStatus.SUCCESS if reply.ok else ExitStatus.REFUSED))

@@ -40,7 +40,7 @@ def connected(reach: Reach) -> Iterator[Client]:
 
     try:
         with Client(
-            cacert=reach.cacert,
+            trust=reach.cacert,
             cert=reach.cert,
             key=reach.key,
             agent_id=reach.agent_id,
@@ -92,22 +92,9 @@ def result_of(reply: Reply) -> Mapping[str, Any]:
 # Records
 
 
-def published_keys(reach: Reach) -> Mapping[str, VerifyingKey]:
-    """
-    The keys that the host signs with: those at hand, else what its manifest publishes over TLS.
-
-    :raises CommandError: if there are none.
-    """
-    if reach.keys:
-        return reach.keys
-    from agtphost.client.sync import Client
-    from agtphost.client.verification import signing_keys_of
-
-    try:
-        with Client(cacert=reach.cacert, timeout=reach.timeout) as anonymous:
-            return signing_keys_of(require_success(anonymous.call(reach.uri, "DISCOVER")).document)
-    except errors.ClientError as error:
-        raise failure_of(error) from None
+def signing_keys(reach: Reach, client: Client) -> Mapping[str, VerifyingKey]:
+    """The keys that the host signs with: those at hand, else what its manifest publishes over TLS."""
+    return reach.keys or client.fetch_signing_keys(reach.uri)
 
 
 def verify(reply: Reply, keys: Mapping[str, VerifyingKey]) -> Verification:

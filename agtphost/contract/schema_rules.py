@@ -1,0 +1,414 @@
+"""
+What a schema may consist of: a schema from outside is code, and code that runs on every request.
+
+Only a known vocabulary is let through, within bounds of size, and only if the
+work of checking one place of an instance is bounded (security.md section 2.2,
+line "schema", T-JS and T-RX). Three things could make that work grow:
+
+- a pattern: only what RE2 compiles, which matches in linear time;
+- ``$ref`` back to where it stands, without having gone down into the instance;
+- references that multiply: two applications of a schema at one place, each
+  of which leads to two more.
+
+The last is found by counting how many schemas apply at one place of an
+instance at every depth, over all ways down.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+import re2
+
+MAX_OCTETS = 64 << 10
+"""Of a schema's JSON text; the largest real ones have a third of this."""
+
+MAX_DEPTH = 16
+"""Schemas inside each other."""
+
+MAX_SCHEMAS = 1_000
+"""Schemas in one document, the document itself included."""
+
+MAX_PATTERN = 512
+"""Characters of a regular expression."""
+
+MAX_UNIQUE = 256
+"""``maxItems`` that makes ``uniqueItems`` affordable."""
+
+MAX_APPLIED = 256
+"""Schemas that may apply at one place of an instance."""
+
+MAX_WAYS = 5_000
+"""Ways from a schema down to another: what counting may cost."""
+
+INSTANCE_DEPTH = 64
+"""How deep an instance can be: :data:`agtphost.vocabulary.jsontext.MAX_DEPTH`."""
+
+ASSERTED_FORMATS = frozenset(
+    {
+        *("date", "date-time", "time", "duration", "email", "hostname", "ipv4", "ipv6"),
+        *("uri", "uri-reference", "uuid", "json-pointer"),
+    }
+)
+"""The ``format`` values that are checked, not just shown, in endpoints' schemas."""
+
+_ONE = frozenset(
+    {
+        *("not", "if", "then", "else", "additionalProperties", "unevaluatedProperties", "propertyNames"),
+        *("items", "additionalItems", "unevaluatedItems", "contains", "contentSchema"),
+    }
+)
+_LIST = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_MAP = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
+_PLAIN = frozenset(
+    {
+        *("type", "enum", "const", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"),
+        *("maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "maxContains"),
+        *("minContains", "maxProperties", "minProperties", "required", "dependentRequired", "format"),
+        *("contentEncoding", "contentMediaType", "title", "description", "default", "deprecated"),
+        *("readOnly", "writeOnly", "examples", "$comment", "$ref"),
+    }
+)
+_TOP = frozenset({"$schema", "$id"})
+_MOVING = frozenset(
+    {"$id", "id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary"}
+)
+"""Keywords that change what a reference means, or what a keyword does."""
+
+_SUPPORTED = _ONE | _LIST | _MAP | _PLAIN
+
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+_OPTIONS.max_mem = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaFault:
+    """One thing wrong with a schema."""
+
+    pointer: str
+    """JSON pointer to the keyword or schema; empty for the schema itself."""
+
+    message: str
+    """What is wrong, as one sentence without its subject."""
+
+    def __str__(self) -> str:
+        return f"{self.pointer or '/'}: {self.message}"
+
+
+def escape(token: str | int) -> str:
+    """One reference token of a JSON pointer (RFC 6901 section 3)."""
+    return str(token).replace("~", "~0").replace("/", "~1")
+
+
+@dataclass(slots=True)
+class _Place:
+    """One schema, and where it leads: what counting needs."""
+
+    same: list[str] = field(default_factory=list)
+    """Schemas that apply at the same place of the instance."""
+
+    named: dict[str, str] = field(default_factory=dict)
+    other: list[str] = field(default_factory=list)
+    """For properties that are not in ``named``."""
+
+    every: list[str] = field(default_factory=list)
+    """For any property."""
+
+    indexed: list[str] = field(default_factory=list)
+    rest: list[str] = field(default_factory=list)
+    """For items beyond ``indexed``."""
+
+    items: list[str] = field(default_factory=list)
+    """For any item."""
+
+
+_INTO: Mapping[str, str] = {
+    **dict.fromkeys(("not", "if", "then", "else"), "same"),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies", "propertyNames"), "same"),
+    "additionalProperties": "other",
+    "patternProperties": "every",
+    "unevaluatedProperties": "every",
+    "prefixItems": "indexed",
+    "additionalItems": "rest",
+    "contains": "items",
+    "unevaluatedItems": "items",
+}
+
+
+class Walk:
+    """
+    One pass over a schema.
+
+    :param closed: whether unknown keywords and formats are faults. Else they
+        are left out of :attr:`cleaned` and shown to nobody but readers.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], *, closed: bool) -> None:
+        self.faults: list[SchemaFault] = []
+        self._closed = closed
+        self._places: dict[str, _Place] = {}
+        self._references: list[tuple[str, str]] = []
+        self.cleaned: Any = {}
+        """The schema with nothing but keywords that were checked."""
+
+        if self._size(schema):
+            self.cleaned = self._schema(schema, "", 1)
+            self._resolve()
+        if not self.faults:
+            self.faults.extend(_growth(self._places))
+
+    def _say(self, pointer: str, message: str) -> None:
+        self.faults.append(SchemaFault(pointer=pointer, message=message))
+
+    def _size(self, schema: Mapping[str, Any]) -> bool:
+        try:
+            octets = len(json.dumps(schema, allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode())
+        except (TypeError, ValueError, RecursionError) as error:
+            self._say("", f"is not JSON: {error}"[:160])
+            return False
+        if octets > MAX_OCTETS:
+            self._say("", f"has {octets} octets; {MAX_OCTETS} are the most")
+        return octets <= MAX_OCTETS
+
+    def _schema(self, schema: Any, pointer: str, depth: int) -> Any:
+        if isinstance(schema, bool):
+            self._places[pointer] = _Place()
+            return schema
+        if not isinstance(schema, Mapping):
+            self._say(pointer, "is neither a schema object nor true or false")
+            return True
+        if depth > MAX_DEPTH:
+            self._say(pointer, f"is more than {MAX_DEPTH} schemas deep")
+            return True
+        if len(self._places) >= MAX_SCHEMAS:
+            if not any("more than" in fault.message for fault in self.faults):
+                self._say(pointer, f"has more than {MAX_SCHEMAS} schemas in it")
+            return True
+        place = self._places[pointer] = _Place()
+        cleaned: dict[str, Any] = {}
+        for keyword, value in schema.items():
+            here = f"{pointer}/{escape(keyword)}"
+            if keyword in _ONE and not isinstance(value, list):
+                cleaned[keyword] = self._one(place, keyword, value, here, depth)
+            elif keyword in _LIST or keyword in _ONE:
+                cleaned[keyword] = self._list(place, keyword, value, here, depth)
+            elif keyword in _MAP:
+                cleaned[keyword] = self._map(place, keyword, value, here, depth)
+            elif keyword in _PLAIN:
+                self._plain(keyword, value, schema, here, pointer)
+                if keyword != "format" or value in ASSERTED_FORMATS:
+                    cleaned[keyword] = value
+            else:
+                self._unknown(keyword, here, top=not pointer)
+        return cleaned
+
+    def _unknown(self, keyword: str, here: str, *, top: bool) -> None:
+        if top and keyword in _TOP:
+            return
+        if keyword in _MOVING:
+            self._say(here[:160], "is not supported")
+        elif self._closed and not keyword.startswith("x-"):
+            close = difflib.get_close_matches(keyword, _SUPPORTED, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            self._say(here[:160], f"is not a keyword of the supported vocabulary{hint}")
+
+    # Where schemas stand inside a schema
+
+    def _one(self, place: _Place, keyword: str, value: Any, here: str, depth: int) -> Any:
+        cleaned = self._schema(value, here, depth + 1)
+        if keyword == "items":
+            place.rest.append(here)
+        elif keyword != "contentSchema":
+            getattr(place, _INTO[keyword]).append(here)
+        return cleaned
+
+    def _list(self, place: _Place, keyword: str, value: Any, here: str, depth: int) -> Any:
+        if not isinstance(value, list) or keyword not in (*_LIST, "items"):
+            self._say(here, "is not what the keyword takes")
+            return []
+        into = getattr(place, _INTO.get(keyword, "indexed"))
+        cleaned = []
+        for index, item in enumerate(value):
+            cleaned.append(self._schema(item, f"{here}/{index}", depth + 1))
+            into.append(f"{here}/{index}")
+        return cleaned
+
+    def _map(self, place: _Place, keyword: str, value: Any, here: str, depth: int) -> Any:
+        if not isinstance(value, Mapping):
+            self._say(here, "is not an object")
+            return {}
+        cleaned: dict[str, Any] = {}
+        for name, item in value.items():
+            inner = f"{here}/{escape(name)}"
+            if keyword == "patternProperties":
+                self._pattern(name, inner)
+            if keyword == "dependencies" and isinstance(item, list):
+                cleaned[name] = item
+                continue
+            cleaned[name] = self._schema(item, inner, depth + 1)
+            if keyword == "properties":
+                place.named[name] = inner
+            elif keyword in _INTO:
+                getattr(place, _INTO[keyword]).append(inner)
+            if len(self._places) >= MAX_SCHEMAS:
+                break
+        return cleaned
+
+    # Keywords with plain values
+
+    def _plain(self, keyword: str, value: Any, schema: Mapping[str, Any], here: str, pointer: str) -> None:
+        if keyword == "$ref":
+            self._reference(value, here, pointer)
+        elif keyword == "pattern":
+            self._pattern(value, here)
+        elif keyword == "uniqueItems" and value is True:
+            most = schema.get("maxItems")
+            if not isinstance(most, int) or most > MAX_UNIQUE:
+                self._say(here, f"needs maxItems of at most {MAX_UNIQUE} beside it")
+        elif keyword == "format" and self._closed and value not in ASSERTED_FORMATS:
+            known = ", ".join(sorted(ASSERTED_FORMATS))
+            self._say(here, f"{str(value)[:64]!r} is not one of the formats that are checked: {known}")
+
+    def _pattern(self, value: Any, here: str) -> None:
+        if not isinstance(value, str):
+            self._say(here[:160], "is not a regular expression")
+        elif len(value) > MAX_PATTERN:
+            self._say(here[:160], f"is a regular expression of more than {MAX_PATTERN} characters")
+        else:
+            try:
+                re2.compile(value, _OPTIONS)
+            except (re2.error, UnicodeError) as error:
+                reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
+                self._say(here[:160], f"is not a regular expression that matches in linear time: {reason}")
+
+    def _reference(self, value: Any, here: str, pointer: str) -> None:
+        if not isinstance(value, str) or not (value == "#" or value.startswith("#/")):
+            self._say(here, "is not a reference within the schema (#/...); nothing is fetched")
+        else:
+            self._references.append((pointer, unquote(value[1:])))
+
+    def _resolve(self) -> None:
+        for pointer, target in self._references:
+            if target in self._places:
+                self._places[pointer].same.append(target)
+            else:
+                self._say(f"{pointer}/$ref", f"leads to no schema: #{target[:120]}")
+
+
+def _growth(places: Mapping[str, _Place]) -> Iterator[SchemaFault]:
+    """Refuse references that go in circles, and those that multiply."""
+    try:
+        applied = _Applied(places).largest()
+    except _Circle as circle:
+        yield SchemaFault(pointer=circle.pointer, message="refers to itself without going down into the instance")
+    except _TooManyWays:
+        yield SchemaFault(pointer="", message=f"has more than {MAX_WAYS} ways from a schema to another")
+    else:
+        if applied > MAX_APPLIED:
+            yield SchemaFault(
+                pointer="", message=f"may apply more than {MAX_APPLIED} schemas to one place of an instance"
+            )
+
+
+class _Circle(Exception):
+    def __init__(self, pointer: str) -> None:
+        super().__init__(pointer)
+        self.pointer = pointer
+
+
+class _TooManyWays(Exception):
+    pass
+
+
+class _Applied:
+    """Counts the schemas that apply at one place of an instance, starting from the whole schema."""
+
+    def __init__(self, places: Mapping[str, _Place]) -> None:
+        self._places = places
+        self._together: dict[str, Counter[str]] = {}
+        self._open: set[str] = set()
+        self._ways = 0
+
+    def largest(self) -> int:
+        """The largest count over every depth and every way down; just beyond the limit where it is exceeded."""
+        down = self._all_ways()
+        counts = {pointer: self._together[pointer].total() for pointer in down}
+        largest = counts[""]
+        at_depth = counts
+        for _ in range(INSTANCE_DEPTH):
+            if largest > MAX_APPLIED:
+                break
+            deeper = {
+                pointer: max(
+                    (sum(times * at_depth[target] for target, times in way.items()) for way in ways), default=0
+                )
+                for pointer, ways in down.items()
+            }
+            largest = max(largest, deeper[""])
+            if deeper == at_depth:
+                break
+            at_depth = deeper
+        return largest
+
+    def _all_ways(self) -> dict[str, list[Counter[str]]]:
+        """For every schema that can be reached: what each step down from it applies."""
+        down: dict[str, list[Counter[str]]] = {}
+        waiting = [""]
+        while waiting:
+            pointer = waiting.pop()
+            if pointer not in down:
+                down[pointer] = list(self._steps(self.together(pointer)))
+                waiting.extend(target for way in down[pointer] for target in way)
+        return down
+
+    def together(self, pointer: str) -> Counter[str]:
+        """The schemas that apply where ``pointer`` does, itself included, and how many times each."""
+        known = self._together.get(pointer)
+        if known is not None:
+            return known
+        if pointer in self._open:
+            raise _Circle(pointer)
+        self._open.add(pointer)
+        found = Counter({pointer: 1})
+        for target in self._places[pointer].same:
+            found.update(self.together(target))
+            if found.total() > MAX_APPLIED:
+                # Too many already; what lies beyond would only make counting long.
+                break
+        self._open.discard(pointer)
+        self._together[pointer] = found
+        return found
+
+    def _steps(self, together: Counter[str]) -> Iterator[Counter[str]]:
+        places = [(self._places[pointer], times) for pointer, times in together.items()]
+        names: set[str | None] = {name for place, _ in places for name in place.named}
+        for name in names | {None}:
+            yield self._gather(
+                (
+                    ([place.named[name]] if name in place.named else place.other) + place.every,  # type: ignore[index]
+                    times,
+                )
+                for place, times in places
+            )
+        longest = max(len(place.indexed) for place, _ in places)
+        for index in range(longest + 1):
+            yield self._gather(
+                ((place.indexed[index : index + 1] or place.rest) + place.items, times) for place, times in places
+            )
+
+    def _gather(self, parts: Iterator[tuple[list[str], int]]) -> Counter[str]:
+        way: Counter[str] = Counter()
+        for targets, times in parts:
+            self._ways += 1 + len(targets)
+            if self._ways > 4 * MAX_WAYS:
+                raise _TooManyWays
+            for target in targets:
+                way[target] += times
+        return way

@@ -1,0 +1,248 @@
+"""
+JSON Schemas: checked once at registration, compiled once, asked on every request (AGTP-API sections 6.4 and 13.3).
+
+Endpoints' schemas are Draft 2020-12. Tools of hosted servers also come in the
+drafts that their makers' libraries emit. What a schema may contain is
+:mod:`.schema_rules`.
+
+``format`` is asserted in endpoints' schemas, for the names in
+:data:`~.schema_rules.ASSERTED_FORMATS`; others are refused there. In tools'
+schemas it is an annotation, as the drafts have it by default: the server
+behind the tool checks it by its own reading.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, Literal
+
+import jsonschema_rs
+
+from agtphost.contract.schema_rules import SchemaFault, Walk, escape
+
+Role = Literal["input", "output", "tool"]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+"""The dialect of endpoints' schemas, and of tools' that name none."""
+
+MAX_FAULTS = 16
+"""Faults reported for one instance."""
+
+MAX_NAMES = 5
+"""Undeclared properties named in one fault."""
+
+MAX_SHOWN = 64
+"""Characters shown of a name that the caller chose."""
+
+MAX_SEARCHED = 2_000
+"""Values in an instance up to which all its faults are looked for; beyond, the first one is enough."""
+
+_DIALECTS: Mapping[str, type[jsonschema_rs.Validator]] = {
+    DIALECT: jsonschema_rs.Draft202012Validator,
+    "https://json-schema.org/draft/2019-09/schema": jsonschema_rs.Draft201909Validator,
+    "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
+    "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
+}
+
+# The regex crate matches in linear time; the limit bounds what compiling one expression may take.
+_LINEAR = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
+
+_LIMITS: Mapping[str, str] = {
+    "minimum": "is less than {}",
+    "maximum": "is more than {}",
+    "exclusiveMinimum": "is not more than {}",
+    "exclusiveMaximum": "is not less than {}",
+    "minLength": "is shorter than {} characters",
+    "maxLength": "is longer than {} characters",
+    "minItems": "has fewer than {} items",
+    "maxItems": "has more than {} items",
+    "minProperties": "has fewer than {} properties",
+    "maxProperties": "has more than {} properties",
+}
+_FIXED: Mapping[str, str] = {
+    "anyOf": "follows none of the alternatives",
+    "oneOf": "does not follow exactly one of the alternatives",
+    "not": "follows what it must not",
+    "const": "is not the one value allowed",
+    "contains": "has not the items it must contain",
+    "uniqueItems": "has an item twice",
+    "propertyNames": "has a property whose name is not allowed",
+    "falseSchema": "is not allowed",
+}
+
+
+class SchemaError(ValueError):
+    """
+    A schema that this host does not run.
+
+    :param faults: everything wrong with it.
+    """
+
+    def __init__(self, faults: Sequence[SchemaFault]) -> None:
+        super().__init__("; ".join(str(fault) for fault in faults[:MAX_FAULTS]))
+        self.faults = tuple(faults)
+
+
+class CompiledSchema:
+    """
+    A schema that passed, ready to check instances; made by :func:`compile_schema`.
+
+    ``is_valid(value)`` says whether ``value`` follows the schema. It costs less
+    than a microsecond for an ordinary body, and raises ValueError for a value
+    that JSON cannot hold, which only a handler's answer can be.
+    """
+
+    __slots__ = ("_iter_errors", "_validate", "is_valid", "schema")
+
+    is_valid: Callable[[Any], bool]
+    schema: Mapping[str, Any]
+    """As given."""
+
+    def __init__(self, schema: Mapping[str, Any], validator: jsonschema_rs.Validator) -> None:
+        self.schema = schema
+        self.is_valid = validator.is_valid
+        self._iter_errors = validator.iter_errors
+        self._validate = validator.validate
+
+    def faults(self, value: Any) -> list[dict[str, Any]]:
+        """
+        What is wrong with ``value``, at most :data:`MAX_FAULTS` entries.
+
+        :return: ``path`` (a JSON pointer into the instance), ``message`` (a
+            predicate: "is longer than 8 characters") and ``keyword``. Values
+            are never shown, only names of properties, and these cut short.
+        """
+        return [_described(error) for error in islice(self._errors(value), MAX_FAULTS)]
+
+    def _errors(self, value: Any) -> Iterable[jsonschema_rs.ValidationError]:
+        if _small(value):
+            return self._iter_errors(value)
+        try:
+            self._validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return (error,)
+        return ()
+
+
+def compile_schema(schema: Mapping[str, Any], *, role: Role, strict: bool = False) -> CompiledSchema:
+    """
+    Check a schema and compile it.
+
+    :param schema: JSON as Python values.
+    :param role: ``input`` must be a closed object (AGTP-API section 13.3);
+        ``output`` is free to allow more than it declares; ``tool`` is an MCP
+        tool's schema of any supported draft, unknown keywords ignored.
+    :param strict: of an ``output``: what it does not declare is a fault too.
+    :raises SchemaError: with every fault found.
+    """
+    if not isinstance(schema, Mapping):
+        raise SchemaError([SchemaFault(pointer="", message="is not a schema object")])
+    faults = [*_dialect_faults(schema, role), *_shape_faults(schema, role)]
+    walk = Walk(schema, closed=role != "tool")
+    faults.extend(walk.faults)
+    if faults:
+        raise SchemaError(faults)
+    cleaned = _closed(walk.cleaned) if strict else walk.cleaned
+    return CompiledSchema(schema, _validator(cleaned, _dialect(schema), asserting=role != "tool"))
+
+
+def _dialect(schema: Mapping[str, Any]) -> str:
+    return str(schema.get("$schema", DIALECT)).removesuffix("#")
+
+
+def _dialect_faults(schema: Mapping[str, Any], role: Role) -> Iterable[SchemaFault]:
+    supported = _DIALECTS.keys() if role == "tool" else (DIALECT,)
+    if _dialect(schema) not in supported:
+        yield SchemaFault(pointer="/$schema", message=f"is not {' or '.join(supported)}")
+
+
+def _shape_faults(schema: Mapping[str, Any], role: Role) -> Iterable[SchemaFault]:
+    kind = schema.get("type")
+    if role == "input" and kind != "object":
+        yield SchemaFault(pointer="/type", message='must be "object": an input is an object')
+    if role == "tool" and kind not in ("object", None):
+        yield SchemaFault(pointer="/type", message='must be "object": a tool takes an object')
+    if role == "input" and schema.get("additionalProperties") is not False:
+        yield SchemaFault(
+            pointer="/additionalProperties", message="must be false: an input has no undeclared members"
+        )
+
+
+def _closed(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same output schema, refusing what no keyword of it evaluates."""
+    kept = {name: value for name, value in schema.items() if name != "additionalProperties" or value is not True}
+    return kept if kept.get("additionalProperties") is False else {**kept, "unevaluatedProperties": False}
+
+
+def _validator(schema: Any, dialect: str, *, asserting: bool) -> jsonschema_rs.Validator:
+    try:
+        return _DIALECTS[dialect](
+            schema, validate_formats=asserting, pattern_options=_LINEAR, offline=True
+        )
+    except jsonschema_rs.ValidationError as error:
+        pointer = "".join(f"/{escape(token)}" for token in error.instance_path)
+        reason = error.message.partition("\n")[0][:160]
+        raise SchemaError([SchemaFault(pointer=pointer[:160], message=f"breaks the dialect: {reason}")]) from None
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        raise SchemaError([SchemaFault(pointer="", message=f"cannot be compiled: {error}"[:160])]) from None
+
+
+def _small(value: Any) -> bool:
+    """Whether an instance has at most :data:`MAX_SEARCHED` values."""
+    count = 0
+    waiting = [value]
+    while waiting and count <= MAX_SEARCHED:
+        item = waiting.pop()
+        count += 1
+        if isinstance(item, (dict, list)):
+            count += len(item)
+            if count <= MAX_SEARCHED:
+                waiting.extend(item.values() if isinstance(item, dict) else item)
+    return count <= MAX_SEARCHED
+
+
+def _described(error: jsonschema_rs.ValidationError) -> dict[str, Any]:
+    path = "".join(f"/{escape(token)[:MAX_SHOWN]}" for token in error.instance_path)
+    return {"path": path, "message": _message(error), "keyword": _keyword(error)}
+
+
+def _keyword(error: jsonschema_rs.ValidationError) -> str:
+    keyword = error.kind.name
+    return keyword if keyword != "falseSchema" else "false"
+
+
+def _message(error: jsonschema_rs.ValidationError) -> str:
+    keyword = error.kind.name
+    if keyword in _FIXED:
+        return _FIXED[keyword]
+    members = error.kind.as_dict()
+    if keyword in _LIMITS:
+        return _LIMITS[keyword].format(members["limit"])
+    match members:
+        case {"types": types}:
+            return f"is not of type {' or '.join(types)}"
+        case {"property": name}:
+            return f"has no property {_cut(name)}"
+        case {"unexpected": names}:
+            return _undeclared(names)
+        case {"format": name}:
+            return f"is not a {name}"
+        case {"pattern": pattern}:
+            return f"does not match the pattern {pattern}"
+        case {"options": options}:
+            return f"is not one of {json.dumps(options, ensure_ascii=False)[:256]}"
+        case {"multiple_of": divisor}:
+            return f"is not a multiple of {divisor}"
+    return f"does not follow {keyword}"
+
+
+def _cut(name: object) -> str:
+    return repr(str(name)[:MAX_SHOWN])
+
+
+def _undeclared(names: Sequence[object]) -> str:
+    shown = ", ".join(_cut(name) for name in names[:MAX_NAMES])
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"has undeclared members: {shown}{more}"

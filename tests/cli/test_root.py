@@ -1,0 +1,127 @@
+"""The command as a whole: help, exit statuses, laziness, completion."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from agtphost.cli.root import COMMANDS, agtp
+from tests.cli.conftest import Run
+
+
+def every_command() -> list[tuple[str, ...]]:
+    """The words of every command, groups included."""
+    found: list[tuple[str, ...]] = []
+
+    def walk(command: click.Command, words: tuple[str, ...]) -> None:
+        found.append(words)
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for name in command.list_commands(context):
+                inner = command.get_command(context, name)
+                assert inner is not None
+                walk(inner, (*words, name))
+
+    walk(agtp, ())
+    return found
+
+
+@pytest.mark.parametrize("words", every_command(), ids=" ".join)
+def test_every_command_explains_itself(run: Run, words: tuple[str, ...]) -> None:
+    """Help exits 0, describes every option, and shows an example where something can be called."""
+    result = run(*words, "--help")
+    assert result.exit_code == 0, result.output
+    assert "Usage: agtp" in result.stdout
+    if "Commands:" not in result.stdout:
+        assert "Example" in result.stdout
+        assert "--json" in result.stdout or words[0] in ("completion", "init") or "--output" in result.stdout
+
+
+@pytest.mark.parametrize("words", every_command(), ids=" ".join)
+def test_no_help_text_is_cut(run: Run, words: tuple[str, ...]) -> None:
+    """Summaries fit on their line."""
+    assert "..." not in run(*words, "--help").stdout.replace("]...", "").replace("VALUE | KEY:=JSON]...", "")
+
+
+def test_the_table_of_commands_matches_the_modules() -> None:
+    """Each summary of the lazy group belongs to a module with a command."""
+    context = click.Context(agtp)
+    assert agtp.list_commands(context) == list(COMMANDS)
+    assert all(agtp.get_command(context, name) is not None for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nonsense",),
+        ("call",),
+        ("call", "-"),
+        ("tools", "nonsense"),
+        ("agent", "revoke", "demo"),
+        ("key", "new"),
+        ("cert", "issue", "nonsense", "x", "-o", "y"),
+        ("completion", "powershell"),
+        ("tools", "ls", "--insecure"),
+        ("call", "-", "DISCOVER", "--timeout", "0"),
+        ("call", "-", "DISCOVER", "--timeout", "soon"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_status_2(run: Run, words: tuple[str, ...]) -> None:
+    """Interface section 2; and ``--insecure`` does not exist."""
+    result = run(*words)
+    assert result.exit_code == 2
+    assert "Usage:" in result.stderr
+    assert result.stdout == ""
+
+
+def test_version(run: Run) -> None:
+    """The package's own version."""
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("agtphost 0.")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(run: Run, shell: str) -> None:
+    """Each script asks this program through the variable that it reads."""
+    result = run("completion", shell)
+    assert result.exit_code == 0
+    assert f"_AGTP_COMPLETE={shell}_complete" in result.stdout.replace(" ", "").replace("env", "") or (
+        "_AGTP_COMPLETE" in result.stdout
+    )
+
+
+def test_completion_completes() -> None:
+    """The protocol that those scripts speak, through the entry point."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from agtphost.cli import main; main()"],
+        env={
+            "_AGTP_COMPLETE": "bash_complete",
+            "COMP_WORDS": "agtp ag",
+            "COMP_CWORD": "1",
+            "PATH": "/usr/bin",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.stdout.split() == ["plain,agent"]
+
+
+def test_help_imports_no_command() -> None:
+    """``agtp --help`` loads neither Twisted nor cryptography nor pydantic: it answers at once."""
+    program = (
+        "import sys\nfrom agtphost.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print([n for n in ('twisted.internet.reactor', 'cryptography', 'pydantic', 'rich', 'agtphost.cli.call')"
+        " if n in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
