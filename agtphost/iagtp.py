@@ -154,6 +154,9 @@ class IChainStore(Interface):
     def chain_number(chain: str) -> int:
         """The number of a chain, made up in this transaction if it is new."""
 
+    def last_number() -> int:
+        """The number of the newest record of all chains; 0 where there is none."""
+
     def append(records: Sequence[RecordRow]) -> None:
         """Add records; refuses a second use of a place in a chain."""
 

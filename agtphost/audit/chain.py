@@ -18,7 +18,7 @@ from typing import NamedTuple
 from agtphost.identity.canonical import canonical
 from agtphost.identity.jws import compact, protected_header
 from agtphost.identity.keys import Signer
-from agtphost.stores.rows import ZEROS, HeadRow
+from agtphost.stores.rows import HeadRow
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
@@ -30,24 +30,26 @@ _NESTED = ("extra", "prior_actions")
 class Head(NamedTuple):
     """Where the next record of a chain attaches."""
 
-    number: int
+    chain: int
     """The chain's number in the store."""
 
+    number: int
+    """The newest record's number in the store; 0 where there is none."""
+
     seq: int
-    audit_id: bytes
-    audit_id_text: str
+    audit_id: str
     issued_at: int
     """Milliseconds since the Unix epoch."""
 
 
-def first(number: int) -> Head:
+def first(chain: int) -> Head:
     """The head of a chain that has no record yet."""
-    return Head(number, 0, ZEROS, ZERO_AUDIT_ID, 0)
+    return Head(chain, 0, 0, ZERO_AUDIT_ID, 0)
 
 
 def head_of_row(row: HeadRow) -> Head:
     """The head that the store holds."""
-    return Head(row.chain, row.seq, row.audit_id, row.audit_id.hex(), row.issued_at)
+    return Head(row.chain, row.number, row.seq, row.audit_id.hex(), row.issued_at)
 
 
 def _plain(value: object) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
@@ -102,6 +103,7 @@ class GroupWriter:
         self._keep = int(keep_results * 1000)
         self._seconds = Seconds()
         self._heads: dict[str, Head] = {}
+        self._last_number = 0
         self.running: set[bytes] = set()
         """Keyed requests that this process is running; the store knows them as unanswered."""
 
@@ -113,6 +115,7 @@ class GroupWriter:
         :raises StoreError: a head is damaged.
         """
         self._heads = {chain: head_of_row(row) for chain, row in self._store.heads().items()}
+        self._last_number = self._store.last_number()
         return self._store.lifecycle_states()
 
     def write(self, entries: Sequence[Entry]) -> None:
@@ -135,6 +138,7 @@ class GroupWriter:
             raise
         self._commit(group)
         self._heads.update(group.heads)
+        self._last_number += len(group.rows)
         if group.results or group.abandoned:
             self.running.difference_update(name for name, _ in group.results)
             self.running.difference_update(group.abandoned)
@@ -198,6 +202,7 @@ class _Group:
         self.results: list[tuple[bytes, bytes]] = []
         self.claimed: list[ReservationRow] = []
         self.abandoned: list[bytes] = []
+        self._next = writer._last_number + 1
 
     # Records
 
@@ -205,15 +210,14 @@ class _Group:
         """Give one draft its place, or note on it why it has none; then nothing of it stays."""
         draft = submission.draft
         try:
-            event = draft.event
-            if event is None:
-                head, row, submission.outcome = self._link(
-                    draft.chain, self._head(draft.chain), draft.payload
-                )
-                self.heads[draft.chain] = head
+            if draft.event is None:
+                chain = draft.chain
+                head, row, submission.outcome = self._link(self._head(chain), self._next, draft.payload)
+                self.heads[chain] = head
                 self.rows.append(row)
+                self._next += 1
             else:
-                self._seal_event(submission, event)
+                self._seal_event(submission, draft.event)
         except StaleLifecycle as error:
             submission.outcome = error
             return
@@ -227,35 +231,22 @@ class _Group:
 
     def _seal_event(self, submission: Submission, event: LifecycleEvent) -> None:
         """The event, the body that names it, and the record of both."""
-        draft = submission.draft
-        stored = self._store.lifecycle_status(event.agent_id)
+        draft, chain = submission.draft, event.agent_id
+        stored = self._store.lifecycle_status(chain)
         if stored != event.expected_status:
             raise StaleLifecycle(f"the state is {stored}, not {event.expected_status}")
-        chain = event.agent_id
-        event_head, event_row, sealed_event = self._link(
-            chain, self._head(chain), self._event_payload(event, draft), _EVENT
-        )
-        body = None
-        if draft.render is not None:
-            try:
-                body = draft.render(sealed_event)
-            except Exception as error:
-                raise Unrenderable(repr(error)) from error
-            draft.payload["result_hash"] = sha256(body).hexdigest()
+        payload = self._event_payload(event, draft)
+        event_head, event_row, sealed_event = self._link(self._head(chain), self._next, payload, _EVENT)
+        body = _rendered(draft, sealed_event)
         below = event_head if draft.chain == chain else self._head(draft.chain)
-        head, row, sealed = self._link(draft.chain, below, draft.payload)
-        submission.outcome = Sealed(
-            jws=sealed.jws,
-            audit_id=sealed.audit_id,
-            issued_at=sealed.issued_at,
-            event=sealed_event,
-            body=body,
-        )
+        head, row, sealed = self._link(below, self._next + 1, draft.payload)
+        submission.outcome = replace(sealed, event=sealed_event, body=body)
         submission.state = state = _state_after(event, sealed_event)
         self._store.set_lifecycle(chain, state)
         self.heads[chain] = event_head
         self.heads[draft.chain] = head
         self.rows += (event_row, row)
+        self._next += 2
 
     def _event_payload(self, event: LifecycleEvent, draft: Draft) -> dict[str, object]:
         """Companion section 6.2, flat."""
@@ -277,22 +268,24 @@ class _Group:
         return head
 
     def _link(
-        self, chain: str, head: Head, payload: dict[str, object], kind: int = _RECORD
+        self, head: Head, number: int, payload: dict[str, object], kind: int = _RECORD
     ) -> tuple[Head, RecordRow, Sealed]:
         """Sign ``payload`` as the successor of ``head``. Changes nothing but the payload."""
-        issued_at, text = self._now, self._text
-        if head.issued_at > issued_at:  # The clock went back; within a chain, time does not.
-            issued_at = head.issued_at
+        chain, previous, seq, previous_audit_id, issued_at = head
+        if issued_at > self._now:  # The clock went back; within a chain, time does not.
             text = Seconds().text(issued_at)
+        else:
+            issued_at, text = self._now, self._text
         payload["issued_at"] = text
-        payload["previous_audit_id"] = head.audit_id_text
-        jws, octets, audit_id, audit_id_text = self._sign(payload)
-        seq = head.seq + 1
+        payload["previous_audit_id"] = previous_audit_id
+        jws, octets, digest, audit_id = self._sign(payload)
+        seq += 1
         row = RecordRow(
-            head.number,
+            number,
+            chain,
             seq,
-            audit_id,
-            head.audit_id,
+            digest,
+            previous,
             kind,
             _JWS,
             issued_at,
@@ -302,8 +295,8 @@ class _Group:
             bytes.fromhex(str(payload.get("caller_id", ""))),
             octets,
         )
-        moved = Head(head.number, seq, audit_id, audit_id_text, issued_at)
-        return moved, row, Sealed(jws=jws, audit_id=audit_id_text, issued_at=text)
+        moved = Head(chain, number, seq, audit_id, issued_at)
+        return moved, row, Sealed(jws=jws, audit_id=audit_id, issued_at=text)
 
     # Keyed requests
 
@@ -343,6 +336,18 @@ def _known(row: ReservationRow, digest: bytes, in_progress: bool) -> Reservation
     if row.result is not None:
         return Reservation(state=ReservationState.DONE, result=row.result)
     return Reservation(state=ReservationState.RUNNING if in_progress else ReservationState.IN_DOUBT)
+
+
+def _rendered(draft: Draft, event: Sealed) -> bytes | None:
+    """The response body that names the event; its hash goes into the record."""
+    if draft.render is None:
+        return None
+    try:
+        body = draft.render(event)
+    except Exception as error:
+        raise Unrenderable(repr(error)) from error
+    draft.payload["result_hash"] = sha256(body).hexdigest()
+    return body
 
 
 def _state_after(event: LifecycleEvent, sealed: Sealed) -> StateRow:

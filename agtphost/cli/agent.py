@@ -123,7 +123,9 @@ def stored_states(config: Config) -> dict[str, str]:
 @json_option
 def ls(uri: str | None, where: Connection, as_json: bool) -> None:
     """
-    List agents: those of the configured host, or those that another one discloses.
+    List agents.
+
+    Those whose files the configured host has, or those that another host discloses.
 
     \b
     Examples:
@@ -246,7 +248,7 @@ def new(
     as_json: bool,
 ) -> None:
     """
-    Issue an agent with the keys of the configured host.
+    Issue an agent with this host's keys.
 
     Its Genesis and Identity Document are signed with the registrar's key; a
     caller gets a key and a client certificate besides. The host admits it once
@@ -317,7 +319,7 @@ def _authority(config: Config) -> Any:
 
 _SUMMARIES = {
     "activate": "Let an agent serve and call.",
-    "deactivate": "Suspend an agent: every request of it is refused until it is reinstated.",
+    "deactivate": "Suspend an agent until it is reinstated.",
     "reinstate": "Bring a suspended or deprecated agent back.",
     "revoke": "Retire an agent for ever.",
     "deprecate": "Announce that an agent will go; it serves on.",

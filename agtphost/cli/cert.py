@@ -145,9 +145,9 @@ KINDS: dict[str, Callable[[_Order], None]] = {
 )
 def issue(kind: str, **given: Any) -> None:
     """
-    Issue a certificate: of an authority, a server, an agent, or a client that is no agent.
+    Issue a certificate.
 
-    NAME is the server's host name or the label of the others. The private key
+    For an authority, a server, an agent, or a client that is no agent. NAME is the server's host name or the label of the others. The private key
     is made here and written beside the certificate, with the suffix .key,
     unless --public-key names one. A registrar is a client.
 

@@ -32,9 +32,9 @@ def command() -> None:
 @output_option
 def sign(file: str, key: Path, issuer: str, output: Path | None) -> None:
     """
-    Sign a document as its registrar; FILE may be - for standard input.
+    Sign a document as its registrar.
 
-    Signature members that are in it already are replaced.
+    FILE may be - for standard input. Signature members that are in it already are replaced.
 
     \b
     Example:
@@ -57,7 +57,9 @@ def sign(file: str, key: Path, issuer: str, output: Path | None) -> None:
 @json_option
 def verify(file: str, issuer: Path | None, genesis_file: str | None, as_json: bool) -> None:
     """
-    Verify a document's members and signature; FILE may be - for standard input.
+    Verify a document's members and signature.
+
+    FILE may be - for standard input.
 
     \b
     Example:

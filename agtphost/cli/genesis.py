@@ -108,9 +108,9 @@ def issue_command(
 @json_option
 def verify(file: str, issuer: Path | None, as_json: bool) -> None:
     """
-    Verify the hash and signature of a Genesis; FILE may be - for standard input.
+    Verify the hash and signature of a Genesis.
 
-    Without --issuer this says that the document is whole, not that its issuer is to be trusted.
+    FILE may be - for standard input. Without --issuer this says that the document is whole, not that its issuer is to be trusted.
 
     \b
     Example:

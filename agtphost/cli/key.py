@@ -59,7 +59,9 @@ def _describe(key: VerifyingKey, as_json: bool, **files: str) -> None:
 @json_option
 def new(file: Path, as_json: bool) -> None:
     """
-    Make a key: FILE is for its owner alone, FILE's name with .pub is for everybody.
+    Make a key.
+
+    FILE is for its owner alone; the public half goes beside it, with the suffix .pub.
 
     \b
     Example:

@@ -1,0 +1,60 @@
+"""
+Calling AGTP hosts.
+
+- :class:`Client`: for Twisted programs; :class:`agtphost.client.sync.Client`: the same for scripts
+- :mod:`.reply`: :class:`Reply`, one answer
+- :mod:`.verification`: :class:`Verification`, whether its record is genuine
+- :mod:`.errors`: :class:`ClientError` and its kinds: calls without an answer
+- :mod:`.requests`, :mod:`.conversation`, :mod:`.retries`, :mod:`.caller`, :mod:`.pool`, :mod:`.tls`: what
+  both clients are made of, without I/O
+- :mod:`.connection`, :mod:`.tls_context`: the Twisted client's connections
+- :mod:`.terminal`: text of others, made safe to print
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agtphost.client.errors import (
+    AgentGone,
+    CannotConnect,
+    ClientError,
+    ConnectionLost,
+    InvalidCall,
+    ProtocolBroken,
+    Timeout,
+    TLSRefused,
+    VerificationFailed,
+)
+from agtphost.client.reply import Reply
+from agtphost.client.requests import new_session_id
+from agtphost.client.verification import Check, Verification
+
+if TYPE_CHECKING:
+    from agtphost.client.client import Client
+
+__all__ = [
+    "AgentGone",
+    "CannotConnect",
+    "Check",
+    "Client",
+    "ClientError",
+    "ConnectionLost",
+    "InvalidCall",
+    "ProtocolBroken",
+    "Reply",
+    "TLSRefused",
+    "Timeout",
+    "Verification",
+    "VerificationFailed",
+    "new_session_id",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the Twisted client when it is asked for: scripts with the blocking one need no Twisted."""
+    if name == "Client":
+        from agtphost.client.client import Client
+
+        return Client
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

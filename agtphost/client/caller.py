@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from agtphost.client.errors import AgentGone, VerificationFailed
+from agtphost.client.errors import AgentGone, Timeout, VerificationFailed
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Identity, PreparedCall, Scopes, parse_uri, prepare
 from agtphost.client.retries import RetryPolicy
@@ -180,6 +180,11 @@ def check_resolved(uri: AgtpUri, reply: Reply) -> None:
         raise VerificationFailed(
             f"The host answered {uri.agent_id} with a document {who}.", "Do not use it; ask another host."
         )
+
+
+def timed_out(seconds: float, doing: str) -> Timeout:
+    """The error of a call that took too long."""
+    return Timeout(f"The call took longer than {seconds:g} seconds, while {doing}.", "Allow it more time.")
 
 
 def no_manifest(reply: Reply) -> VerificationFailed:

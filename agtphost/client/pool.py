@@ -52,13 +52,18 @@ class Pool(Generic[K, C]):
         """Note a connection as free."""
         self._free[key].append((now, connection))
 
-    def gone(self, key: K, connection: C | None = None) -> None:
-        """Forget a connection: one that was in use or never came about (None), or a free one."""
-        if connection is not None:
-            free = self._free.get(key, [])
-            kept = [entry for entry in free if entry[1] is not connection]
-            if len(kept) != len(free):
-                self._free[key] = kept
+    def remove(self, key: K, connection: C) -> bool:
+        """Forget a free connection that ended; False, and no change, if it is not among the free ones."""
+        free = self._free.get(key, [])
+        kept = [entry for entry in free if entry[1] is not connection]
+        if len(kept) == len(free):
+            return False
+        self._free[key] = kept
+        self.gone(key)
+        return True
+
+    def gone(self, key: K) -> None:
+        """Forget a connection that was in use, or never came about."""
         self._counts[key] -= 1
         if self._counts[key] <= 0:
             del self._counts[key]

@@ -26,6 +26,7 @@ from agtphost.client.caller import (
     check_resolved,
     no_manifest,
     resolution,
+    timed_out,
 )
 from agtphost.client.conversation import CLIENT_LIMITS, Conversation
 from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost, Timeout
@@ -66,11 +67,6 @@ class Deadline:
     def passed(self, doing: str) -> Timeout:
         """The error that says so."""
         return timed_out(self._seconds, doing)
-
-
-def timed_out(seconds: float, doing: str) -> Timeout:
-    """The error of a call that took too long."""
-    return Timeout(f"The call took longer than {seconds:g} seconds, while {doing}.", "Allow it more time.")
 
 
 class Link:
@@ -402,13 +398,12 @@ class Client:
         while True:
             with self._changed:
                 now = self._clock()
-                stale = self._pool.stale(now)
+                for _, old in self._pool.stale(now):
+                    old.close()
                 link = self._pool.take(key, now)
                 if link is None and not self._pool.open(key):
                     self._changed.wait(deadline.remaining("waiting for a free connection"))
                     continue
-            for _, old in stale:
-                old.close()
             if link is None:
                 return self._open(key, deadline)
             if link.fresh:

@@ -91,7 +91,7 @@ class MethodPolicy:
     legacy: tuple[str, ...] = ()
     """The HTTP verbs opted in."""
 
-    declared_aliases: Mapping[str, str] = SEED_ALIASES
+    declared_aliases: Mapping[str, str] = field(default_factory=lambda: SEED_ALIASES)
     """As configured; see :attr:`aliases` for what applies."""
 
     redirects: tuple[Redirect, ...] = ()

@@ -22,6 +22,7 @@ from agtphost.stores.rows import (
     StateRow,
     StoreError,
 )
+from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
 
 @implementer(IChainStore)
@@ -40,7 +41,7 @@ class MemoryStore:
         self._numbers: dict[str, int] = {}
         self._chains: dict[int, list[RecordRow]] = {}
         self._by_audit_id: dict[bytes, RecordRow] = {}
-        self._places: set[tuple[int, bytes]] = set()
+        self._by_number: dict[int, RecordRow] = {}
         self._states: dict[str, StateRow] = {}
         self._reservations: dict[bytes, ReservationRow] = {}
 
@@ -78,7 +79,7 @@ class MemoryStore:
             if self._chains[number]:
                 row = self._chains[number][-1]
                 self._stored(row)
-                found[chain] = HeadRow(number, row.seq, row.audit_id, row.issued_at)
+                found[chain] = HeadRow(number, row.number, row.seq, row.audit_id, row.issued_at)
         return found
 
     def chain_number(self, chain: str) -> int:
@@ -91,6 +92,9 @@ class MemoryStore:
             undo.append(lambda: (self._numbers.pop(chain), self._chains.pop(number)))
         return number
 
+    def last_number(self) -> int:
+        return len(self._by_number)
+
     def append(self, records: Sequence[RecordRow]) -> None:
         for row in records:
             self._append(row)
@@ -98,15 +102,19 @@ class MemoryStore:
     def _append(self, row: RecordRow) -> None:
         undo = self._noted()
         chain = self._chains.get(row.chain)
-        place = (row.chain, row.previous)
         if chain is None:
             raise StoreError("there is no such chain")
-        if row.audit_id in self._by_audit_id or place in self._places or row.seq != len(chain) + 1:
+        taken = row.number in self._by_number or row.audit_id in self._by_audit_id
+        if taken or row.seq != len(chain) + 1 or row.previous != (chain[-1].number if chain else 0):
             raise StoreError("that place in the chain is taken")
         chain.append(row)
         self._by_audit_id[row.audit_id] = row
-        self._places.add(place)
-        undo += (chain.pop, lambda: self._by_audit_id.pop(row.audit_id), lambda: self._places.discard(place))
+        self._by_number[row.number] = row
+        undo += (
+            chain.pop,
+            lambda: self._by_audit_id.pop(row.audit_id),
+            lambda: self._by_number.pop(row.number),
+        )
 
     def holds(self, audit_id: bytes) -> bool:
         return audit_id in self._by_audit_id
@@ -177,7 +185,7 @@ class MemoryStore:
             chain=chain,
             seq=row.seq,
             audit_id=row.audit_id.hex(),
-            previous_audit_id=row.previous.hex(),
+            previous_audit_id=self._by_number[row.previous].audit_id.hex() if row.previous else ZERO_AUDIT_ID,
             kind=RecordKind(row.kind).label,
             format=RecordFormat(row.format).label,
             signed=row.signed,

@@ -15,13 +15,26 @@ from typing import Any
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.connection import Connect, Connection, open_reader
 from agtphost.stores.rows import DamagedRecord, RecordFormat, RecordKind, Selection, StateRow
+from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
 PAGE = 500
 """Records of one read: short reads let the log be folded into the database."""
 
+FIND = """
+    WITH RECURSIVE run (part) AS (
+        SELECT max(number) >> 11 FROM record
+        UNION ALL
+        SELECT part - 1 FROM run WHERE part > 0
+    )
+    SELECT r.number FROM run CROSS JOIN record r
+    ON r.number >> 11 = run.part AND substr(r.audit_id, 1, 8) = substr(?, 1, 8) AND r.audit_id = ?
+    LIMIT 1
+"""
+"""The number of the record with an Audit-ID, which is given twice: see ``record_audit_id`` in the schema."""
+
 _RECORD = """
-    SELECT c.agent_id, r.seq, r.audit_id, r.previous, r.kind, r.format, r.signed, r.issued_at, r.caller
-    FROM record r JOIN chain c ON c.number = r.chain
+    SELECT c.agent_id, r.seq, r.audit_id, p.audit_id, r.kind, r.format, r.signed, r.issued_at, r.caller, r.previous
+    FROM record r JOIN chain c ON c.number = r.chain LEFT JOIN record p ON p.number = r.previous
 """
 
 
@@ -29,6 +42,8 @@ def _checked(row: Sequence[Any]) -> StoredRecord:
     chain, seq, audit_id, previous, kind, form, signed = row[:7]
     if sha256(signed).digest() != audit_id:
         raise DamagedRecord(f"record {seq} of chain {chain.hex()!r} is not what was signed")
+    if (previous is None) != (row[9] == 0):
+        raise DamagedRecord(f"record {seq} of chain {chain.hex()!r} has lost its predecessor")
     try:
         kind, form = RecordKind(kind), RecordFormat(form)
     except ValueError as error:
@@ -37,7 +52,7 @@ def _checked(row: Sequence[Any]) -> StoredRecord:
         chain=chain.hex(),
         seq=seq,
         audit_id=audit_id.hex(),
-        previous_audit_id=previous.hex(),
+        previous_audit_id=ZERO_AUDIT_ID if previous is None else previous.hex(),
         kind=kind.label,
         format=form.label,
         signed=signed,
@@ -85,7 +100,8 @@ class RecordReader:
 
         :raises DamagedRecord: it is there, and not what was signed.
         """
-        rows = self._rows(f"{_RECORD} WHERE r.audit_id = ?", (bytes.fromhex(audit_id),))
+        octets = bytes.fromhex(audit_id)
+        rows = self._rows(f"{_RECORD} WHERE r.number = ({FIND})", (octets, octets))
         return _checked(rows[0]) if rows else None
 
     def walk(self, chain: str, before_seq: int | None, limit: int) -> list[StoredRecord]:

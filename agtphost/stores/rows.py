@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-ZEROS = bytes(32)
-"""``previous`` of the first record of a chain (AGTP-IDENTIFIERS section 8.4)."""
-
 
 class StoreError(Exception):
     """The store cannot be opened, or does not hold what was written; the message is for the operator."""
@@ -59,6 +56,9 @@ class HeadRow(NamedTuple):
     chain: int
     """The number that the store gave the chain."""
 
+    number: int
+    """The record's own number."""
+
     seq: int
     audit_id: bytes
     issued_at: int
@@ -67,10 +67,15 @@ class HeadRow(NamedTuple):
 class RecordRow(NamedTuple):
     """One record to append, in the order of the table's columns."""
 
+    number: int
+    """1, 2, 3 ... within the store."""
+
     chain: int
     seq: int
     audit_id: bytes
-    previous: bytes
+    previous: int
+    """The number of the record before it in the chain; 0 for the first."""
+
     kind: int
     format: int
     issued_at: int

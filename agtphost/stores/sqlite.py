@@ -15,7 +15,7 @@ from zope.interface import implementer
 from agtphost.iagtp import IChainStore
 from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, Connection, connect, open_writer
-from agtphost.stores.reading import RecordReader
+from agtphost.stores.reading import FIND, RecordReader
 from agtphost.stores.rows import (
     DamagedRecord,
     HeadRow,
@@ -35,7 +35,7 @@ PRUNED_AT_ONCE = 1000
 """Reservations dropped in one idle moment."""
 
 _HEADS = """
-    SELECT c.agent_id, r.chain, r.seq, r.audit_id, r.issued_at, r.signed
+    SELECT c.agent_id, r.chain, r.number, r.seq, r.audit_id, r.issued_at, r.signed
     FROM chain c JOIN record r ON r.chain = c.number
     WHERE r.seq = (SELECT max(seq) FROM record WHERE chain = c.number)
 """
@@ -50,7 +50,7 @@ def _insert(into: str, columns: int, rows: int, tail: str = "") -> str:
 
 _RECORDS = (
     "INSERT INTO record "
-    "(chain, seq, audit_id, previous, kind, format, issued_at, status, method, path, caller, signed)"
+    "(number, chain, seq, audit_id, previous, kind, format, issued_at, status, method, path, caller, signed)"
 )
 _RESERVATIONS = "INSERT OR REPLACE INTO reservation (name, digest, reserved_at, result)"
 _RESULTS = "INSERT INTO reservation (name, digest, reserved_at, result)"
@@ -99,10 +99,10 @@ class SQLiteStore:
 
     def heads(self) -> dict[str, HeadRow]:
         heads = {}
-        for agent_id, chain, seq, audit_id, issued_at, signed in self._execute(_HEADS).fetchall():
+        for agent_id, chain, number, seq, audit_id, issued_at, signed in self._execute(_HEADS).fetchall():
             if sha256(signed).digest() != audit_id:
                 raise DamagedRecord(f"{self.path}: the newest record of chain {agent_id.hex()!r} is damaged")
-            heads[agent_id.hex()] = HeadRow(chain, seq, audit_id, issued_at)
+            heads[agent_id.hex()] = HeadRow(chain, number, seq, audit_id, issued_at)
         return heads
 
     def chain_number(self, chain: str) -> int:
@@ -111,8 +111,12 @@ class SQLiteStore:
         number: int = self._execute("SELECT number FROM chain WHERE agent_id = ?", (agent_id,)).fetchone()[0]
         return number
 
+    def last_number(self) -> int:
+        number: int = self._execute("SELECT coalesce(max(number), 0) FROM record").fetchone()[0]
+        return number
+
     def append(self, records: Sequence[RecordRow]) -> None:
-        self._insert_all(_RECORDS, 12, records)
+        self._insert_all(_RECORDS, 13, records)
 
     def _insert_all(self, into: str, columns: int, rows: Sequence[Sequence[Any]], tail: str = "") -> None:
         for start in range(0, len(rows), ROWS):
@@ -123,7 +127,7 @@ class SQLiteStore:
             self._execute(_insert(into, columns, len(part), tail), values)
 
     def holds(self, audit_id: bytes) -> bool:
-        return self._execute("SELECT 1 FROM record WHERE audit_id = ?", (audit_id,)).fetchone() is not None
+        return self._execute(FIND, (audit_id, audit_id)).fetchone() is not None
 
     # Lifecycle
 

@@ -42,8 +42,9 @@ def test_every_command_explains_itself(run: Run, words: tuple[str, ...]) -> None
 
 @pytest.mark.parametrize("words", every_command(), ids=" ".join)
 def test_no_help_text_is_cut(run: Run, words: tuple[str, ...]) -> None:
-    """Summaries fit on their line."""
-    assert "..." not in run(*words, "--help").stdout.replace("]...", "").replace("VALUE | KEY:=JSON]...", "")
+    """Summaries of commands fit on their lines."""
+    _, _, listed = run(*words, "--help").stdout.partition("Commands:")
+    assert "..." not in listed
 
 
 def test_the_table_of_commands_matches_the_modules() -> None:
@@ -90,9 +91,7 @@ def test_completion_scripts(run: Run, shell: str) -> None:
     """Each script asks this program through the variable that it reads."""
     result = run("completion", shell)
     assert result.exit_code == 0
-    assert f"_AGTP_COMPLETE={shell}_complete" in result.stdout.replace(" ", "").replace("env", "") or (
-        "_AGTP_COMPLETE" in result.stdout
-    )
+    assert f"_AGTP_COMPLETE={shell}_complete" in result.stdout
 
 
 def test_completion_completes() -> None:
@@ -118,8 +117,8 @@ def test_help_imports_no_command() -> None:
     program = (
         "import sys\nfrom agtphost.cli import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print([n for n in ('twisted.internet.reactor', 'cryptography', 'pydantic', 'rich', 'agtphost.cli.call')"
-        " if n in sys.modules])"
+        "slow = ('twisted.internet.reactor', 'cryptography', 'pydantic', 'rich', 'agtphost.cli.call')\n"
+        "print([name for name in slow if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=True, timeout=30

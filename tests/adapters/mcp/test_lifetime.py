@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -90,6 +91,7 @@ def test_nothing_outlives_the_host(ending: signal.Signals, tmp_path: Path) -> No
     )
     try:
         assert host.stdout is not None
+        assert select.select([host.stdout], [], [], 20)[0]
         assert host.stdout.readline() == b"up\n"
         pids = told(tmp_path / "pids")
         launchers = [child.pid for child in psutil.Process(host.pid).children()]

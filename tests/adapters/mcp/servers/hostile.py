@@ -154,9 +154,9 @@ def scream() -> None:
 def fork_children() -> None:
     """One child in the group, one in a session of its own, one twice forked; each tells its pid to a file."""
     sleeper = [sys.executable, "-S", "-c", "import signal,time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"]
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL}
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     pids = [subprocess.Popen(sleeper, **quiet).pid, subprocess.Popen(sleeper, **quiet, start_new_session=True).pid]
-    script = f"import subprocess,sys; print(subprocess.Popen({sleeper!r}, stdout=-3, start_new_session=True).pid)"
+    script = f"import subprocess,sys; print(subprocess.Popen({sleeper!r}, stdout=-3, stderr=-3, start_new_session=True).pid)"
     pids.append(int(subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, check=True).stdout))
     with open(sys.argv[2], "w") as told:
         told.write(" ".join(map(str, [os.getpid(), *pids])))

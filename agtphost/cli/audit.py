@@ -1,0 +1,114 @@
+"""``agtp audit``: records, one by one, as chains, verified, exported (companion section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from agtphost.cli.audit_entries import Entry, entry_of
+from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
+from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.cli.options import Connection, connection_options, json_option
+from agtphost.cli.output import print_json, print_summary, print_table
+from agtphost.cli.reach import Reach, agent_id_of, resolve
+from agtphost.cli.tools import host_option
+from agtphost.vocabulary.identifiers import is_audit_id
+
+HOST = "host"
+"""The name of the host's own chain."""
+
+PAGE = 500
+
+
+@click.group()
+def command() -> None:
+    """Fetch, walk, verify and export records."""
+
+
+def chain_parameters(where: Connection, chain: str) -> dict[str, str]:
+    """What INSPECT calls a chain: an agent's, or the host's own."""
+    return {"chain": HOST} if chain == HOST else {"agent_id": agent_id_of(where, chain)}
+
+
+@command.command()
+@click.argument("audit_id", metavar="AUDIT_ID")
+@host_option
+@connection_options
+@json_option
+def get(audit_id: str, uri: str, where: Connection, as_json: bool) -> None:
+    """
+    Fetch one record, and verify it.
+
+    \b
+    Example:
+      agtp audit get AUDIT_ID --json
+    """
+    if not is_audit_id(audit_id):
+        raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
+    reach = resolve(where, uri)
+    with connected(reach) as client:
+        reply = require_success(
+            client.call(reach.uri, "INSPECT", "/", {"target": "audit", "audit_id": audit_id})
+        )
+        result = result_of(reply)
+        entry = entry_of({**result, "audit_id": audit_id}, signing_keys(reach, client))
+    if as_json:
+        print_json({**result, "audit_id": audit_id, "payload": entry.payload, "verified": entry.signed})
+        return
+    print_summary({"audit_id": audit_id, **entry.payload})
+    click.echo("record verified" if entry.signed else "record is not signed: it proves nothing")
+
+
+@command.command()
+@click.argument("chain", metavar="[AGENT|host]", default=HOST)
+@click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
+@click.option("--all", "everything", is_flag=True, help="The whole chain.")
+@host_option
+@connection_options
+@json_option
+def walk(chain: str, number: int, everything: bool, uri: str, where: Connection, as_json: bool) -> None:
+    """
+    Show a chain, newest first.
+
+    An agent's, or the host's own. The hash and signature of every record shown are verified.
+
+    \b
+    Examples:
+      agtp audit walk
+      agtp audit walk librarian -n 100
+    """
+    reach = resolve(where, uri)
+    named = chain_parameters(where, chain)
+    entries = list(_pages(reach, named, None if everything else number))
+    if as_json:
+        print_json([entry.fields() for entry in entries])
+        return
+    print_table(("SEQ", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"), (entry.row() for entry in entries))
+
+
+def _pages(reach: Reach, named: Mapping[str, str], number: int | None) -> Iterator[Entry]:
+    """Entries of a chain, newest first, over one connection."""
+    left = number
+    before: int | None = None
+    with connected(reach) as client:
+        keys = signing_keys(reach, client)
+        while left is None or left > 0:
+            limit = PAGE if left is None else min(PAGE, left)
+            asked: dict[str, Any] = {"target": "chain", "limit": limit, **named}
+            if before is not None:
+                asked["before"] = before
+            page = result_of(require_success(client.call(reach.uri, "INSPECT", "/", asked))).get("records")
+            if not isinstance(page, list) or not page:
+                return
+            for listed in page:
+                entry = entry_of(listed, keys)
+                if before is not None and entry.seq >= before:
+                    raise Unverified(f"the chain does not go backwards at record {entry.audit_id}")
+                yield entry
+                before = entry.seq
+            if left is not None:
+                left -= len(page)
+            if before is None or before <= 1:
+                return

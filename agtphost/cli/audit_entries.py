@@ -1,0 +1,95 @@
+"""Records as INSPECT shows them, taken for true only once checked."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.audit.drafts import StoredRecord
+from agtphost.cli.failures import NoConnection, Unverified
+from agtphost.identity import jws
+from agtphost.identity.keys import VerifyingKey
+from agtphost.vocabulary.identifiers import is_audit_id
+
+SHORT = 12
+"""Digits of an identifier in a table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One record of a chain: its hash and signature hold."""
+
+    audit_id: str
+    seq: int
+    kind: str
+    payload: Mapping[str, Any]
+    signed_text: str
+    signed: bool
+    """False for a record of a host without a signing key: its hash holds, and that is all."""
+
+    def fields(self) -> dict[str, object]:
+        """For ``--json``."""
+        return {
+            "audit_id": self.audit_id,
+            "seq": self.seq,
+            "kind": self.kind,
+            "payload": dict(self.payload),
+            "jws": self.signed_text,
+            "verified": self.signed,
+        }
+
+    def row(self) -> tuple[object, ...]:
+        """For a table."""
+        payload = self.payload
+        what = payload.get("event_type") or f"{payload.get('method', '')} {payload.get('path', '')}"
+        reason = payload.get("reason")
+        return (
+            self.seq,
+            payload.get("issued_at"),
+            payload.get("new_status") or payload.get("status"),
+            f"{what} ({reason})" if reason else what,
+            str(payload.get("caller_id", ""))[:SHORT],
+            self.audit_id,
+        )
+
+    def stored(self, chain: str) -> StoredRecord:
+        """The same as it lies in a store, for a walk that checks the links."""
+        return StoredRecord(
+            chain=chain,
+            seq=self.seq,
+            audit_id=self.audit_id,
+            previous_audit_id=str(self.payload.get("previous_audit_id", "")),
+            kind=self.kind,
+            format="jws",
+            signed=self.signed_text.encode("ascii"),
+        )
+
+
+def entry_of(listed: Any, keys: Mapping[str, VerifyingKey]) -> Entry:
+    """
+    Check one entry: what a host says about a record is not what counts, its signed octets are.
+
+    :raises NoConnection: if it is no entry.
+    :raises Unverified: if the octets do not have that Audit-ID, or nobody known signed them.
+    """
+    if not isinstance(listed, dict):
+        raise NoConnection("the host listed something that is no record")
+    audit_id, text, seq = listed.get("audit_id"), listed.get("jws"), listed.get("seq", 0)
+    if not (isinstance(audit_id, str) and is_audit_id(audit_id) and isinstance(text, str) and text.isascii()):
+        raise NoConnection("the host listed something that is no record")
+    if hashlib.sha256(text.encode("ascii")).hexdigest() != audit_id:
+        raise Unverified(f"the record {audit_id} is not what its Audit-ID was made of")
+    try:
+        payload = jws.verify(text, keys, allow_unsigned=not keys)
+    except jws.JWSError as error:
+        raise Unverified(f"the record {audit_id} is not to be believed: {error}") from None
+    return Entry(
+        audit_id=audit_id,
+        seq=seq if isinstance(seq, int) else 0,
+        kind=str(listed.get("kind", "record")),
+        payload=payload,
+        signed_text=text,
+        signed=bool(keys),
+    )

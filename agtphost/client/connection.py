@@ -1,0 +1,216 @@
+"""
+One TLS connection of the Twisted client.
+
+How it works. :class:`Link` is made when TCP is there and is ready when TLS is:
+before the handshake is complete and the certificate's name was checked it
+sends nothing. Then it makes one call at a time. It ends for good when the
+server ends it, when a call on it is cancelled, or when framing is in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cryptography.hazmat.primitives.serialization import Encoding
+from OpenSSL import SSL
+from OpenSSL.crypto import X509
+from twisted.internet import error as network
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IHandshakeListener, IReactorTime
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from agtphost.client import tls
+from agtphost.client.conversation import Conversation
+from agtphost.client.errors import ClientError, ConnectionLost
+from agtphost.client.reply import Reply
+from agtphost.client.requests import PreparedCall
+from agtphost.client.terminal import escape
+from agtphost.client.tls_context import HandshakeNotes
+from agtphost.wire.codec import Limits
+
+CLOSE_SECONDS = 1.0
+"""How long a server may take to answer the closing notice; then the connection is dropped."""
+
+
+@implementer(IHandshakeListener)
+class Link(Protocol):
+    """
+    A connection to one server.
+
+    :param host: the name that the server's certificate must have.
+    :param lost: called once, when the connection has ended.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        notes: HandshakeNotes,
+        limits: Limits,
+        clock: IReactorTime,
+        lost: Callable[[Link], None],
+    ) -> None:
+        self._host = host
+        self._notes = notes
+        self._clock = clock
+        self._lost = lost
+        self._conversation = Conversation(limits)
+        self._final: Deferred[Reply] | None = None
+        self._stream: Callable[[Reply], object] | None = None
+        self._refusal: ClientError | None = None
+        self._ended = False
+        self._closed: Deferred[None] | None = None
+        self._closing: IDelayedCall | None = None
+        self.used = False
+        """Whether a call was made over it before."""
+
+        self.ready: Deferred[Link] = Deferred(self._abandon)
+        """Fires when a request may be sent; fails with a ClientError."""
+
+    @property
+    def reusable(self) -> bool:
+        """Whether it can serve another call."""
+        return not self._ended and self._conversation.reusable
+
+    @property
+    def answered(self) -> bool:
+        """Whether any octet of an answer to the last call arrived."""
+        return self._conversation.answered
+
+    # Calls
+
+    def perform(self, call: PreparedCall, stream: Callable[[Reply], object] | None) -> Deferred[Reply]:
+        """
+        Make a call; only while :attr:`reusable`. Cancelling ends the connection.
+
+        :param stream: takes interim replies.
+        :return: the final reply, or a ClientError.
+        """
+        octets = self._conversation.ask(call)
+        self.used = True
+        self._stream = stream
+        final = self._final = Deferred(self._abandon)
+        assert self.transport is not None
+        self.transport.write(octets)
+        return final
+
+    def close(self) -> Deferred[None]:
+        """End the connection in both directions; fires when it is gone."""
+        closed: Deferred[None] = Deferred()
+        if self._ended:
+            closed.callback(None)
+            return closed
+        assert self.transport is not None
+        self._closed = closed
+        self._closing = self._clock.callLater(CLOSE_SECONDS, self.abort)
+        self.transport.loseConnection()
+        return closed
+
+    def abort(self) -> None:
+        """Drop the connection at once."""
+        if not self._ended and self.transport is not None:
+            self.transport.abortConnection()  # type: ignore[attr-defined]
+
+    def _abandon(self, _: Deferred[Reply] | Deferred[Link]) -> None:
+        self._final = None
+        self.abort()
+
+    # What Twisted calls
+
+    def handshakeCompleted(self) -> None:
+        """Let calls begin, if the certificate is for the host that was dialled."""
+        assert self.transport is not None
+        certificate: X509 = self.transport.getPeerCertificate()  # type: ignore[attr-defined]
+        try:
+            tls.verify_peer_name(certificate.to_cryptography().public_bytes(Encoding.DER), self._host)
+        except ClientError as refusal:
+            self._refusal = refusal
+            self.abort()
+            return
+        if not self.ready.called:
+            self.ready.callback(self)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Octets of an answer."""
+        self._take(data)
+        if not self._conversation.reusable and self._final is None:
+            self.abort()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The end, whoever wanted it."""
+        self._ended = True
+        if self._closing is not None and self._closing.active():
+            self._closing.cancel()
+        refusal = self._refusal or _refusal_of(reason, self._notes)
+        if not self.ready.called:
+            self.ready.errback(refusal or tls.refused(""))
+        elif refusal is not None and not self.answered:
+            self._fail(refusal)
+        else:
+            self._take(b"")
+        self._lost(self)
+        if self._closed is not None:
+            closed, self._closed = self._closed, None
+            closed.callback(None)
+
+    def _take(self, data: bytes) -> None:
+        try:
+            replies = self._conversation.receive(data)
+        except ClientError as error:
+            self._fail(error)
+            return
+        for reply in replies:
+            self._deliver(reply)
+
+    def _deliver(self, reply: Reply) -> None:
+        if not reply.interim:
+            final, self._final = self._final, None
+            if final is not None:
+                final.callback(reply)
+        elif self._stream is not None and self._final is not None:
+            try:
+                self._stream(reply)
+            except Exception as error:
+                self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        final, self._final = self._final, None
+        if final is not None:
+            final.errback(error)
+        self.abort()
+
+
+def _refusal_of(reason: Failure, notes: HandshakeNotes) -> ClientError | None:
+    """The error of a connection that ended for a reason of TLS or the network; None if it simply ended."""
+    error = reason.value
+    if isinstance(error, SSL.Error):
+        return tls.refused(_reason_of(error), notes.message)
+    if isinstance(error, (network.ConnectionDone, network.ConnectionLost, network.ConnectionAborted)):
+        return None
+    return ConnectionLost(
+        f"The connection broke: {escape(str(error))}",
+        "Whether the server carried the request out is unknown.",
+        answered=False,
+    )
+
+
+def _reason_of(error: SSL.Error) -> str:
+    """OpenSSL's words, from ``[(library, function, reason), ...]``."""
+    entries = error.args[0] if error.args else ()
+    if isinstance(entries, (list, tuple)) and entries and isinstance(entries[-1], tuple):
+        return str(entries[-1][-1])
+    return ""
+
+
+class LinkFactory(Factory):
+    """Builds the one link of one connection attempt."""
+
+    noisy = False
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def buildProtocol(self, addr: object) -> Link:
+        """The link; asked for once."""
+        return self._link

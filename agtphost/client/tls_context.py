@@ -1,0 +1,94 @@
+"""The Twisted client's TLS context: the demands of :mod:`agtphost.client.tls`, through pyOpenSSL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from OpenSSL import SSL
+from OpenSSL.crypto import X509
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
+from zope.interface import implementer
+
+from agtphost.client.errors import InvalidCall
+from agtphost.client.tls import TLSSettings, is_address, unusable_pair
+
+_VERIFY_MESSAGES = {
+    9: "certificate is not yet valid",
+    10: "certificate has expired",
+    18: "self-signed certificate",
+    19: "self-signed certificate in certificate chain",
+    20: "unable to get local issuer certificate",
+    21: "unable to verify the first certificate",
+    23: "certificate revoked",
+    26: "unsuitable certificate purpose",
+}
+"""What OpenSSL calls the failures that occur; the others are shown by their number."""
+
+
+def openssl_context(settings: TLSSettings) -> SSL.Context:
+    """
+    The context of the Twisted client.
+
+    :raises InvalidCall: for files that OpenSSL does not take.
+    """
+    context = SSL.Context(SSL.TLS_CLIENT_METHOD)
+    context.set_min_proto_version(SSL.TLS1_3_VERSION)
+    context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+    context.set_verify(SSL.VERIFY_PEER, _note_failure)
+    if settings.trust is None:
+        context.set_default_verify_paths()
+    else:
+        try:
+            context.load_verify_locations(str(settings.trust))
+        except SSL.Error as error:
+            raise InvalidCall(f"{settings.trust} holds no CA certificate in PEM.") from error
+    if settings.cert is not None:
+        context.set_passwd_cb(_no_passphrase)
+        try:
+            context.use_certificate_chain_file(str(settings.cert))
+            context.use_privatekey_file(str(settings.key or settings.cert))
+            context.check_privatekey()
+        except (SSL.Error, ValueError) as error:
+            raise unusable_pair(settings) from error
+    return context
+
+
+def _no_passphrase(*_: Any) -> bytes:
+    raise ValueError("keys with a passphrase are not read")
+
+
+class HandshakeNotes:
+    """Why verification failed: pyOpenSSL's own error does not say."""
+
+    def __init__(self) -> None:
+        self.message = ""
+
+
+def _note_failure(connection: SSL.Connection, _: X509, code: int, depth: int, ok: int) -> bool:
+    """Change no verdict; remember the first failure."""
+    notes = connection.get_app_data()
+    if not ok and isinstance(notes, HandshakeNotes) and not notes.message:
+        notes.message = _VERIFY_MESSAGES.get(code, f"verification error {code}")
+    return bool(ok)
+
+
+@implementer(IOpenSSLClientConnectionCreator)
+class ConnectionCreator:
+    """
+    Makes the OpenSSL connection of one link.
+
+    :param host: the name or address that is dialled.
+    """
+
+    def __init__(self, context: SSL.Context, host: str, notes: HandshakeNotes) -> None:
+        self._context = context
+        self._host = host
+        self._notes = notes
+
+    def clientConnectionForTLS(self, tlsProtocol: object) -> SSL.Connection:
+        """What Twisted asks for; the server name is set unless it is an address."""
+        connection = SSL.Connection(self._context, None)
+        connection.set_app_data(self._notes)
+        if not is_address(self._host):
+            connection.set_tlsext_host_name(self._host.encode("ascii"))
+        return connection

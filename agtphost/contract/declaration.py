@@ -1,0 +1,315 @@
+"""One endpoint's TOML table, checked member by member (AGTP-API sections 5, 6 and 7)."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.contract.endpoint import HANDLER_TYPES, Deprecation, Endpoint, HandlerReference
+from agtphost.contract.schemas import CompiledSchema, Role, SchemaError, compile_schema
+from agtphost.contract.semantic import MEMBERS, Impact, is_statement, semantic, semantic_faults
+from agtphost.identity.peer import Assurance
+from agtphost.vocabulary import paths, scopes
+from agtphost.vocabulary.catalog import LEGACY, Catalog, is_method_name
+from agtphost.vocabulary.identifiers import is_agent_name
+
+REQUIRED = (
+    *("method", "path", "description", "semantic"),
+    *("input_schema", "output_schema", "errors", "handler"),
+)
+"""AGTP-API section 6.3."""
+
+OPTIONAL = (
+    *("namespace", "required_scopes", "deprecated"),
+    *("min_assurance", "timeout", "strict_output", "agents"),
+)
+"""AGTP-API section 6.3, then our own."""
+
+RESERVED_DISCOVER = ("methods", "agents", "genesis", "tools", "apis", "patterns", "contracts")
+"""First segments, and beginnings of first segments, that DISCOVER keeps for itself (AGTP-API section 5.9)."""
+
+LONGEST_TIMEOUT = 86_400.0
+"""Seconds: one day."""
+
+LATER_TYPES = ("composition", "external_service")
+"""Handler types that the drafts define and this host does not run."""
+
+_ERROR_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
+_DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+", re.ASCII)
+_VERSION = re.compile(r"[0-9A-Za-z.+_-]{1,64}", re.ASCII)
+
+Location = tuple[str | int, ...]
+Say = Callable[[Location, str, str], None]
+"""Takes a location in the table, a sentence, and a hint."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What declarations are checked against."""
+
+    catalog: Catalog
+    custom: Collection[str] = ()
+    """Methods declared in ``policies.methods`` beyond the catalog."""
+
+    reserved: Collection[tuple[str, str]] = ()
+    """Methods and paths that the host itself is bound to (tier A)."""
+
+
+class Declaration:
+    """
+    Checks one table.
+
+    :param table: the parsed TOML.
+    :param say: called for everything that is wrong.
+    """
+
+    def __init__(self, table: Mapping[str, Any], rules: Rules, say: Say) -> None:
+        self._table = table
+        self._rules = rules
+        self._tell = say
+        self._wrong = False
+
+    def endpoint(self, file: str, line: int) -> Endpoint | None:
+        """The endpoint; None where anything was wrong."""
+        self._members(self._table, (*REQUIRED, *OPTIONAL), REQUIRED, ())
+        method, path = self._method(), self._path()
+        self._reservations(method, path)
+        description = self._line("description", ())
+        namespace = self._line("namespace", ())
+        block = self._semantic()
+        taken = self._schema("input_schema", "input")
+        given = self._schema("output_schema", "output", strict=self._flag("strict_output"))
+        self._parameters(path)
+        impact = Impact(block["impact"]) if block is not None else Impact.IRREVERSIBLE
+        found = {
+            "errors": self._names("errors", _ERROR_NAME.fullmatch, "an error name such as room_unavailable"),
+            "required_scopes": self._names("required_scopes", scopes.is_token, "a scope such as booking:room"),
+            "agents": self._names("agents", is_agent_name, "the name of an agent"),
+            "handler": self._handler(),
+            "deprecated": self._deprecated(),
+            "min_assurance": self._assurance(impact),
+            "timeout": self._timeout(),
+        }
+        if self._wrong or block is None or taken is None or given is None:
+            return None
+        return Endpoint(
+            method=method,
+            path=path,
+            description=description,
+            namespace=namespace or None,
+            semantic=semantic(block),
+            input_schema=taken,
+            output_schema=given,
+            file=file,
+            line=line,
+            **found,  # type: ignore[arg-type]
+        )
+
+    def _say(self, location: Location, message: str, hint: str = "") -> None:
+        self._wrong = True
+        self._tell(location, message, hint)
+
+    # Members of any kind
+
+    def _members(
+        self, table: Mapping[str, Any], known: Collection[str], required: Collection[str], at: Location
+    ) -> None:
+        inside = "".join(f"{part}." for part in at)
+        for name in table:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, 1)
+                hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}"
+                self._say((*at, name), f"{inside}{name[:64]} is unknown", hint)
+        for name in required:
+            if name not in table:
+                self._say(at, f"{inside}{name} is missing")
+
+    def _table_at(self, name: str, shape: str) -> Mapping[str, Any] | None:
+        value = self._table.get(name)
+        if value is not None and not isinstance(value, Mapping):
+            self._say((name,), f"{name} is not a table", f"write {shape}")
+            return None
+        return value
+
+    def _line(self, name: str, at: Location) -> str:
+        value = self._table.get(name)
+        if value is not None and not is_statement(value):
+            self._say((*at, name), f"{name} is not one line of text of 1 to 1000 characters")
+        return value if isinstance(value, str) else ""
+
+    def _flag(self, name: str) -> bool:
+        value = self._table.get(name, False)
+        if not isinstance(value, bool):
+            self._say((name,), f"{name} is not true or false")
+        return value is True
+
+    def _names(self, name: str, grammar: Callable[[str], object], form: str) -> tuple[str, ...]:
+        values = self._table.get(name, [])
+        if not isinstance(values, list):
+            self._say((name,), f"{name} is not a list")
+            return ()
+        for index, value in enumerate(values):
+            if not isinstance(value, str) or not grammar(value):
+                self._say((name, index), f"{name} holds {str(value)[:64]!r}, which is not {form}")
+            elif value in values[:index]:
+                self._say((name, index), f"{name} holds {value!r} twice")
+        return tuple(map(str, values))
+
+    # Method and path
+
+    def _method(self) -> str:
+        method = self._table.get("method")
+        if method is None:
+            return ""
+        catalog = self._rules.catalog
+        if not isinstance(method, str) or not is_method_name(method):
+            self._say(("method",), f"method {str(method)[:40]!r} is not a method name (3 to 32 letters A-Z)")
+        elif method in LEGACY:
+            hint = f"use {catalog.legacy[method]}; aliases still take {method} from callers"
+            self._say(("method",), f"method {method} is an HTTP verb, which new endpoints may not use", hint)
+        elif not catalog.knows(method) and method not in self._rules.custom:
+            close = ", ".join(catalog.close_matches(method))
+            self._say(
+                ("method",),
+                f"method {method} is not in catalog {catalog.version}",
+                f"close to it: {close}" if close else "",
+            )
+        return str(method)
+
+    def _path(self) -> str:
+        path = self._table.get("path")
+        if path is None:
+            return ""
+        if not isinstance(path, str):
+            self._say(("path",), "path is not text")
+            return ""
+        for fault in paths.template_faults(path, self._rules.catalog.methods):
+            self._say(("path",), f"path {path[:128]}: {fault}")
+        return path
+
+    def _reservations(self, method: str, path: str) -> None:
+        first = path[1:].partition("/")[0].lower()
+        if method == "DISCOVER" and (path == "/" or first.startswith(RESERVED_DISCOVER)):
+            self._say(
+                ("path",),
+                f"DISCOVER {path[:128]} is reserved for the host's own documents",
+                "another path, or another method such as QUERY",
+            )
+        elif first == "agents":
+            self._say(
+                ("path",), f"path {path[:128]} is reserved: /agents/NAME addresses the agents of this host"
+            )
+        elif (method, path) in self._rules.reserved:
+            self._say(("path",), f"{method} {path[:128]} is answered by the host itself")
+
+    def _parameters(self, path: str) -> None:
+        """Every parameter of the path is declared, as text (AGTP-API section 5.3)."""
+        schema = self._table.get("input_schema")
+        properties = schema.get("properties", {}) if isinstance(schema, Mapping) else {}
+        if not isinstance(properties, Mapping):
+            return
+        for name in re.findall(r"\{([A-Za-z0-9_]+)\}", path):
+            if name not in properties:
+                self._say(("input_schema",), f"the path's parameter {name!r} is not declared in input_schema")
+                continue
+            declared = properties[name].get("type", "string") if isinstance(properties[name], Mapping) else "string"
+            if "string" not in (declared if isinstance(declared, list) else [declared]):
+                self._say(
+                    ("input_schema", "properties", name),
+                    f"the path's parameter {name!r} is declared as {declared}, but what stands in a path is text",
+                    'use type = "string", with a pattern',
+                )
+
+    # Blocks
+
+    def _semantic(self) -> Mapping[str, Any] | None:
+        block = self._table_at("semantic", "[semantic] with " + ", ".join(MEMBERS))
+        if block is None:
+            return None
+        self._members(block, MEMBERS, (), ("semantic",))
+        faults = list(semantic_faults(block, self._rules.catalog.categories))
+        for member, sentence in faults:
+            self._say(("semantic", member), sentence)
+        return None if faults else {name: value for name, value in block.items() if name in MEMBERS}
+
+    def _schema(self, name: str, role: Role, *, strict: bool = False) -> CompiledSchema | None:
+        schema = self._table_at(name, f"[{name}] with a JSON Schema")
+        if schema is None:
+            return None
+        try:
+            return compile_schema(schema, role=role, strict=strict)
+        except SchemaError as error:
+            for fault in error.faults:
+                location = (name, *(part.replace("~1", "/").replace("~0", "~") for part in fault.pointer.split("/")[1:]))
+                self._say(location, f"{name} {fault}")
+            return None
+
+    def _handler(self) -> HandlerReference | None:
+        block = self._table_at("handler", '[handler] with type = "registered_function" and function')
+        if block is None:
+            return None
+        kind = block.get("type")
+        if kind not in HANDLER_TYPES:
+            later = " by this version" if kind in LATER_TYPES else ""
+            self._say(
+                ("handler", "type"),
+                f"handler.type {str(kind)[:40]!r} is not supported{later}" if kind else "handler.type is missing",
+                f"supported: {', '.join(HANDLER_TYPES)}",
+            )
+            return None
+        self._members(block, ("type", "function"), ("function",), ("handler",))
+        function = block.get("function", "a.b")
+        if not isinstance(function, str) or _DOTTED.fullmatch(function) is None:
+            self._say(
+                ("handler", "function"),
+                f"handler.function {str(function)[:64]!r} is not a dotted path",
+                "such as package.module.function",
+            )
+        return HandlerReference(type=kind, function=str(function))
+
+    def _deprecated(self) -> Deprecation | None:
+        block = self._table_at("deprecated", "[deprecated] with deprecated_in")
+        if block is None:
+            return None
+        self._members(block, ("deprecated_in", "removed_in", "successor"), ("deprecated_in",), ("deprecated",))
+        for member in ("deprecated_in", "removed_in"):
+            value = block.get(member)
+            if value is not None and (not isinstance(value, str) or _VERSION.fullmatch(value) is None):
+                self._say(("deprecated", member), f"deprecated.{member} is not a version such as 2.1.0")
+        successor = block.get("successor", {})
+        if not isinstance(successor, Mapping):
+            self._say(("deprecated", "successor"), "deprecated.successor is not a table of method and path")
+            successor = {}
+        self._members(successor, ("method", "path"), (), ("deprecated", "successor"))
+        method, path = successor.get("method"), successor.get("path")
+        if method is not None and (not isinstance(method, str) or not is_method_name(method)):
+            self._say(("deprecated", "successor", "method"), "deprecated.successor.method is not a method name")
+        if path is not None and (not isinstance(path, str) or any(paths.template_faults(path))):
+            self._say(("deprecated", "successor", "path"), "deprecated.successor.path is not a path")
+        return Deprecation(
+            deprecated_in=str(block.get("deprecated_in")),
+            removed_in=block.get("removed_in"),
+            successor_method=method,
+            successor_path=path,
+        )
+
+    def _assurance(self, impact: Impact) -> Assurance:
+        value = self._table.get("min_assurance")
+        if value is None:
+            return impact.min_assurance
+        labels = {level.label: level for level in Assurance}
+        if value not in labels:
+            self._say(("min_assurance",), f"min_assurance is not one of {', '.join(labels)}")
+        return labels.get(str(value), Assurance.CERTIFICATE)
+
+    def _timeout(self) -> float | None:
+        value = self._table.get("timeout")
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= LONGEST_TIMEOUT:
+            self._say(("timeout",), f"timeout is not a number of seconds above 0 and up to {LONGEST_TIMEOUT:.0f}")
+            return None
+        return float(value)

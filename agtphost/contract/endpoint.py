@@ -1,0 +1,162 @@
+"""The endpoint: a method on a path, what it is for, what it takes and gives (AGTP-API section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agtphost.contract.binding import Binding
+from agtphost.contract.schemas import CompiledSchema
+from agtphost.contract.semantic import Impact, Semantic
+from agtphost.identity.peer import Assurance
+
+if TYPE_CHECKING:
+    from agtphost.iagtp import IHandler
+
+HANDLER_TYPES = ("registered_function",)
+"""The binding kinds of AGTP-API section 12 that this host runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerReference:
+    """What answers an endpoint. Nothing but ``type`` ever leaves the host (AGTP-API section 8.9)."""
+
+    type: str
+    """One of :data:`HANDLER_TYPES`."""
+
+    function: str
+    """Dotted path of a Python function."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deprecation:
+    """That an endpoint will go, and what to call instead (AGTP-API section 6.5)."""
+
+    deprecated_in: str
+    removed_in: str | None = None
+    successor_method: str | None = None
+    """None: the same method."""
+
+    successor_path: str | None = None
+    """None: the same path."""
+
+    @property
+    def warning(self) -> str:
+        """The value of ``AGTP-Endpoint-Warning``, which every response of the endpoint carries."""
+        parts = ["deprecated"]
+        successor = " ".join(part for part in (self.successor_method, self.successor_path) if part)
+        if successor:
+            parts.append(f"successor={successor}")
+        if self.removed_in:
+            parts.append(f"removed_in={self.removed_in}")
+        return "; ".join(parts)
+
+    def document(self) -> dict[str, Any]:
+        """The manifest's form; absent members are left out."""
+        members: dict[str, Any] = {"deprecated_in": self.deprecated_in}
+        if self.removed_in:
+            members["removed_in"] = self.removed_in
+        successor = {"method": self.successor_method, "path": self.successor_path}
+        named = {name: value for name, value in successor.items() if value}
+        if named:
+            members["successor"] = named
+        return members
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One endpoint of the operator's, checked (tier B of AGTP-API section 6.1)."""
+
+    method: str
+    path: str
+    """The template."""
+
+    description: str
+    """One sentence for people; :attr:`semantic` is for agents."""
+
+    semantic: Semantic
+    input_schema: CompiledSchema
+    output_schema: CompiledSchema
+    """Compiled closed where the endpoint has ``strict_output``."""
+
+    errors: tuple[str, ...]
+    """Names that the handler may raise, answered 422."""
+
+    handler: HandlerReference
+    namespace: str | None = None
+    """Groups endpoints for readers; no effect."""
+
+    required_scopes: tuple[str, ...] = ()
+    """All of them are required."""
+
+    deprecated: Deprecation | None = None
+    min_assurance: Assurance
+    """By default what the impact demands: :attr:`~.semantic.Impact.min_assurance`."""
+
+    timeout: float | None = None
+    """Seconds; None means the host's default."""
+
+    agents: tuple[str, ...] = ()
+    """Names of the hosted agents that offer it; empty means every one."""
+
+    file: str = ""
+    """Where it was declared."""
+
+    line: int = 0
+
+    @property
+    def name(self) -> str:
+        """``METHOD /path``."""
+        return f"{self.method} {self.path}"
+
+    @property
+    def warning(self) -> str | None:
+        """The value of ``AGTP-Endpoint-Warning``; None where the endpoint is not deprecated."""
+        return self.deprecated.warning if self.deprecated is not None else None
+
+    def projection(self) -> dict[str, Any]:
+        """The endpoint as the manifest shows it (AGTP-API section 8.9): of its handler, the kind alone."""
+        members: dict[str, Any] = {
+            "method": self.method,
+            "path": self.path,
+            "description": self.description,
+            "tier": "B",
+            "semantic": self.semantic.document(),
+            "input_schema": self.input_schema.schema,
+            "output_schema": self.output_schema.schema,
+            "errors": list(self.errors),
+            "handler": {"type": self.handler.type},
+            "required_scopes": list(self.required_scopes),
+            "min_assurance": self.min_assurance.label,
+        }
+        if self.namespace is not None:
+            members["namespace"] = self.namespace
+        if self.deprecated is not None:
+            members["deprecated"] = self.deprecated.document()
+        return members
+
+    def bind(self, handler: IHandler, agent_ids: Collection[str] = ()) -> Binding:
+        """
+        The endpoint with its handler, as the endpoint table takes it.
+
+        :param handler: what :attr:`handler` refers to.
+        :param agent_ids: the Agent-IDs of :attr:`agents`.
+        """
+        return Binding(
+            method=self.method,
+            path=self.path,
+            handler=handler,
+            tier="B",
+            description=self.description,
+            required_scopes=self.required_scopes,
+            min_assurance=self.min_assurance,
+            input_schema=self.input_schema,
+            output_schema=self.output_schema,
+            errors=frozenset(self.errors),
+            idempotent=self.semantic.is_idempotent,
+            state_changing=self.semantic.impact is not Impact.INFORMATIONAL,
+            agents=frozenset(agent_ids),
+            timeout=self.timeout,
+            details=self.projection(),
+        )

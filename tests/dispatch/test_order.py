@@ -1,0 +1,151 @@
+"""The gates' order, gate by gate: P19, security.md invariant 6."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from zope.interface.verify import verifyObject
+
+from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.contract.policy import MethodPolicy
+from agtphost.iagtp import IAgentDirectory, IDispatcher, IGate, ILedger
+from agtphost.identity.peer import Peer
+from tests.dispatch.scene import CALLER, STRANGER, Scene, certificate, document
+from tests.fakes import Mine
+
+ORDER = [
+    "framing",
+    "connection identity",
+    "caller and lifecycle",
+    "addressee and lifecycle",
+    "reserved headers",
+    "alias",
+    "catalog",
+    "path grammar",
+    "method policy",
+    "body",
+    "endpoint",
+    "anonymous",
+    "action",
+    "claimed scopes",
+    "required scopes and assurance",
+    "schema",
+    "idempotency",
+    "store",
+]
+
+GOOD: dict[str, Any] = {"body": {"text": "x"}}
+
+SUSPENDED = LifecycleState(status=LifecycleStatus.SUSPENDED, since="2026-11-21T00:00:00Z")
+
+
+def peer(**changes: Any) -> Peer:
+    return Peer(address="127.0.0.1", certificate=certificate(**changes))
+
+
+def expired() -> Peer:
+    return peer(not_after=datetime.now(UTC) - timedelta(seconds=1))
+
+
+FAILURES: list[tuple[str, int, str, dict[str, Any]]] = [
+    ("framing", 400, "invalid-agent-id", {"headers": {"Agent-ID": "A" * 64}}),
+    ("framing", 400, "invalid-identifier", {"headers": {"Task-ID": "x" * 129}}),
+    ("connection identity", 401, "agent-unauthenticated", {"headers": {"Agent-ID": STRANGER}}),
+    ("connection identity", 401, "agent-unauthenticated", {"peer": expired()}),
+    ("connection identity", 401, "agent-unauthenticated", {"peer": peer(malformed="trust-tier is 9")}),
+    ("caller and lifecycle", 401, "agent-unauthenticated", {"peer": peer(agent_id=STRANGER)}),
+    ("addressee and lifecycle", 404, "agent-not-hosted", {"path": "/agents/nobody/desk"}),
+    ("reserved headers", 501, "delegation-not-supported", {"headers": {"Delegation-Chain": "x"}}),
+    ("catalog", 459, "method-violation", {"method": "FROBNICATE"}),
+    ("path grammar", 460, "endpoint-violation", {"path": "/book/desk"}),
+    ("body", 400, "malformed-body", {"body": b"{"}),
+    ("endpoint", 404, "not-found", {"path": "/nowhere"}),
+    ("endpoint", 405, "method-not-allowed", {"method": "CANCEL"}),
+    ("anonymous", 401, "agent-unauthenticated", {"peer": Peer(address="127.0.0.1")}),
+    ("claimed scopes", 262, "scope-claim-invalid", {"headers": {"Authority-Scope": "payments:purchase"}}),
+    ("claimed scopes", 400, "invalid-authority-scope", {"headers": {"Authority-Scope": "NONSENSE"}}),
+    ("claimed scopes", 455, "scope-commitment-exceeded",
+     {"peer": peer(commitment=frozenset({"documents:query"})), "headers": {"Authority-Scope": "booking:desk"}}),
+    ("required scopes and assurance", 262, "scope-required", {"headers": {"Authority-Scope": "documents:query"}}),
+    ("required scopes and assurance", 401, "agent-unauthenticated",
+     {"peer": Peer(address="127.0.0.1"), "headers": {"Agent-ID": CALLER}}),
+    ("schema", 422, "invalid-input", {"body": {"text": 1}}),
+]
+
+
+def test_the_order_is_the_design_decision() -> None:
+    """The tuple of gates is the published order, and each is an IGate."""
+    scene = Scene()
+    assert [gate.name for gate in scene.gates] == ORDER
+    assert all(verifyObject(IGate, gate) for gate in scene.gates)
+    assert verifyObject(ILedger, scene.ledger)
+    assert verifyObject(IAgentDirectory, scene.directory)
+    assert verifyObject(IDispatcher, scene.dispatcher())
+
+
+@pytest.mark.parametrize(("gate", "status", "reason", "request_"), FAILURES, ids=lambda value: str(value)[:40])
+def test_each_gate_ends_the_exchange_before_every_later_one(
+    gate: str, status: int, reason: str, request_: dict[str, Any]
+) -> None:
+    """With all later gates mined, the refusal is the gate's own; it is sealed once and no handler ran."""
+    scene = Scene()
+    at = ORDER.index(gate)
+    mined: list[IGate] = [*scene.gates[: at + 1], *(Mine(name) for name in ORDER[at + 1 :])]
+    response = scene.ask(**{**GOOD, **request_}, gates=mined)
+    body = document(response)
+    assert (response.status, body["reason"]) == (status, reason)
+    assert body["explanation"]
+    assert body["type"] == body["code"] == body["error"] == reason
+    assert not scene.recorder.calls
+    assert len(scene.ledger.drafts) == 1
+    assert scene.ledger.drafts[0].payload["reason"] == reason
+
+
+def test_the_store_gate_is_the_last() -> None:
+    """A store that is known bad is 503 before the handler, with a record outside every chain."""
+    scene = Scene()
+    scene.ledger.healthy = False
+    scene.ledger.failing = True
+    response = scene.ask(**GOOD)
+    assert (response.status, document(response)["reason"]) == (503, "store-unavailable")
+    assert not scene.recorder.calls
+    assert len(scene.ledger.undurable) == 1
+
+
+def test_the_policy_gate_refuses_and_its_redirects_do_not_go_round_it() -> None:
+    """API-087, API-092: a disallowed method is 405, and so is a redirect to one."""
+    from agtphost.contract.policy import Redirect
+
+    refused = Scene(policy=MethodPolicy(disallow=frozenset({"RESERVE"}))).ask(**GOOD)
+    assert (refused.status, document(refused)["reason"]) == (405, "method-not-allowed")
+    redirect = Redirect(from_method="BOOK", from_path=None, to_method="RESERVE", to_path=None)
+    around = Scene(policy=MethodPolicy(disallow=frozenset({"RESERVE"}), redirects=(redirect,)))
+    assert around.ask(**GOOD, method="BOOK").status == 405
+    through = Scene(policy=MethodPolicy(redirects=(redirect,)))
+    assert through.ask(**GOOD, method="BOOK").status == 200
+
+
+def test_lifecycle_holds_for_caller_and_addressee() -> None:
+    """A suspended caller or agent is 503, a retired one 410; what shows and changes state stays reachable."""
+    for who, retired in ((CALLER, False), (CALLER, True), ("b" * 64, False), ("b" * 64, True)):
+        scene = Scene()
+        status = LifecycleStatus.RETIRED if retired else LifecycleStatus.SUSPENDED
+        scene.states[who] = LifecycleState(status=status, since="2026-11-21T00:00:00Z")
+        response = scene.ask(**GOOD)
+        assert response.status == (410 if retired else 503)
+        assert document(response)["lifecycle_state"] == status.value
+        assert not scene.recorder.calls
+    scene = Scene()
+    scene.states["b" * 64] = SUSPENDED
+    assert scene.ask("DESCRIBE", "/nothing", None).status == 404
+
+
+def test_a_handler_reached_without_a_gate_is_noticed() -> None:
+    """The control: leaving out the scope gate lets a call through that the order refuses."""
+    scene = Scene()
+    narrow = {**GOOD, "headers": {"Authority-Scope": "documents:query"}}
+    assert scene.ask(**narrow).status == 262
+    without = [gate for gate in scene.gates if gate.name != "required scopes and assurance"]
+    assert scene.ask(**narrow, gates=without).status == 200
