@@ -63,7 +63,7 @@ class Draft:
     """Committed just before this record, in the same transaction."""
 
     render: Callable[[Sealed], bytes] | None = None
-    """With ``event``: builds the response body from the sealed event; the ledger then sets ``result_hash``."""
+    """With ``event``: builds the response body from the sealed event; the ledger sets ``result_hash``."""
 
     reservation: ReservationKey | None = None
     """The keyed request that this record answers; its result is stored in the same transaction."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,21 +101,12 @@ def local_agents(config: Config) -> Iterator[LocalAgent]:
 
 def stored_states(config: Config) -> dict[str, str]:
     """Agent-ID to lifecycle state, as the host's store has it; empty before the first start."""
-    import sqlite3
-
-    from agtphost.stores.connection import connect
-    from agtphost.stores.reading import RecordReader
-    from agtphost.stores.rows import StoreError
+    from agtphost.cli.audit_store import open_records
 
     if not config.store.path.is_file():
         return {}
-    reader = RecordReader(str(config.store.path), connect)
-    try:
-        return {agent_id: str(row.status) for agent_id, row in reader.lifecycle_states().items()}
-    except (StoreError, sqlite3.Error) as error:
-        raise WrongInput(f"the store {config.store.path} cannot be read: {error}") from None
-    finally:
-        reader.close()
+    with open_records(config.store.path) as reader:
+        return {agent_id: row.status for agent_id, row in reader.lifecycle_states().items()}
 
 
 @command.command()
@@ -267,6 +259,8 @@ def new(
     parent = settings.identity.agents if hosted else settings.identity.known_agents
     if parent is None:
         raise WrongInput("[identity] agents names no directory of hosted agents")
+    if not is_agent_name(name):
+        raise WrongInput("the agent cannot be issued: a name is 1 to 64 letters, digits, '-' or '_'")
     if (parent / name).exists():
         raise WrongInput(f"{parent / name} exists", "An agent is never issued again: choose another name.")
     given = {"owner_id": owner_id or owner, "principal": owner, "governance_zone": zone}
@@ -286,6 +280,8 @@ def new(
             authority=None if hosted else _authority(settings),
         )
     except (ProvisioningError, OSError) as error:
+        with contextlib.suppress(OSError):  # Only an empty directory goes.
+            (parent / name).rmdir()
         raise WrongInput(f"the agent cannot be issued: {error}") from None
     fields: dict[str, object] = {
         "name": name,

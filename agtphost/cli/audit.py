@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
-
 import click
 
-from agtphost.cli.audit_entries import Entry, entry_of
+from agtphost.cli.audit_entries import HOST, entry_of, pages
+from agtphost.cli.audit_export import export_command
+from agtphost.cli.audit_verify import verify_command
 from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
-from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.cli.failures import WrongInput
 from agtphost.cli.options import Connection, connection_options, json_option
 from agtphost.cli.output import print_json, print_summary, print_table
-from agtphost.cli.reach import Reach, agent_id_of, resolve
+from agtphost.cli.reach import agent_id_of, resolve
 from agtphost.cli.tools import host_option
 from agtphost.vocabulary.identifiers import is_audit_id
-
-HOST = "host"
-"""The name of the host's own chain."""
-
-PAGE = 500
 
 
 @click.group()
@@ -27,9 +21,8 @@ def command() -> None:
     """Fetch, walk, verify and export records."""
 
 
-def chain_parameters(where: Connection, chain: str) -> dict[str, str]:
-    """What INSPECT calls a chain: an agent's, or the host's own."""
-    return {"chain": HOST} if chain == HOST else {"agent_id": agent_id_of(where, chain)}
+command.add_command(verify_command)
+command.add_command(export_command)
 
 
 @command.command()
@@ -80,35 +73,11 @@ def walk(chain: str, number: int, everything: bool, uri: str, where: Connection,
       agtp audit walk librarian -n 100
     """
     reach = resolve(where, uri)
-    named = chain_parameters(where, chain)
-    entries = list(_pages(reach, named, None if everything else number))
+    named = chain if chain == HOST else agent_id_of(where, chain)
+    with connected(reach) as client:
+        keys = signing_keys(reach, client)
+        entries = list(pages(client, reach.uri, named, keys, None if everything else number))
     if as_json:
         print_json([entry.fields() for entry in entries])
         return
     print_table(("SEQ", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"), (entry.row() for entry in entries))
-
-
-def _pages(reach: Reach, named: Mapping[str, str], number: int | None) -> Iterator[Entry]:
-    """Entries of a chain, newest first, over one connection."""
-    left = number
-    before: int | None = None
-    with connected(reach) as client:
-        keys = signing_keys(reach, client)
-        while left is None or left > 0:
-            limit = PAGE if left is None else min(PAGE, left)
-            asked: dict[str, Any] = {"target": "chain", "limit": limit, **named}
-            if before is not None:
-                asked["before"] = before
-            page = result_of(require_success(client.call(reach.uri, "INSPECT", "/", asked))).get("records")
-            if not isinstance(page, list) or not page:
-                return
-            for listed in page:
-                entry = entry_of(listed, keys)
-                if before is not None and entry.seq >= before:
-                    raise Unverified(f"the chain does not go backwards at record {entry.audit_id}")
-                yield entry
-                before = entry.seq
-            if left is not None:
-                left -= len(page)
-            if before is None or before <= 1:
-                return

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agtphost.audit.drafts import StoredRecord
+from agtphost.cli.exchange import require_success, result_of
 from agtphost.cli.failures import NoConnection, Unverified
 from agtphost.identity import jws
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.identifiers import is_audit_id
+
+if TYPE_CHECKING:
+    from agtphost.client.sync import Client
+
+HOST = "host"
+"""What INSPECT calls the host's own chain."""
+
+PAGE = 500
+"""Records asked for at once."""
 
 SHORT = 12
 """Digits of an identifier in a table."""
@@ -93,3 +103,36 @@ def entry_of(listed: Any, keys: Mapping[str, VerifyingKey]) -> Entry:
         signed_text=text,
         signed=bool(keys),
     )
+
+
+def pages(
+    client: Client, uri: str, chain: str, keys: Mapping[str, VerifyingKey], number: int | None
+) -> Iterator[Entry]:
+    """
+    The entries of a chain, newest first.
+
+    :param chain: an Agent-ID, or :data:`HOST`.
+    :param number: how many; None for all.
+    :raises CommandError: if the host refuses, or a record is not to be believed.
+    """
+    named = {"chain": HOST} if chain == HOST else {"agent_id": chain}
+    left = number
+    before: int | None = None
+    while left is None or left > 0:
+        limit = PAGE if left is None else min(PAGE, left)
+        asked: dict[str, Any] = {"target": "chain", "limit": limit, **named}
+        if before is not None:
+            asked["before"] = before
+        page = result_of(require_success(client.call(uri, "INSPECT", "/", asked))).get("records")
+        if not isinstance(page, list) or not page:
+            return
+        for listed in page:
+            entry = entry_of(listed, keys)
+            if entry.seq < 1 or (before is not None and entry.seq >= before):
+                raise Unverified(f"the chain does not go backwards at record {entry.audit_id}")
+            before = entry.seq
+            yield entry
+        if left is not None:
+            left -= len(page)
+        if before == 1:
+            return

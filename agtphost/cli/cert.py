@@ -67,12 +67,12 @@ class _Order:
         return made.public, made.pem
 
 
-def _issue_authority(order: _Order) -> None:
+def _issue_authority(order: _Order) -> dict[str, Path]:
     authority = certificates.create_authority(now=order.now, organization=order.name)
-    _write(order.output, authority.certificate, authority.key_pem)
+    return _write(order.output, authority.certificate, authority.key_pem)
 
 
-def _issue_server(order: _Order) -> None:
+def _issue_server(order: _Order) -> dict[str, Path]:
     key = certificates.new_tls_key()
     certificate = certificates.issue_server_certificate(
         order.authority,
@@ -82,10 +82,10 @@ def _issue_server(order: _Order) -> None:
         organization=order.organization,
         days=order.days or certificates.SERVER_CERTIFICATE_DAYS,
     )
-    _write(order.output, certificate, certificates.key_pem_of(key))
+    return _write(order.output, certificate, certificates.key_pem_of(key))
 
 
-def _issue_client(order: _Order) -> None:
+def _issue_client(order: _Order) -> dict[str, Path]:
     public, private = order.client_key()
     certificate = certificates.issue_client_certificate(
         order.authority,
@@ -95,10 +95,10 @@ def _issue_client(order: _Order) -> None:
         now=order.now,
         days=order.days or certificates.AGENT_CERTIFICATE_DAYS,
     )
-    _write(order.output, certificate, private)
+    return _write(order.output, certificate, private)
 
 
-def _issue_agent(order: _Order) -> None:
+def _issue_agent(order: _Order) -> dict[str, Path]:
     origin = order.origin
     public, private = order.client_key()
     certificate = certificates.issue_agent_certificate(
@@ -115,10 +115,10 @@ def _issue_agent(order: _Order) -> None:
         now=order.now,
         days=order.days or certificates.AGENT_CERTIFICATE_DAYS,
     )
-    _write(order.output, certificate, private)
+    return _write(order.output, certificate, private)
 
 
-KINDS: dict[str, Callable[[_Order], None]] = {
+KINDS: dict[str, Callable[[_Order], dict[str, Path]]] = {
     "authority": _issue_authority,
     "server": _issue_server,
     "agent": _issue_agent,
@@ -143,13 +143,15 @@ KINDS: dict[str, Callable[[_Order], None]] = {
 @click.option(
     "-o", "--output", type=EXISTING, required=True, metavar="FILE", help="The certificate; its key beside it."
 )
-def issue(kind: str, **given: Any) -> None:
+@json_option
+def issue(kind: str, as_json: bool, **given: Any) -> None:
     """
     Issue a certificate.
 
-    For an authority, a server, an agent, or a client that is no agent. NAME is the server's host name or the label of the others. The private key
-    is made here and written beside the certificate, with the suffix .key,
-    unless --public-key names one. A registrar is a client.
+    For an authority, a server, an agent, or a client that is no agent. NAME is
+    the server's host name or the label of the others. The private key is made
+    here and written beside the certificate, with the suffix .key, unless
+    --public-key names one. A registrar is a client.
 
     \b
     Examples:
@@ -163,11 +165,16 @@ def issue(kind: str, **given: Any) -> None:
         raise WrongInput(f"--public-key is not for {kind} certificates")
     _refuse_existing(order.output, make_key=order.public_key is None)
     try:
-        KINDS[kind](order)
+        written = KINDS[kind](order)
     except (CertificateError, ExtensionError, KeyFormatError) as error:
         raise WrongInput(f"the certificate cannot be issued: {error}") from None
     except OSError as error:
         raise WrongInput(f"{error.filename} cannot be read or written: {error.strerror}") from None
+    if as_json:
+        print_json({name: str(path) for name, path in written.items()})
+        return
+    for path in written.values():
+        click.echo(f"wrote {path}", err=True)
 
 
 def _refuse_existing(output: Path, *, make_key: bool) -> None:
@@ -178,13 +185,15 @@ def _refuse_existing(output: Path, *, make_key: bool) -> None:
         raise WrongInput("the file of a certificate cannot end in .key")
 
 
-def _write(output: Path, certificate: x509.Certificate, key: bytes | None) -> None:
+def _write(output: Path, certificate: x509.Certificate, key: bytes | None) -> dict[str, Path]:
     """The key first: a certificate without its key is good for nothing."""
+    written = {}
     if key is not None:
-        files.write_once(output.with_suffix(".key"), key, files.PRIVATE)
-        click.echo(f"wrote {output.with_suffix('.key')}", err=True)
+        written["key"] = output.with_suffix(".key")
+        files.write_once(written["key"], key, files.PRIVATE)
+    written["certificate"] = output
     files.write_once(output, certificates.pem_of(certificate), files.PUBLIC)
-    click.echo(f"wrote {output}", err=True)
+    return written
 
 
 @command.command()

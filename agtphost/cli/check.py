@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ def command(file: Path | None, as_json: bool) -> None:
     if path is None:
         raise WrongInput("no host.toml is named", NO_HOST)
     config = load_config(path)
-    problems = [*agent_problems(config), *endpoint_problems(config)]
+    problems = [*agent_problems(config), *contract_problems(config)]
     if problems:
         raise misconfigured(ConfigurationError(problems))
     if as_json:
@@ -72,11 +73,36 @@ def agent_problems(config: Config) -> Iterator[Problem]:
                     yield Problem(message=str(error), file=str(path))
 
 
-def endpoint_problems(config: Config) -> Iterator[Problem]:
-    """What is wrong with the operator's endpoints."""
+def contract_problems(config: Config) -> Iterator[Problem]:
+    """What is wrong with the catalog, the method policy and the operator's endpoints."""
+    from agtphost.contract.declaration import Rules
     from agtphost.contract.loading import load_endpoints
+    from agtphost.contract.policy import read_policy
+    from agtphost.vocabulary.catalog import Catalog, CatalogError
 
-    if config.endpoints.directory is None or config.endpoints.on_error == "skip":
+    try:
+        catalog = Catalog.load(config.catalog.path)
+    except CatalogError as error:
+        for fault in error.faults:
+            yield Problem(message=f"the method catalog is wrong: {fault}", file=str(config.catalog.path))
         return
-    _, problems = load_endpoints(config.endpoints.directory)
-    yield from problems
+    methods = config.policies.methods
+    registered: set[str] = set()
+    if config.endpoints.directory is not None:
+        rules = Rules(catalog=catalog, custom=methods.custom)
+        endpoints, problems = load_endpoints(config.endpoints.directory, rules)
+        registered = {endpoint.method for endpoint in endpoints}
+        if config.endpoints.on_error == "refuse":
+            yield from problems
+    reading = read_policy(
+        catalog,
+        allow=methods.allow,
+        disallow=methods.disallow,
+        legacy=methods.legacy,
+        aliases=methods.aliases,
+        redirects=methods.redirects,
+        custom=methods.custom,
+        registered=registered,
+    )
+    for problem in reading.errors:
+        yield replace(problem, file=str(config.file))

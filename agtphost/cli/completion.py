@@ -6,6 +6,8 @@ import click
 from click.shell_completion import get_completion_class
 
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.options import json_option
+from agtphost.cli.output import print_json
 
 VARIABLE = "_AGTP_COMPLETE"
 """What the script sets when it asks this program for completions."""
@@ -13,8 +15,9 @@ VARIABLE = "_AGTP_COMPLETE"
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@json_option
 @click.pass_context
-def command(context: click.Context, shell: str) -> None:
+def command(context: click.Context, shell: str, as_json: bool) -> None:
     """
     Print the completion script of a shell.
 
@@ -27,4 +30,8 @@ def command(context: click.Context, shell: str) -> None:
     kind = get_completion_class(shell)
     if kind is None:
         raise WrongInput(f"no completion for {shell}")
-    click.echo(kind(context.find_root().command, {}, "agtp", VARIABLE).source())
+    script = kind(context.find_root().command, {}, "agtp", VARIABLE).source()
+    if as_json:
+        print_json({"shell": shell, "script": script})
+    else:
+        click.echo(script)

@@ -30,7 +30,8 @@ def command() -> None:
     "--issuer", required=True, metavar="NAME", help="The registrar's name, such as registrar.example.com."
 )
 @output_option
-def sign(file: str, key: Path, issuer: str, output: Path | None) -> None:
+@json_option
+def sign(file: str, key: Path, issuer: str, output: Path | None, as_json: bool) -> None:
     """
     Sign a document as its registrar.
 
@@ -47,7 +48,7 @@ def sign(file: str, key: Path, issuer: str, output: Path | None) -> None:
     except DocumentError as error:
         listed = "\n".join(f"  {fault}" for fault in error.faults)
         raise WrongInput(f"the document would be wrong:\n{listed}") from None
-    deliver(canonical(signed), output)
+    deliver(canonical(signed), output, str(signed["agent_id"]), as_json)
 
 
 @command.command()

@@ -61,6 +61,7 @@ def summary(genesis: Genesis) -> dict[str, object]:
 @click.option("--org-domain", metavar="DOMAIN", help="The organization's domain.")
 @click.option("--agent-key", type=EXISTING, metavar="FILE", help="The agent's own public key, to be named.")
 @output_option
+@json_option
 def issue_command(
     key: Path,
     owner: str,
@@ -73,6 +74,7 @@ def issue_command(
     org_domain: str | None,
     agent_key: Path | None,
     output: Path | None,
+    as_json: bool,
 ) -> None:
     """
     Issue a Genesis, signed with the issuer's key.
@@ -98,8 +100,7 @@ def issue_command(
         )
     except GenesisError as error:
         raise WrongInput(f"such a Genesis would be wrong: {error}") from None
-    deliver(octets, output)
-    click.echo(f"agent_id {Genesis.load(octets).agent_id}", err=True)
+    deliver(octets, output, Genesis.load(octets).agent_id, as_json)
 
 
 @command.command("verify")
@@ -110,7 +111,8 @@ def verify(file: str, issuer: Path | None, as_json: bool) -> None:
     """
     Verify the hash and signature of a Genesis.
 
-    FILE may be - for standard input. Without --issuer this says that the document is whole, not that its issuer is to be trusted.
+    FILE may be - for standard input. Without --issuer this says that the
+    document is whole, not that its issuer is to be trusted.
 
     \b
     Example:

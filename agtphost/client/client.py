@@ -113,7 +113,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections that no call is using, and wait for their end; the others end with their call."""
+        """Close the connections that no call is using, and wait for that; the others end with their call."""
         self._closed = True
         await gatherResults([link.close() for _, link in self._pool.drain()])
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from OpenSSL import SSL
 from OpenSSL.crypto import X509
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
@@ -43,18 +47,22 @@ def openssl_context(settings: TLSSettings) -> SSL.Context:
         except SSL.Error as error:
             raise InvalidCall(f"{settings.trust} holds no CA certificate in PEM.") from error
     if settings.cert is not None:
-        context.set_passwd_cb(_no_passphrase)
-        try:
-            context.use_certificate_chain_file(str(settings.cert))
-            context.use_privatekey_file(str(settings.key or settings.cert))
-            context.check_privatekey()
-        except (SSL.Error, ValueError) as error:
-            raise unusable_pair(settings) from error
+        _present(context, settings.cert, settings.key or settings.cert, settings)
     return context
 
 
-def _no_passphrase(*_: Any) -> bytes:
-    raise ValueError("keys with a passphrase are not read")
+def _present(context: SSL.Context, cert: Path, key: Path, settings: TLSSettings) -> None:
+    """Show the client certificate and its intermediates to servers that ask for one."""
+    try:
+        certificates: list[Any] = [*x509.load_pem_x509_certificates(cert.read_bytes())]
+        private: Any = load_pem_private_key(key.read_bytes(), password=None)
+        context.use_certificate(certificates[0])
+        for intermediate in certificates[1:]:
+            context.add_extra_chain_cert(intermediate)
+        context.use_privatekey(private)
+        context.check_privatekey()
+    except (SSL.Error, OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise unusable_pair(settings) from error
 
 
 class HandshakeNotes:

@@ -79,6 +79,8 @@ class MethodPolicy(Section):
     """Wire name to catalog name, in one hop."""
 
     redirects: Items[Redirect] = ()
+    custom: Items[Method] = ()
+    """Methods beyond the catalog that endpoints here use (AGTP-API section 3.3)."""
 
     @property
     def legacy_verbs(self) -> tuple[str, ...]:

@@ -22,8 +22,8 @@ MAX_OCTETS = 1 << 20
 """Of one file."""
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\]\"']+|(?:[^\]\"']*[\"'][^\"']*[\"'])+[^\]\"']*)\]")
-_KEY = re.compile(r"\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'))*)\s*=")
 _PART = re.compile(r"[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'")
+_KEY = re.compile(rf"\s*((?:{_PART.pattern})(?:\s*\.\s*(?:{_PART.pattern}))*)\s*=")
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|#.*')
 _AT_LINE = re.compile(r"\(at line ([0-9]+),")
 
@@ -86,7 +86,8 @@ def load_endpoints(directory: Path, rules: Rules) -> tuple[list[Endpoint], list[
     :return: the sound endpoints, and everything that is wrong with the others.
     """
     if not directory.is_dir():
-        return [], [Problem(message=f"{directory} is not a directory", hint="create it, or correct [endpoints] directory")]
+        hint = "create it, or correct [endpoints] directory"
+        return [], [Problem(message=f"{directory} is not a directory", hint=hint)]
     endpoints: list[Endpoint] = []
     problems: list[Problem] = []
     for file in sorted(directory.glob("*.toml")):
@@ -124,9 +125,9 @@ def read_endpoints(text: str, file: str, rules: Rules) -> tuple[list[Endpoint], 
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        at = _AT_LINE.search(str(error))
-        message = f"it is not TOML: {error}"
-        return [], [Problem(message=message, file=file, line=int(at[1]) if at else text.count("\n") + 1)]
+        found = _AT_LINE.search(str(error))
+        line = int(found[1]) if found else text.count("\n") + 1
+        return [], [Problem(message=f"it is not TOML: {error}", file=file, line=line)]
     except RecursionError:
         return [], [Problem(message="it is not TOML: it is nested too deeply", file=file)]
     lines = locate(text)

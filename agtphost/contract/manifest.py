@@ -62,7 +62,12 @@ class Disclosure:
 
     notice: str | None = None
     agents: Sequence[Agent] = ()
-    """Those shown to this reader; none where it is not entitled to them."""
+    """Those this reader is entitled to see."""
+
+    @property
+    def shown(self) -> Sequence[Agent]:
+        """None where the level is ``private``, whoever asks."""
+        return self.agents if self.level != "private" else ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +135,7 @@ def build_manifest(
             *(endpoint.projection() for endpoint in endpoints),
         ],
         "agent_disclosure": disclosure.level,
-        "hosted_agents": [_agent(agent) for agent in disclosure.agents] if disclosure.level != "private" else [],
+        "hosted_agents": [_agent(agent) for agent in disclosure.shown],
         "agent_disclosure_notice": disclosure.notice,
         "apis": [],
         "hosted_protocols": [dict(entry) for entry in hosted_protocols],
@@ -197,7 +202,7 @@ def content_digest(manifest: Mapping[str, Any]) -> str:
 
 def sign_manifest(manifest: Mapping[str, Any], signer: Signer | None) -> dict[str, Any]:
     """
-    The manifest with its signature: a JWS over its canonical form without that member (companion section 3.3).
+    The manifest with its signature: a JWS over the canonical form of the rest (companion section 3.3).
 
     :param signer: None leaves the member null.
     """
@@ -219,5 +224,6 @@ def verify_manifest(manifest: Mapping[str, Any], keys: Mapping[str, VerifyingKey
     if not isinstance(signature, str):
         raise jws.JWSError("unsigned", "the manifest is not signed")
     covered = jws.verify(signature, keys, typ=jws.MANIFEST_TYPE)
-    if canonical(covered) != canonical({name: value for name, value in manifest.items() if name != SIGNATURE}):
+    body = {name: value for name, value in manifest.items() if name != SIGNATURE}
+    if canonical(covered) != canonical(body):
         raise jws.JWSError("signature", "the manifest is not the one that was signed")

@@ -133,13 +133,13 @@ class MethodPolicy:
         return entry.to_method, path if entry.to_path is None else entry.to_path
 
     def redirects_at(self, path: str) -> dict[str, str]:
-        """Method to method: the redirects that apply on ``path``, for the body of a 405 (AGTP-API section 11)."""
+        """Method to method: the redirects that apply on ``path``, for a 405 (AGTP-API section 11)."""
         everywhere = {e.from_method: e.to_method for e in self.redirects if e.from_path is None}
         here = {e.from_method: e.to_method for e in self.redirects if e.from_path == path}
         return everywhere | here
 
     def resolve(self, method: str, path: str) -> Resolved:
-        """Alias, admission, redirect and the target's admission, in the dispatcher's order; changes nothing."""
+        """Alias, admission, redirect and the target's admission, in the dispatcher's order."""
         canonical = self.aliases.get(method, method)
         admitted = self.admits(canonical)
         target = self.redirect(canonical, path) if admitted else None
@@ -160,7 +160,7 @@ class MethodPolicy:
 
     def document(self) -> dict[str, Any]:
         """``policies.methods`` of the manifest (AGTP-API section 9.3)."""
-        legacy: Any = "NONE" if not self.legacy else "*" if set(self.legacy) == set(LEGACY) else list(self.legacy)
+        legacy: Any = "*" if set(self.legacy) == set(LEGACY) else list(self.legacy) or "NONE"
         return {
             "allow": "*" if self.allow is None else sorted(self.allow),
             "disallow": sorted(self.disallow),
@@ -237,8 +237,11 @@ class _Reader:
     def _error(self, message: str, hint: str = "") -> None:
         self._errors.append(Problem(message=f"[policies.methods] {message}", hint=hint))
 
+    def _warn(self, message: str) -> None:
+        self._warnings.append(Problem(message=f"[policies.methods] {message}"))
+
     def _skip(self, message: str) -> None:
-        self._warnings.append(Problem(message=f"[policies.methods] {message}; the entry has no effect"))
+        self._warn(f"{message}; the entry has no effect")
 
     def _listed(self, key: str, value: str | Sequence[str]) -> Sequence[str]:
         if isinstance(value, str):
@@ -265,7 +268,7 @@ class _Reader:
                 yield name
 
     def _disallowed(self, names: Sequence[str], aliases: Mapping[str, str]) -> Iterator[str]:
-        """``disallow`` is compared after aliases, so the name of an alias in it never matches (spec-conflicts 43)."""
+        """``disallow`` is compared after aliases, so an alias in it never matches (spec-conflicts 43)."""
         plain = []
         for name in names:
             if name in aliases:
@@ -273,9 +276,7 @@ class _Reader:
             else:
                 plain.append(name)
             if name in FLOOR:
-                self._warnings.append(
-                    Problem(message=f"[policies.methods] disallow: {name} is a method that every host supports")
-                )
+                self._warn(f"disallow: {name} is a method that every host supports")
         yield from self._names("disallow", plain)
 
     def _legacy(self, value: str | Sequence[str]) -> Iterator[str]:
@@ -293,11 +294,13 @@ class _Reader:
             if not is_method_name(name) or not is_method_name(target):
                 self._error(f"aliases: {name[:40]!r} = {target[:40]!r} has what is not a method name")
             elif target in aliases:
-                self._error(f"aliases: {name} leads to {target}, which is itself an alias", "name the final method")
+                hint = "name the final method"
+                self._error(f"aliases: {name} leads to {target}, which is itself an alias", hint)
             elif name in self._known:
                 self._error(f"aliases: {name} is a method of its own", "use a redirect")
             elif target not in self._known:
-                self._skip(f"aliases: {name} leads to {target}, which is not in catalog {self._catalog.version}")
+                version = self._catalog.version
+                self._skip(f"aliases: {name} leads to {target}, which is not in catalog {version}")
             else:
                 yield name, target
 

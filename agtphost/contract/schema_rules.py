@@ -65,10 +65,21 @@ _ONE = frozenset(
     }
 )
 _LIST = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_MAP = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
+_MAP = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
+)
 _PLAIN = frozenset(
     {
-        *("type", "enum", "const", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"),
+        *(
+            "type",
+            "enum",
+            "const",
+            "multipleOf",
+            "maximum",
+            "exclusiveMaximum",
+            "minimum",
+            "exclusiveMinimum",
+        ),
         *("maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "maxContains"),
         *("minContains", "maxProperties", "minProperties", "required", "dependentRequired", "format"),
         *("contentEncoding", "contentMediaType", "title", "description", "default", "deprecated"),
@@ -77,7 +88,16 @@ _PLAIN = frozenset(
 )
 _TOP = frozenset({"$schema", "$id"})
 _MOVING = frozenset(
-    {"$id", "id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary"}
+    {
+        "$id",
+        "id",
+        "$anchor",
+        "$dynamicRef",
+        "$dynamicAnchor",
+        "$recursiveRef",
+        "$recursiveAnchor",
+        "$vocabulary",
+    }
 )
 """Keywords that change what a reference means, or what a keyword does."""
 
@@ -105,6 +125,11 @@ class SchemaFault:
 def escape(token: str | int) -> str:
     """One reference token of a JSON pointer (RFC 6901 section 3)."""
     return str(token).replace("~", "~0").replace("/", "~1")
+
+
+def tokens(pointer: str) -> tuple[str, ...]:
+    """The reference tokens of a JSON pointer."""
+    return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
 
 
 @dataclass(slots=True)
@@ -153,6 +178,7 @@ class Walk:
     def __init__(self, schema: Mapping[str, Any], *, closed: bool) -> None:
         self.faults: list[SchemaFault] = []
         self._closed = closed
+        self._full = False
         self._places: dict[str, _Place] = {}
         self._references: list[tuple[str, str]] = []
         self.cleaned: Any = {}
@@ -169,7 +195,8 @@ class Walk:
 
     def _size(self, schema: Mapping[str, Any]) -> bool:
         try:
-            octets = len(json.dumps(schema, allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode())
+            text = json.dumps(schema, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+            octets = len(text.encode("utf-8"))
         except (TypeError, ValueError, RecursionError) as error:
             self._say("", f"is not JSON: {error}"[:160])
             return False
@@ -188,8 +215,9 @@ class Walk:
             self._say(pointer, f"is more than {MAX_DEPTH} schemas deep")
             return True
         if len(self._places) >= MAX_SCHEMAS:
-            if not any("more than" in fault.message for fault in self.faults):
-                self._say(pointer, f"has more than {MAX_SCHEMAS} schemas in it")
+            if not self._full:
+                self._say("", f"has more than {MAX_SCHEMAS} schemas in it")
+            self._full = True
             return True
         place = self._places[pointer] = _Place()
         cleaned: dict[str, Any] = {}
@@ -307,7 +335,8 @@ def _growth(places: Mapping[str, _Place]) -> Iterator[SchemaFault]:
     try:
         applied = _Applied(places).largest()
     except _Circle as circle:
-        yield SchemaFault(pointer=circle.pointer, message="refers to itself without going down into the instance")
+        message = "refers to itself without going down into the instance"
+        yield SchemaFault(pointer=circle.pointer, message=message)
     except _TooManyWays:
         yield SchemaFault(pointer="", message=f"has more than {MAX_WAYS} ways from a schema to another")
     else:
@@ -337,7 +366,7 @@ class _Applied:
         self._ways = 0
 
     def largest(self) -> int:
-        """The largest count over every depth and every way down; just beyond the limit where it is exceeded."""
+        """The largest count over every depth and way down; some count beyond the limit where one is."""
         down = self._all_ways()
         counts = {pointer: self._together[pointer].total() for pointer in down}
         largest = counts[""]
@@ -346,9 +375,7 @@ class _Applied:
             if largest > MAX_APPLIED:
                 break
             deeper = {
-                pointer: max(
-                    (sum(times * at_depth[target] for target, times in way.items()) for way in ways), default=0
-                )
+                pointer: max(sum(times * at_depth[target] for target, times in way.items()) for way in ways)
                 for pointer, ways in down.items()
             }
             largest = max(largest, deeper[""])
@@ -392,7 +419,7 @@ class _Applied:
         for name in names | {None}:
             yield self._gather(
                 (
-                    ([place.named[name]] if name in place.named else place.other) + place.every,  # type: ignore[index]
+                    ([place.named[name]] if name in place.named else place.other) + place.every,
                     times,
                 )
                 for place, times in places
@@ -400,7 +427,8 @@ class _Applied:
         longest = max(len(place.indexed) for place, _ in places)
         for index in range(longest + 1):
             yield self._gather(
-                ((place.indexed[index : index + 1] or place.rest) + place.items, times) for place, times in places
+                ((place.indexed[index : index + 1] or place.rest) + place.items, times)
+                for place, times in places
             )
 
     def _gather(self, parts: Iterator[tuple[list[str], int]]) -> Counter[str]:

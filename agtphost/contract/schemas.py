@@ -1,5 +1,5 @@
 """
-JSON Schemas: checked once at registration, compiled once, asked on every request (AGTP-API sections 6.4 and 13.3).
+JSON Schemas: checked and compiled at registration, asked on every request (AGTP-API 6.4 and 13.3).
 
 Endpoints' schemas are Draft 2020-12. Tools of hosted servers also come in the
 drafts that their makers' libraries emit. What a schema may contain is
@@ -172,19 +172,20 @@ def _shape_faults(schema: Mapping[str, Any], role: Role) -> Iterable[SchemaFault
 
 def _closed(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """The same output schema, refusing what no keyword of it evaluates."""
-    kept = {name: value for name, value in schema.items() if name != "additionalProperties" or value is not True}
+    kept = dict(schema)
+    if kept.get("additionalProperties") is True:
+        del kept["additionalProperties"]
     return kept if kept.get("additionalProperties") is False else {**kept, "unevaluatedProperties": False}
 
 
 def _validator(schema: Any, dialect: str, *, asserting: bool) -> jsonschema_rs.Validator:
     try:
-        return _DIALECTS[dialect](
-            schema, validate_formats=asserting, pattern_options=_LINEAR, offline=True
-        )
+        return _DIALECTS[dialect](schema, validate_formats=asserting, pattern_options=_LINEAR, offline=True)
     except jsonschema_rs.ValidationError as error:
         pointer = "".join(f"/{escape(token)}" for token in error.instance_path)
         reason = error.message.partition("\n")[0][:160]
-        raise SchemaError([SchemaFault(pointer=pointer[:160], message=f"breaks the dialect: {reason}")]) from None
+        fault = SchemaFault(pointer=pointer[:160], message=f"breaks the dialect: {reason}")
+        raise SchemaError([fault]) from None
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise SchemaError([SchemaFault(pointer="", message=f"cannot be compiled: {error}"[:160])]) from None
 

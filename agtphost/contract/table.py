@@ -127,7 +127,7 @@ class EndpointTable:
         return Match(binding=best[1], path_parameters=values)
 
     def methods_at(self, path: str) -> tuple[str, ...]:
-        """The methods that something on ``path`` is bound to, in alphabetic order; empty where the path is unknown."""
+        """The methods bound on ``path``, in alphabetic order; empty where the path is unknown."""
         found = set(self._methods.get(path, ()))
         for node in self._reached(path[1:].split("/")):
             found.update(node.ends)
@@ -184,7 +184,7 @@ def _clashes(
     others: Sequence[int],
     found: dict[int, int],
 ) -> None:
-    """Note pairs of ``ones`` and ``others`` that agree at ``positions``: one pass over each, not over every pair."""
+    """Note who of ``others`` agrees with one of ``ones`` at ``positions``, in one pass over each."""
     earliest: dict[tuple[str | None, ...], int] = {}
     for index in ones:
         earliest.setdefault(_at(endpoints[index][1], positions), index)

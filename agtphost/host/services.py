@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from twisted.application.service import IService, MultiService
+from twisted.application.service import IService, MultiService, Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+
+from agtphost.audit.ledger import Ledger
 
 log = Logger()
 
@@ -33,3 +35,22 @@ class OrderedServices(MultiService):
             except Exception:
                 # One service that fails to stop must not keep the ledger from being flushed.
                 log.failure("{service} did not stop cleanly", service=service)
+
+
+class Keeping(Service):
+    """The ledger as a service: first to start, last to stop."""
+
+    name = "ledger"
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def startService(self) -> None:
+        """Read the chains' heads and start the writer."""
+        self._ledger.start()
+        super().startService()  # type: ignore[no-untyped-call]
+
+    def stopService(self) -> Deferred[None]:
+        """Write what waits."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        return self._ledger.stop()

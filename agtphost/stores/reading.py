@@ -33,7 +33,8 @@ FIND = """
 """The number of the record with an Audit-ID, which is given twice: see ``record_audit_id`` in the schema."""
 
 _RECORD = """
-    SELECT c.agent_id, r.seq, r.audit_id, p.audit_id, r.kind, r.format, r.signed, r.issued_at, r.caller, r.previous
+    SELECT c.agent_id, r.seq, r.audit_id, p.audit_id, r.kind, r.format, r.signed,
+        r.issued_at, r.caller, r.previous
     FROM record r JOIN chain c ON c.number = r.chain LEFT JOIN record p ON p.number = r.previous
 """
 

@@ -80,10 +80,10 @@ class Entry:
     removed_in: str | None = None
     successor: str | None = None
     floor: Mapping[str, Any] | None = None
-    """``group``, ``category``, ``state_modifying``, ``idempotent``, ``errors`` of a floor method (core v08 7.2.20)."""
+    """``group``, ``category``, ``state_modifying``, ``idempotent``, ``errors``: core v08 section 7.2.20."""
 
     standard: Mapping[str, Any] | None = None
-    """``category``, ``state_modifying``, ``idempotent`` of a Tier 2 method (standard methods v01 Table 51)."""
+    """A Tier 2 method's ``category``, ``state_modifying``, ``idempotent`` (standard methods v01 Table 51)."""
 
     @property
     def warning(self) -> str | None:
@@ -269,7 +269,8 @@ class _Check:
         embedded = self._document.get("embedded")
         if not isinstance(embedded, list) or sorted(map(str, embedded)) != sorted(FLOOR):
             self._say("embedded is not the list of the eighteen floor methods")
-        self._faults.extend(f"verbs lacks the floor method {name}" for name in FLOOR if name not in self._verbs)
+        missing = [name for name in FLOOR if name not in self._verbs]
+        self._faults.extend(f"verbs lacks the floor method {name}" for name in missing)
 
     def _legacy(self) -> None:
         legacy = self._document.get("legacy")
@@ -296,7 +297,8 @@ class _Check:
         if not isinstance(description, str) or not description.strip():
             self._say(f"{where}.description is missing or empty")
         categories = verb.get("categories")
-        if not isinstance(categories, list) or not categories or not set(map(str, categories)) <= set(CATEGORIES):
+        known = isinstance(categories, list) and {*map(str, categories)} <= {*CATEGORIES}
+        if not known or not categories:
             self._say(f"{where}.categories is not a list of one or more of the nine categories")
         self._deprecation(where, verb)
         for member in ("floor", "standard"):

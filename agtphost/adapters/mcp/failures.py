@@ -70,7 +70,10 @@ class LinkLost(McpFailure):
         self.signal = signal
 
     def again(self) -> LinkLost:
-        """The same for one more call: an exception that several calls raise would gather all their tracebacks."""
+        """
+        The same for one more call: an exception that several calls raise would gather all their
+        tracebacks.
+        """
         return LinkLost(self.reason, exit_code=self.exit_code, signal=self.signal)
 
 

@@ -18,6 +18,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import LogLevel
 from twisted.python.failure import Failure
 
+from agtphost import __version__
 from agtphost.adapters.mcp.catalogue import Catalogue
 from agtphost.adapters.mcp.dialogue import Dialogue
 from agtphost.adapters.mcp.eras import negotiate
@@ -40,7 +41,7 @@ from agtphost.adapters.mcp.tools import ToolPins
 from agtphost.adapters.mcp.transports import link_opener
 from agtphost.adapters.mcp.turns import Turns
 
-CLIENT = {"name": "agtphost", "version": "0.1.0"}
+CLIENT = {"name": "agtphost", "version": __version__}
 """How this host presents itself to servers."""
 
 
@@ -69,7 +70,10 @@ class McpServer(Service):
         self.name = f"mcp.{settings.name}"
         self.settings = settings
         self._clock = reactor
-        self._log = ServerLog(reactor, settings.name, (*settings.env.values(), *settings.headers.values()))
+        # A bearer token may show up with or without its scheme.
+        tokens = [value.rpartition(" ")[2] for value in settings.headers.values()]
+        secrets = (*settings.env.values(), *settings.headers.values(), *tokens)
+        self._log = ServerLog(reactor, settings.name, secrets)
         self._open_link = open_link or link_opener(reactor, settings, environ, self._log)
         self.catalogue = Catalogue(reactor, self, pins or ToolPins(settings.pins), self._log)
         self._turns = Turns(reactor, settings.max_concurrency, settings.max_queue)

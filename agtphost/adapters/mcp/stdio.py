@@ -188,7 +188,7 @@ class StdioLink(ProcessProtocol):
         how = f"by signal {number}" if number is not None else f"with exit code {code}"
         said = f"{self._reason}; it ended {how}" if self._reason else f"the process ended {how}"
         self._exit = LinkLost(said, exit_code=code, signal=number)
-        # Answers that were written before the end are still worth reading, and the pipes have to be seen to end.
+        # Answers written before the end are still worth reading, and the pipes have to be seen to end.
         self._allowance.close()
         self._read_again()
         if self._output_ended:

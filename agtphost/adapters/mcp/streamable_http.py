@@ -177,7 +177,6 @@ class HttpLink:
         post.answered = True
         if response.code == 404 and self._session is not None:
             self._session = None
-            self._receiver.failed(post.call_id, LinkLost("the server forgot the session"))
             self._end(LinkLost("the server forgot the session"))
             return
         error = _rpc_error(texts)

@@ -37,7 +37,10 @@ def test_a_line_over_the_limit_is_refused(size: int) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 1000])
 def test_events_come_out_of_a_stream(size: int) -> None:
-    """Message events are cut out; comments, other types, ids and empty events are skipped; LF and CRLF both end lines."""
+    """
+    Message events are cut out; comments, other types, ids and empty events are skipped; LF and CRLF both
+    end lines.
+    """
     stream = (
         b": ping\r\n\r\nevent: message\r\ndata: one\r\n\r\ndata: two\ndata:  lines\nid: 7\n\n"
         b"event: other\ndata: no\n\nid: 8\ndata:\n\nretry: 5\n\ndata:three\n\ndata: unfinished\n"

@@ -9,7 +9,14 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp.failures import CallCancelled, CallTimeout, LinkLost, McpFailure, Overloaded, RpcError
+from agtphost.adapters.mcp.failures import (
+    CallCancelled,
+    CallTimeout,
+    LinkLost,
+    McpFailure,
+    Overloaded,
+    RpcError,
+)
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
 
@@ -154,7 +161,16 @@ def test_requests_of_the_server_are_answered(case: Case) -> None:
 
 def test_what_is_no_message_is_counted(case: Case) -> None:
     """Numbers, strings, empty objects and oversized batches change nothing."""
-    nonsense: list[object] = [1, "x", None, {}, {"id": 1}, {"method": 3}, [{}] * 101, {"method": "x", "id": [1]}]
+    nonsense: list[object] = [
+        1,
+        "x",
+        None,
+        {},
+        {"id": 1},
+        {"method": 3},
+        [{}] * 101,
+        {"method": "x", "id": [1]},
+    ]
     outcomes = case.call()
     for message in nonsense:
         assert case.peer.received(message) is False

@@ -16,9 +16,9 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 
-from agtphost.adapters.mcp.stdio import TERMINATED, StdioLink
-from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.adapters.mcp.failures import LinkLost, McpFailure
+from agtphost.adapters.mcp.server_log import ServerLog
+from agtphost.adapters.mcp.stdio import TERMINATED, StdioLink
 from tests.adapters.mcp.hosting import ENVIRON, alive, hosted, hostile, until
 
 HOST = """
@@ -26,7 +26,8 @@ import sys
 from twisted.internet import reactor
 from agtphost.adapters.mcp import McpServer, McpServerSettings, State
 from twisted.internet.task import LoopingCall
-server = McpServer(reactor, McpServerSettings(name="s", command=tuple(sys.argv[1:])), {"PATH": "/usr/bin:/bin"})
+settings = McpServerSettings(name="s", command=tuple(sys.argv[1:]))
+server = McpServer(reactor, settings, {"PATH": "/usr/bin:/bin"})
 def tell():
     if server.state is State.UP:
         print("up", flush=True)
@@ -62,7 +63,10 @@ def told(path: Path) -> list[int]:
 
 @pytest_twisted.ensureDeferred
 async def test_every_descendant_ends_with_the_server(tmp_path: Path) -> None:
-    """T-MC-60: a server that ignores TERM, and children in its group, in their own session and daemonized: all gone."""
+    """
+    T-MC-60: a server that ignores TERM, and children in its group, in their own session and daemonized:
+    all gone.
+    """
     async with hosted(hostile("children", tmp_path / "pids")):
         pids = await until(lambda: told(tmp_path / "pids"))
         assert len(pids) == 4
@@ -87,7 +91,9 @@ async def test_the_group_is_only_killed_after_its_two_seconds() -> None:
 def test_nothing_outlives_the_host(ending: signal.Signals, tmp_path: Path) -> None:
     """T-MC-70, invariant 15: the host is killed, segfaults or stops; the server and its daemons are gone."""
     host = subprocess.Popen(
-        [sys.executable, "-c", HOST, *hostile("children", tmp_path / "pids")], stdout=subprocess.PIPE, cwd=os.getcwd()
+        [sys.executable, "-c", HOST, *hostile("children", tmp_path / "pids")],
+        stdout=subprocess.PIPE,
+        cwd=os.getcwd(),
     )
     try:
         assert host.stdout is not None
@@ -127,7 +133,10 @@ def test_without_the_launcher_children_do_outlive_the_host(tmp_path: Path) -> No
 @pytest.mark.slow
 @pytest_twisted.ensureDeferred
 async def test_a_hundred_cycles_leave_nothing() -> None:
-    """T-MC-70: spawned and ended a hundred times, in every way: no zombie, no orphan, no descriptor, no timer."""
+    """
+    T-MC-70: spawned and ended a hundred times, in every way: no zombie, no orphan, no descriptor, no
+    timer.
+    """
     me = psutil.Process()
     before = me.num_fds()
     timers = len(reactor.getDelayedCalls())

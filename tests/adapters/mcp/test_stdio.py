@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import pytest_twisted
-from twisted.internet import reactor
 from twisted.internet.defer import Deferred, DeferredList
 
 from agtphost.adapters.mcp import McpServer, State
-from agtphost.adapters.mcp.failures import CallTimeout, LinkLost, McpFailure, Overloaded, RpcError, UnreadableAnswer
+from agtphost.adapters.mcp.failures import (
+    CallTimeout,
+    LinkLost,
+    McpFailure,
+    Overloaded,
+    RpcError,
+    UnreadableAnswer,
+)
 from tests.adapters.mcp.hosting import SDK, alive, hosted, hostile, pause, until
 
 
@@ -30,10 +38,15 @@ async def failure_of(calling: Deferred[Any]) -> McpFailure:
     return caught.value
 
 
-@pytest.mark.parametrize("protocol", ["auto", "2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])
+@pytest.mark.parametrize(
+    "protocol", ["auto", "2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
+)
 @pytest_twisted.ensureDeferred
 async def test_the_official_sdk_in_every_version(protocol: str) -> None:
-    """AGTP-273: negotiation, pages, calls, structured content, progress noise and errors of the official SDK."""
+    """
+    AGTP-273: negotiation, pages, calls, structured content, progress noise and errors of the official
+    SDK.
+    """
     async with hosted(SDK + ("stdio",), protocol=protocol) as server:
         seen = server.snapshot()
         assert seen.version == ("2026-07-28" if protocol == "auto" else protocol)
@@ -55,15 +68,16 @@ async def test_changed_tools_are_listed_anew(protocol: str) -> None:
     """Both eras: a notification, or the subscription, brings the new tool into the catalogue."""
     async with hosted(SDK + ("stdio",), protocol=protocol) as server:
         await call(server, "grow")
-        if protocol == "2025-11-25":
-            await until(lambda: "grown" in server.catalogue.bindings)
-            assert await call(server, "grown")
+        await until(lambda: "grown" in server.catalogue.bindings)
+        assert await call(server, "grown")
 
 
 @pytest.mark.parametrize("protocol", ["2026-07-28", "2025-11-25"])
 @pytest_twisted.ensureDeferred
 async def test_a_deadline_reaches_the_server(protocol: str) -> None:
-    """A call that ends at its deadline is cancelled inside the server too, and other calls go on meanwhile."""
+    """
+    A call that ends at its deadline is cancelled inside the server too, and other calls go on meanwhile.
+    """
     async with hosted(SDK + ("stdio",), protocol=protocol) as server:
         slow = call(server, "sleep", 0.3, seconds=30)
         assert (await call(server, "add", a=1, b=1))["content"][0]["text"] == "2"
@@ -80,7 +94,10 @@ async def test_a_deadline_reaches_the_server(protocol: str) -> None:
 @pytest.mark.parametrize("code", [0, 1, 42])
 @pytest_twisted.ensureDeferred
 async def test_a_crash_fails_every_call_at_once(code: int) -> None:
-    """T-MC-1: all pending calls fail together with the exit code; the server comes back, and the calls do not."""
+    """
+    T-MC-1: all pending calls fail together with the exit code; the server comes back, and the calls do
+    not.
+    """
     async with hosted(hostile("crash", code)) as server:
         calls = [call(server) for _ in range(12)]
         failures = [await failure_of(each) for each in calls]
@@ -92,23 +109,22 @@ async def test_a_crash_fails_every_call_at_once(code: int) -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_a_crash_is_noticed_in_milliseconds() -> None:
-    """T-MC-2: from the kill of the process to the failure of its calls; the best of ten, as machines are shared."""
+    """
+    T-MC-2: from the kill of the process to the failure of its call; the best of eight, as machines
+    are shared.
+    """
     delays = []
-    async with hosted(hostile("hang")) as server:
-        for _ in range(10):
+    for _ in range(8):
+        async with hosted(hostile("hang")) as server:
             pending = call(server)
             await pause(0.02)
-            launcher = server.snapshot().pid
-            child = int(Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()[0])
+            child = psutil.Process(server.snapshot().pid).children()[0].pid
             began = time.monotonic()
-            sent = reactor.callLater(0, lambda pid=child: __import__("os").kill(pid, signal.SIGKILL))
+            os.kill(child, signal.SIGKILL)
             failure = await failure_of(pending)
             delays.append(time.monotonic() - began)
-            assert not sent.active()
             assert isinstance(failure, LinkLost)
             assert failure.signal == signal.SIGKILL
-            server._delays.__init__(lambda: 0.0)  # type: ignore[misc]
-            await until(lambda: server.state is State.UP)
     assert min(delays) < 0.010, delays
 
 
@@ -146,7 +162,9 @@ async def test_closed_descriptors_end_the_server(fault: str) -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_garbage_is_tolerated_and_counted() -> None:
-    """T-MC-6: text, NULs, broken UTF-8, other JSON and deep nesting on the output do not disturb the answer."""
+    """
+    T-MC-6: text, NULs, broken UTF-8, other JSON and deep nesting on the output do not disturb the answer.
+    """
     async with hosted(hostile("garbage")) as server:
         assert (await call(server))["content"][0]["text"] == "done"
         link = server.snapshot().link
@@ -178,7 +196,9 @@ async def test_wrong_and_repeated_ids_are_ignored() -> None:
 @pytest.mark.parametrize("fault", ["unreadable-answer", "deep-answer", "non-object"])
 @pytest_twisted.ensureDeferred
 async def test_an_answer_that_is_no_result_fails_its_call_now(fault: str) -> None:
-    """T-MC-9: NaN, depth and wrong types are refused at once, not at the deadline, and the server stays up."""
+    """
+    T-MC-9: NaN, depth and wrong types are refused at once, not at the deadline, and the server stays up.
+    """
     async with hosted(hostile(fault)) as server:
         began = time.monotonic()
         assert isinstance(await failure_of(call(server)), UnreadableAnswer)
@@ -188,7 +208,9 @@ async def test_an_answer_that_is_no_result_fails_its_call_now(fault: str) -> Non
 
 @pytest_twisted.ensureDeferred
 async def test_requests_of_a_server_are_answered() -> None:
-    """T-MC-10: ping is answered, sampling, roots and elicitation are refused: no such capability is offered."""
+    """
+    T-MC-10: ping is answered, sampling, roots and elicitation are refused: no such capability is offered.
+    """
     async with hosted(hostile("requests")) as server:
         ping, *others = (await call(server))["seen"]
         assert ping == {"jsonrpc": "2.0", "id": "s0", "result": {}}
@@ -206,7 +228,10 @@ async def test_many_notifications_do_not_delay_the_answer() -> None:
 @pytest.mark.parametrize("fault", ["flood", "stderr-flood"])
 @pytest_twisted.ensureDeferred
 async def test_a_flood_is_throttled_and_harms_nobody_else(fault: str) -> None:
-    """T-MC-12: endless notifications or stderr: the server is paused, and another one answers promptly meanwhile."""
+    """
+    T-MC-12: endless notifications or stderr: the server is paused, and another one answers promptly
+    meanwhile.
+    """
     async with hosted(hostile(fault)) as server, hosted(hostile(), name="other") as other:
         flooding = call(server, within=1.5)
         flooding.addErrback(lambda failure: None)
@@ -227,7 +252,9 @@ async def test_stderr_is_drained_bounded_and_clean() -> None:
     """T-MC-13: escapes are shown, not interpreted; a configured secret is redacted; long lines are cut."""
     async with hosted(hostile("stderr"), env={"TOKEN": "secret-canary-value"}) as server:
         await call(server)
-        lines = await until(lambda: len(server.snapshot().link["stderr"]) >= 3 and server.snapshot().link["stderr"])
+        lines = await until(
+            lambda: len(server.snapshot().link["stderr"]) >= 3 and server.snapshot().link["stderr"]
+        )
         assert lines[0] == "\\x1b[31mred\\x1b[0m \\u202e [redacted]"
         assert lines[1].endswith("z [cut]")
         assert lines[2] == "last"
@@ -253,11 +280,14 @@ async def test_a_late_answer_is_dropped_and_counted() -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_a_server_that_does_not_read_is_bounded() -> None:
-    """T-MC-16: what it does not read is queued to a limit, then refused; every queued call still ends in time."""
+    """
+    T-MC-16: what it does not read is queued to a limit, then refused; every queued call still ends in
+    time.
+    """
     async with hosted(hostile("none"), max_concurrency=40) as server:
         launcher = server.snapshot().pid
-        child = int(Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()[0])
-        __import__("os").kill(child, signal.SIGSTOP)
+        child = psutil.Process(launcher).children()[0].pid
+        os.kill(child, signal.SIGSTOP)
         calls = [call(server, "work", 1.0, text="x" * 900_000) for _ in range(30)]
         results = await DeferredList(calls, consumeErrors=True)
         kinds = [type(failure.value) for ok, failure in results if not ok]
@@ -344,14 +374,27 @@ async def test_a_server_that_never_answers_is_ended() -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_the_environment_is_built_from_empty(tmp_path: Path) -> None:
-    """T-MC-80: six names and what is configured; no secret of the host, no descriptor but the three, its own directory."""
-    environ = {"HOME": "/h", "PATH": "/usr/bin:/bin", "AWS_SECRET": "canary", "PYTHONPATH": "/x", "USER": "() { :; }"}
-    async with hosted(hostile("environment"), environ=environ, env={"SEEN": "yes"}, cwd=str(tmp_path)) as server:
+    """
+    T-MC-80: six names and what is configured; no secret of the host, no descriptor but the three, its own
+    directory.
+    """
+    environ = {
+        "HOME": "/h",
+        "PATH": "/usr/bin:/bin",
+        "AWS_SECRET": "canary",
+        "PYTHONPATH": "/x",
+        "USER": "() { :; }",
+    }
+    async with hosted(
+        hostile("environment"), environ=environ, env={"SEEN": "yes"}, cwd=str(tmp_path)
+    ) as server:
         result = await call(server)
-        assert result["env"] == {"HOME": "/h", "PATH": "/usr/bin:/bin", "SEEN": "yes"} | (
-            {"LC_CTYPE": "C.UTF-8"} if "LC_CTYPE" in result["env"] else {}
-        )
+        # The server is a Python program, which sets LC_CTYPE for itself where no locale is set.
+        del result["env"]["LC_CTYPE"]
+        assert result["env"] == {"HOME": "/h", "PATH": "/usr/bin:/bin", "SEEN": "yes"}
         kinds = {number: target.partition(":")[0] for number, target in result["fds"].items()}
         assert {number: kinds[number] for number in "012"} == dict.fromkeys("012", "pipe")
-        assert all(target.startswith("/proc") for number, target in result["fds"].items() if number not in "012")
+        assert all(
+            target.startswith("/proc") for number, target in result["fds"].items() if number not in "012"
+        )
         assert result["cwd"] == str(tmp_path)

@@ -55,8 +55,8 @@ def test_the_machine_causes_each_effect_in_order() -> None:
     machine.retry(9.0)
     machine.stop()
     assert effects.seen == [
-        State.STARTING, "connect", State.UP, State.BACKOFF, 1.0, State.STARTING, "connect", State.FAILED, 300.0,
-        State.STARTING, "connect", State.UP, State.STOPPED, "forget", "disconnect",
+        State.STARTING, "connect", State.UP, State.BACKOFF, 1.0, State.STARTING, "connect",
+        State.FAILED, 300.0, State.STARTING, "connect", State.UP, State.STOPPED, "forget", "disconnect",
     ]  # fmt: skip
 
 
@@ -71,7 +71,10 @@ def test_a_lazy_server_waits_for_demand() -> None:
 
 
 def test_delays_double_to_a_minute_and_then_give_up() -> None:
-    """1, 2, 4, 8, 16; the sixth failure within a minute means failed, a slow retry follows; slow failures go to 60."""
+    """
+    1, 2, 4, 8, 16; the sixth failure within a minute means failed, a slow retry follows; slow failures go
+    to 60.
+    """
     delays = Delays(lambda: 0.5)
     now, seen = 0.0, []
     for _ in range(6):
@@ -117,7 +120,9 @@ class ScriptedLink:
 
     def answer(self, method: str) -> dict[str, Any]:
         if method == "initialize":
-            return {"result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}}}}
+            return {
+                "result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}}}
+            }
         if method == "tools/list":
             self.world.listings += 1
             return {"result": {"tools": self.world.tools}}
@@ -166,7 +171,10 @@ class World:
 
 
 def test_a_server_is_restarted_after_1_2_4_seconds() -> None:
-    """Back-off by the clock: each attempt comes when its delay is over and not before, and a call between gets 503."""
+    """
+    Back-off by the clock: each attempt comes when its delay is over and not before, and a call between
+    gets 503.
+    """
     world = World()
     world.server.startService()
     assert world.server.state is State.UP
@@ -293,7 +301,10 @@ def test_a_changed_definition_is_off_until_approved() -> None:
 
 
 def test_an_approval_outlives_a_restart_of_the_server() -> None:
-    """What was approved first stays the measure when the process comes back with something else (control: unchanged)."""
+    """
+    What was approved first stays the measure when the process comes back with something else (control:
+    unchanged).
+    """
     world = World()
     world.server.startService()
     for tools, expected in (([TOOL], {"work"}), ([{**TOOL, "description": "Other."}], set())):

@@ -16,9 +16,16 @@ from agtphost.adapters.mcp.settings import ToolOverride
 from agtphost.adapters.mcp.tools import deceptive_character, digest_of, read_tools
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
-TOOL: dict[str, Any] = {"name": "t", "description": "Does it.", "inputSchema": SCHEMA, "x-unknown": {"kept": [1]}}
-HIDDEN = [0x00, 0x07, 0x1B, 0x7F, 0x85, 0xAD, 0x200B, 0x200D, 0x200E, 0x202E, 0x2066, 0x2028, 0xFEFF, 0xE0041, 0xE000,
-          0x3164, 0x2800]  # fmt: skip
+TOOL: dict[str, Any] = {
+    "name": "t",
+    "description": "Does it.",
+    "inputSchema": SCHEMA,
+    "x-unknown": {"kept": [1]},
+}
+HIDDEN = [
+    0x00, 0x07, 0x1B, 0x7F, 0x85, 0xAD, 0x200B, 0x200D, 0x200E, 0x202E, 0x2066, 0x2028, 0xFEFF, 0xE0041,
+    0xE000, 0x3164, 0x2800,
+]  # fmt: skip
 
 
 def read(*definitions: object) -> dict[str, Any]:
@@ -43,7 +50,9 @@ def test_invisible_characters_refuse_a_tool(point: int, place: str) -> None:
     assert read(poisoned) == {}
 
 
-@pytest.mark.parametrize("text", ["two\nlines\tand a tab", "naïve façade", "日本語", "emoji \U0001f600", "a\u00a0b"])
+@pytest.mark.parametrize(
+    "text", ["two\nlines\tand a tab", "naïve façade", "日本語", "emoji \U0001f600", "a\u00a0b"]
+)
 def test_honest_text_passes(text: str) -> None:
     """The control: ordinary text of any language is no reason to refuse."""
     assert deceptive_character(text, lines=True) is None
@@ -64,7 +73,9 @@ def test_two_tools_of_one_name_are_both_refused() -> None:
 def test_nonsense_is_refused_one_by_one() -> None:
     """A broken entry does not take the others with it, and too large a definition is one."""
     large = {**TOOL, "name": "large", "description": "x" * 300_000}
-    assert list(read(None, 3, {}, {"name": 3}, {"name": "n"}, {"name": "m", "inputSchema": []}, large, TOOL)) == ["t"]
+    assert list(
+        read(None, 3, {}, {"name": 3}, {"name": "n"}, {"name": "m", "inputSchema": []}, large, TOOL)
+    ) == ["t"]
 
 
 def test_an_unchanged_tool_is_not_compiled_again() -> None:
@@ -73,7 +84,12 @@ def test_an_unchanged_tool_is_not_compiled_again() -> None:
     first = read_tools([TOOL], {}, log)
     again = read_tools([dict(TOOL)], first, log)
     assert again["t"] is first["t"]
-    for key, value in {"description": "d", "title": "t", "inputSchema": {"type": "object"}, "annotations": {}}.items():
+    for key, value in {
+        "description": "d",
+        "title": "t",
+        "inputSchema": {"type": "object"},
+        "annotations": {},
+    }.items():
         assert digest_of({**TOOL, key: value}) != digest_of(TOOL)
 
 
@@ -93,19 +109,24 @@ def test_annotations_become_a_semantic_block(
     """Adapters section 4: hints map to impact and capability; a hint of the wrong type says nothing."""
     block = semantic_block({**TOOL, "title": "T", "annotations": annotations}, None)
     assert block == {
-        "intent": "Does it.", "actor": "agent", "outcome": "T", "capability": capability, "confidence": confidence,
-        "impact": impact, "is_idempotent": idempotent,
+        "intent": "Does it.", "actor": "agent", "outcome": "T", "capability": capability,
+        "confidence": confidence, "impact": impact, "is_idempotent": idempotent,
     }  # fmt: skip
 
 
 def test_the_operators_word_wins() -> None:
     """An override beats every hint."""
-    block = semantic_block({**TOOL, "annotations": {"readOnlyHint": True}}, ToolOverride(impact="irreversible"))
+    block = semantic_block(
+        {**TOOL, "annotations": {"readOnlyHint": True}}, ToolOverride(impact="irreversible")
+    )
     assert block["impact"] == "irreversible"
 
 
 def test_arguments_are_repeated_as_headers() -> None:
-    """x-mcp-header: paths, scalars, absent and null values, and the base64 form for what HTTP does not carry."""
+    """
+    x-mcp-header: paths, scalars, absent and null values, and the base64 form for what HTTP does not
+    carry.
+    """
     schema = {
         "properties": {
             "region": {"type": "string", "x-mcp-header": "Region"},
@@ -139,13 +160,22 @@ def test_a_forbidden_header_annotation_refuses_the_tool(bad: object) -> None:
 
 
 def test_a_callers_meta_cannot_speak_for_the_host() -> None:
-    """T-SC-70: protocol keys, the host's own and progress tokens of a caller are dropped, the rest is kept."""
-    meta = {"io.modelcontextprotocol/clientInfo": {}, "agtp/agent_id": "x", "progressToken": 1, "traceparent": "t"}
+    """
+    T-SC-70: protocol keys, the host's own and progress tokens of a caller are dropped, the rest is kept.
+    """
+    meta = {
+        "io.modelcontextprotocol/clientInfo": {},
+        "agtp/agent_id": "x",
+        "progressToken": 1,
+        "traceparent": "t",
+    }
     assert own_meta(meta) == {"traceparent": "t"}
 
 
 def test_stderr_is_escaped_bounded_and_redacted() -> None:
-    """T-MC, P21: control characters are escaped, long lines cut, lines per second limited, secrets removed."""
+    """
+    T-MC, P21: control characters are escaped, long lines cut, lines per second limited, secrets removed.
+    """
     log = ServerLog(Clock(), "s", ["secret-canary", "tiny"])
     log.stderr(b"\x1b[31mred \xe2\x80\xae secret-canary tiny\nlo")
     log.stderr(b"ng" + b"z" * 5000)

@@ -52,7 +52,10 @@ def listed() -> list[dict[str, Any]]:
             {
                 **TOOL,
                 "name": "bad",
-                "inputSchema": {"type": "object", "properties": {"x": {"description": "a" + chr(27) + "[2J"}}},
+                "inputSchema": {
+                    "type": "object",
+                    "properties": {"x": {"description": "a" + chr(27) + "[2J"}},
+                },
             },
         ],
         "twins": [TOOL, {**TOOL, "name": "twin"}, {**TOOL, "name": "twin", "description": "Other."}],
@@ -76,7 +79,7 @@ def list_tools(call_id: Any, params: dict[str, Any]) -> None:
         answer(call_id, {"tools": listed()})
 
 
-def work(call_id: Any) -> None:  # noqa: C901
+def work(call_id: Any) -> None:
     if FAULT == "crash":
         os._exit(int(sys.argv[2]))
     if FAULT == "segfault":
@@ -111,7 +114,9 @@ def work(call_id: Any) -> None:  # noqa: C901
         answer(call_id, [1, 2, 3])
         return
     if FAULT == "requests":
-        for number, method in enumerate(("ping", "sampling/createMessage", "roots/list", "elicitation/create")):
+        for number, method in enumerate(
+            ("ping", "sampling/createMessage", "roots/list", "elicitation/create")
+        ):
             put({"jsonrpc": "2.0", "id": f"s{number}", "method": method, "params": {}})
         seen = [json.loads(sys.stdin.readline()) for _ in range(4)]
         answer(call_id, {"content": [], "seen": seen})
@@ -121,7 +126,9 @@ def work(call_id: Any) -> None:  # noqa: C901
             note("notifications/message", level="info", data="x" * 200)
             note("notifications/tools/list_changed")
     if FAULT == "flood":
-        line = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "y" * 900}})
+        line = json.dumps(
+            {"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "y" * 900}}
+        )
         while True:
             raw((line + "\n").encode() * 64)
     if FAULT == "stderr-flood":
@@ -153,11 +160,22 @@ def scream() -> None:
 
 def fork_children() -> None:
     """One child in the group, one in a session of its own, one twice forked; each tells its pid to a file."""
-    sleeper = [sys.executable, "-S", "-c", "import signal,time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"]
+    sleeper = [
+        sys.executable,
+        "-S",
+        "-c",
+        "import signal,time; signal.signal(15, signal.SIG_IGN); time.sleep(600)",
+    ]
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    pids = [subprocess.Popen(sleeper, **quiet).pid, subprocess.Popen(sleeper, **quiet, start_new_session=True).pid]
-    script = f"import subprocess,sys; print(subprocess.Popen({sleeper!r}, stdout=-3, stderr=-3, start_new_session=True).pid)"
-    pids.append(int(subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, check=True).stdout))
+    pids = [
+        subprocess.Popen(sleeper, **quiet).pid,
+        subprocess.Popen(sleeper, **quiet, start_new_session=True).pid,
+    ]
+    how = "stdout=-3, stderr=-3, start_new_session=True"
+    script = f"import subprocess; print(subprocess.Popen({sleeper!r}, {how}).pid)"
+    pids.append(
+        int(subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, check=True).stdout)
+    )
     with open(sys.argv[2], "w") as told:
         told.write(" ".join(map(str, [os.getpid(), *pids])))
 
@@ -172,7 +190,7 @@ def environment(call_id: Any) -> None:
     answer(call_id, {"content": [], "env": dict(os.environ), "fds": descriptors, "cwd": os.getcwd()})
 
 
-def main() -> None:  # noqa: C901
+def main() -> None:
     if FAULT == "exit-at-once":
         sys.stderr.write("cannot start: no licence\n")
         sys.exit(3)
@@ -190,7 +208,14 @@ def main() -> None:  # noqa: C901
         if method == "initialize":
             version = "1999-01-01" if FAULT == "old-version" else message["params"]["protocolVersion"]
             info = {"name": "hostile", "version": "0"}
-            answer(call_id, {"protocolVersion": version, "capabilities": {"tools": {"listChanged": True}}, "serverInfo": info})
+            answer(
+                call_id,
+                {
+                    "protocolVersion": version,
+                    "capabilities": {"tools": {"listChanged": True}},
+                    "serverInfo": info,
+                },
+            )
             if FAULT == "stops-reading":
                 threading.Event().wait(60)
         elif method == "server/discover":

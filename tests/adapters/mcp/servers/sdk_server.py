@@ -1,4 +1,7 @@
-"""A well-behaved server on the official SDK: ``sdk_server.py stdio``, or ``sdk_server.py http`` on a free port."""
+"""
+A well-behaved server on the official SDK: ``sdk_server.py stdio``, or ``sdk_server.py http`` on a free
+port.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +77,7 @@ async def noisy(times: int, context: Context) -> str:
 async def grow(context: Context) -> str:
     """Add a tool, and say so."""
     server.add_tool(lambda: "grown", name="grown", description="New.")
+    await context.notify_tools_changed()
     await context.session.send_tool_list_changed()
     return "ok"
 

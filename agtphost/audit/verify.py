@@ -1,0 +1,230 @@
+"""
+The verification walk: does a chain say what was signed, all of it, in order?
+
+Pure, and ignorant of stores: it takes records from anywhere and trusts
+nothing that comes with them. Procedure: AGTP-IDENTIFIERS section 8.7. What it
+cannot know is whether the newest records of a chain are missing: for that,
+give it the heads that are expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from hashlib import sha256
+from typing import Any
+
+from agtphost.audit.drafts import StoredRecord
+from agtphost.identity.jws import JWSError, verify
+from agtphost.identity.keys import VerifyingKey
+from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
+
+
+class FaultKind(Enum):
+    """What can be wrong with a record or a chain."""
+
+    HASH = "hash"
+    """The Audit-ID is not the hash of the signed octets."""
+
+    SIGNATURE = "signature"
+    """The octets are not a record signed by a known key."""
+
+    UNSIGNED = "unsigned"
+    """``alg: none`` where signatures are required."""
+
+    GAP = "gap"
+    """A place in the chain is missing, or taken twice."""
+
+    LINK = "link"
+    """``previous_audit_id`` does not name the record before."""
+
+    TIME = "time"
+    """The signed time is missing, or earlier than that of the record before."""
+
+    PLACE = "place"
+    """The signed content belongs somewhere else: another chain, another place, or no chain at all."""
+
+    HEAD = "head"
+    """The chain does not end where it should."""
+
+    FORM = "form"
+    """What was read is no record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that is wrong."""
+
+    kind: FaultKind
+    chain: str
+    seq: int
+    """0 where the fault is not one record's."""
+
+    audit_id: str
+    explanation: str
+
+    def __str__(self) -> str:
+        where = self.chain or "the host's own chain"
+        return f"{self.kind.value}: {where}, record {self.seq} ({self.audit_id or '-'}): {self.explanation}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainEnd:
+    """Where a chain ended."""
+
+    seq: int
+    audit_id: str
+    issued_at: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What a walk found."""
+
+    records: int = 0
+    unsigned: int = 0
+    """Records with ``alg: none``: part of the chain, and proof of nothing."""
+
+    heads: dict[str, ChainEnd] = field(default_factory=dict)
+    """The last record seen of each chain."""
+
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing at all is wrong."""
+        return not self.faults
+
+
+class Verifier:
+    """
+    Takes records one by one, each chain oldest first; chains may alternate.
+
+    :param keys: the keys that may have signed, by ``kid``.
+    :param allow_unsigned: whether unsigned records pass.
+    :param whole: whether the chains are complete; in a selection, only neighbours can be compared.
+    """
+
+    def __init__(
+        self, keys: Mapping[str, VerifyingKey], *, allow_unsigned: bool = False, whole: bool = True
+    ) -> None:
+        self._keys = keys
+        self._allow_unsigned = allow_unsigned
+        self._whole = whole
+        self._report = Report()
+
+    def add(self, record: StoredRecord) -> None:
+        """Check the next record."""
+        report = self._report
+        report.records += 1
+        if sha256(record.signed).hexdigest() != record.audit_id:
+            self._fault(FaultKind.HASH, record, "the Audit-ID is not the hash of what was signed")
+        payload = self._payload(record)
+        issued_at = "" if payload is None else self._content(record, payload)
+        self._place(record, issued_at)
+        before = report.heads.get(record.chain)
+        if not issued_at and before is not None:
+            issued_at = before.issued_at
+        report.heads[record.chain] = ChainEnd(seq=record.seq, audit_id=record.audit_id, issued_at=issued_at)
+
+    def finish(self, expected_heads: Mapping[str, str] | None = None) -> Report:
+        """
+        The report.
+
+        :param expected_heads: Audit-ID of the newest record, by chain, known from elsewhere.
+        """
+        for chain, audit_id in (expected_heads or {}).items():
+            end = self._report.heads.get(chain)
+            if end is None or end.audit_id != audit_id:
+                self.note(FaultKind.HEAD, chain, audit_id, "the chain does not end with this record")
+        return self._report
+
+    def note(self, kind: FaultKind, chain: str, audit_id: str, explanation: str) -> None:
+        """Add a fault that is not one record's."""
+        self._report.faults.append(
+            Fault(kind=kind, chain=chain, seq=0, audit_id=audit_id, explanation=explanation)
+        )
+
+    def _fault(self, kind: FaultKind, record: StoredRecord, explanation: str) -> None:
+        self._report.faults.append(
+            Fault(
+                kind=kind,
+                chain=record.chain,
+                seq=record.seq,
+                audit_id=record.audit_id,
+                explanation=explanation,
+            )
+        )
+
+    def _payload(self, record: StoredRecord) -> Mapping[str, Any] | None:
+        """The signed content; None where nothing in it can be believed."""
+        if record.format != "jws":
+            self._fault(FaultKind.FORM, record, f"the format {record.format!r} is not known")
+            return None
+        try:
+            text = record.signed.decode("ascii")
+            try:
+                return verify(text, self._keys)
+            except JWSError as error:
+                if error.reason != "unsigned":
+                    raise
+            payload = verify(text, self._keys, allow_unsigned=True)
+        except (JWSError, UnicodeDecodeError) as error:
+            self._fault(FaultKind.SIGNATURE, record, str(error))
+            return None
+        self._report.unsigned += 1
+        if not self._allow_unsigned:
+            self._fault(FaultKind.UNSIGNED, record, "the record is not signed")
+        return payload
+
+    def _content(self, record: StoredRecord, payload: Mapping[str, Any]) -> str:
+        """Whether the signed content belongs where the record lies; returns its time."""
+        if payload.get("previous_audit_id") != record.previous_audit_id:
+            self._fault(FaultKind.PLACE, record, "the signed previous_audit_id is another one")
+        if payload.get("agent_id") != record.chain:
+            self._fault(FaultKind.PLACE, record, "the record was signed for another chain")
+        if ("event_type" in payload) != (record.kind == "event"):
+            self._fault(FaultKind.PLACE, record, f"the record is no {record.kind}")
+        if "durable" in payload:
+            self._fault(FaultKind.PLACE, record, "the record was signed outside every chain")
+        issued_at = payload.get("issued_at")
+        if not isinstance(issued_at, str) or not issued_at:
+            self._fault(FaultKind.TIME, record, "the record has no time")
+            return ""
+        return issued_at
+
+    def _place(self, record: StoredRecord, issued_at: str) -> None:
+        """Whether the record follows the one before it."""
+        before = self._report.heads.get(record.chain)
+        if before is None and self._whole:
+            before = ChainEnd(seq=0, audit_id=ZERO_AUDIT_ID, issued_at="")
+        if before is None:
+            return
+        adjacent = record.seq == before.seq + 1
+        if record.seq <= before.seq or (self._whole and not adjacent):
+            self._fault(FaultKind.GAP, record, f"it follows record {before.seq}")
+        if (adjacent or self._whole) and record.previous_audit_id != before.audit_id:
+            self._fault(FaultKind.LINK, record, f"the record before it is {before.audit_id}")
+        # All times are written alike, in UTC to the millisecond, so they compare as text.
+        if issued_at and issued_at < before.issued_at:
+            self._fault(FaultKind.TIME, record, f"the record before it was issued at {before.issued_at}")
+
+
+def verify_records(
+    records: Iterable[StoredRecord],
+    keys: Mapping[str, VerifyingKey],
+    *,
+    allow_unsigned: bool = False,
+    whole: bool = True,
+    expected_heads: Mapping[str, str] | None = None,
+) -> Report:
+    """
+    Walk records from anywhere, each chain oldest first; see :class:`Verifier`.
+
+    :return: every fault found; the walk goes on after each.
+    """
+    verifier = Verifier(keys, allow_unsigned=allow_unsigned, whole=whole)
+    for record in records:
+        verifier.add(record)
+    return verifier.finish(expected_heads)

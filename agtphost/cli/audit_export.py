@@ -1,0 +1,105 @@
+"""``agtp audit export``: records as a file that anybody can verify."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from agtphost.audit.drafts import HOST_CHAIN
+from agtphost.audit.export import write_export
+from agtphost.cli.audit_entries import HOST
+from agtphost.cli.audit_store import open_records
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.options import EXISTING, Connection, json_option
+from agtphost.cli.output import print_json
+from agtphost.cli.reach import agent_id_of, require_config, signing_keys
+from agtphost.stores import Selection
+
+
+def _milliseconds(text: str | None, option: str) -> int | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise WrongInput(f"{option} {text[:40]!r} is not a time", "Write 2026-11-30T00:00:00Z.") from None
+    if moment.tzinfo is None:
+        raise WrongInput(f"{option} {text[:40]!r} has no time zone", "Write 2026-11-30T00:00:00Z.")
+    return int(moment.timestamp() * 1000)
+
+
+@click.command("export")
+@click.option("-o", "--output", type=EXISTING, metavar="FILE", help="Default: standard output.")
+@click.option("--agent", metavar="AGENT|host", help="Only this chain; default: all.")
+@click.option("--caller", metavar="AGENT", help="Only calls of this agent.")
+@click.option("--since", metavar="TIME", help="Issued at this time or later (RFC 3339).")
+@click.option("--until", metavar="TIME", help="Issued before this time.")
+@click.option("--config", type=EXISTING, metavar="FILE", help="The host.toml.")
+@json_option
+def export_command(
+    output: Path | None,
+    agent: str | None,
+    caller: str | None,
+    since: str | None,
+    until: str | None,
+    config: Path | None,
+    as_json: bool,
+) -> None:
+    """
+    Write records as JSON lines, with the keys to verify them.
+
+    Reads the configured host's store; the host may be running. What --caller,
+    --since and --until leave out cannot be checked for completeness.
+
+    \b
+    Examples:
+      agtp audit export -o records.jsonl
+      agtp audit export --agent librarian --since 2026-11-01T00:00:00Z > november.jsonl
+    """
+    where = Connection(config=config)
+    settings = require_config(where, "an export")
+    selection = Selection(
+        chain=None if agent is None else HOST_CHAIN if agent == HOST else agent_id_of(where, agent),
+        caller=None if caller is None else agent_id_of(where, caller),
+        since=_milliseconds(since, "--since"),
+        until=_milliseconds(until, "--until"),
+    )
+    with open_records(settings.store.path) as reader:
+        lines = write_export(
+            reader.records(selection),
+            server_id=settings.host.server_id,
+            keys=tuple(signing_keys(settings).items()),
+            whole=selection.whole_chains,
+        )
+        if output is None:
+            sys.stdout.buffer.writelines(lines)
+            sys.stdout.buffer.flush()
+        else:
+            _write(output, lines)
+            if as_json:
+                print_json({"file": str(output)})
+            else:
+                click.echo(f"wrote {output}", err=True)
+
+
+def _write(output: Path, lines: Iterable[bytes]) -> None:
+    """A new file for its owner alone: records name who called what. Nothing is left of one that failed."""
+    try:
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise WrongInput(f"{output} exists", "Choose another name, or move it away.") from None
+    except OSError as error:
+        raise WrongInput(f"{output} cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.writelines(lines)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            output.unlink()
+        raise

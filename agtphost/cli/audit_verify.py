@@ -1,0 +1,188 @@
+"""``agtp audit verify``: is what was recorded whole, in order, and signed?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
+from agtphost.audit.export import ExportError, verify_export
+from agtphost.audit.verify import FaultKind, Report, Verifier
+from agtphost.cli.audit_entries import HOST, pages
+from agtphost.cli.audit_store import open_records
+from agtphost.cli.exchange import connected, require_success, signing_keys
+from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.cli.key import load_verifying_key
+from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
+from agtphost.cli.output import print_json, print_table
+from agtphost.cli.reach import Reach, agent_id_of, find_config, load_config, resolve
+from agtphost.cli.reach import signing_keys as local_keys
+from agtphost.identity.keys import VerifyingKey
+from agtphost.stores import Selection
+from agtphost.vocabulary.identifiers import is_agent_id
+
+if TYPE_CHECKING:
+    from agtphost.client.sync import Client
+    from agtphost.config import Config
+
+SHOWN = 20
+"""Faults listed for people; --json has all."""
+
+
+@click.command("verify")
+@click.argument("chains", nargs=-1, metavar="[AGENT|host]...")
+@click.option("--file", type=EXISTING, metavar="EXPORT", help="Verify an export instead of a host.")
+@click.option("--signing-key", type=EXISTING, metavar="FILE", help="The host's public key, for --file.")
+@click.option("--uri", metavar="URI", help="Verify over the wire, from this host.")
+@connection_options
+@json_option
+def verify_command(
+    chains: tuple[str, ...],
+    file: Path | None,
+    signing_key: Path | None,
+    uri: str | None,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Verify hashes, signatures and links of whole chains.
+
+    Of the configured host, this reads its store, and needs no running host.
+    With --uri or --profile it asks a host record by record, and with --file it
+    needs nothing but the export. Exit status 4 if anything is wrong.
+
+    \b
+    Examples:
+      agtp audit verify
+      agtp audit verify librarian
+      agtp audit verify --file records.jsonl --signing-key signing.pub
+      agtp audit verify host --uri agtp://agents.example.com
+    """
+    if signing_key is not None and file is None:
+        raise WrongInput("--signing-key goes with --file")
+    if file is not None:
+        if chains or uri:
+            raise WrongInput("--file verifies all of an export, and nothing else")
+        report, source = _export(file, signing_key, where)
+    else:
+        path = find_config(where) if uri is None else None
+        if path is not None:
+            config = load_config(path)
+            report, source = _store(config, _named(where, chains)), str(config.store.path)
+        else:
+            reach = resolve(where, uri)
+            report, source = _wire(reach, _named(where, chains)), reach.uri
+    conclude(report, source, as_json)
+
+
+def _named(where: Connection, chains: Iterable[str]) -> tuple[str, ...]:
+    """Chains as the store calls them: Agent-IDs, and nothing for the host's own."""
+    return tuple(HOST_CHAIN if chain == HOST else agent_id_of(where, chain) for chain in chains)
+
+
+def _export(file: Path, signing_key: Path | None, where: Connection) -> tuple[Report, str]:
+    keys: Mapping[str, VerifyingKey] | None = None
+    if signing_key is not None:
+        key = load_verifying_key(signing_key)
+        keys = {key.kid: key}
+    elif where.config is not None:
+        keys = local_keys(load_config(where.config)) or None
+    try:
+        with file.open("rb") as lines:
+            report = verify_export(lines, keys)
+    except ExportError as error:
+        raise WrongInput(f"{file} is no export: {error}") from None
+    except OSError as error:
+        raise WrongInput(f"{file} cannot be read: {error.strerror}") from None
+    known = "" if keys is not None else " (with the keys in it: who they belong to was not checked)"
+    return report, f"{file}{known}"
+
+
+def _store(config: Config, chains: tuple[str, ...]) -> Report:
+    keys = local_keys(config)
+    if config.audit.signing and not keys:
+        raise WrongInput("the host's signing key is not here", "It lies beside [audit] key, as .pub.")
+    verifier = Verifier(keys, allow_unsigned=not config.audit.signing)
+    with open_records(config.store.path) as reader:
+        for fault in reader.faults():
+            verifier.note(FaultKind.FORM, "", "", f"the database itself is damaged: {fault}")
+        selections = [Selection(chain=chain) for chain in chains] or [Selection()]
+        for selection in selections:
+            for record in reader.records(selection):
+                verifier.add(record)
+    return verifier.finish()
+
+
+def _wire(reach: Reach, chains: tuple[str, ...]) -> Report:
+    with connected(reach) as client:
+        keys = signing_keys(reach, client)
+        verifier = Verifier(keys)
+        for chain in chains or tuple(_every_chain(reach, client)):
+            for record in _oldest_first(reach, client, chain, keys):
+                verifier.add(record)
+    return verifier.finish()
+
+
+def _every_chain(reach: Reach, client: Client) -> Iterator[str]:
+    """The host's own, and those of the agents it discloses."""
+    yield HOST_CHAIN
+    listed = require_success(client.call(reach.uri, "DISCOVER", "/agents")).result
+    for entry in listed if isinstance(listed, list) else []:
+        agent_id = entry.get("agent_id") if isinstance(entry, dict) else None
+        if isinstance(agent_id, str) and is_agent_id(agent_id):
+            yield agent_id
+
+
+def _oldest_first(
+    reach: Reach, client: Client, chain: str, keys: Mapping[str, VerifyingKey]
+) -> list[StoredRecord]:
+    newest_first = [entry.stored(chain) for entry in pages(client, reach.uri, chain or HOST, keys, None)]
+    return newest_first[::-1]
+
+
+def conclude(report: Report, source: str, as_json: bool) -> None:
+    """
+    Say what a walk found.
+
+    :raises Unverified: if anything was wrong.
+    """
+    answer = {
+        "verified": report.ok,
+        "source": source,
+        "records": report.records,
+        "unsigned": report.unsigned,
+        "heads": [
+            {"chain": chain or HOST, "seq": end.seq, "audit_id": end.audit_id, "issued_at": end.issued_at}
+            for chain, end in sorted(report.heads.items())
+        ],
+        "faults": [
+            {
+                "kind": fault.kind.value,
+                "chain": fault.chain or HOST,
+                "seq": fault.seq,
+                "audit_id": fault.audit_id,
+                "explanation": fault.explanation,
+            }
+            for fault in report.faults
+        ],
+    }
+    if not report.ok:
+        listed = "\n".join(f"  {fault}" for fault in report.faults[:SHOWN])
+        more = len(report.faults) - SHOWN
+        rest = f"\n  and {more} more" if more > 0 else ""
+        raise Unverified(f"{source} does not verify:\n{listed}{rest}", answer=answer)
+    if as_json:
+        print_json(answer)
+        return
+    print_table(
+        ("CHAIN", "RECORDS", "NEWEST", "AUDIT-ID"),
+        (
+            (chain or HOST, end.seq, end.issued_at, end.audit_id)
+            for chain, end in sorted(report.heads.items())
+        ),
+    )
+    unsigned = f", {report.unsigned} of them unsigned" if report.unsigned else ""
+    click.echo(f"verified: {report.records} records{unsigned}, {source}")

@@ -1,0 +1,168 @@
+"""Materials and reactor in, services out: what this host is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from twisted.internet.threads import deferToThreadPool
+
+from agtphost.adapters.mcp.adapter import McpAdapter
+from agtphost.audit.ledger import Ledger
+from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.contract.table import EndpointTable
+from agtphost.dispatch.dispatcher import Dispatcher
+from agtphost.dispatch.order import Collaborators, gates
+from agtphost.dispatch.sealing import Sealer
+from agtphost.host import bindings, upstreams
+from agtphost.host.listener import Listener
+from agtphost.host.materials import Materials
+from agtphost.host.publication import HISTORY, Publication
+from agtphost.host.services import Keeping, OrderedServices
+from agtphost.identity.keys import fastest_signer
+from agtphost.methods.description import Description
+from agtphost.methods.discovery import Discovery
+from agtphost.methods.execution import ActionGate, Carrier
+from agtphost.methods.inspection import Inspection, ReadACL
+from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
+from agtphost.methods.namespace import Namespace
+from agtphost.stores import OffReactorRecords, open_store
+from agtphost.vocabulary.paths import PathGrammar
+
+
+def now() -> str:
+    """The present time, RFC 3339 with seconds."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> OrderedServices:
+    """
+    Build the host.
+
+    Opens the store, so it is called once the process is the one that serves:
+    a database connection must not live through the fork of a daemon.
+
+    :raises agtphost.stores.StoreError: the store cannot be opened.
+    :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
+    """
+    config = materials.config
+    catalog, policy, directory = materials.catalog, materials.policy, materials.directory
+
+    # Evidence: store, ledger, lifecycle states.
+    store = open_store(config.store.url, create=_is_new(materials))
+    states = LifecycleTable()
+    signer = None if materials.key is None else fastest_signer(materials.key)
+    ledger = Ledger(
+        store,
+        signer,
+        reactor,
+        server_id=config.host.server_id,
+        lifecycle=states,
+        free_space_floor=config.store.free_space_floor,
+    )
+    records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
+
+    # Upstreams, and what carries payloads to them.
+    servers = upstreams.mcp_servers(reactor, config.mcp.server, environ)
+    adapters = (McpAdapter(servers),)
+    carrier = Carrier()
+
+    # Methods and endpoints. The lists show what is in `everything`, which is complete before the first request.
+    everything: list[Any] = []
+    publication = Publication(
+        config,
+        catalog=catalog,
+        policy=policy,
+        endpoints=materials.endpoints,
+        built_ins=everything,
+        adapters=adapters,
+        directory=directory,
+        key=materials.key,
+        now=now,
+    )
+    namespace = Namespace(
+        directory,
+        states.state_of,
+        signer,
+        org_domain=config.host.server_id,
+        certificate_fingerprint=_certificate_fingerprint(materials),
+        now=now,
+    )
+    methods = (*catalog.embedded,)
+    built_ins = bindings.built_ins(
+        catalog,
+        discover=Discovery(
+            directory,
+            lambda: [binding for binding in (*everything, *materials.bound) if policy.admits(binding.method)],
+            adapters,
+            publication,
+            anonymous=config.policies.anonymous_discovery,
+            disclosure=config.policies.agent_disclosure,
+        ),
+        describe=Description(directory, methods, adapters, states.state_of, namespace),
+        inspect=Inspection(records, ReadACL(config.audit.read_acl), frozenset(config.audit.operators)),
+        change=Lifecycle(directory, states.state_of, LifecycleAuth(config.lifecycle.auth)),
+        carrier=carrier,
+    )
+    everything.extend(built_ins)
+    table = EndpointTable((*built_ins, *materials.bound))
+
+    # The one way in and the one way out.
+    dispatcher = Dispatcher(
+        gates(
+            Collaborators(
+                directory=directory,
+                states=states.state_of,
+                by_server_name={},
+                catalog=catalog,
+                custom_methods=policy.custom,
+                grammar=PathGrammar({*catalog.methods, *policy.custom}),
+                policy=policy,
+                table=table,
+                action=ActionGate(carrier, adapters),
+                ledger=ledger,
+            )
+        ),
+        ledger,
+        Sealer(config.host.server_id, tuple(bindings.methods_of((*built_ins, *materials.bound)))),
+        reactor,
+        config.limits.request_timeout,
+    )
+
+    # Started in this order, stopped in the reverse: no connection outlives its ledger.
+    host = OrderedServices()
+    Keeping(ledger).setServiceParent(host)
+    for server in servers:
+        server.setServiceParent(host)
+    Listener(reactor, config, materials.tls, dispatcher, _summary(materials, adapters)).setServiceParent(host)
+    return host
+
+
+def _is_new(materials: Materials) -> bool:
+    """Whether this host never ran before: only then is a store made. A missing one later is a fault."""
+    config = materials.config
+    return config.host.development or not (config.host.state_dir / HISTORY).exists()
+
+
+def _certificate_fingerprint(materials: Materials) -> str:
+    certificate = x509.load_pem_x509_certificate(materials.config.tls.certificate.read_bytes())
+    return sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
+
+
+def _summary(materials: Materials, adapters: tuple[McpAdapter, ...]) -> Any:
+    """What the ready line counts; asked for when it is written."""
+
+    def summary() -> Mapping[str, object]:
+        return {
+            "server_id": materials.config.host.server_id,
+            "agents": len(materials.directory.hosted()),
+            "endpoints": len(materials.bound),
+            "tools": sum(len(adapter.tools()) for adapter in adapters),
+        }
+
+    return summary

@@ -1,0 +1,115 @@
+"""Everything that can be called: the protocol's own methods and the operator's endpoints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from agtphost.config import Config
+from agtphost.contract.binding import Binding
+from agtphost.contract.declaration import Rules
+from agtphost.contract.endpoint import Endpoint
+from agtphost.contract.loading import load_endpoints
+from agtphost.errors import Problem
+from agtphost.handlers.function import RegisteredFunction, UnresolvableFunction, resolve
+from agtphost.iagtp import IAgentDirectory, IHandler
+from agtphost.identity.peer import Assurance
+from agtphost.methods import discovery, execution, lifecycle
+from agtphost.vocabulary.catalog import Catalog
+
+
+def built_ins(
+    catalog: Catalog,
+    *,
+    discover: IHandler,
+    describe: IHandler,
+    inspect: IHandler,
+    change: IHandler,
+    carrier: execution.Carrier,
+) -> tuple[Binding, ...]:
+    """Tier A: what every host of this kind answers, whatever its operator configures."""
+
+    def read(method: str, path: str, handler: IHandler, *, server_level: bool = True) -> Binding:
+        return Binding(
+            method=method,
+            path=path,
+            handler=handler,
+            tier="A",
+            description=_statement(catalog, method),
+            min_assurance=Assurance.NONE,
+            idempotent=True,
+            state_changing=False,
+            server_level=server_level,
+        )
+
+    floor = Binding(
+        method="EXECUTE",
+        path="/",
+        handler=carrier,
+        tier="A",
+        description=_statement(catalog, "EXECUTE"),
+        min_assurance=Assurance.HEADER,
+    )
+    return (
+        *(read("DISCOVER", path, discover) for path in discovery.BUILT_INS),
+        read("DESCRIBE", "/", describe, server_level=False),
+        read("DESCRIBE", "/agents", describe),
+        read("QUERY", "/agents", describe),
+        read("DESCRIBE", "/agents/{name}", describe, server_level=False),
+        read("DESCRIBE", "/agents/{name}/status", describe, server_level=False),
+        read("INSPECT", "/", inspect),
+        # Who may change a lifecycle is decided by the client certificate's key, not by a calling agent.
+        *(replace(read(method, "/", change), state_changing=True) for method in lifecycle.METHODS),
+        *execution.bindings(carrier, floor),
+    )
+
+
+def _statement(catalog: Catalog, method: str) -> str:
+    entry = catalog.entry(method)
+    return entry.description if entry is not None else method
+
+
+def endpoints(
+    config: Config, rules: Rules, directory: IAgentDirectory, problems: list[Problem]
+) -> tuple[list[Endpoint], list[Binding]]:
+    """
+    Tier B: the operator's endpoints with their functions imported.
+
+    :param problems: takes what is wrong; with ``on_error = "skip"`` the host starts without those endpoints.
+    """
+    folder = config.endpoints.directory
+    if folder is None:
+        return [], []
+    for path in config.endpoints.python_path:
+        if str(path) not in sys.path:
+            sys.path.insert(0, str(path))
+    declared, wrong = load_endpoints(folder, rules)
+    problems.extend(wrong)
+    sound: list[Endpoint] = []
+    bound: list[Binding] = []
+    for endpoint in declared:
+        try:
+            handler = RegisteredFunction(resolve(endpoint.handler.function))
+            agent_ids = list(_agent_ids(endpoint, directory))
+        except UnresolvableFunction as error:
+            problems.append(
+                Problem(message=f"{endpoint.name}: {error}", file=endpoint.file, line=endpoint.line)
+            )
+            continue
+        sound.append(endpoint)
+        bound.append(endpoint.bind(handler, agent_ids))
+    return sound, bound
+
+
+def _agent_ids(endpoint: Endpoint, directory: IAgentDirectory) -> Iterator[str]:
+    for name in endpoint.agents:
+        agent = directory.by_name(name)
+        if agent is None:
+            raise UnresolvableFunction(f"no hosted agent is named {name}")
+        yield agent.agent_id
+
+
+def methods_of(bindings: Iterable[Binding]) -> Sequence[str]:
+    """Every method that something is bound to, in the order of first appearance."""
+    return list(dict.fromkeys(binding.method for binding in bindings))

@@ -1,0 +1,105 @@
+"""The host as one service: assembled when it starts, reloaded on SIGHUP, gone when it stops."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+
+from agtphost.config import Config, load
+from agtphost.contract.table import AmbiguousEndpoints
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.host.assembly import assemble
+from agtphost.host.materials import Materials, gather
+from agtphost.host.services import OrderedServices
+from agtphost.host.signals import Signals
+from agtphost.stores import StoreError
+
+log = Logger()
+
+
+def refuse_to_start(config: Config, problems: tuple[Problem, ...]) -> SystemExit:
+    """Every reason on standard error, and the exit status that says so."""
+    print(f"agtphost cannot start with {config.file}:", file=sys.stderr)
+    for problem in problems:
+        print(f"  {problem}", file=sys.stderr)
+    return SystemExit(1)
+
+
+class Host(Service):
+    """
+    What ``twistd agtp`` runs.
+
+    :param materials: checked already.
+    :param environ: of which MCP servers get six names, and secrets are resolved from.
+    """
+
+    name = "agtphost"
+
+    def __init__(self, materials: Materials, reactor: Any, environ: Mapping[str, str]) -> None:
+        self._materials = materials
+        self._reactor = reactor
+        self._environ = environ
+        self._services: OrderedServices | None = None
+        self._signals = Signals(reactor, self.reload)
+
+    def startService(self) -> None:
+        """
+        Assemble and start everything.
+
+        :raises SystemExit: where the store or the port cannot be had.
+        """
+        super().startService()  # type: ignore[no-untyped-call]
+        config = self._materials.config
+        try:
+            self._services = assemble(self._materials, self._reactor, self._environ)
+            self._services.startService()
+        except StoreError as error:
+            raise refuse_to_start(config, (Problem(message=str(error)),)) from None
+        except AmbiguousEndpoints as error:
+            raise refuse_to_start(config, (Problem(message=str(error)),)) from None
+        except ConfigurationError as error:
+            raise refuse_to_start(config, error.problems) from None
+        self._signals.startService()
+
+    def stopService(self) -> Deferred[None]:
+        """Stop everything in order."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        return succeed(None) if self._services is None else self._services.stopService()
+
+    # SIGHUP
+
+    def reload(self) -> None:
+        """
+        Read the configuration again, and adopt renewed TLS files.
+
+        All of it is validated first, off the reactor. Anything wrong, or any
+        setting that needs a restart, changes nothing and is said.
+        """
+        read = partial(_read, self._materials.config, self._environ)
+        reading = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), read)
+        reading.addCallbacks(self._adopt, self._keep)
+
+    def _adopt(self, materials: Materials) -> None:
+        if materials.config != self._materials.config:
+            log.warn("SIGHUP: nothing changed: the configuration file differs from the running one, which takes a restart")
+            return
+        try:
+            self._materials.tls.reload()
+        except ConfigurationError as error:
+            log.error("SIGHUP: nothing changed: {why}", why=str(error))
+            return
+        log.info("SIGHUP: the TLS certificate, key and client authorities were read again; new connections use them")
+
+    def _keep(self, failure: Any) -> None:
+        log.error("SIGHUP: nothing changed: {why}", why=failure.getErrorMessage())
+
+
+def _read(running: Config, environ: Mapping[str, str]) -> Materials:
+    return gather(load(running.file, environ))

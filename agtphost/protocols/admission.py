@@ -1,0 +1,137 @@
+"""Which TCP connections are worth a TLS handshake: security.md section 2.2, floods."""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import lru_cache
+
+from agtphost.protocols.limits import ConnectionLimits, Network
+
+
+def canonical_address(address: str) -> str:
+    """
+    The one spelling of an IP address: IPv4 inside IPv6 as IPv4, no scope.
+
+    Anything else, such as the path of a UNIX socket, is returned as it is.
+    """
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(parsed)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether a canonical address is this machine's own; whatever is not an IP address is local too."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return True
+
+
+@lru_cache(maxsize=1024)
+def origin_of(address: str, exempt: tuple[Network, ...]) -> str | None:
+    """
+    Whom a canonical address is counted as: an IPv4 address, or the /64 that one IPv6 customer gets.
+
+    :return: None for who is not counted.
+    """
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return None
+    if any(parsed in network for network in exempt):
+        return None
+    if isinstance(parsed, ipaddress.IPv6Address):
+        return str(ipaddress.IPv6Network((parsed, 64), strict=False))
+    return address
+
+
+class _Origin:
+    """One origin's open connections, and what is left of its handshakes."""
+
+    __slots__ = ("allowance", "connections", "renewed")
+
+    def __init__(self, allowance: float, now: float) -> None:
+        self.connections = 0
+        self.allowance = allowance
+        self.renewed = now
+
+
+class Admission:
+    """
+    Counts connections, in all and per origin, and handshakes per origin and second.
+
+    An origin's handshakes are an allowance that grows back; one that ends with a
+    verified client certificate is given back at once, so that only strangers use
+    it up. Nothing is kept of an origin without connections once its allowance is
+    whole again.
+    """
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self._limits = limits
+        self._origins: dict[str, _Origin] = {}
+        self.connections = 0
+        """Admitted and not yet released."""
+
+    @property
+    def origins(self) -> int:
+        """How many origins something is kept of."""
+        return len(self._origins)
+
+    def admit(self, address: str, now: float) -> bool:
+        """
+        Whether a new connection may begin its handshake; if so, it is counted.
+
+        :param address: canonical.
+        :param now: the clock's seconds.
+        """
+        if self.connections >= self._limits.connections:
+            return False
+        origin = self._origin(address, now)
+        if origin is not None:
+            if origin.connections >= self._limits.connections_per_address or origin.allowance < 1:
+                return False
+            origin.connections += 1
+            origin.allowance -= 1
+        self.connections += 1
+        return True
+
+    def vouch(self, address: str) -> None:
+        """The handshake of an admitted connection ended with a client certificate."""
+        origin = self._known(address)
+        if origin is not None:
+            origin.allowance += 1
+
+    def release(self, address: str) -> None:
+        """An admitted connection ended."""
+        self.connections -= 1
+        origin = self._known(address)
+        if origin is not None:
+            origin.connections -= 1
+
+    def prune(self, now: float) -> None:
+        """Forget whom nothing is to be remembered of."""
+        whole = self._limits.handshakes_per_second_per_address
+        for name, origin in tuple(self._origins.items()):
+            if not origin.connections and origin.allowance + (now - origin.renewed) * whole >= whole:
+                del self._origins[name]
+
+    def _known(self, address: str) -> _Origin | None:
+        name = origin_of(address, self._limits.exempt_addresses)
+        return None if name is None else self._origins.get(name)
+
+    def _origin(self, address: str, now: float) -> _Origin | None:
+        name = origin_of(address, self._limits.exempt_addresses)
+        if name is None:
+            return None
+        rate = self._limits.handshakes_per_second_per_address
+        origin = self._origins.get(name)
+        if origin is None:
+            origin = self._origins[name] = _Origin(rate, now)
+        else:
+            origin.allowance = min(rate, origin.allowance + (now - origin.renewed) * rate)
+            origin.renewed = now
+        return origin

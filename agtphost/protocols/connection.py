@@ -1,0 +1,415 @@
+"""
+The server's side of one connection: Twisted below, the sans-I/O core within, the dispatcher above.
+
+How it works. Octets from the transport go into :class:`agtphost.wire.Connection`, the
+requests that come out go to the dispatcher one at a time, and the answers go back. What
+follows what is decided by :mod:`agtphost.protocols.automaton`. The rules:
+
+- Nothing is read before the TLS handshake is complete, and nothing written.
+- Between any two requests, also of one read, the loop looks whether it may go on: not
+  while a request is unanswered, and not while the transport has enough to write.
+- What a turn of the reactor yields for the peer is one ``transport.write``, unless it is
+  more than the high-water mark.
+- Reading from the socket stops while more than :data:`READ_AHEAD` waits behind an
+  unanswered request, and while the peer does not take what it is sent.
+- There are no timers here, only :attr:`ServerConnection.deadline`: one sweep over all
+  connections calls :meth:`ServerConnection.sweep`.
+- A peer that ends its side is gone, be it by close_notify or FIN: what was in dispatch is
+  completed and recorded, and its answer is dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import (
+    IHandshakeListener,
+    IProtocol,
+    IPushProducer,
+    IReactorTime,
+    ITCPTransport,
+)
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from agtphost.errors import RemoteProtocolError
+from agtphost.iagtp import IDispatcher
+from agtphost.identity.peer import Peer
+from agtphost.protocols.automaton import Wait, automaton
+from agtphost.protocols.limits import ABORT_AFTER, READ_AHEAD, UNREAD_INTERIM, ConnectionLimits
+from agtphost.protocols.peers import peer_of
+from agtphost.wire import Connection, Request, Response
+
+log = Logger()
+
+
+class Owner(Protocol):
+    """Who made a connection, and has to know what becomes of it."""
+
+    def opened(self, connection: ServerConnection) -> None:
+        """It has a transport; it is to be swept from now on."""
+
+    def authenticated(self, connection: ServerConnection) -> None:
+        """Its handshake ended with a client certificate."""
+
+    def closed(self, connection: ServerConnection) -> None:
+        """It has no transport any more."""
+
+    def answering(self) -> None:
+        """A call of the dispatcher begins."""
+
+    def answered(self) -> None:
+        """A call of the dispatcher ended, whether or not its connection still exists."""
+
+
+class Interim:
+    """Takes the interim messages of one request, and of no other: ``IDispatcher.dispatch``'s ``interim``."""
+
+    __slots__ = ("_connection", "_turn")
+
+    def __init__(self, connection: ServerConnection, turn: int) -> None:
+        self._connection = connection
+        self._turn = turn
+
+    def __call__(self, response: Response) -> None:
+        """
+        Send one message ahead of the final one; dropped if that went out, or nobody is left to take it.
+
+        :raises agtphost.errors.LocalProtocolError: if it cannot be a message.
+        """
+        self._connection.send_interim(self._turn, response)
+
+
+@implementer(IProtocol, IHandshakeListener, IPushProducer)
+class ServerConnection:
+    """
+    One accepted connection.
+
+    :param wire: the framing, unused so far.
+    :param address: the peer's, canonical.
+    """
+
+    __slots__ = (
+        "_body_since",
+        "_choked",
+        "_dispatcher",
+        "_expires",
+        "_held",
+        "_limits",
+        "_machine",
+        "_output",
+        "_owing",
+        "_owner",
+        "_peer",
+        "_pumping",
+        "_reads",
+        "_seconds",
+        "_served",
+        "_spent",
+        "_transport",
+        "_wait",
+        "_wire",
+        "address",
+        "deadline",
+    )
+
+    def __init__(
+        self,
+        dispatcher: IDispatcher,
+        limits: ConnectionLimits,
+        clock: IReactorTime,
+        wire: Connection,
+        owner: Owner,
+        address: str,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._seconds = clock.seconds
+        self._wire = wire
+        self._owner = owner
+        self.address = address
+        """The peer's IP address, canonical."""
+        self.deadline = math.inf
+        """When whoever is waited for is late, in the clock's seconds."""
+        self._machine = automaton(self)
+        self._wait = Wait.HANDSHAKE
+        self._peer = Peer(address=address)  # until the handshake says more
+        self._transport: Any = None
+        self._output = bytearray()  # not yet given to the transport
+        self._served = 0
+        self._body_since = 0.0
+        self._expires = math.inf  # when the connection is old enough
+        self._reads = False  # whether the state parses
+        self._owing = False  # whether a request is in dispatch
+        self._pumping = False
+        self._choked = False  # whether the transport asked for no more
+        self._held = False  # whether we asked the transport for no more
+        self._spent = False  # whether the next answer is the last
+
+    # IProtocol
+
+    def makeConnection(self, transport: Any) -> None:
+        """A TCP connection is there, and its TLS handshake about to begin."""
+        self._transport = transport
+        if ITCPTransport.providedBy(transport):
+            # Answers are written whole: waiting for more to send would only delay them.
+            transport.setTcpNoDelay(True)
+        self.expect(Wait.HANDSHAKE)
+        self._owner.opened(self)
+
+    def connectionMade(self) -> None:
+        """Required by the interface; :meth:`makeConnection` does it all."""
+
+    def handshakeCompleted(self) -> None:
+        """The TLS handshake is complete, so the peer is who it will be."""
+        if self._wait is not Wait.HANDSHAKE:
+            return
+        try:
+            self._peer = peer_of(self._transport.getHandle(), self.address)
+        except Exception:
+            log.failure("the identity of a peer at {address} could not be read", address=self.address)
+            self._machine.broken()
+            return
+        if self._peer.certificate is not None:
+            self._owner.authenticated(self)
+        self._transport.registerProducer(self, True)
+        self._expires = self._seconds() + self._limits.connection_age
+        self._machine.secured()
+
+    def dataReceived(self, octets: bytes) -> None:
+        """Some octets arrived, decrypted."""
+        wait = self._wait
+        if self._reads:
+            self._wire.receive(octets)
+            self._pump()
+            if wait is Wait.BODY and self._wait is Wait.BODY:
+                self._note_progress()
+        elif wait is Wait.ANSWER or wait is Wait.TAKING:
+            self._wire.receive(octets)
+            self._regulate()
+        elif wait is Wait.HANDSHAKE:
+            # Without TLS nobody is answered anything.
+            self._machine.broken()
+
+    def connectionLost(self, reason: Failure) -> None:
+        """The transport is gone."""
+        self._machine.departed()
+        self._wire.receive(b"")
+        self._output.clear()
+        self._transport = None
+        self._owner.closed(self)
+
+    # IPushProducer: the transport says whether it takes more
+
+    def pauseProducing(self) -> None:
+        """The transport has enough; noticed by :meth:`_flush`, in whose write this happens."""
+        self._choked = True
+
+    def resumeProducing(self) -> None:
+        """The transport has handed everything to the system."""
+        self._choked = False
+        self._flush()
+        self._pump()
+
+    def stopProducing(self) -> None:
+        """The transport is about to be gone; :meth:`connectionLost` follows."""
+
+    # What the owner does
+
+    def sweep(self, now: float) -> None:
+        """
+        Act on the deadline, if it is over.
+
+        :param now: the clock's seconds.
+        """
+        if now >= self._expires:
+            self._spent = True
+        if now >= self.deadline:
+            self._machine.overdue()
+            self._flush()
+
+    def drain(self) -> None:
+        """End the connection, after the answer that is owed, if one is."""
+        self._machine.drain()
+        self._flush()
+
+    def cut(self) -> None:
+        """End the connection at once."""
+        self._machine.broken()
+
+    # Effects
+
+    def expect(self, wait: Wait) -> None:
+        """See :class:`agtphost.protocols.automaton.Effects`."""
+        self._wait = wait
+        self._reads = False
+        limits = self._limits
+        if wait is Wait.ANSWER:
+            self.deadline = math.inf  # a handler's deadline is the dispatcher's
+        elif wait is Wait.IDLE:
+            self._reads = True
+            self.deadline = self._seconds() + limits.idle_timeout
+        elif wait is Wait.HEADER:
+            self._reads = True
+            self.deadline = self._seconds() + limits.header_timeout
+        elif wait is Wait.BODY:
+            self._reads = True
+            self._body_since = self._seconds()
+            self.deadline = self._body_since + limits.body_gap_timeout
+        elif wait is Wait.TAKING:
+            self.deadline = self._seconds() + limits.write_timeout
+        elif wait is Wait.CLOSE:
+            self.deadline = self._seconds() + ABORT_AFTER
+        elif wait is Wait.HANDSHAKE:
+            self.deadline = self._seconds() + limits.handshake_timeout
+        else:
+            self.deadline = math.inf
+
+    def dispatch(self, request: Request) -> None:
+        """See :class:`agtphost.protocols.automaton.Effects`."""
+        self._served += 1
+        self._owing = True
+        Deferred.fromCoroutine(self._answer(request))
+
+    def refuse(self, error: RemoteProtocolError) -> None:
+        """See :class:`agtphost.protocols.automaton.Effects`."""
+        self._owing = True
+        Deferred.fromCoroutine(self._answer_malformed(error))
+
+    def close(self) -> None:
+        """See :class:`agtphost.protocols.automaton.Effects`."""
+        self._regulate()
+        self._transport.unregisterProducer()
+        self._transport.loseConnection()
+
+    def abort(self) -> None:
+        """See :class:`agtphost.protocols.automaton.Effects`."""
+        self._transport.abortConnection()
+
+    # Requests
+
+    def _pump(self) -> None:
+        """Take requests out of what arrived, until one is unanswered or no whole one is left."""
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while self._reads and not self._choked:
+                event = self._wire.next_event()
+                if type(event) is not Request:
+                    self._note_partial()
+                    break
+                self._machine.requested(event)
+                if len(self._output) >= self._limits.output_high_water:
+                    self._flush()
+        except RemoteProtocolError as error:
+            self._machine.malformed(error)
+        finally:
+            self._pumping = False
+        self._flush()
+        self._regulate()
+
+    def _note_partial(self) -> None:
+        part = self._wire.mid_message
+        if part == "header" and self._wait is not Wait.HEADER:
+            self._machine.header_begun()
+        elif part == "body" and self._wait is not Wait.BODY:
+            self._machine.body_begun()
+
+    def _note_progress(self) -> None:
+        """A body grew: it may pause again, unless it is too slow on the whole."""
+        gap, rate = self._limits.body_gap_timeout, self._limits.body_min_rate
+        self.deadline = self._seconds() + gap
+        if rate:
+            self.deadline = min(self.deadline, self._body_since + gap + self._wire.buffered / rate)
+
+    async def _answer(self, request: Request) -> None:
+        self._owner.answering()
+        try:
+            interim = Interim(self, self._served)
+            self._finish(await self._dispatcher.dispatch(request, self._peer, interim))
+        except Exception:
+            log.failure("a request could not be answered; its connection is cut")
+            self._machine.broken()
+        finally:
+            self._owner.answered()
+
+    async def _answer_malformed(self, error: RemoteProtocolError) -> None:
+        self._owner.answering()
+        try:
+            refusal = self._dispatcher.refuse(
+                error.reason, error.explanation, int(error.status), self._peer, self._wire.line
+            )
+            # The framing is lost, whatever the dispatcher says of the connection.
+            self._finish(replace(await refusal, close=True))
+        except Exception:
+            log.failure("a malformed request could not be answered; its connection is cut")
+            self._machine.broken()
+        finally:
+            self._owner.answered()
+
+    # Answers
+
+    def _finish(self, response: Response) -> None:
+        """The final answer is there."""
+        if self._wait is Wait.GONE:
+            return
+        self._owing = False
+        self._output += self._wire.send(response)
+        if response.close or self._spent or self._served >= self._limits.requests_per_connection:
+            self._machine.drain()
+        self._machine.answered()
+        if not self._pumping:
+            self._flush()
+            self._pump()
+
+    def send_interim(self, turn: int, response: Response) -> None:
+        """
+        Send a message ahead of the final answer; see :class:`Interim`.
+
+        :param turn: the number of the request, from 1.
+        """
+        if turn != self._served or not self._owing or self._wait is Wait.GONE:
+            return
+        self._output += self._wire.send(response, final=False)
+        if len(self._output) > UNREAD_INTERIM:
+            self._machine.broken()
+        elif not self._pumping:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Give the transport what it takes, and tell the machine whether that was all."""
+        output, most, wrote = self._output, self._limits.output_high_water, False
+        while output and not self._choked and self._wait is not Wait.GONE:
+            if len(output) <= most:
+                piece = bytes(output)
+                output.clear()
+            else:
+                piece = bytes(memoryview(output)[:most])
+                del output[:most]
+            self._transport.write(piece)
+            wrote = True
+        if output or self._choked:
+            # Each piece that was taken shows a peer that reads, and gives it time anew.
+            if wrote or self._wait is not Wait.TAKING:
+                self._machine.clogged()
+        elif self._wait is Wait.TAKING:
+            self._machine.cleared()
+
+    def _regulate(self) -> None:
+        """Stop reading from the socket, or read on."""
+        if self._wait is Wait.GONE:
+            return
+        hold = self._wait is not Wait.CLOSE and (
+            self._choked or (not self._reads and self._wire.buffered > READ_AHEAD)
+        )
+        if hold is not self._held:
+            self._held = hold
+            if hold:
+                self._transport.pauseProducing()
+            else:
+                self._transport.resumeProducing()

@@ -1,0 +1,32 @@
+"""What a completed TLS handshake says about the other end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from agtphost.identity.certificates import parse_peer_certificate
+from agtphost.identity.peer import Peer
+from agtphost.protocols.admission import is_loopback
+
+
+def peer_of(connection: Any, address: str) -> Peer:
+    """
+    Build the peer once, for every request of its connection.
+
+    :param connection: the OpenSSL connection, its handshake complete; a certificate
+        that it holds was verified in the handshake, or there had been none.
+    :param address: canonical.
+    :raises agtphost.identity.certificates.CertificateError: if the certificate cannot be read.
+    """
+    certificate = connection.get_peer_certificate()
+    name = connection.get_servername()
+    return Peer(
+        address=address,
+        certificate=None
+        if certificate is None
+        else parse_peer_certificate(certificate.to_cryptography().public_bytes(Encoding.DER)),
+        server_name=None if not name else name.decode("ascii", "replace").lower(),
+        loopback=is_loopback(address),
+    )

@@ -1,0 +1,140 @@
+"""Accepts connections, counts them, and lets go of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IAddress, IOpenSSLServerConnectionCreator, IProtocolFactory, IReactorTime
+from twisted.internet.protocol import ServerFactory
+from twisted.logger import Logger
+from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
+from zope.interface import implementer
+
+from agtphost.iagtp import IDispatcher
+from agtphost.protocols.admission import Admission, canonical_address
+from agtphost.protocols.connection import ServerConnection
+from agtphost.protocols.limits import ConnectionLimits
+from agtphost.wire import Connection, Limits, Role
+
+log = Logger()
+
+_WIRE_LIMITS = Limits()
+
+
+class AGTPServerFactory(ServerFactory):
+    """
+    Makes a :class:`ServerConnection` of every connection that is admitted.
+
+    :param dispatcher: answers every request.
+    :param limits: of connections.
+    :param clock: whose seconds all deadlines are counted in.
+    :param wire_limits: of messages.
+    :param strict_request_line: see :class:`agtphost.wire.Connection`.
+    """
+
+    noisy = False
+
+    def __init__(
+        self,
+        dispatcher: IDispatcher,
+        limits: ConnectionLimits,
+        clock: IReactorTime,
+        wire_limits: Limits = _WIRE_LIMITS,
+        *,
+        strict_request_line: bool = False,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._clock = clock
+        self._wire_limits = wire_limits
+        self._strict = strict_request_line
+        self._admission = Admission(limits)
+        self._connections: set[ServerConnection] = set()
+        self._calls = 0
+        self._drained: Deferred[None] | None = None
+        self.refused = 0
+        """Connections closed at once, because a limit was reached or the host is stopping."""
+
+    @property
+    def connections(self) -> int:
+        """Open connections, those that shake hands included."""
+        return len(self._connections)
+
+    @property
+    def calls(self) -> int:
+        """Requests in dispatch, those whose peer has gone included."""
+        return self._calls
+
+    def buildProtocol(self, addr: IAddress | None) -> Any:
+        """A connection, or None for one that is closed without a word: see :class:`Admission`."""
+        address = canonical_address(str(getattr(addr, "host", "") or "unix"))
+        if self._drained is not None or not self._admission.admit(address, self._clock.seconds()):
+            self.refused += 1
+            return None
+        wire = Connection(Role.SERVER, self._wire_limits, strict_request_line=self._strict)
+        return ServerConnection(self._dispatcher, self._limits, self._clock, wire, self, address)
+
+    def sweep(self) -> None:
+        """Act on every deadline that is over. To be called every now and then, once a second or so."""
+        now = self._clock.seconds()
+        for connection in tuple(self._connections):
+            try:
+                connection.sweep(now)
+            except Exception:
+                # One connection's fault must not keep the others from their deadlines.
+                log.failure("a connection failed at its deadline, and is cut")
+                connection.cut()
+        self._admission.prune(now)
+
+    # Ending
+
+    def drain(self) -> Deferred[None]:
+        """
+        Take no more connections, close those that wait for nothing, and the others after their answer.
+
+        :return: fires once no connection is left and no call is running.
+        """
+        if self._drained is None:
+            self._drained = Deferred()
+            for connection in tuple(self._connections):
+                connection.drain()
+            self._note_end()
+        return self._drained
+
+    def cut(self) -> Deferred[None]:
+        """
+        End every connection at once.
+
+        :return: fires once none is left; calls may still be running.
+        """
+        for connection in tuple(self._connections):
+            connection.cut()
+        self._calls = 0
+        ...
+
+    # Owner
+
+    def opened(self, connection: ServerConnection) -> None:
+        """See :class:`agtphost.protocols.connection.Owner`."""
+        self._connections.add(connection)
+
+    def authenticated(self, connection: ServerConnection) -> None:
+        """See :class:`agtphost.protocols.connection.Owner`."""
+        self._admission.vouch(connection.address)
+
+    def closed(self, connection: ServerConnection) -> None:
+        """See :class:`agtphost.protocols.connection.Owner`."""
+        self._connections.discard(connection)
+        self._admission.release(connection.address)
+        self._note_end()
+
+    def answering(self) -> None:
+        """See :class:`agtphost.protocols.connection.Owner`."""
+        self._calls += 1
+
+    def answered(self) -> None:
+        """See :class:`agtphost.protocols.connection.Owner`."""
+        self._calls -= 1
+        if self._drained is not None:
+            self._note_end()

@@ -1,0 +1,298 @@
+"""
+TLS on the server's side: core v08 section 10.1, companion section 9, design decision 3.
+
+TLS 1.3 and nothing else. Nothing can be resumed: there is no session cache and no
+early data, so every connection proves itself anew. (pyOpenSSL has no way to keep OpenSSL
+from sending its two session tickets of 79 octets. They are the stateful kind, and stand
+for nothing without a cache: whoever presents one gets a full handshake.)
+
+Client certificates may carry critical extensions that OpenSSL does not know and
+therefore refuses: the AGTP ones. OpenSSL is told to ignore criticality, and for every
+certificate of the chain this module puts the question to
+:func:`agtphost.identity.certificates.refused_critical_extensions` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtensionOID
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from OpenSSL import SSL, crypto
+from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.identity.certificates import refused_critical_extensions
+
+log = Logger()
+
+_pyopenssl: Any = SSL
+"""For the parts of pyOpenSSL whose types not every version describes."""
+
+APPLICATION_PROTOCOLS = (b"agtp/1.0", b"agtp")
+"""What a client may ask for by ALPN, best first; it may also not ask."""
+
+GROUPS = b"X25519:P-256"
+"""The two key exchanges that every TLS 1.3 implementation of today has."""
+
+INTERMEDIATES = 3
+"""Certificates allowed between a client's own and the authority: a chain of 5 at most, depths 0 to 4."""
+
+SECURITY_LEVEL = b"DEFAULT:@SECLEVEL=2"
+"""112 bits and more: no RSA or DSA under 2048 bits and no SHA-1, in any certificate of a chain."""
+
+_CRL_EXTENSIONS = frozenset(
+    (ExtensionOID.ISSUING_DISTRIBUTION_POINT, ExtensionOID.CRL_NUMBER, ExtensionOID.AUTHORITY_KEY_IDENTIFIER)
+)
+
+ClientAuth = Literal["optional", "required", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TLSFiles:
+    """Where the host's TLS identity is, and what it asks of clients."""
+
+    certificate: Path
+    """PEM: the server's certificate, then its intermediates."""
+
+    key: Path
+    """PEM: its private key, without a passphrase."""
+
+    client_auth: ClientAuth = "optional"
+    """Whether clients show a certificate. What is shown is always verified."""
+
+    client_ca: Path | None = None
+    """PEM: the authorities whose client certificates are accepted; unused if ``client_auth`` is ``none``."""
+
+    client_crl: Path | None = None
+    """PEM: a current revocation list of every authority in use; None: nothing is checked for revocation."""
+
+
+@implementer(IOpenSSLServerConnectionCreator)
+class ServerTLS:
+    """
+    Makes the TLS side of accepted connections.
+
+    :param files: read by :meth:`load` and :meth:`reload` only.
+    :param context: what was made of them.
+    """
+
+    def __init__(self, files: TLSFiles, context: SSL.Context) -> None:
+        self._files = files
+        self._context = context
+
+    @classmethod
+    def load(cls, files: TLSFiles) -> ServerTLS:
+        """
+        Read everything once.
+
+        :raises ConfigurationError: naming each file that is wrong.
+        """
+        return cls(files, _context(files))
+
+    def reload(self) -> None:
+        """
+        Read the files again, for connections accepted from now on.
+
+        :raises ConfigurationError: and nothing has changed.
+        """
+        self._context = _context(self._files)
+
+    def serverConnectionForTLS(self, protocol: object) -> SSL.Connection:
+        """One connection's TLS state; see :class:`IOpenSSLServerConnectionCreator`."""
+        return SSL.Connection(self._context, None)
+
+
+# Files
+
+
+class _Reader:
+    """Reads PEM files, gathering what is wrong with them."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def blame(self, path: Path, message: str, hint: str = "") -> None:
+        self.problems.append(Problem(message=message, file=str(path), hint=hint))
+
+    def octets(self, path: Path) -> bytes:
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            self.blame(path, f"cannot be read: {error.strerror}")
+            return b""
+
+    def certificates(self, path: Path) -> Sequence[x509.Certificate]:
+        octets = self.octets(path)
+        try:
+            return x509.load_pem_x509_certificates(octets) if octets else ()
+        except ValueError:
+            self.blame(path, "holds no PEM certificate")
+            return ()
+
+    def revocation_lists(self, path: Path) -> Sequence[x509.CertificateRevocationList]:
+        octets = self.octets(path)
+        end = b"-----END X509 CRL-----"
+        parts = [part + end for part in octets.split(end)[:-1]]
+        if octets and not parts:
+            self.blame(path, "holds no PEM revocation list")
+        try:
+            lists = [x509.load_pem_x509_crl(part) for part in parts]
+            unknown = [
+                item.oid.dotted_string
+                for found in lists
+                for item in found.extensions
+                if item.critical and item.oid not in _CRL_EXTENSIONS
+            ]
+        except ValueError:
+            self.blame(path, "holds a revocation list that cannot be read")
+            return ()
+        if unknown:
+            self.blame(path, f"holds a revocation list with the unknown critical extension {unknown[0]}")
+        return lists
+
+
+def _context(files: TLSFiles) -> SSL.Context:
+    reader = _Reader()
+    chain = reader.certificates(files.certificate)
+    key = reader.octets(files.key)
+    authorities: Sequence[x509.Certificate] = ()
+    revoked: Sequence[x509.CertificateRevocationList] = ()
+    if files.client_auth != "none":
+        if files.client_ca is None:
+            reader.blame(files.certificate, "client certificates cannot be verified without client_ca")
+        else:
+            authorities = reader.certificates(files.client_ca)
+        if files.client_crl is not None:
+            revoked = reader.revocation_lists(files.client_crl)
+    if reader.problems:
+        raise ConfigurationError(reader.problems)
+    context = _hardened()
+    _present(context, files, chain, key, reader)
+    if reader.problems:
+        raise ConfigurationError(reader.problems)
+    if authorities:
+        _demand(context, files, authorities, revoked)
+    return context
+
+
+def _present(
+    context: Any, files: TLSFiles, chain: Sequence[x509.Certificate], key: bytes, reader: _Reader
+) -> None:
+    """Give the server its own certificate and key."""
+    try:
+        context.use_certificate(chain[0])
+        for intermediate in chain[1:]:
+            context.add_extra_chain_cert(intermediate)
+    except SSL.Error:
+        reader.blame(
+            files.certificate,
+            "holds a certificate that TLS does not accept as a server's",
+            "its key is P-256, Ed25519 or RSA of 2048 bits, and its signature is not SHA-1",
+        )
+        return
+    try:
+        context.use_privatekey(load_pem_private_key(key, password=None))
+        context.check_privatekey()
+    except (SSL.Error, ValueError, TypeError, UnsupportedAlgorithm):
+        reader.blame(
+            files.key,
+            f"does not hold the private key of {files.certificate}",
+            "it is PEM without a passphrase, made together with the certificate",
+        )
+
+
+# Contexts
+
+
+def _hardened() -> SSL.Context:
+    """TLS 1.3 that offers nothing of what attacks have been made from."""
+    context = SSL.Context(SSL.TLS_SERVER_METHOD)
+    context.set_min_proto_version(SSL.TLS1_3_VERSION)
+    context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_COMPRESSION | _pyopenssl.OP_NO_RENEGOTIATION)
+    context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+    context.set_session_id(b"agtp")
+    # Idle connections give their 34 KiB of record buffers back.
+    context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+    context.set_cipher_list(SECURITY_LEVEL)
+    _restrict_groups(context)
+    context.set_alpn_select_callback(_select_protocol)
+    return context
+
+
+def _restrict_groups(context: Any) -> None:
+    """
+    Exchange keys by :data:`GROUPS` only.
+
+    pyOpenSSL's public interface takes a single curve. Where its binding of
+    the list is missing, that curve is P-256, which TLS 1.3 obliges every
+    client to have.
+    """
+    restrict = getattr(getattr(_pyopenssl, "_lib", None), "SSL_CTX_set1_curves_list", None)
+    if restrict is None or restrict(context._context, GROUPS) != 1:
+        context.set_tmp_ecdh(ec.SECP256R1())
+
+
+def _select_protocol(connection: SSL.Connection, offered: list[bytes]) -> bytes:
+    for name in APPLICATION_PROTOCOLS:
+        if name in offered:
+            return name
+    # Any exception here becomes the alert no_application_protocol; Twisted expects one of this type.
+    raise SSL.Error([("agtphost", "alpn", "the client wants another protocol")])
+
+
+def _demand(
+    context: SSL.Context,
+    files: TLSFiles,
+    authorities: Sequence[x509.Certificate],
+    revoked: Sequence[x509.CertificateRevocationList],
+) -> None:
+    """Ask clients for a certificate, and verify the one that comes."""
+    store = context.get_cert_store()
+    assert store is not None, "a context has a certificate store"
+    for authority in authorities:
+        store.add_cert(crypto.X509.from_cryptography(authority))
+        context.add_client_ca(authority)
+    flags = crypto.X509StoreFlags.IGNORE_CRITICAL
+    if files.client_crl is not None:
+        flags |= crypto.X509StoreFlags.CRL_CHECK | crypto.X509StoreFlags.CRL_CHECK_ALL
+        for item in revoked:
+            store.add_crl(item)
+    store.set_flags(flags)
+    mode = SSL.VERIFY_PEER
+    if files.client_auth == "required":
+        mode |= SSL.VERIFY_FAIL_IF_NO_PEER_CERT
+    context.set_verify(mode, _verify)
+    context.set_verify_depth(INTERMEDIATES)
+
+
+def _verify(
+    connection: SSL.Connection, certificate: crypto.X509, error: int, depth: int, accepted: int
+) -> bool:
+    """
+    Judge one certificate of a client's chain, after OpenSSL did.
+
+    Dates, signatures, purposes and revocation are OpenSSL's; what is left is
+    every critical extension that it was told to ignore.
+    """
+    if not accepted:
+        log.debug(
+            "a client certificate was refused: error {error} at depth {depth}", error=error, depth=depth
+        )
+        return False
+    refused = refused_critical_extensions(certificate.to_cryptography().public_bytes(Encoding.DER))
+    if refused:
+        log.debug(
+            "a client certificate was refused: unknown critical extension {oid} at depth {depth}",
+            oid=refused[0],
+            depth=depth,
+        )
+    return not refused

@@ -1,0 +1,1 @@
+"""Functions behind the sample endpoints: one module for each TOML file in ../endpoints."""

@@ -1,0 +1,305 @@
+"""key, genesis, document, cert and agent new: real files, as their owners make them."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import stat
+from pathlib import Path
+
+import pytest
+
+from agtphost.identity.genesis import Genesis
+from agtphost.identity.keys import SigningKey, VerifyingKey
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def make(run: Run, *words: str) -> None:
+    """Run a command that has to succeed."""
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+
+
+# Keys
+
+
+def test_a_new_key_is_its_owners_alone(run: Run, here: Path) -> None:
+    """T-KY: 0600 for the private half; --json names kid and fingerprint."""
+    result = run("key", "new", "signing.key", "--json")
+    assert result.exit_code == 0
+    fields = json.loads(result.stdout)
+    key = SigningKey.load(here / "signing.key")
+    assert (fields["kid"], fields["fingerprint"]) == (key.kid, key.public.fingerprint)
+    assert stat.S_IMODE((here / "signing.key").stat().st_mode) == 0o600
+    assert VerifyingKey.load(here / "signing.pub") == key.public
+
+
+def test_a_key_is_never_overwritten(run: Run, here: Path) -> None:
+    """Neither the private nor the public file."""
+    make(run, "key", "new", "a.key")
+    before = (here / "a.key").read_bytes()
+    result = run("key", "new", "a.key")
+    assert result.exit_code == 2
+    assert "a.key exists" in result.stderr
+    assert (here / "a.key").read_bytes() == before
+    (here / "a.key").unlink()
+    assert run("key", "new", "a.key").exit_code == 2
+    assert not (here / "a.key").exists()
+
+
+def test_showing_a_key_shows_no_private_half(run: Run, here: Path) -> None:
+    """Private and public files give the same answer."""
+    make(run, "key", "new", "a.key")
+    private, public = run("key", "show", "a.key"), run("key", "show", "a.pub")
+    assert private.stdout == public.stdout
+    assert "PRIVATE" not in private.stdout
+    seed = SigningKey.load(here / "a.key").seed.hex()
+    assert seed not in private.stdout
+
+
+@pytest.mark.parametrize("content", [b"", b"not a key", b"-----BEGIN PRIVATE KEY-----\nAAAA\n"])
+def test_a_file_that_is_no_key(run: Run, here: Path, content: bytes) -> None:
+    """Local input errors are status 2, without a traceback."""
+    (here / "x.key").write_bytes(content)
+    result = run("key", "show", "x.key")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+
+
+# Genesis
+
+
+def issue_genesis(run: Run, here: Path, *more: str) -> Genesis:
+    make(run, "key", "new", "registrar.key")
+    make(
+        run,
+        "genesis",
+        "issue",
+        "--key",
+        "registrar.key",
+        "--owner",
+        "Example Ltd",
+        "-o",
+        "genesis.json",
+        *more,
+    )
+    return Genesis.load((here / "genesis.json").read_bytes())
+
+
+def test_a_genesis_round_trip(run: Run, here: Path) -> None:
+    """Issued, verified against its issuer; the Agent-ID is the same everywhere."""
+    genesis = issue_genesis(
+        run, here, "--scope", "documents:query", "--archetype", "analyst", "--zone", "zone:x"
+    )
+    result = run("genesis", "verify", "genesis.json", "--issuer", "registrar.pub", "--json")
+    assert result.exit_code == 0
+    fields = json.loads(result.stdout)
+    assert (fields["verified"], fields["agent_id"]) == (True, genesis.agent_id)
+    assert fields["scope"] == ["documents:query"]
+    assert fields["archetype"] == "analyst"
+    assert fields["issuer_fingerprint"] == SigningKey.load(here / "registrar.key").public.fingerprint
+
+
+def test_a_genesis_to_standard_output_and_back(run: Run, here: Path) -> None:
+    """The octets that went out are those that verify: nothing is added to them."""
+    make(run, "key", "new", "registrar.key")
+    issued = run("genesis", "issue", "--key", "registrar.key", "--owner", "Example Ltd")
+    assert issued.exit_code == 0
+    assert run("genesis", "verify", "-", input=issued.stdout_bytes).exit_code == 0
+    agent_id = Genesis.load(issued.stdout_bytes).agent_id
+    assert agent_id in issued.stderr
+
+
+def test_a_changed_genesis_is_status_4(run: Run, here: Path) -> None:
+    """T-GN: a document that is not what was signed fails verification, in words and in JSON."""
+    issue_genesis(run, here)
+    text = (here / "genesis.json").read_text()
+    (here / "genesis.json").write_text(text.replace("Example", "Exemple"))
+    result = run("genesis", "verify", "genesis.json", "--json")
+    assert result.exit_code == 4
+    assert json.loads(result.stdout)["verified"] is False
+    assert "does not verify" in result.stderr
+
+
+def test_another_issuer_is_status_4(run: Run, here: Path) -> None:
+    """A good signature of the wrong key is not what --issuer asked for."""
+    issue_genesis(run, here)
+    make(run, "key", "new", "other.key")
+    result = run("genesis", "verify", "genesis.json", "--issuer", "other.pub")
+    assert result.exit_code == 4
+    assert "issued by another key" in result.stderr
+
+
+@pytest.mark.parametrize("more", [("--scope", "Bad"), ("--tier", "1"), ("--path", "dns-anchored")])
+def test_a_genesis_that_would_be_wrong_is_not_issued(run: Run, here: Path, more: tuple[str, ...]) -> None:
+    """What could not be verified is refused before it is signed."""
+    make(run, "key", "new", "registrar.key")
+    result = run("genesis", "issue", "--key", "registrar.key", "--owner", "E", "-o", "g.json", *more)
+    assert result.exit_code == 2
+    assert not (here / "g.json").exists()
+
+
+# Documents
+
+
+def test_a_document_round_trip(run: Run, folder: Path) -> None:
+    """The development agent's document, signed again by its registrar, verifies against key and Genesis."""
+    agent = folder / "state" / "agents" / "demo"
+    words = ("--key", "state/registrar.key", "--issuer", "registrar.localhost", "-o", "signed.json")
+    make(run, "document", "sign", str(agent / "document.json"), *words)
+    make(run, "key", "show", "state/registrar.key")
+    result = run("document", "verify", "signed.json", "--genesis", str(agent / "genesis.json"),
+                 "--issuer", "state/registrar.key", "--json")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["name"] == "demo"
+
+
+def test_a_document_that_is_not_to_be_believed(run: Run, folder: Path) -> None:
+    """Changed, unsigned, of another signer, of another Genesis: each is status 4 and says why."""
+    agent = folder / "state" / "agents" / "demo"
+    document = json.loads((agent / "document.json").read_text())
+
+    def verdict(changed: dict[str, object], *more: str) -> tuple[int, str]:
+        (folder / "d.json").write_text(json.dumps(changed))
+        result = run("document", "verify", "d.json", *more)
+        return result.exit_code, result.stderr
+
+    assert verdict(document)[0] == 0
+    assert verdict({**document, "description": "other"}) == (
+        4,
+        "error: the document does not verify:\n  manifest_signature: it does not match the document\n",
+    )
+    unsigned = {name: value for name, value in document.items() if name != "manifest_signature"}
+    assert "not signed" in verdict(unsigned)[1]
+    assert "signed by another key" in verdict(document, "--issuer", "state/signing.pub")[1]
+    librarian = folder / "state" / "hosted" / "librarian" / "genesis.json"
+    assert "another agent than its Genesis" in verdict(document, "--genesis", str(librarian))[1]
+    del document["name"]
+    assert "name" in verdict(document)[1]
+
+
+def test_a_wrong_document_is_not_signed(run: Run, folder: Path) -> None:
+    """Every fault is listed at once."""
+    (folder / "d.json").write_text("{}")
+    result = run("document", "sign", "d.json", "--key", "state/registrar.key", "--issuer", "r")
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") > 10
+
+
+# Certificates
+
+
+def test_certificates_of_every_kind(run: Run, here: Path) -> None:
+    """Authority, server, registrar and agent: TLS accepts the chain, and show reads them back."""
+    genesis = issue_genesis(run, here, "--scope", "documents:query", "--scope", "booking:*")
+    make(run, "cert", "issue", "authority", "Example", "-o", "ca.pem")
+    make(run, "cert", "issue", "server", "agents.example.com", "--ca", "ca.pem", "-o", "server.pem")
+    make(run, "cert", "issue", "client", "registrar", "--ca", "ca.pem", "--public-key", "registrar.pub",
+         "-o", "registrar.pem")  # fmt: skip
+    make(run, "cert", "issue", "agent", "demo", "--ca", "ca.pem", "--genesis", "genesis.json", "-o", "agent.pem",
+         "--scope", "documents:query")  # fmt: skip
+    shown = json.loads(run("cert", "show", "agent.pem", "--json").stdout)
+    assert (shown["agent_id"], shown["commitment"]) == (genesis.agent_id, ["documents:query"])
+    assert shown["refused_critical_extensions"] == []
+    registrar = json.loads(run("cert", "show", "registrar.pem", "--json").stdout)
+    assert registrar["key_fingerprint"] == genesis.issuer_fingerprint
+    assert registrar["agent_id"] is None
+    assert not (here / "registrar.key.1").exists()
+    for name in ("ca", "server", "agent"):
+        assert stat.S_IMODE((here / f"{name}.key").stat().st_mode) == 0o600
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain("server.pem", "server.key")
+    context.load_cert_chain("agent.pem", "agent.key")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("agent", "demo"), "--ca is missing"),
+        (("server", "x"), "--ca is missing"),
+        (("server", "x", "--public-key", "registrar.pub"), "--public-key is not for server"),
+        (("agent", "demo", "--ca", "none.pem", "--genesis", "genesis.json"), "none.pem cannot be read"),
+        (("client", "x", "--ca", "genesis.json", "--ca-key", "registrar.key"), "cannot be issued"),
+    ],
+)
+def test_certificates_that_cannot_be_issued(
+    run: Run, here: Path, words: tuple[str, ...], message: str
+) -> None:
+    """Status 2, the reason, and no file."""
+    issue_genesis(run, here)
+    if "--genesis" not in words and words[0] == "agent":
+        words = (*words, "--genesis", "genesis.json")
+    result = run("cert", "issue", *words, "-o", "out.pem")
+    assert (result.exit_code, message in result.stderr) == (2, True), result.output
+    assert not (here / "out.pem").exists()
+
+
+def test_a_certificate_is_never_overwritten(run: Run, here: Path) -> None:
+    """Nor the key beside it."""
+    make(run, "cert", "issue", "authority", "Example", "-o", "ca.pem")
+    (here / "ca.pem").rename(here / "old.pem")
+    result = run("cert", "issue", "authority", "Example", "-o", "ca.pem")
+    assert result.exit_code == 2
+    assert "ca.key exists" in result.stderr
+
+
+def test_showing_what_is_no_certificate(run: Run, here: Path) -> None:
+    """Status 2."""
+    (here / "x.pem").write_text("x")
+    assert run("cert", "show", "x.pem").exit_code == 2
+    assert run("cert", "show", "none.pem").exit_code == 2
+
+
+# Agents
+
+
+def test_a_new_agent_is_complete(run: Run, folder: Path) -> None:
+    """Genesis, document, key and certificate of one Agent-ID, issued by the host's registrar."""
+    result = run("agent", "new", "buyer", "--scope", "booking:*", "--owner", "Example", "--json")
+    assert result.exit_code == 0, result.output
+    agent_id = json.loads(result.stdout)["agent_id"]
+    directory = folder / "state" / "agents" / "buyer"
+    genesis = Genesis.load((directory / "genesis.json").read_bytes())
+    registrar = SigningKey.load(folder / "state" / "registrar.key")
+    assert (genesis.agent_id, genesis.issuer_key) == (agent_id, registrar.public)
+    assert (
+        json.loads(run("cert", "show", str(directory / "agent.pem"), "--json").stdout)["agent_id"] == agent_id
+    )
+    assert run("document", "verify", str(directory / "document.json")).exit_code == 0
+    listed = {agent["name"]: agent for agent in json.loads(run("agent", "ls", "--json").stdout)}
+    assert listed["buyer"]["kind"] == "caller"
+    assert listed["buyer"]["scopes"] == ["booking:*"]
+    assert listed["librarian"]["kind"] == "hosted"
+    shown = json.loads(run("agent", "show", "buyer", "--json").stdout)
+    assert shown["issuer_fingerprint"] == registrar.public.fingerprint
+
+
+def test_an_agent_is_never_issued_again(run: Run, folder: Path) -> None:
+    """Core v08 section 6.5: a Genesis is not reissued."""
+    result = run("agent", "new", "demo")
+    assert result.exit_code == 2
+    assert "exists" in result.stderr
+
+
+@pytest.mark.parametrize("words", [("bad name",), ("x", "--scope", "Bad"), ("../x",)])
+def test_an_agent_that_cannot_be_issued(run: Run, folder: Path, words: tuple[str, ...]) -> None:
+    """Status 2 and the member that is wrong."""
+    result = run("agent", "new", *words)
+    assert result.exit_code == 2
+    assert "cannot be issued" in result.stderr
+
+
+def test_tables_are_whole_where_no_terminal_limits_them(run: Run, folder: Path) -> None:
+    """No colour, no folding, no cut identifiers in a pipe."""
+    result = run("agent", "ls")
+    document = json.loads((folder / "state/agents/demo/document.json").read_text())
+    row = next(line for line in result.stdout.splitlines() if line.startswith("demo"))
+    assert document["agent_id"] in row
+    assert "\x1b" not in result.stdout
