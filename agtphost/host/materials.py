@@ -62,7 +62,9 @@ def gather(config: Config) -> Materials:
     if config.host.development:
         _provision(config)
     catalog = _catalog(config, problems)
-    directory = AgentDirectory(distinct(agents.load(config, problems)))
+    admitted, clashes = distinct(agents.load(config, problems))
+    problems.extend(clashes)
+    directory = AgentDirectory(admitted)
     custom = _custom(config, catalog)
     endpoint_problems: list[Problem] = []
     endpoints, bound = bindings.endpoints(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred, succeed
-from twisted.internet.interfaces import IAddress, IOpenSSLServerConnectionCreator, IProtocolFactory, IReactorTime
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IAddress, IOpenSSLServerConnectionCreator, IReactorTime
 from twisted.internet.protocol import ServerFactory
 from twisted.logger import Logger
 from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
-from zope.interface import implementer
 
 from agtphost.iagtp import IDispatcher
 from agtphost.protocols.admission import Admission, canonical_address
@@ -53,6 +52,7 @@ class AGTPServerFactory(ServerFactory):
         self._connections: set[ServerConnection] = set()
         self._calls = 0
         self._drained: Deferred[None] | None = None
+        self._patient = True
         self.refused = 0
         """Connections closed at once, because a limit was reached or the host is stopping."""
 
@@ -93,25 +93,28 @@ class AGTPServerFactory(ServerFactory):
         """
         Take no more connections, close those that wait for nothing, and the others after their answer.
 
-        :return: fires once no connection is left and no call is running.
-        """
-        if self._drained is None:
-            self._drained = Deferred()
-            for connection in tuple(self._connections):
-                connection.drain()
-            self._note_end()
-        return self._drained
+        To be called once.
 
-    def cut(self) -> Deferred[None]:
+        :return: fires when no connection is left and no call is running.
         """
-        End every connection at once.
+        self._drained = drained = Deferred[None]()
+        for connection in tuple(self._connections):
+            connection.drain()
+        self._note_end()
+        return drained
 
-        :return: fires once none is left; calls may still be running.
-        """
+    def cut(self) -> None:
+        """End every connection at once, and wait for no call any more."""
+        self._patient = False
         for connection in tuple(self._connections):
             connection.cut()
-        self._calls = 0
-        ...
+        self._note_end()
+
+    def _note_end(self) -> None:
+        drained = self._drained
+        ended = not self._connections and not (self._calls and self._patient)
+        if drained is not None and ended and not drained.called:
+            drained.callback(None)
 
     # Owner
 
@@ -138,3 +141,24 @@ class AGTPServerFactory(ServerFactory):
         self._calls -= 1
         if self._drained is not None:
             self._note_end()
+
+
+class SecureServerFactory(TLSMemoryBIOFactory):
+    """
+    Puts TLS under every connection that its factory admits.
+
+    Unlike what it extends, it gathers no small writes: a connection writes once in
+    a turn of the reactor anyway, and gathering would cost a timer for each answer.
+    """
+
+    protocol = TLSMemoryBIOProtocol
+
+    def __init__(
+        self, tls: IOpenSSLServerConnectionCreator, factory: AGTPServerFactory, clock: IReactorTime
+    ) -> None:
+        super().__init__(tls, False, factory, clock)
+
+    def buildProtocol(self, addr: IAddress | None) -> Any:
+        """One connection; None where the factory does not admit it, so that no TLS state is made for it."""
+        connection = self.wrappedFactory.buildProtocol(addr)
+        return None if connection is None else self.protocol(self, connection)

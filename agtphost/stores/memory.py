@@ -57,14 +57,17 @@ class MemoryStore:
         return False
 
     def commit(self) -> None:
-        self._undo = None
-        self._lock.release()
+        self._end()
 
     def rollback(self) -> None:
         if self._undo is not None:
             for step in reversed(self._undo):
                 step()
-            self.commit()
+            self._end()
+
+    def _end(self) -> None:
+        self._undo = None
+        self._lock.release()
 
     def _noted(self) -> list[Callable[[], object]]:
         if self._undo is None:

@@ -213,7 +213,7 @@ async def test_keyed_requests_through_the_ledger() -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_a_failing_store_makes_everything_fail_until_a_probe_succeeds() -> None:
-    """Unhealthy with the first failure, refusing at once, healthy again by itself (security.md invariant 12)."""
+    """Unhealthy at the first failure, refusing at once, healthy again by itself (security.md invariant 12)."""
     store = Counting()
     key = ReservationKey(agent_id=BOB, key="k")
     async with running(store, probe_seconds=0.02) as ledger:
@@ -258,7 +258,7 @@ async def test_drafts_behind_a_failing_group_fail_too() -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_a_full_database_is_503_and_comes_back(tmp_path: Path) -> None:
-    """A real SQLITE_FULL: unhealthy, nothing half written, healthy once there is room (T-ST, done means 503)."""
+    """A real SQLITE_FULL: unhealthy, nothing half written, healthy once there is room (T-ST)."""
     store = sqlite_store(tmp_path)
     reader = store.reader()
     async with running(store, probe_seconds=0.05) as ledger:
@@ -294,7 +294,7 @@ async def test_a_full_database_is_503_and_comes_back(tmp_path: Path) -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_little_free_space_stops_writing_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Below the floor the ledger says no while writes still work, and yes when there is room again (T-ST-50)."""
+    """Below the floor it says no while writes still work, and yes when there is room again (T-ST-50)."""
     monkeypatch.setattr("agtphost.audit.ledger.SPACE_SECONDS", 0.0)
     store = Counting()
     async with running(store, probe_seconds=0.02, free_space_floor=1000) as ledger:

@@ -203,8 +203,8 @@ def test_certificates_of_every_kind(run: Run, here: Path) -> None:
     make(run, "cert", "issue", "server", "agents.example.com", "--ca", "ca.pem", "-o", "server.pem")
     make(run, "cert", "issue", "client", "registrar", "--ca", "ca.pem", "--public-key", "registrar.pub",
          "-o", "registrar.pem")  # fmt: skip
-    make(run, "cert", "issue", "agent", "demo", "--ca", "ca.pem", "--genesis", "genesis.json", "-o", "agent.pem",
-         "--scope", "documents:query")  # fmt: skip
+    origin = ("--genesis", "genesis.json", "--scope", "documents:query")
+    make(run, "cert", "issue", "agent", "demo", "--ca", "ca.pem", *origin, "-o", "agent.pem")
     shown = json.loads(run("cert", "show", "agent.pem", "--json").stdout)
     assert (shown["agent_id"], shown["commitment"]) == (genesis.agent_id, ["documents:query"])
     assert shown["refused_critical_extensions"] == []

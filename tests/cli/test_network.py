@@ -78,8 +78,9 @@ def test_who_a_call_is_made_as(
 def test_call_headers_and_options(run: Run, server: AgtpServer) -> None:
     """Each option becomes its header (core v08 section 5.5)."""
     server.answers["EXECUTE", "/"] = Answer({})
-    result = run("call", "-", "EXECUTE", "--scope", "b:c", "--scope", "a:b", "--task-id", "t-1", "--session-id", "s-1",
-                 "--idempotency-key", "k-1", "-H", "X-Trace: 7", "--data", '{"parameters": {"x": 1}}')  # fmt: skip
+    scopes = ("--scope", "b:c", "--scope", "a:b")
+    ids = ("--task-id", "t-1", "--session-id", "s-1", "--idempotency-key", "k-1", "-H", "X-Trace: 7")
+    result = run("call", "-", "EXECUTE", *scopes, *ids, "--data", '{"parameters": {"x": 1}}')
     assert result.exit_code == 0, result.output
     headers = server.seen[0].request.headers
     assert headers.get("authority-scope") == "a:b, b:c"
@@ -176,7 +177,8 @@ def test_call_a_remote_host_by_profile(run: Run, server: AgtpServer, folder: Pat
     place.mkdir(parents=True)
     state = folder / "state"
     (place / "config.toml").write_text(
-        f'[profile.work]\nuri = "{server.uri}"\ncacert = "{state}/ca.pem"\ncert = "{state}/agents/demo/agent.pem"\n'
+        f'[profile.work]\nuri = "{server.uri}"\ncacert = "{state}/ca.pem"\n'
+        f'cert = "{state}/agents/demo/agent.pem"\n'
     )
     (folder / "host.toml").unlink()
     server.answers["DISCOVER", "/"] = Answer({})

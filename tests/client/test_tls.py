@@ -109,7 +109,9 @@ async def test_cleartext_is_refused(new_client: NewClient) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_a_server_can_demand_a_client_certificate(credentials: Credentials, new_client: NewClient) -> None:
+async def test_a_server_can_demand_a_client_certificate(
+    credentials: Credentials, new_client: NewClient
+) -> None:
     """Its alert is reported with what to give, and the call is not made again."""
     with ScriptedHost(credentials, echo, client_auth=True) as host:
         error = await refusal_by(new_client(), host)
@@ -118,7 +120,9 @@ async def test_a_server_can_demand_a_client_certificate(credentials: Credentials
 
 
 @pytest_twisted.ensureDeferred
-async def test_a_strange_client_certificate_is_reported(credentials: Credentials, new_client: NewClient) -> None:
+async def test_a_strange_client_certificate_is_reported(
+    credentials: Credentials, new_client: NewClient
+) -> None:
     """So is one from an authority that the server does not know."""
     strange = credentials.strange_agent
     with ScriptedHost(credentials, echo) as host:

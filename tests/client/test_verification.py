@@ -26,10 +26,10 @@ AGENT = "ab" * 32
 REQUEST = Request(method="QUERY", path="/room", line=b"AGTP/1.0 QUERY /room\r\n", body=b'{"parameters":{}}')
 
 
-def reply(key: SigningKey | None = KEY, agent_id: str | None = None, **payload: Any) -> Reply:
+def reply(key: SigningKey | None = KEY, **payload: Any) -> Reply:
     """A sealed reply to REQUEST."""
     response = sealed(REQUEST, key, {"rooms": 3}, **payload)
-    return reply_of(response, line=REQUEST.line, body=REQUEST.body, agent_id=agent_id, interims=0)
+    return reply_of(response, line=REQUEST.line, body=REQUEST.body, agent_id=None, interims=0)
 
 
 def with_header(original: Reply, name: str, value: str | None) -> Reply:
@@ -72,32 +72,39 @@ def test_a_genuine_reply_passes_every_check() -> None:
     ]
 
 
+def stripped() -> Reply:
+    """Signed once, its signature now cut off."""
+    return with_record(reply(), (reply().record or "").rpartition(".")[0] + ".")
+
+
 TAMPERED: list[tuple[str, Callable[[], Reply], set[str]]] = [
     ("no record", lambda: with_header(reply(), "Attribution-Record", None), {"record"}),
     ("no Audit-ID", lambda: with_header(reply(), "Audit-ID", None), {"audit-id"}),
     ("another Audit-ID", lambda: with_header(reply(), "Audit-ID", "0" * 64), {"audit-id"}),
-    ("an upper-case Audit-ID", lambda: with_header(reply(), "Audit-ID", (reply().audit_id or "").upper()), {"audit-id"}),
-    ("another record's Audit-ID", lambda: with_header(reply(), "Audit-ID", reply(OTHER).audit_id), {"audit-id"}),
-    ("another body", lambda: replace(reply(), body=b'{"status":200,"result":{"rooms":4}}'), {"result-hash"}),
+    ("upper case", lambda: with_header(reply(), "Audit-ID", (reply().audit_id or "").upper()), {"audit-id"}),
+    ("another record's", lambda: with_header(reply(), "Audit-ID", reply(OTHER).audit_id), {"audit-id"}),
+    ("another body", lambda: replace(reply(), body=b'{"result":{"rooms":4}}'), {"result-hash"}),
     ("no body", lambda: replace(reply(), body=b""), {"result-hash"}),
     ("another request body", lambda: replace(reply(), request_body=b"{}"), {"request-hash"}),
-    ("another request line", lambda: replace(reply(), request_line=b"AGTP/1.0 QUERY /\r\n"), {"request-hash"}),
+    ("another line", lambda: replace(reply(), request_line=b"AGTP/1.0 QUERY /\r\n"), {"request-hash"}),
     ("another status", lambda: replace(reply(), status=202), {"status"}),
     ("a status that is true", lambda: replace(reply(status=True), status=1), {"status"}),
     ("another Server-ID", lambda: with_header(reply(), "Server-ID", "evil"), {"server-id"}),
     ("no Server-ID", lambda: with_header(reply(), "Server-ID", None), {"server-id"}),
     ("another Response-ID", lambda: with_header(reply(), "Response-ID", "x"), {"response-id"}),
-    ("another agent", lambda: reply(agent_id=AGENT) and reply(KEY, AGENT, agent_id="cd" * 32), {"agent-id"}),
-    ("a record without hashes", lambda: reply(result_hash=None, request_hash=None), {"result-hash", "request-hash"}),
+    ("another agent", lambda: replace(reply(agent_id="cd" * 32), agent_id=AGENT), {"agent-id"}),
+    ("no hashes", lambda: reply(result_hash=None, request_hash=None), {"result-hash", "request-hash"}),
     ("an unknown key", lambda: reply(OTHER), {"signature"}),
     ("no signature", lambda: reply(None), {"signature"}),
     ("a flipped character", lambda: with_record(reply(), flipped(reply().record or "")), {"signature"}),
     ("not a JWS", lambda: with_record(reply(), "x.y"), {"signature"}),
-    ("a stripped signature", lambda: with_record(reply(), (reply().record or "").rpartition(".")[0] + "."), {"signature"}),
-]  # fmt: skip
+    ("a stripped signature", stripped, {"signature"}),
+]
+
+CHANGES = [pytest.param(make, expected, id=name) for name, make, expected in TAMPERED]
 
 
-@pytest.mark.parametrize(("make", "expected"), [row[1:] for row in TAMPERED], ids=[row[0] for row in TAMPERED])
+@pytest.mark.parametrize(("make", "expected"), CHANGES)
 def test_each_change_is_noticed(make: Callable[[], Reply], expected: set[str]) -> None:
     """Whatever is changed, the verification fails, and the check that is about it says so."""
     changed = make()
@@ -132,8 +139,8 @@ def test_an_unsigned_record_passes_only_where_allowed() -> None:
 
 def test_the_agent_of_the_uri_is_compared() -> None:
     """Form 1a: the record is the named agent's, or a server-level one without an agent (AGTP-099)."""
-    assert reply(KEY, AGENT, agent_id=AGENT).verify(KEYS).ok
-    assert reply(KEY, AGENT, agent_id="").verify(KEYS).ok
+    assert replace(reply(agent_id=AGENT), agent_id=AGENT).verify(KEYS).ok
+    assert replace(reply(agent_id=""), agent_id=AGENT).verify(KEYS).ok
 
 
 def test_an_empty_body_has_the_hash_of_nothing() -> None:
@@ -152,11 +159,13 @@ def test_details_are_safe_to_print() -> None:
 # The manifest's keys
 
 
-def entry(key: SigningKey = KEY, **members: object) -> dict[str, object]:
-    return {"kid": key.kid, "alg": "EdDSA", "key": key.public.text, **members}
+def entry(signer: SigningKey = KEY, **members: object) -> dict[str, object]:
+    """One published key; ``members`` replace its own."""
+    return {"kid": signer.kid, "alg": "EdDSA", "key": signer.public.text, **members}
 
 
 def manifest(*entries: object) -> dict[str, Any]:
+    """A manifest that publishes ``entries``."""
     return {"server": {"signing_keys": list(entries)}}
 
 

@@ -1,0 +1,171 @@
+"""The service that accepts AGTP connections, and lets them finish when the host stops."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint, serverFromString
+from twisted.internet.interfaces import (
+    IAddress,
+    IListeningPort,
+    IOpenSSLServerConnectionCreator,
+    IReactorTime,
+    IStreamServerEndpoint,
+)
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.protocols.server import AGTPServerFactory, SecureServerFactory
+
+log = Logger()
+
+SWEEP_INTERVAL = 0.5
+"""Seconds between two looks at the deadlines: how late one is noticed. 10,000 connections take 2 ms."""
+
+BACKLOG = 1024
+"""Connections that the system completes before they are accepted: what arrives in half a second of a flood."""
+
+
+def server_endpoint(reactor: Any, *, address: str, port: int, description: str = "") -> IStreamServerEndpoint:
+    """
+    Where to listen; TLS is put on top by :class:`ListeningService`.
+
+    :param address: an IP address of this machine.
+    :param port: 0 lets the system choose.
+    :param description: a Twisted endpoint string such as ``tcp:4480`` or ``systemd:...``, instead of the two.
+    :raises ConfigurationError: if the description is none, or does TLS itself.
+    """
+    if description:
+        if description.startswith(("ssl:", "tls:")):
+            raise ConfigurationError(
+                [Problem(message="the endpoint must be without TLS, which is added", hint="write tcp:...")]
+            )
+        try:
+            return serverFromString(reactor, description)  # type: ignore[no-any-return]
+        except (ValueError, TypeError, KeyError) as error:
+            problem = f"{description!r} is no endpoint description: {error}"
+            raise ConfigurationError([Problem(message=problem)]) from None
+    kind = TCP6ServerEndpoint if ipaddress.ip_address(address).version == 6 else TCP4ServerEndpoint
+    return kind(reactor, port, backlog=BACKLOG, interface=address)  # type: ignore[no-any-return]
+
+
+class ListeningService(Service):
+    """
+    Listens while it runs, sweeps the connections, and drains them when it stops.
+
+    :param endpoint: where to listen.
+    :param tls: makes each connection's TLS; see :class:`agtphost.protocols.tls.ServerTLS`.
+    :param factory: makes the connections; used by no other service.
+    :param clock: the reactor.
+    :param drain_timeout: seconds that owed answers get when the service stops.
+    """
+
+    def __init__(
+        self,
+        endpoint: IStreamServerEndpoint,
+        tls: IOpenSSLServerConnectionCreator,
+        factory: AGTPServerFactory,
+        clock: IReactorTime,
+        drain_timeout: float,
+    ) -> None:
+        self._endpoint = endpoint
+        self._secure = SecureServerFactory(tls, factory, clock)
+        self._factory = factory
+        self._clock = clock
+        self._drain_timeout = drain_timeout
+        self._listening: Deferred[Any] | None = None
+        self._failure: Failure | None = None
+        self._port: IListeningPort | None = None
+        self._waiting: list[Deferred[IAddress]] = []
+        self._sweeping = LoopingCall(factory.sweep)
+        self._sweeping.clock = clock
+
+    @property
+    def address(self) -> IAddress | None:
+        """Where connections are accepted, with the port that was chosen; None while they are not."""
+        return None if self._port is None else self._port.getHost()
+
+    def when_listening(self) -> Deferred[IAddress]:
+        """
+        Wait for the port.
+
+        :return: fires with :attr:`address`; fails as the endpoint did.
+        """
+        waiting: Deferred[IAddress] = Deferred()
+        if self._port is not None:
+            waiting.callback(self._port.getHost())
+        else:
+            self._waiting.append(waiting)
+        return waiting
+
+    def privilegedStartService(self) -> None:
+        """
+        Begin to listen, while ports below 1024 may still be taken.
+
+        :raises ConfigurationError: if that fails at once, as it does for a port in use.
+        """
+        super().privilegedStartService()
+        self._listen()
+
+    def startService(self) -> None:
+        """
+        Begin to listen, if that has not been done, and to watch the deadlines.
+
+        :raises ConfigurationError: see :meth:`privilegedStartService`.
+        """
+        self._listen()
+        super().startService()
+        self._sweeping.start(SWEEP_INTERVAL, now=False)
+
+    def stopService(self) -> Deferred[None]:
+        """
+        Stop accepting, and end the connections: idle ones at once, the others after their answer.
+
+        :return: fires once all are gone; after ``drain_timeout`` those that are left are cut.
+        """
+        super().stopService()
+        return Deferred.fromCoroutine(self._stop())
+
+    def _listen(self) -> None:
+        if self._listening is not None:
+            return
+        self._listening = self._endpoint.listen(self._secure)
+        self._listening.addCallbacks(self._began, self._failed)
+        if self._failure is not None:
+            message = f"the host cannot listen: {self._failure.getErrorMessage()}"
+            raise ConfigurationError([Problem(message=message)])
+
+    def _began(self, port: IListeningPort) -> None:
+        self._port = port
+        for waiting in self._waiting:
+            waiting.callback(port.getHost())
+        self._waiting.clear()
+
+    def _failed(self, failure: Failure) -> None:
+        self._failure = failure
+        if not failure.check(CancelledError):
+            log.failure("the host cannot listen", failure=failure)
+        for waiting in self._waiting:
+            waiting.errback(failure)
+        self._waiting.clear()
+
+    async def _stop(self) -> None:
+        closing: Any = None
+        if self._listening is not None:
+            self._listening.cancel()
+        if self._port is not None:
+            closing = self._port.stopListening()
+            self._port = None
+        cutting = self._clock.callLater(self._drain_timeout, self._factory.cut)
+        await self._factory.drain()
+        if cutting.active():
+            cutting.cancel()
+        if isinstance(closing, Deferred):
+            await closing
+        if self._sweeping.running:
+            self._sweeping.stop()

@@ -1,0 +1,216 @@
+"""The sans-I/O parts of both clients: conversation, pool, retries, terminal text, layering."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agtphost.client import ConnectionLost, ProtocolBroken
+from agtphost.client.conversation import Conversation
+from agtphost.client.pool import Pool
+from agtphost.client.reply import Reply, reply_of
+from agtphost.client.requests import Identity, PreparedCall, prepare
+from agtphost.client.retries import IDEMPOTENT_METHODS, LONGEST_WAIT, RetryPolicy, is_repeatable
+from agtphost.client.terminal import escape, escape_octets, render_json
+from agtphost.wire import Headers, Response, serialize_response
+
+CALL: PreparedCall = prepare("agtp://localhost", "QUERY", identity=Identity())
+INTERIM = serialize_response(Response(status=202, headers=Headers([("Continuation-Token", "c")])))
+FINAL = serialize_response(Response(status=200, headers=Headers([("Content-Type", "text/plain")]), body=b"done"))
+
+
+@given(st.data())
+def test_an_answer_may_arrive_in_any_pieces(data: st.DataObject) -> None:
+    """Whole, octet by octet or cut anywhere: the replies are the same."""
+    octets = INTERIM + INTERIM + FINAL
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(octets) - 1))))
+    conversation = Conversation()
+    conversation.ask(CALL)
+    replies: list[Reply] = []
+    for start, end in zip([0, *cuts], [*cuts, len(octets)], strict=True):
+        assert not conversation.reusable
+        replies.extend(conversation.receive(octets[start:end]))
+    assert [(reply.status, reply.interim, reply.body) for reply in replies] == [
+        (202, True, b""),
+        (202, True, b""),
+        (200, False, b"done"),
+    ]
+    assert conversation.reusable
+
+
+def test_an_end_before_the_answer_and_within_it_differ() -> None:
+    """Only the first can be a connection that was dead before."""
+    for octets, answered in ((b"", False), (b"A", True), (FINAL[:-1], True), (INTERIM, True)):
+        conversation = Conversation()
+        conversation.ask(CALL)
+        conversation.receive(octets) if octets else None
+        with pytest.raises(ConnectionLost) as lost:
+            conversation.receive(b"")
+        assert lost.value.answered is answered
+        assert not conversation.reusable
+
+
+def test_errors_of_the_peer_are_printable() -> None:
+    """Octets of a hostile server do not reach the terminal in an error's text."""
+    conversation = Conversation()
+    conversation.ask(CALL)
+    with pytest.raises(ProtocolBroken) as broken:
+        conversation.receive(b"\x1b]0;evil\x07\r\n\r\n")
+    assert str(broken.value).isprintable()
+
+
+def test_the_pool_counts_what_is_open() -> None:
+    """No more connections than the bound; a lost one makes room; free ones come back newest first."""
+    pool: Pool[str, str] = Pool(bound=2, idle=10)
+    assert pool.open("k") and pool.open("k") and not pool.open("k")
+    assert pool.open("other")
+    pool.give_back("k", "old", 0.0)
+    pool.give_back("k", "new", 1.0)
+    assert pool.take("k", 2.0) == "new"
+    pool.gone("k")
+    assert pool.open("k") and not pool.open("k")
+    assert pool.take("k", 2.0) == "old"
+    assert pool.take("k", 2.0) is None
+
+
+def test_the_pool_hands_out_nothing_stale() -> None:
+    """A connection that lay too long is given to the caller to close, and no longer counts."""
+    pool: Pool[str, str] = Pool(bound=2, idle=10)
+    assert pool.open("k") and pool.open("k")
+    pool.give_back("k", "old", 0.0)
+    pool.give_back("k", "new", 5.0)
+    assert pool.stale(10.0) == [("k", "old")]
+    assert pool.count("k") == 1
+    assert pool.take("k", 20.0) is None
+    assert pool.stale(20.0) == [("k", "new")]
+    assert pool.count("k") == 0
+
+
+def test_the_pool_forgets_what_ended() -> None:
+    """A free connection that ended is removed once; one in use is not among the free ones."""
+    pool: Pool[str, str] = Pool(bound=4)
+    for _ in range(3):
+        assert pool.open("k")
+    pool.give_back("k", "a", 0.0)
+    pool.give_back("k", "b", 0.0)
+    assert pool.remove("k", "a") and not pool.remove("k", "a") and not pool.remove("k", "in use")
+    assert pool.drop("k") == ["b"]
+    assert pool.count("k") == 1
+    pool.give_back("k", "c", 0.0)
+    assert pool.drain() == [("k", "c")]
+    assert pool.count("k") == 0
+
+
+def refused(status: int, **headers: str) -> Reply:
+    """A reply of that status."""
+    fields = Headers([(name.replace("_", "-"), value) for name, value in headers.items()])
+    return reply_of(Response(status=status, headers=fields), line=b"", body=b"", agent_id=None, interims=0)
+
+
+def test_waits_grow_and_end() -> None:
+    """Without Retry-After the waits double, with jitter; a server's own number is kept, if it is bearable."""
+    policy = RetryPolicy(statuses=3, jitter=lambda: 1.0)
+    waits = [policy.wait_after(refused(503), True, attempt) for attempt in (1, 2, 3, 4)]
+    assert waits == [0.5, 1.0, 2.0, None]
+    assert RetryPolicy(statuses=1, jitter=lambda: 0.0).wait_after(refused(503), True, 1) == 0.25
+    assert policy.wait_after(refused(429, Retry_After="7"), True, 1) == 7.0
+    assert policy.wait_after(refused(429, Retry_After=str(int(LONGEST_WAIT) + 1)), True, 1) is None
+    assert policy.wait_after(refused(429, Retry_After="soon"), True, 1) == 0.5
+    assert RetryPolicy().wait_after(refused(503), True, 1) is None
+
+
+@pytest.mark.parametrize("status", [200, 262, 400, 401, 403, 408, 409, 410, 422, 455, 456, 458, 500, 550, 551])
+def test_no_other_status_is_tried_again(status: int) -> None:
+    """410, 455 and 458 above all (AGTP-076, AGTP-079, AGTP-297)."""
+    assert RetryPolicy(statuses=9).wait_after(refused(status), True, 1) is None
+
+
+def test_what_is_repeatable() -> None:
+    """The tables of the drafts, a key, or the caller's knowledge; nothing else (METH-053, API-071)."""
+    assert is_repeatable("QUERY", keyed=False, idempotent=None)
+    assert not is_repeatable("QUERY", keyed=False, idempotent=False)
+    assert is_repeatable("PURCHASE", keyed=True, idempotent=None)
+    assert is_repeatable("BOOK", keyed=False, idempotent=True)
+    changing = {"EXECUTE", "DELEGATE", "NOTIFY", "PROPOSE", "SUSPEND", "REVOKE", "PULL", "BATCH", "RETRY", "LOG"}
+    assert not IDEMPOTENT_METHODS & changing
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("plain text", "plain text"),
+        ("gr\u00fc\u00df \u65e5\u672c", "gr\u00fc\u00df \u65e5\u672c"),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("a\r\nb\tc", "a\\x0d\\x0ab\\x09c"),
+        ("\x00\x07\x7f\x9b", "\\x00\\x07\\x7f\\x9b"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("\u200b\u2066\ufeff", "\\u200b\\u2066\\ufeff"),
+        ("\u2028", "\\u2028"),
+        ("\U000e0041", "\\U000e0041"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_terminal_text_is_escaped(text: str, safe: str) -> None:
+    """Controls, bidi marks and invisible characters become visible (HAIDIP-047)."""
+    assert escape(text) == safe
+
+
+@given(st.binary(max_size=200))
+def test_no_octets_reach_a_terminal_unescaped(octets: bytes) -> None:
+    """Whatever a host sends: what is printed is printable, but for line ends and tabs."""
+    shown = escape_octets(octets)
+    assert all(character in "\n\t" or character.isprintable() or character.isspace() for character in shown)
+    assert "\x1b" not in shown and "\r" not in shown
+
+
+def test_json_for_people_stays_json() -> None:
+    """Escapes are JSON's own, so that what is shown can be read back."""
+    import json
+
+    value = {"a": "\x1b[2J \u202e \u00fc", "b": [1, None]}
+    shown = render_json(value)
+    assert json.loads(shown) == value
+    assert "\u00fc" in shown and "\u202e" not in shown and "\x1b" not in shown
+
+
+def test_the_reply_helpers_escape() -> None:
+    """Head and body of a hostile reply can be printed."""
+    response = Response(
+        status=200, text="OK", headers=Headers([("X", "a\tb"), ("Content-Type", "x")]), body=b"\x1b]0;x\x07\n"
+    )
+    reply = reply_of(response, line=b"", body=b"", agent_id=None, interims=0)
+    assert reply.printable_head == "AGTP/1.0 200 OK\nX: a\\x09b\nContent-Type: x"
+    assert reply.printable_body == "\\x1b]0;x\\x07\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "ok", "result", "reason"),
+    [
+        (200, b'{"status":200,"result":[1]}', True, [1], ""),
+        (200, b"[1]", True, [1], ""),
+        (204, b"", True, None, ""),
+        (202, b"not json", True, None, ""),
+        (262, b'{"reason":"scope-required"}', False, {"reason": "scope-required"}, "scope-required"),
+        (404, b'{"error":"e","code":7}', False, {"error": "e", "code": 7}, "e"),
+        (301, b"", False, None, ""),
+    ],
+)
+def test_what_a_reply_says(status: int, body: bytes, ok: bool, result: object, reason: str) -> None:
+    """2xx is success, except 262, which asks for authorization; envelopes are opened where there are any."""
+    response = Response(status=status, headers=Headers(), body=body)
+    reply = reply_of(response, line=b"", body=b"", agent_id=None, interims=0)
+    assert (reply.ok, reply.result, reply.reason) == (ok, result, reason)
+
+
+def test_the_blocking_client_needs_no_reactor() -> None:
+    """Importing and making it installs no reactor and does not even import Twisted."""
+    code = (
+        "import sys, agtphost.client.sync as s; s.Client().close();"
+        "print([name for name in sys.modules if name.startswith('twisted')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
