@@ -1,24 +1,27 @@
-"""``agtp agent``: agents and their lifecycle (core v08 sections 7.2.14 to 7.2.19)."""
+"""``agtp agent``: the agents of a host."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli import reach as whereabouts
-from agtphost.cli.exchange import ask, result_of
+from agtphost.cli.agent_issue import new_command
+from agtphost.cli.agent_lifecycle import COMMANDS
+from agtphost.cli.audit_store import open_records
+from agtphost.cli.cert import describe
+from agtphost.cli.configured import find_config, load_config
+from agtphost.cli.exchange import ask
 from agtphost.cli.failures import NoConnection, WrongInput
+from agtphost.cli.identities import agent_directories
 from agtphost.cli.options import Connection, connection_options, json_option
 from agtphost.cli.output import print_json, print_summary, print_table
-from agtphost.cli.reach import REGISTRAR, agent_id_of, find_config, load_config, require_config, resolve
-from agtphost.cli.tools import host_option
+from agtphost.cli.reach import resolve
 from agtphost.identity import documents
-from agtphost.identity.extensions import ARCHETYPES
+from agtphost.identity.genesis import Genesis, GenesisError
 from agtphost.vocabulary.identifiers import is_agent_name
 
 if TYPE_CHECKING:
@@ -77,7 +80,7 @@ def local_agents(config: Config) -> Iterator[LocalAgent]:
     """Every agent with a document here, with the state that the store has for it."""
     states = stored_states(config)
     seen: set[str] = set()
-    for directory in whereabouts.agent_directories(config):
+    for directory in agent_directories(config):
         if not directory.is_dir():
             continue
         for entry in sorted(directory.iterdir()):
@@ -101,8 +104,6 @@ def local_agents(config: Config) -> Iterator[LocalAgent]:
 
 def stored_states(config: Config) -> dict[str, str]:
     """Agent-ID to lifecycle state, as the host's store has it; empty before the first start."""
-    from agtphost.cli.audit_store import open_records
-
     if not config.store.path.is_file():
         return {}
     with open_records(config.store.path) as reader:
@@ -189,9 +190,6 @@ def _label(agent: str) -> str:
 
 def _further(agent: LocalAgent) -> dict[str, object]:
     """What the files besides the document say."""
-    from agtphost.cli.cert import describe
-    from agtphost.identity.genesis import Genesis, GenesisError
-
     fields: dict[str, object] = {
         "description": agent.document.get("description"),
         "principal": agent.document.get("principal"),
@@ -211,166 +209,6 @@ def _further(agent: LocalAgent) -> dict[str, object]:
     return fields
 
 
-# Making
-
-
-@command.command()
-@click.argument("name", metavar="NAME")
-@click.option("--description", default="", help="What it does, for people.")
-@click.option("--owner", default=None, metavar="TEXT", help="The responsible person or organization.")
-@click.option("--owner-id", default=None, metavar="ID", help="The same for machines.")
-@click.option(
-    "--archetype", type=click.Choice(sorted(ARCHETYPES)), default="assistant", show_default=True, help="Kind."
-)
-@click.option("--zone", default=None, metavar="ZONE", help="Governance zone, such as zone:sales.")
-@click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="What it may do; may be repeated.")
-@click.option("--hosted", is_flag=True, help="An agent that this host answers for, not a caller.")
-@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="The host.toml.")
-@json_option
-def new(
-    name: str,
-    description: str,
-    owner: str | None,
-    owner_id: str | None,
-    archetype: str,
-    zone: str | None,
-    scopes: tuple[str, ...],
-    hosted: bool,
-    config: Path | None,
-    as_json: bool,
-) -> None:
-    """
-    Issue an agent with this host's keys.
-
-    Its Genesis and Identity Document are signed with the registrar's key; a
-    caller gets a key and a client certificate besides. The host admits it once
-    it is restarted.
-
-    \b
-    Examples:
-      agtp agent new buyer --scope booking:* --scope mcp:tools:execute --owner "Example Ltd"
-      agtp tools ls --as buyer
-    """
-    from agtphost.cli.key import load_signing_key
-    from agtphost.identity.provisioning import AgentDescription, ProvisioningError, issue_agent
-
-    settings = require_config(Connection(config=config), "issuing an agent")
-    registrar = load_signing_key(settings.host.state_dir / "registrar.key")
-    parent = settings.identity.agents if hosted else settings.identity.known_agents
-    if parent is None:
-        raise WrongInput("[identity] agents names no directory of hosted agents")
-    if not is_agent_name(name):
-        raise WrongInput("the agent cannot be issued: a name is 1 to 64 letters, digits, '-' or '_'")
-    if (parent / name).exists():
-        raise WrongInput(f"{parent / name} exists", "An agent is never issued again: choose another name.")
-    given = {"owner_id": owner_id or owner, "principal": owner, "governance_zone": zone}
-    described = AgentDescription(
-        name=name,
-        description=description,
-        archetype=archetype,
-        scopes=scopes,
-        **{key: value for key, value in given.items() if value is not None},  # type: ignore[arg-type]
-    )
-    try:
-        issued = issue_agent(
-            parent / name,
-            described,
-            registrar,
-            issuer=f"registrar.{settings.host.server_id}",
-            authority=None if hosted else _authority(settings),
-        )
-    except (ProvisioningError, OSError) as error:
-        with contextlib.suppress(OSError):  # Only an empty directory goes.
-            (parent / name).rmdir()
-        raise WrongInput(f"the agent cannot be issued: {error}") from None
-    fields: dict[str, object] = {
-        "name": name,
-        "agent_id": issued.agent_id,
-        "directory": str(issued.directory),
-        "certificate": str(issued.certificate) if issued.certificate.is_file() else None,
-    }
-    if as_json:
-        print_json(fields)
-        return
-    print_summary(fields)
-    if not hosted and fields["certificate"] is None:
-        click.echo("the authority's key is not here: `agtp cert issue agent` makes the certificate", err=True)
-    click.echo("restart the host to admit it", err=True)
-
-
-def _authority(config: Config) -> Any:
-    from agtphost.identity.certificates import Authority, CertificateError
-
-    certificate = config.tls.client_ca
-    key = certificate.with_suffix(".key")
-    if not (certificate.is_file() and key.is_file()):
-        return None
-    try:
-        return Authority.load(certificate, key)
-    except CertificateError as error:
-        raise WrongInput(str(error)) from None
-
-
-# Lifecycle
-
-_SUMMARIES = {
-    "activate": "Let an agent serve and call.",
-    "deactivate": "Suspend an agent until it is reinstated.",
-    "reinstate": "Bring a suspended or deprecated agent back.",
-    "revoke": "Retire an agent for ever.",
-    "deprecate": "Announce that an agent will go; it serves on.",
-}
-
-
-def _change(verb: str, agent: str, uri: str, where: Connection, as_json: bool, given: dict[str, Any]) -> None:
-    parameters = {name: value for name, value in given.items() if value is not None}
-    if "successor_agent_id" in parameters:
-        parameters["successor_agent_id"] = agent_id_of(where, parameters["successor_agent_id"])
-    target = agent_id_of(where, agent)
-    reach = resolve(where, uri, identity=REGISTRAR)
-    reply = ask(reach, verb.upper(), "/", {"agent_id": target, **parameters})
-    result = dict(result_of(reply))
-    if as_json:
-        print_json(result)
-        return
-    if result.get("noop"):
-        click.echo(f"{agent} is {result.get('status')} already; nothing changed")
-        return
-    print_summary(result)
-
-
-def _options(verb: str) -> list[Callable[[Any], Any]]:
-    reason = click.option(
-        "--reason", required=verb == "revoke", metavar="TEXT", help="Goes into the signed event."
-    )
-    options = [click.argument("agent", metavar="AGENT"), reason]
-    options.append(click.option("--actor", metavar="TEXT", help="Who decided; goes into the signed event."))
-    if verb == "deprecate":
-        options.append(
-            click.option("--successor", "successor_agent_id", metavar="AGENT", help="Who takes over.")
-        )
-        options.append(
-            click.option("--deadline", "migration_deadline", metavar="TIME", help="RFC 3339: until when.")
-        )
-    return [*options, host_option, connection_options, json_option]
-
-
-def _verb(verb: str) -> click.Command:
-    def run(agent: str, uri: str, where: Connection, as_json: bool, **given: Any) -> None:
-        _change(verb, agent, uri, where, as_json, given)
-
-    run.__doc__ = (
-        f"{_SUMMARIES[verb]}\n\n"
-        "Needs the client certificate of the agent's Genesis issuer: the configured host's\n"
-        "registrar, unless --cert names another. Holds from the agent's next request.\n\n"
-        f"\b\nExample:\n  agtp agent {verb} demo --reason planned"
-    )
-    decorated: Any = run
-    for option in reversed(_options(verb)):
-        decorated = option(decorated)
-    made: click.Command = click.command(verb)(decorated)
-    return made
-
-
-for _name in _SUMMARIES:
-    command.add_command(_verb(_name))
+command.add_command(new_command)
+for _lifecycle_command in COMMANDS:
+    command.add_command(_lifecycle_command)

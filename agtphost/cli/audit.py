@@ -9,10 +9,10 @@ from agtphost.cli.audit_export import export_command
 from agtphost.cli.audit_verify import verify_command
 from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
 from agtphost.cli.failures import WrongInput
-from agtphost.cli.options import Connection, connection_options, json_option
+from agtphost.cli.identities import agent_id_of
+from agtphost.cli.options import Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, print_summary, print_table
-from agtphost.cli.reach import agent_id_of, resolve
-from agtphost.cli.tools import host_option
+from agtphost.cli.reach import resolve
 from agtphost.vocabulary.identifiers import is_audit_id
 
 

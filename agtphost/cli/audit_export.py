@@ -15,10 +15,12 @@ from agtphost.audit.drafts import HOST_CHAIN
 from agtphost.audit.export import write_export
 from agtphost.cli.audit_entries import HOST
 from agtphost.cli.audit_store import open_records
+from agtphost.cli.configured import require_config
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.identities import agent_id_of
 from agtphost.cli.options import EXISTING, Connection, json_option
 from agtphost.cli.output import print_json
-from agtphost.cli.reach import agent_id_of, require_config, signing_keys
+from agtphost.cli.reach import signing_keys
 from agtphost.stores import Selection
 
 

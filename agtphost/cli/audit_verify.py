@@ -13,12 +13,14 @@ from agtphost.audit.export import ExportError, verify_export
 from agtphost.audit.verify import FaultKind, Report, Verifier
 from agtphost.cli.audit_entries import HOST, pages
 from agtphost.cli.audit_store import open_records
+from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.exchange import connected, require_success, signing_keys
 from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.cli.identities import agent_id_of
 from agtphost.cli.key import load_verifying_key
 from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, print_table
-from agtphost.cli.reach import Reach, agent_id_of, find_config, load_config, resolve
+from agtphost.cli.reach import Reach, resolve
 from agtphost.cli.reach import signing_keys as local_keys
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores import Selection

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agtphost.cli.configured import NO_HOST, find_config, load_config
 from agtphost.cli.failures import WrongInput, misconfigured
 from agtphost.cli.options import EXISTING, Connection, json_option
 from agtphost.cli.output import print_json
-from agtphost.cli.reach import NO_HOST, find_config, load_config
 from agtphost.errors import ConfigurationError, Problem
 
 if TYPE_CHECKING:

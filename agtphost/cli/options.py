@@ -24,6 +24,13 @@ def _remember(context: click.Context, _: click.Parameter, value: bool) -> bool:
     return value
 
 
+HERE = "-"
+"""In place of a URI: the host of the configuration."""
+
+host_option = click.option(
+    "--uri", default=HERE, metavar="URI", help="The host; default: the configured one."
+)
+
 json_option = click.option(
     "--json", "as_json", is_flag=True, is_eager=True, callback=_remember, help="Print JSON for machines."
 )

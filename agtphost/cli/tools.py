@@ -10,18 +10,14 @@ import click
 from agtphost.cli.arguments import parameters
 from agtphost.cli.exchange import ask, connected, require_success, result_of, verify
 from agtphost.cli.failures import ExitStatus, HostRefused, NoConnection
-from agtphost.cli.options import Connection, connection_options, json_option
+from agtphost.cli.options import Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_document, print_json, print_table, visible
-from agtphost.cli.reach import HERE, resolve
+from agtphost.cli.reach import resolve
 from agtphost.cli.request_options import RequestOptions, request_options
 from agtphost.vocabulary.media_types import MCP_TOOLS
 
 ACTION = "mcp.tools.call"
 LONGEST_SUMMARY = 70
-
-host_option = click.option(
-    "--uri", default=HERE, metavar="URI", help="The host; default: the configured one."
-)
 
 
 @click.group()

@@ -165,6 +165,12 @@ def resolution(uri: str | AgtpUri, format: str | None) -> tuple[AgtpUri, str, bo
     return target, "DESCRIBE", False
 
 
+def server_of(uri: str | AgtpUri) -> AgtpUri:
+    """The URI of the server that answers for ``uri``; an Agent-ID without a host stays as it is."""
+    target = parse_uri(uri)
+    return AgtpUri(form=Form.SERVER, host=target.host, port=target.port) if target.host else target
+
+
 def check_resolved(uri: AgtpUri, reply: Reply) -> None:
     """
     Refuse a document that is of another agent than the URI names (AGTP-099).

@@ -22,6 +22,7 @@ from agtphost.client.caller import (
     check_resolved,
     no_manifest,
     resolution,
+    server_of,
     timed_out,
 )
 from agtphost.client.connection import Link, LinkFactory
@@ -193,7 +194,7 @@ class Client:
 
         :raises VerificationFailed: if it publishes none.
         """
-        reply = await self.call(uri, "DISCOVER", "/", anonymous=True)
+        reply = await self.call(server_of(uri), "DISCOVER", anonymous=True)
         if not reply.ok:
             raise no_manifest(reply)
         return signing_keys_of(reply.document)

@@ -26,6 +26,7 @@ from agtphost.client.caller import (
     check_resolved,
     no_manifest,
     resolution,
+    server_of,
     timed_out,
 )
 from agtphost.client.conversation import CLIENT_LIMITS, Conversation
@@ -179,6 +180,8 @@ def connect(destination: Destination, context: ssl.SSLContext, limits: Limits, d
             channel = context.wrap_socket(raw, server_hostname=destination.host)
         except OSError as error:
             raise _handshake_error(error, destination, deadline) from error
+        except ValueError as error:
+            raise CannotConnect(f"{destination.host} cannot be the name of a TLS server.") from error
         unless_connected.callback(channel.close)
         tls.verify_peer_name(channel.getpeercert(binary_form=True) or b"", destination.host)
         unless_connected.pop_all()
@@ -346,7 +349,7 @@ class Client:
 
         :raises VerificationFailed: if it publishes none.
         """
-        reply = self.call(uri, "DISCOVER", "/", anonymous=True)
+        reply = self.call(server_of(uri), "DISCOVER", anonymous=True)
         if not reply.ok:
             raise no_manifest(reply)
         return signing_keys_of(reply.document)

@@ -38,7 +38,7 @@ def openssl_context(settings: TLSSettings) -> SSL.Context:
     context = SSL.Context(SSL.TLS_CLIENT_METHOD)
     context.set_min_proto_version(SSL.TLS1_3_VERSION)
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
-    context.set_verify(SSL.VERIFY_PEER, _note_failure)
+    context.set_verify(SSL.VERIFY_PEER)
     if settings.trust is None:
         context.set_default_verify_paths()
     else:
@@ -71,13 +71,11 @@ class HandshakeNotes:
     def __init__(self) -> None:
         self.message = ""
 
-
-def _note_failure(connection: SSL.Connection, _: X509, code: int, depth: int, ok: int) -> bool:
-    """Change no verdict; remember the first failure."""
-    notes = connection.get_app_data()
-    if not ok and isinstance(notes, HandshakeNotes) and not notes.message:
-        notes.message = _VERIFY_MESSAGES.get(code, f"verification error {code}")
-    return bool(ok)
+    def note(self, connection: SSL.Connection, certificate: X509, code: int, depth: int, ok: int) -> bool:
+        """Take OpenSSL's verdict on one certificate: remember the first failure, change nothing."""
+        if not ok and not self.message:
+            self.message = _VERIFY_MESSAGES.get(code, f"verification error {code}")
+        return bool(ok)
 
 
 @implementer(IOpenSSLClientConnectionCreator)
@@ -96,7 +94,7 @@ class ConnectionCreator:
     def clientConnectionForTLS(self, tlsProtocol: object) -> SSL.Connection:
         """What Twisted asks for; the server name is set unless it is an address."""
         connection = SSL.Connection(self._context, None)
-        connection.set_app_data(self._notes)
+        connection.set_verify(SSL.VERIFY_PEER, self._notes.note)
         if not is_address(self._host):
             connection.set_tlsext_host_name(self._host.encode("ascii"))
         return connection

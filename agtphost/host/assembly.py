@@ -20,7 +20,7 @@ from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.sealing import Sealer
 from agtphost.host import bindings, upstreams
-from agtphost.host.listener import Listener
+from agtphost.host.listener import Announcement, listening_service
 from agtphost.host.materials import Materials
 from agtphost.host.publication import HISTORY, Publication
 from agtphost.host.services import Keeping, OrderedServices
@@ -139,7 +139,9 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     Keeping(ledger).setServiceParent(host)
     for server in servers:
         server.setServiceParent(host)
-    Listener(reactor, config, materials.tls, dispatcher, _summary(materials, adapters)).setServiceParent(host)
+    listening = listening_service(reactor, config, materials.tls, dispatcher)
+    listening.setServiceParent(host)
+    Announcement(listening, _summary(materials, adapters)).setServiceParent(host)
     return host
 
 

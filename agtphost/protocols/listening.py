@@ -28,7 +28,7 @@ SWEEP_INTERVAL = 0.5
 """Seconds between two looks at the deadlines: how late one is noticed. 10,000 connections take 2 ms."""
 
 BACKLOG = 1024
-"""Connections that the system completes before they are accepted: what arrives in half a second of a flood."""
+"""Connections that the system completes before they are accepted: half a second of a flood."""
 
 
 def server_endpoint(reactor: Any, *, address: str, port: int, description: str = "") -> IStreamServerEndpoint:
@@ -46,12 +46,12 @@ def server_endpoint(reactor: Any, *, address: str, port: int, description: str =
                 [Problem(message="the endpoint must be without TLS, which is added", hint="write tcp:...")]
             )
         try:
-            return serverFromString(reactor, description)  # type: ignore[no-any-return]
+            return serverFromString(reactor, description)  # type: ignore[no-untyped-call, no-any-return]
         except (ValueError, TypeError, KeyError) as error:
             problem = f"{description!r} is no endpoint description: {error}"
             raise ConfigurationError([Problem(message=problem)]) from None
     kind = TCP6ServerEndpoint if ipaddress.ip_address(address).version == 6 else TCP4ServerEndpoint
-    return kind(reactor, port, backlog=BACKLOG, interface=address)  # type: ignore[no-any-return]
+    return kind(reactor, port, backlog=BACKLOG, interface=address)
 
 
 class ListeningService(Service):
@@ -109,7 +109,7 @@ class ListeningService(Service):
 
         :raises ConfigurationError: if that fails at once, as it does for a port in use.
         """
-        super().privilegedStartService()
+        super().privilegedStartService()  # type: ignore[no-untyped-call]
         self._listen()
 
     def startService(self) -> None:
@@ -119,7 +119,7 @@ class ListeningService(Service):
         :raises ConfigurationError: see :meth:`privilegedStartService`.
         """
         self._listen()
-        super().startService()
+        super().startService()  # type: ignore[no-untyped-call]
         self._sweeping.start(SWEEP_INTERVAL, now=False)
 
     def stopService(self) -> Deferred[None]:
@@ -128,7 +128,7 @@ class ListeningService(Service):
 
         :return: fires once all are gone; after ``drain_timeout`` those that are left are cut.
         """
-        super().stopService()
+        super().stopService()  # type: ignore[no-untyped-call]
         return Deferred.fromCoroutine(self._stop())
 
     def _listen(self) -> None:
@@ -148,7 +148,7 @@ class ListeningService(Service):
 
     def _failed(self, failure: Failure) -> None:
         self._failure = failure
-        if not failure.check(CancelledError):
+        if self.running and not isinstance(failure.value, CancelledError):
             log.failure("the host cannot listen", failure=failure)
         for waiting in self._waiting:
             waiting.errback(failure)

@@ -151,8 +151,6 @@ class SecureServerFactory(TLSMemoryBIOFactory):
     a turn of the reactor anyway, and gathering would cost a timer for each answer.
     """
 
-    protocol = TLSMemoryBIOProtocol
-
     def __init__(
         self, tls: IOpenSSLServerConnectionCreator, factory: AGTPServerFactory, clock: IReactorTime
     ) -> None:
@@ -161,4 +159,6 @@ class SecureServerFactory(TLSMemoryBIOFactory):
     def buildProtocol(self, addr: IAddress | None) -> Any:
         """One connection; None where the factory does not admit it, so that no TLS state is made for it."""
         connection = self.wrappedFactory.buildProtocol(addr)
-        return None if connection is None else self.protocol(self, connection)
+        if connection is None:
+            return None
+        return TLSMemoryBIOProtocol(self, connection)  # type: ignore[no-untyped-call]

@@ -213,7 +213,7 @@ async def test_keyed_requests_through_the_ledger() -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_a_failing_store_makes_everything_fail_until_a_probe_succeeds() -> None:
-    """Unhealthy at the first failure, refusing at once, healthy again by itself (security.md invariant 12)."""
+    """Unhealthy at the first failure, refusing at once, healthy again by itself (invariant 12)."""
     store = Counting()
     key = ReservationKey(agent_id=BOB, key="k")
     async with running(store, probe_seconds=0.02) as ledger:

@@ -24,6 +24,8 @@ class Tally:
     seconds: float = 0.0
     latencies: list[float] = field(default_factory=list)
     bad: int = 0
+    example: bytes = b""
+    """A bad answer."""
 
     @property
     def rate(self) -> float:
@@ -151,6 +153,7 @@ def run(
             tally.requests += 1
             if not answer.startswith(good):
                 tally.bad += 1
+                tally.example = answer[:400]
             client.send()
     tally.seconds = time.perf_counter() - begun
     for client in clients:

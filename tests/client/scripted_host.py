@@ -111,7 +111,8 @@ class ScriptedHost:
         self._listener.close()
         for channel in list(self._channels):
             with contextlib.suppress(OSError):
-                channel.shutdown(socket.SHUT_RDWR)
+                # Not the method of SSLSocket, which would leave its thread reading cleartext.
+                socket.socket.shutdown(channel, socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(PATIENCE)
         assert not any(thread.is_alive() for thread in self._threads)

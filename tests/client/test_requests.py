@@ -16,7 +16,9 @@ ID = "0123456789abcdef" * 4
 CALLER = "c" * 64
 
 
-def built(uri: str = "agtp://acme.com", method: str = "QUERY", path: str = "/", **options: Any) -> PreparedCall:
+def built(
+    uri: str = "agtp://acme.com", method: str = "QUERY", path: str = "/", **options: Any
+) -> PreparedCall:
     """A prepared call of the test's caller."""
     identity = options.pop("identity", Identity(agent_id=CALLER))
     return prepare(uri, method, path, options.pop("input", None), identity=identity, **options)
@@ -116,8 +118,9 @@ def test_no_scopes_and_none_differ() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["AGTP-Version", "AGTP-Method", "AGTP-Status", "Principal-ID", "Server-Agent-ID", "content-length", "TRANSFER-ENCODING"],
-)  # fmt: skip
+    ["AGTP-Version", "AGTP-Method", "AGTP-Status", "Principal-ID", "Server-Agent-ID"]
+    + ["content-length", "TRANSFER-ENCODING"],
+)
 def test_removed_headers_are_never_sent(name: str) -> None:
     """What core v08 removed, and what the codec alone writes, is refused here (core v08 section 5.5)."""
     with pytest.raises(InvalidCall, match=name):
@@ -189,7 +192,7 @@ def test_session_ids_cannot_be_guessed() -> None:
 def test_how_a_uri_is_resolved(
     uri: str, format: str | None, method: str, anonymous: bool, query: str | None
 ) -> None:
-    """Manifests by anonymous DISCOVER, documents by DESCRIBE with their format (AGTP-112 to 115, AGTP-121)."""
+    """Manifests by anonymous DISCOVER, documents by DESCRIBE with a format (AGTP-112 to 115, AGTP-121)."""
     target, used, without = resolution(uri, format)
     assert (used, without, target.query) == (method, anonymous, query)
 

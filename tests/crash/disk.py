@@ -76,7 +76,7 @@ class Disk(apsw.VFS):
         super().xDelete(name, sync_directory)
 
     def connect(self, uri: str) -> Connection:
-        """Open a database on this disk. It has no shared memory, so the log's index is kept in the process."""
+        """Open a database on this disk, which has no shared memory: the log's index stays in the process."""
         connection = apsw.Connection(
             uri,
             vfs=self.name,

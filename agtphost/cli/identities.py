@@ -1,0 +1,157 @@
+"""Certificates, keys and agents that lie with a host on this machine, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agtphost.cli.configured import find_config, load_config
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.options import Connection
+from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
+
+if TYPE_CHECKING:
+    from agtphost.config import Config
+
+CALLER = "demo"
+"""The agent that the development profile creates."""
+
+REGISTRAR = "registrar"
+"""The Genesis issuer's name among identities: it has a certificate and is no agent."""
+
+
+def identities(config: Config) -> dict[str, Path]:
+    """The certificates that lie in the state directory, by the name for ``--as``."""
+    found = {}
+    registrar = config.host.state_dir / "registrar.pem"
+    if registrar.is_file():
+        found[REGISTRAR] = registrar
+    directory = config.identity.known_agents
+    if directory.is_dir():
+        for entry in sorted(directory.iterdir()):
+            if (entry / "agent.pem").is_file():
+                found[entry.name] = entry / "agent.pem"
+    return found
+
+
+def identity_of(
+    config: Config, wanted: str | None, default: str
+) -> tuple[Path | None, Path | None, str | None]:
+    """Certificate, key and Agent-ID of a named identity; nothing where only the default is absent."""
+    known = identities(config)
+    name = wanted or default
+    certificate = known.get(name)
+    if certificate is None:
+        if wanted is not None:
+            listed = f"Known here: {', '.join(known)}." if known else "Start the host once, or use --cert."
+            raise WrongInput(f"there is no identity {wanted!r} in {config.host.state_dir}", listed)
+        return None, None, None
+    cert, key = pair(certificate, None)
+    return cert, key, certified_agent(certificate)
+
+
+def certified_agent(certificate: Path) -> str | None:
+    """The Agent-ID that a certificate file names; None where it names none."""
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
+
+    try:
+        return parse_peer_certificate(load_certificate(certificate).public_bytes(Encoding.DER)).agent_id
+    except (CertificateError, OSError) as error:
+        raise WrongInput(f"the certificate cannot be read: {error}") from None
+
+
+def given_certificate(where: Connection) -> tuple[Path | None, Path | None]:
+    """The client certificate that the command line names, and its key; nothing if it names none."""
+    if where.no_cert:
+        if where.cert is not None or where.key is not None:
+            raise WrongInput("--no-cert excludes --cert and --key")
+        return None, None
+    if where.cert is None:
+        if where.key is not None:
+            raise WrongInput("--key needs --cert")
+        return None, None
+    return pair(where.cert, where.key)
+
+
+def pair(certificate: Path, key: Path | None) -> tuple[Path | None, Path | None]:
+    """A certificate and its key, which lies beside it unless it is named."""
+    return (
+        present(certificate, "the client certificate"),
+        present(
+            key or certificate.with_suffix(".key"), "the key of the client certificate", "Name it by --key."
+        ),
+    )
+
+
+def present(path: Path | None, what: str, remedy: str = "") -> Path | None:
+    """``path``, if there is such a file. :raises WrongInput: otherwise."""
+    if path is not None and not path.is_file():
+        raise WrongInput(f"{what} is not there: {path}", remedy)
+    return path
+
+
+def checked_agent_id(text: str | None) -> str | None:
+    """``text``, if it is an Agent-ID. :raises WrongInput: otherwise."""
+    if text is not None and not is_agent_id(text):
+        raise WrongInput("--agent-id is not 64 lower-case hexadecimal digits")
+    return text
+
+
+# Agents
+
+
+def agent_id_of(where: Connection, agent: str) -> str:
+    """
+    The Agent-ID of an agent that was named by its id, or by its label in the state directory.
+
+    :raises CommandError: if no such label is known here.
+    """
+    if is_agent_id(agent):
+        return agent
+    path = find_config(where)
+    if path is None:
+        raise WrongInput(
+            f"{agent!r} is not an Agent-ID, and there is no host.toml whose agents have names",
+            "Give 64 hexadecimal digits, or --config host.toml.",
+        )
+    found = local_agents(load_config(path))
+    if agent not in found:
+        listed = f"Known here: {', '.join(found)}." if found else "Start the host once."
+        raise WrongInput(f"no agent is named {agent!r} here", listed)
+    return found[agent]
+
+
+def local_agents(config: Config) -> dict[str, str]:
+    """Label to Agent-ID of every agent whose files lie with this host."""
+    found: dict[str, str] = {}
+    for directory in agent_directories(config):
+        if not directory.is_dir():
+            continue
+        for entry in sorted(directory.iterdir()):
+            document = entry / "document.json"
+            if is_agent_name(entry.name) and document.is_file():
+                found.setdefault(entry.name, document_id(document))
+    return found
+
+
+def agent_directories(config: Config) -> tuple[Path, ...]:
+    """Where agents lie: those admitted as callers, those hosted, and those the operator put there."""
+    listed = [config.identity.known_agents, config.host.state_dir / "hosted"]
+    if config.identity.agents is not None:
+        listed.append(config.identity.agents)
+    return tuple(listed)
+
+
+def document_id(document: Path) -> str:
+    """The ``agent_id`` of an Identity Document's file."""
+    from agtphost.identity.documents import DocumentError, decode
+
+    try:
+        agent_id = decode(document.read_bytes()).get("agent_id")
+    except (DocumentError, OSError) as error:
+        raise WrongInput(f"{document} cannot be read: {error}") from None
+    if not isinstance(agent_id, str) or not is_agent_id(agent_id):
+        raise WrongInput(f"{document} names no Agent-ID")
+    return agent_id

@@ -1,0 +1,241 @@
+"""The method policy: what is admitted, under which names, and what a wrong policy is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agtphost.contract.policy import SEED_ALIASES, MethodPolicy, PolicyReading, Redirect, read_policy
+from agtphost.vocabulary.catalog import FLOOR, Catalog
+
+CATALOG = Catalog.load()
+
+
+def reading(**settings: Any) -> PolicyReading:
+    return read_policy(CATALOG, **settings)
+
+
+def policy(**settings: Any) -> MethodPolicy:
+    read = reading(**settings)
+    assert read.errors == ()
+    return read.policy
+
+
+def redirect(*parts: str | None) -> Redirect:
+    from_method, from_path, to_method, to_path = parts
+    assert from_method and to_method
+    return Redirect(from_method=from_method, from_path=from_path, to_method=to_method, to_path=to_path)
+
+
+def test_the_default_admits_everything_under_the_seed_aliases() -> None:
+    """API-086, API-089: allow "*", nothing disallowed, five aliases."""
+    default = policy()
+    assert default.admits_everything
+    assert default.admits("TRANSFER")
+    assert dict(default.aliases) == dict(SEED_ALIASES)
+    assert default.redirect("BOOK", "/room") is None
+
+
+def test_an_allow_list_still_admits_the_floor() -> None:
+    """API-086: allow=["BOOK"] takes BOOK and the eighteen, nothing else."""
+    listed = policy(allow=["BOOK"])
+    assert listed.admits("BOOK")
+    assert all(listed.admits(method) for method in FLOOR)
+    assert not listed.admits("CANCEL")
+    assert not listed.admits_everything
+
+
+def test_disallow_wins() -> None:
+    """API-087: over allow, and over the floor."""
+    assert not policy(allow=["TRANSFER"], disallow=["TRANSFER"]).admits("TRANSFER")
+    read = reading(disallow=["SUMMARIZE"])
+    assert not read.policy.admits("SUMMARIZE")
+    assert "every host supports" in str(read.warnings[0])
+
+
+def test_aliases_are_one_hop() -> None:
+    """API-089: the alias gate looks a name up once; an empty map disables them."""
+    assert policy(aliases={"FETSCH": "FETCH"}).aliases == {"FETSCH": "FETCH"}
+    assert policy(aliases={}).aliases == {}
+
+
+@pytest.mark.parametrize(
+    ("aliases", "message"),
+    [
+        ({"GET": "POST", "POST": "CREATE"}, "GET leads to POST, which is itself an alias"),
+        ({"GET": "POST", "POST": "GET"}, "itself an alias"),
+        ({"GET": "GET"}, "itself an alias"),
+        ({"get": "FETCH"}, "not a method name"),
+        ({"GET": "FETCH-IT"}, "not a method name"),
+        ({"BOOK": "RESERVE"}, "BOOK is a method of its own"),
+    ],
+)
+def test_wrong_aliases_keep_the_host_from_starting(aliases: dict[str, str], message: str) -> None:
+    """API-090: chains, circles, and names that are no aliases."""
+    read = reading(aliases=aliases)
+    assert message in str(read.errors[0])
+
+
+def test_an_alias_of_an_unknown_method_is_skipped() -> None:
+    """An alternative catalog without FETCH must not keep the seed aliases from loading."""
+    read = reading(aliases={"GET": "FROBNICATE"})
+    assert (read.errors, read.policy.aliases) == ((), {})
+    assert "FROBNICATE" in str(read.warnings[0])
+
+
+def test_legacy_verbs_act_only_without_an_alias() -> None:
+    """API-007, API-008, spec-conflicts 42: the alias first, the section 3.6 mapping where there is none."""
+    opted = policy(aliases={}, legacy="*")
+    assert dict(opted.aliases) == {
+        "GET": "QUERY",
+        "POST": "EXECUTE",
+        "PUT": "EXECUTE",
+        "DELETE": "EXECUTE",
+        "PATCH": "EXECUTE",
+    }
+    assert opted.legacy_parameters("DELETE") == {"action": "delete"}
+    assert opted.legacy_parameters("PATCH") == {"action": "modify"}
+    assert opted.legacy_parameters("PUT") == opted.legacy_parameters(None) == {}
+    aliased = policy(legacy=["GET"])
+    assert aliased.aliases["GET"] == "FETCH"
+    assert policy(legacy="*").legacy_parameters("DELETE") == {}
+    assert "GET" not in policy(aliases={}).aliases
+
+
+@pytest.mark.parametrize("legacy", [["GETT"], ["HEAD"], ["get"], "ALL"])
+def test_other_verbs_in_legacy_are_an_error(legacy: object) -> None:
+    """API-088: a typing error must not silently opt out."""
+    assert reading(legacy=legacy).errors
+
+
+@pytest.mark.parametrize("key", ["allow", "disallow"])
+def test_methods_that_the_catalog_lost_are_skipped_with_a_warning(key: str) -> None:
+    """API-019: the host starts, the entry has no effect, the operator sees it."""
+    read = reading(**{key: ["BOOK", "FROBNICATE"]})
+    assert read.errors == ()
+    assert "FROBNICATE is not in catalog 1.1.0" in str(read.warnings[0])
+    assert read.policy.admits("BOOK") is (key == "allow")
+
+
+def test_a_redirect_to_a_lost_method_is_skipped() -> None:
+    """API-019: redirects too."""
+    read = reading(redirects=[redirect("BOOK", None, "FROBNICATE", None)])
+    assert (read.errors, read.policy.redirects) == ((), ())
+    assert read.warnings
+
+
+def test_registered_and_custom_methods_count_as_known() -> None:
+    """API-006, API-086: allow names them without a warning."""
+    read = reading(allow=["PRESCRIBE", "FROBNICATE"], custom=["PRESCRIBE"], registered={"FROBNICATE"})
+    assert read.warnings == ()
+    assert read.policy.custom == {"PRESCRIBE"}
+
+
+@pytest.mark.parametrize("name", ["DO_IT", "AB", "A" * 33, "book", "GET"])
+def test_custom_methods_follow_the_lexical_rules(name: str) -> None:
+    """API-005: as any method name, and never an HTTP verb."""
+    read = reading(custom=[name])
+    assert read.errors
+    assert read.policy.custom == frozenset()
+
+
+def test_disallowing_an_alias_is_pointed_out() -> None:
+    """Spec-conflicts 43: disallow compares the resolved name, so PATCH there does nothing."""
+    read = reading(disallow=["PATCH", "TRANSFER"])
+    assert "PATCH is an alias of MODIFY" in str(read.warnings[0])
+    assert read.policy.disallow == {"TRANSFER"}
+
+
+def test_redirects() -> None:
+    """API-092: the very path before every path; an omitted to_path keeps the request's own."""
+    redirected = policy(
+        redirects=[
+            redirect("BOOK", None, "RESERVE", None),
+            redirect("BOOK", "/room", "HIRE", "/chamber"),
+            redirect("BUY", "/x", "PURCHASE", None),
+        ]
+    )
+    assert redirected.redirect("BOOK", "/room") == ("HIRE", "/chamber")
+    assert redirected.redirect("BOOK", "/desk") == ("RESERVE", "/desk")
+    assert redirected.redirect("BUY", "/x") == ("PURCHASE", "/x")
+    assert redirected.redirect("BUY", "/y") is None
+    assert redirected.redirects_at("/room") == {"BOOK": "HIRE"}
+    assert redirected.redirects_at("/x") == {"BOOK": "RESERVE", "BUY": "PURCHASE"}
+    assert not redirected.admits_everything
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ([("BOOK", None, "RESERVE", None), ("RESERVE", "/a", "HIRE", None)], "itself redirected"),
+        ([("BOOK", "/a", "BOOK", "/a")], "itself redirected"),
+        ([("BOOK", None, "BOOK", "/a")], "itself redirected"),
+        ([("BOOK", "/a", "HIRE", "/b"), ("HIRE", "/b", "BOOK", "/a")], "itself redirected"),
+        ([("BOOK", "/a", "HIRE", None), ("BOOK", "/a", "RESERVE", None)], "stands twice"),
+        ([("BOOK", "/a/{x}", "HIRE", None)], "is a template"),
+        ([("BOOK", "/a/", "HIRE", None)], "empty segment"),
+        ([("BOOK", "/a", "HIRE", "/query/x")], "method name QUERY"),
+        ([("book", None, "HIRE", None)], "not a method name"),
+    ],
+)
+def test_wrong_redirects_keep_the_host_from_starting(entries: list[tuple[Any, ...]], message: str) -> None:
+    """A redirect is one step and names real paths."""
+    read = reading(redirects=[redirect(*entry) for entry in entries])
+    assert any(message in str(problem) for problem in read.errors)
+
+
+def test_redirects_that_only_look_chained_are_taken() -> None:
+    """The control: the second entry does not apply where the first leads."""
+    assert policy(redirects=[redirect("BOOK", "/a", "HIRE", "/b"), redirect("HIRE", "/c", "RENT", None)])
+
+
+def test_resolving_follows_the_dispatcher() -> None:
+    """API-089, API-092: alias, admission, redirect, and the target's admission."""
+    settled = policy(
+        disallow=["TRANSFER", "HIRE"],
+        redirects=[redirect("BOOK", None, "RESERVE", None), redirect("RENT", None, "HIRE", None)],
+    )
+    outcomes = {
+        "GET": ("FETCH", "GET", True),
+        "BOOK": ("RESERVE", "BOOK", True),
+        "TRANSFER": ("TRANSFER", None, False),
+        "RENT": ("HIRE", "RENT", False),
+        "QUERY": ("QUERY", None, True),
+    }
+    for method, expected in outcomes.items():
+        found = settled.resolve(method, "/room")
+        assert (found.method, found.requested_method, found.admitted) == expected
+
+
+def test_a_redirect_never_bypasses_disallow() -> None:
+    """API-087: neither a disallowed source nor a disallowed target gets through."""
+    entry = [redirect("TRANSFER", None, "PAY", None)]
+    assert not policy(disallow=["TRANSFER"], redirects=entry).resolve("TRANSFER", "/x").admitted
+    assert not policy(disallow=["PAY"], redirects=entry).resolve("TRANSFER", "/x").admitted
+    assert policy(redirects=entry).resolve("TRANSFER", "/x").admitted
+
+
+def test_the_manifest_form() -> None:
+    """API-093: allow, disallow, legacy, aliases, redirects as declared."""
+    shown = policy(
+        allow=["BOOK"],
+        disallow=["TRANSFER"],
+        legacy=["GET"],
+        redirects=[redirect("BOOK", "/room", "RESERVE", None)],
+    ).document()
+    assert shown == {
+        "allow": ["BOOK"],
+        "disallow": ["TRANSFER"],
+        "legacy": ["GET"],
+        "aliases": dict(sorted(SEED_ALIASES.items())),
+        "redirects": [{"from_method": "BOOK", "from_path": "/room", "to_method": "RESERVE"}],
+    }
+    assert policy().document()["legacy"] == "NONE"
+    assert policy(legacy="*").document()["legacy"] == "*"
+    assert policy().document()["allow"] == "*"
+
+
+def test_what_is_neither_word_nor_list_is_an_error() -> None:
+    """allow = "BOOK" would otherwise be read letter by letter."""
+    assert "neither" in str(reading(allow="BOOK").errors[0])

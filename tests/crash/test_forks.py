@@ -1,0 +1,89 @@
+"""
+Several processes, one chain (P9): no fork, and nobody is refused.
+
+``AGTP_FORK_APPENDS`` sets the number of records per process.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agtphost.audit.verify import Report, verify_records
+from agtphost.stores import Selection, open_store, upgrade
+from tests.audit.drafting import ALICE
+
+APPENDS = int(os.environ.get("AGTP_FORK_APPENDS", "150"))
+PROCESSES = 4
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def race(database: Path, kind: str) -> int:
+    """Let the processes append at once; returns how many appends were refused."""
+    command = [sys.executable, "-m", "tests.crash.appender", str(database), str(APPENDS), kind]
+    children = [
+        subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(PROCESSES)
+    ]
+    try:
+        for child in children:
+            assert child.stdout is not None and child.stdout.readline() == "ready\n"
+        for child in children:
+            assert child.stdin is not None
+            child.stdin.write("\n")
+            child.stdin.flush()
+        return sum(int(child.communicate(timeout=100)[0]) for child in children)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+def walked(database: Path) -> Report:
+    store = open_store(f"sqlite:{database}", create=False)
+    report = verify_records(store.reader().records(Selection()), {}, allow_unsigned=True)
+    store.close()
+    return report
+
+
+@pytest.mark.slow
+def test_processes_share_a_chain_without_forks(tmp_path: Path) -> None:
+    """Every append takes its turn: no fork, no gap, no refusal (T-FK-1, P9)."""
+    database = tmp_path / "records.sqlite3"
+    open_store(f"sqlite:{database}", create=True).close()
+    assert race(database, "real") == 0
+    report = walked(database)
+    assert report.ok, report.faults[:3]
+    assert report.heads[ALICE].seq == PROCESSES * APPENDS
+
+
+@pytest.mark.slow
+def test_reading_first_and_writing_later_is_caught(tmp_path: Path) -> None:
+    """Controls: without UNIQUE such writers fork the chain; with it, the database refuses them."""
+    loose = tmp_path / "loose.sqlite3"
+    open_store(f"sqlite:{loose}", create=True).close()
+    schema = upgrade.steps()[0].read_text()
+    columns = schema[schema.index("CREATE TABLE record (") : schema.index("    UNIQUE (chain, seq)")]
+    with sqlite3.connect(loose) as connection:
+        connection.execute("DROP TABLE record")
+        body = "\n".join(line.partition(" -- ")[0] for line in columns.splitlines())
+        connection.execute(body.rstrip().rstrip(",") + ") STRICT")
+        connection.execute("INSERT INTO chain (agent_id) VALUES (?)", (bytes.fromhex(ALICE),))
+    race(loose, "naive")
+    with sqlite3.connect(loose) as connection:
+        forks = connection.execute(
+            "SELECT count(*) FROM (SELECT 1 FROM record GROUP BY chain, previous HAVING count(*) > 1)"
+        ).fetchone()[0]
+    assert forks > 0
+
+    strict = tmp_path / "strict.sqlite3"
+    open_store(f"sqlite:{strict}", create=True).close()
+    with sqlite3.connect(strict) as connection:
+        connection.execute("INSERT INTO chain (agent_id) VALUES (?)", (bytes.fromhex(ALICE),))
+    assert race(strict, "naive") > 0
+    assert walked(strict).ok
