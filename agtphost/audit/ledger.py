@@ -314,7 +314,11 @@ class Ledger:
         return True
 
     def _finish(self) -> None:
+        """The thread ends, as asked or because of a fault of its own: nobody is left waiting."""
         self._failed = True
+        self.healthy = False
+        while (left := self._take(0)) is not None:
+            self._refuse(left[0], "the ledger has stopped")
         try:
             self._store.close()
         finally:

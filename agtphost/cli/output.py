@@ -68,4 +68,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(Text(visible("" if cell is None else str(cell))) for cell in row))
-    console.print(table)
+    if terminal:
+        console.print(table)
+        return
+    with console.capture() as drawn:
+        console.print(table)
+    click.echo("\n".join(line.rstrip() for line in drawn.get().rstrip("\n").split("\n")))

@@ -132,6 +132,22 @@ def tokens(pointer: str) -> tuple[str, ...]:
     return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
 
 
+def _plausible(schema: Any) -> bool:
+    """Whether writing a schema out to measure it is worth while: no member takes less than two octets."""
+    waiting: list[Any] = [schema]
+    octets = 0
+    while waiting and octets <= MAX_OCTETS:
+        item = waiting.pop()
+        if isinstance(item, str):
+            octets += len(item)
+        elif isinstance(item, (dict, list)):
+            octets += 2 * len(item)
+            if octets <= MAX_OCTETS:
+                waiting.extend(item)
+                waiting.extend(item.values() if isinstance(item, dict) else ())
+    return octets <= MAX_OCTETS
+
+
 @dataclass(slots=True)
 class _Place:
     """One schema, and where it leads: what counting needs."""
@@ -194,6 +210,9 @@ class Walk:
         self.faults.append(SchemaFault(pointer=pointer, message=message))
 
     def _size(self, schema: Mapping[str, Any]) -> bool:
+        if not _plausible(schema):
+            self._say("", f"has more than {MAX_OCTETS} octets")
+            return False
         try:
             text = json.dumps(schema, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
             octets = len(text.encode("utf-8"))
@@ -285,8 +304,6 @@ class Walk:
                 place.named[name] = inner
             elif keyword in _INTO:
                 getattr(place, _INTO[keyword]).append(inner)
-            if len(self._places) >= MAX_SCHEMAS:
-                break
         return cleaned
 
     # Keywords with plain values
@@ -375,7 +392,10 @@ class _Applied:
             if largest > MAX_APPLIED:
                 break
             deeper = {
-                pointer: max(sum(times * at_depth[target] for target, times in way.items()) for way in ways)
+                pointer: max(
+                    (sum(times * at_depth[target] for target, times in way.items()) for way in ways),
+                    default=0,
+                )
                 for pointer, ways in down.items()
             }
             largest = max(largest, deeper[""])
@@ -416,7 +436,9 @@ class _Applied:
     def _steps(self, together: Counter[str]) -> Iterator[Counter[str]]:
         places = [(self._places[pointer], times) for pointer, times in together.items()]
         names: set[str | None] = {name for place, _ in places for name in place.named}
-        for name in names | {None}:
+        if any(place.other or place.every for place, _ in places):
+            names.add(None)
+        for name in names:
             yield self._gather(
                 (
                     ([place.named[name]] if name in place.named else place.other) + place.every,
@@ -424,6 +446,8 @@ class _Applied:
                 )
                 for place, times in places
             )
+        if not any(place.indexed or place.rest or place.items for place, _ in places):
+            return
         longest = max(len(place.indexed) for place, _ in places)
         for index in range(longest + 1):
             yield self._gather(

@@ -40,7 +40,13 @@ from agtphost.errors import RemoteProtocolError
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Peer
 from agtphost.protocols.automaton import Wait, automaton
-from agtphost.protocols.limits import ABORT_AFTER, READ_AHEAD, UNREAD_INTERIM, ConnectionLimits
+from agtphost.protocols.limits import (
+    ABORT_AFTER,
+    READ_AHEAD,
+    SLOWEST_READER,
+    UNREAD_INTERIM,
+    ConnectionLimits,
+)
 from agtphost.protocols.peers import peer_of
 from agtphost.wire import Connection, Request, Response
 
@@ -99,6 +105,7 @@ class ServerConnection:
         "_dispatcher",
         "_expires",
         "_held",
+        "_last",
         "_limits",
         "_machine",
         "_output",
@@ -140,6 +147,7 @@ class ServerConnection:
         self._peer = Peer(address=address)  # until the handshake says more
         self._transport: Any = None
         self._output = bytearray()  # not yet given to the transport
+        self._last = 0  # octets of the latest answer
         self._served = 0
         self._body_since = 0.0
         self._expires = math.inf  # when the connection is old enough
@@ -245,7 +253,7 @@ class ServerConnection:
 
     def expect(self, wait: Wait) -> None:
         """See :class:`agtphost.protocols.automaton.Effects`."""
-        self._wait = wait
+        before, self._wait = self._wait, wait
         self._reads = False
         limits = self._limits
         if wait is Wait.ANSWER:
@@ -263,7 +271,9 @@ class ServerConnection:
         elif wait is Wait.TAKING:
             self.deadline = self._seconds() + limits.write_timeout
         elif wait is Wait.CLOSE:
-            self.deadline = self._seconds() + ABORT_AFTER
+            # An answer just given to the system is still on its way; cutting would lose it.
+            way = self._last / SLOWEST_READER if before is Wait.TAKING else 0.0
+            self.deadline = self._seconds() + min(ABORT_AFTER + way, limits.write_timeout)
         elif wait is Wait.HANDSHAKE:
             self.deadline = self._seconds() + limits.handshake_timeout
         else:
@@ -359,7 +369,9 @@ class ServerConnection:
         if self._wait is Wait.GONE:
             return
         self._owing = False
-        self._output += self._wire.send(response)
+        octets = self._wire.send(response)
+        self._output += octets
+        self._last = len(octets)
         if response.close or self._spent or self._served >= self._limits.requests_per_connection:
             self._machine.drain()
         self._machine.answered()
@@ -397,6 +409,7 @@ class ServerConnection:
             # Each piece that was taken shows a peer that reads, and gives it time anew.
             if wrote or self._wait is not Wait.TAKING:
                 self._machine.clogged()
+            self._regulate()
         elif self._wait is Wait.TAKING:
             self._machine.cleared()
 

@@ -76,5 +76,8 @@ READ_AHEAD = 16_384
 ABORT_AFTER = 3.0
 """Seconds between closing a connection and cutting it: a peer that answers the close has by then."""
 
+SLOWEST_READER = 32_768
+"""Octets per second that a peer is expected to take a last answer at: adds to the time above."""
+
 UNREAD_INTERIM = 1_048_576
 """Octets of interim messages that may wait for a peer that does not read; it may miss none, so it is cut."""

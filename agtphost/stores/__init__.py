@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, connect
+from agtphost.stores.connection import open_reader as open_read_only
 from agtphost.stores.memory import MemoryStore
 from agtphost.stores.reading import RecordReader
 from agtphost.stores.records import OffReactorRecords
@@ -28,6 +30,7 @@ __all__ = [
     "SQLiteStore",
     "Selection",
     "StoreError",
+    "open_reader",
     "open_store",
 ]
 
@@ -41,7 +44,35 @@ def open_store(url: str, *, create: bool, opener: Connect = connect) -> SQLiteSt
     :param opener: what opens connections; another driver in the crash tests.
     :raises StoreError: see :func:`agtphost.stores.sqlite.open_sqlite`.
     """
+    return open_sqlite(_path(url), create=create, opener=opener)
+
+
+def open_reader(url: str, *, opener: Connect = connect) -> RecordReader:
+    """
+    Read a store without writing to it, whether a host has it open or not: for commands.
+
+    :raises StoreError: it is missing, not a store, or of another version than this program reads.
+    """
+    path = _path(url)
+    if not path.exists():
+        raise StoreError(f"{path} does not exist")
+    try:
+        connection = open_read_only(opener, str(path))
+        try:
+            version = upgrade.version_of(connection, str(path))
+        finally:
+            connection.close()
+    except StoreError:
+        raise
+    except Exception as error:
+        raise StoreError(f"{path} cannot be read as a store: {error}") from error
+    if version != upgrade.latest():
+        raise StoreError(f"{path} has schema version {version}; start the host once to bring it up to date")
+    return RecordReader(str(path), opener)
+
+
+def _path(url: str) -> Path:
     scheme, _, path = url.partition(":")
     if scheme != "sqlite" or not path:
         raise StoreError(f"{url!r} names no store; write sqlite:PATH")
-    return open_sqlite(Path(path), create=create, opener=opener)
+    return Path(path)

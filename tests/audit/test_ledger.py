@@ -342,6 +342,26 @@ async def test_stopping_writes_what_waits_and_ends_the_thread(tmp_path: Path) ->
 
 
 @pytest_twisted.ensureDeferred
+async def test_a_fault_in_the_thread_leaves_nobody_waiting() -> None:
+    """Should the writer thread ever die, the ledger is unhealthy and what waits fails."""
+    store = Counting()
+    ledger = Ledger(store, KEY, reactor, server_id="s", lifecycle=LifecycleTable())  # type: ignore[arg-type]
+    ledger.start()
+    hook, threading.excepthook = threading.excepthook, lambda *args: None
+    try:
+        ledger._queue.put(([], None))  # type: ignore[arg-type]
+        ledger._queue.put(([], None))  # type: ignore[arg-type]
+        waiting = ledger.submit(draft())
+        ledger._hand_over()
+        await soon(lambda: not ledger.healthy)
+        await refused(waiting)
+        await refused(ledger.submit(draft()))
+        await ledger.stop()
+    finally:
+        threading.excepthook = hook
+
+
+@pytest_twisted.ensureDeferred
 async def test_a_ledger_that_never_started_stops() -> None:
     """A host that fails half way up can still be taken down."""
     ledger = Ledger(MemoryStore(), KEY, reactor, server_id="s", lifecycle=LifecycleTable())  # type: ignore[arg-type]

@@ -303,3 +303,4 @@ def test_tables_are_whole_where_no_terminal_limits_them(run: Run, folder: Path) 
     row = next(line for line in result.stdout.splitlines() if line.startswith("demo"))
     assert document["agent_id"] in row
     assert "\x1b" not in result.stdout
+    assert not any(line.endswith(" ") for line in result.stdout.splitlines())

@@ -84,8 +84,7 @@ def test_relative_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: py
     (tmp_path / "deploy" / "endpoints").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "deploy" / "host.toml").write_text(
-        MINIMAL
-        + "state_dir = 'var'\n[endpoints]\ndirectory = 'endpoints'\npython_path = ['.']\n"
+        MINIMAL + "state_dir = 'var'\n[endpoints]\ndirectory = 'endpoints'\npython_path = ['.']\n"
         "[store]\nurl = 'sqlite:x.db'\n"
     )
     config = load("deploy/host.toml", {})

@@ -15,7 +15,7 @@ from zope.interface.verify import verifyClass, verifyObject
 from agtphost.iagtp import IDispatcher
 from agtphost.protocols import ConnectionLimits
 from agtphost.protocols.connection import ServerConnection
-from agtphost.protocols.limits import ABORT_AFTER, READ_AHEAD, UNREAD_INTERIM
+from agtphost.protocols.limits import ABORT_AFTER, READ_AHEAD, SLOWEST_READER, UNREAD_INTERIM
 from agtphost.wire import Headers, Request, Response
 from tests.protocols.links import FakeDispatcher, Link, ask, at_once, reply, task_ids
 
@@ -284,6 +284,20 @@ def test_a_close_that_hangs_is_cut() -> None:
     assert link.calls == ["lose"]
     link.wait(0.1)
     assert link.calls == ["lose", "abort"]
+
+
+def test_a_close_behind_a_long_answer_waits_for_it() -> None:
+    """What is on its way when the connection closes gets the time that a slow link needs."""
+    dispatcher = FakeDispatcher()
+    link = Link(dispatcher)
+    link.receive(ask())
+    dispatcher.answer(b"y" * 10 * SLOWEST_READER, close=True)
+    while "lose" not in link.calls:
+        link.transport.take()
+    link.wait(ABORT_AFTER + 10)
+    assert link.calls[-1] == "lose"
+    link.wait(1)
+    assert link.calls[-1] == "abort"
 
 
 def test_a_running_call_has_no_deadline_here() -> None:
@@ -599,7 +613,7 @@ def test_draining_lets_a_slow_reader_finish() -> None:
     link.receive(ask())
     dispatcher.answer(b"y" * 300_000)
     link.connection.drain()
-    while link.transport.unsent:
+    while link.transport.unsent > link.transport.mark:
         assert "lose" not in link.calls
         link.transport.take()
     assert link.calls[-1] == "lose"

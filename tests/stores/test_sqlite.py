@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agtphost.stores import DamagedRecord, Selection, StoreError, open_store, upgrade
+from agtphost.stores import DamagedRecord, Selection, StoreError, open_reader, open_store, upgrade
 from agtphost.stores.connection import connect, uri_of
 from agtphost.stores.reading import FIND
 from tests.audit.drafting import ALICE, draft, group_writer, sealed, sqlite_store
@@ -164,12 +164,28 @@ def test_reading_a_store_that_no_host_has_open(tmp_path: Path) -> None:
     (one,) = sealed(group_writer(store), draft())
     store.close()
     assert [path.name for path in tmp_path.iterdir()] == ["records.sqlite3"]
-    again = open_store(url(tmp_path), create=False)
-    reader = again.reader()
-    again.close()
+    reader = open_reader(url(tmp_path))
     assert reader.record(one.audit_id) is not None
     assert reader.faults() == []
     reader.close()
+
+
+def test_only_a_store_of_this_version_is_read(tmp_path: Path) -> None:
+    """Missing, empty, foreign and later files are errors that name the file."""
+    with pytest.raises(StoreError, match="does not exist"):
+        open_reader(url(tmp_path))
+    path = tmp_path / "records.sqlite3"
+    path.touch()
+    with pytest.raises(StoreError, match="version 0"):
+        open_reader(url(tmp_path))
+    path.write_bytes(b"no database at all" * 100)
+    with pytest.raises(StoreError, match="cannot be read"):
+        open_reader(url(tmp_path))
+    path.unlink()
+    open_store(url(tmp_path), create=True).close()
+    damage(tmp_path, "PRAGMA user_version=99")
+    with pytest.raises(StoreError, match="version 99"):
+        open_reader(url(tmp_path))
 
 
 def test_many_threads_read_while_one_writes(tmp_path: Path) -> None:
