@@ -44,8 +44,8 @@ MAX_UNIQUE = 256
 MAX_APPLIED = 256
 """Schemas that may apply at one place of an instance."""
 
-MAX_WAYS = 5_000
-"""Ways from a schema down to another: what counting may cost."""
+MAX_WAYS = 20_000
+"""Steps from a schema down to another: what counting may cost."""
 
 INSTANCE_DEPTH = 64
 """How deep an instance can be: :data:`agtphost.vocabulary.jsontext.MAX_DEPTH`."""
@@ -355,7 +355,7 @@ def _growth(places: Mapping[str, _Place]) -> Iterator[SchemaFault]:
         message = "refers to itself without going down into the instance"
         yield SchemaFault(pointer=circle.pointer, message=message)
     except _TooManyWays:
-        yield SchemaFault(pointer="", message=f"has more than {MAX_WAYS} ways from a schema to another")
+        yield SchemaFault(pointer="", message=f"has more than {MAX_WAYS} steps from a schema to another")
     else:
         if applied > MAX_APPLIED:
             yield SchemaFault(
@@ -459,7 +459,7 @@ class _Applied:
         way: Counter[str] = Counter()
         for targets, times in parts:
             self._ways += 1 + len(targets)
-            if self._ways > 4 * MAX_WAYS:
+            if self._ways > MAX_WAYS:
                 raise _TooManyWays
             for target in targets:
                 way[target] += times

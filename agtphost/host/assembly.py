@@ -141,7 +141,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         server.setServiceParent(host)
     listening = listening_service(reactor, config, materials.tls, dispatcher)
     listening.setServiceParent(host)
-    Announcement(listening, _summary(materials, adapters)).setServiceParent(host)
+    Announcement(reactor, listening, servers, _summary(materials, adapters)).setServiceParent(host)
     return host
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -10,6 +10,8 @@ from twisted.application.service import Service
 from twisted.internet.interfaces import IAddress
 from twisted.logger import Logger
 
+from agtphost.adapters.mcp.server import McpServer
+from agtphost.adapters.mcp.supervision import State
 from agtphost.config import Config
 from agtphost.iagtp import IDispatcher
 from agtphost.protocols import AGTPServerFactory, ConnectionLimits, ListeningService, ServerTLS, server_endpoint
@@ -44,33 +46,59 @@ def listening_service(reactor: Any, config: Config, tls: ServerTLS, dispatcher: 
     return ListeningService(endpoint, tls, factory, reactor, given.drain_timeout)
 
 
+SETTLING = frozenset({State.STARTING, State.BACKOFF})
+"""States in which an eagerly started MCP server is still on its way."""
+
+PATIENCE = 10.0
+"""Seconds that slow MCP servers can hold the ready line back; the port accepts all the while."""
+
+
 class Announcement(Service):
     """
-    Says that the port accepts: interface section 1.
+    Says that the host is ready (interface section 1): the port accepts, and eager MCP servers have listed their tools.
 
+    :param servers: waited for, but not for ever: one bad upstream must not keep the others from being used.
     :param summary: what the host has.
     """
 
     name = "announcement"
 
-    def __init__(self, listening: ListeningService, summary: Summary) -> None:
+    def __init__(
+        self, reactor: Any, listening: ListeningService, servers: Sequence[McpServer], summary: Summary
+    ) -> None:
+        self._reactor = reactor
         self._listening = listening
+        self._servers = servers
         self._summary = summary
+        self._address: IAddress | None = None
+        self._since = 0.0
 
     def startService(self) -> None:
-        """Wait for the port."""
+        """Wait for the port, then for the servers."""
         super().startService()  # type: ignore[no-untyped-call]
-        self._listening.when_listening().addCallbacks(self._announce, self._failed)
+        self._listening.when_listening().addCallbacks(self._bound, self._failed)
 
-    def _announce(self, address: IAddress) -> None:
-        host = getattr(address, "host", "")
-        port = getattr(address, "port", 0)
-        shown = f"[{host}]" if ":" in host else host
+    def _bound(self, address: IAddress) -> None:
+        self._address = address
+        self._since = self._reactor.seconds()
+        self._reactor.callWhenRunning(self._look)
+
+    def _look(self) -> None:
+        waiting = any(server.state in SETTLING for server in self._servers)
+        if not self.running:
+            return
+        if waiting and self._reactor.seconds() - self._since < PATIENCE:
+            self._reactor.callLater(0.05, self._look)
+        else:
+            self._announce()
+
+    def _announce(self) -> None:
+        host = getattr(self._address, "host", "")
         log.info(
             "agtphost ready: agtp://{host}:{port} (server {server_id}, {agents} agents, "
             "{endpoints} endpoints, {tools} tools)",
-            host=shown,
-            port=port,
+            host=f"[{host}]" if ":" in host else host,
+            port=getattr(self._address, "port", 0),
             **self._summary(),
         )
 

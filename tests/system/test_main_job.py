@@ -29,7 +29,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 def demo_client(host: Host, **options: object) -> Client:
     demo = host.state / "agents" / "demo"
-    return Client(cacert=host.state / "ca.pem", cert=demo / "agent.pem", key=demo / "agent.key", **options)
+    return Client(trust=host.state / "ca.pem", cert=demo / "agent.pem", key=demo / "agent.key", **options)
 
 
 def demo_id(host: Host) -> str:
@@ -60,7 +60,7 @@ def test_tools_are_listed_for_who_may_call_them(host: Host) -> None:
     """``agtp tools ls`` shows the sample server's tools to demo and nothing to a stranger."""
     names = {tool["name"] for tool in host.agtp_json("tools", "ls")}
     assert "files.list_files" in names
-    stranger = Client(cacert=host.state / "ca.pem")
+    stranger = Client(trust=host.state / "ca.pem")
     assert stranger.call(host.uri, "DISCOVER", "/tools").json() == []
 
 
@@ -87,7 +87,7 @@ def test_without_a_certificate_the_call_is_refused(host: Host) -> None:
     done = host.agtp("tools", "call", "files.list_files", "--no-cert")
     assert done.returncode == 1
     assert "agent-unauthenticated" in done.stdout + done.stderr
-    with Client(cacert=host.state / "ca.pem", agent_id=demo_id(host)) as client:
+    with Client(trust=host.state / "ca.pem", agent_id=demo_id(host)) as client:
         reply = read_note(host, client)
     assert (reply.status, reply.json()["reason"]) == (401, "agent-unauthenticated")
     assert reply.json()["remedy"]
@@ -148,7 +148,7 @@ def test_revocation_holds_from_the_next_request_of_an_open_connection(host: Host
 
 def test_the_revocation_is_in_the_signed_stream(host: Host) -> None:
     """INSPECT target=lifecycle shows the event, and the whole trail still verifies."""
-    reply = Client(cacert=host.state / "ca.pem").call(
+    reply = Client(trust=host.state / "ca.pem").call(
         host.uri, "INSPECT", input={"target": "lifecycle", "agent_id": demo_id(host)}
     )
     newest = reply.result["events"][0]
