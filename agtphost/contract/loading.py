@@ -21,7 +21,7 @@ from agtphost.vocabulary.paths import parse_template
 MAX_OCTETS = 1 << 20
 """Of one file."""
 
-_HEADER = re.compile(r"\s*(\[\[?)\s*([^\]\"']+|(?:[^\]\"']*[\"'][^\"']*[\"'])+[^\]\"']*)\]")
+_HEADER = re.compile(r"\s*(\[\[?)([^\[\]]+)\]")
 _PART = re.compile(r"[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'")
 _KEY = re.compile(rf"\s*((?:{_PART.pattern})(?:\s*\.\s*(?:{_PART.pattern}))*)\s*=")
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|#.*')

@@ -164,6 +164,8 @@ class BodyGate:
         if request.body:
             value = bodies.decode(request.body, request.headers.get("content-type"))
             exchange.parameters, exchange.context = bodies.unwrap(value)
+        else:
+            exchange.parameters = {}
 
 
 @implementer(IGate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, cast
 
 from twisted.internet.defer import Deferred, TimeoutError
@@ -15,7 +15,6 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StaleLifecycle
 from agtphost.contract.binding import Binding
-from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Invocation
 from agtphost.dispatch.sealing import RETRY_AFTER, Outcome, Sealer, new_response_id
@@ -120,7 +119,14 @@ class Dispatcher:
 
     async def _within(self, waiting: Awaitable[Any], seconds: float) -> Any:
         """Wait for a handler, but not for longer than it may take."""
-        deferred = waiting if isinstance(waiting, Deferred) else Deferred.fromCoroutine(waiting)  # type: ignore[arg-type]
+        if isinstance(waiting, Coroutine):
+            # Most coroutines end without ever waiting; those are spared the machinery of those that do.
+            try:
+                first = waiting.send(None)
+            except StopIteration as ended:
+                return ended.value
+            waiting = Deferred.fromCoroutine(_resumed(waiting, first))
+        deferred = cast("Deferred[Any]", waiting)
         if not deferred.called:
             deferred.addTimeout(seconds, self._clock)
         try:
@@ -214,6 +220,28 @@ class Dispatcher:
         draft.chain = HOST_CHAIN
         draft.reservation = None
         return self._sealer.response(exchange, outcome, response_id, self._ledger.submit_undurable(draft))
+
+
+async def _resumed(begun: Coroutine[Any, Any, Any], awaited: Any) -> Any:
+    """
+    Go on with a coroutine that has run up to its first wait.
+
+    :param awaited: what it waits for.
+    """
+    while True:
+        try:
+            value = await awaited
+        except GeneratorExit:
+            begun.close()
+            raise
+        except BaseException as error:
+            resume, argument = begun.throw, error
+        else:
+            resume, argument = begun.send, value
+        try:
+            awaited = resume(argument)
+        except StopIteration as ended:
+            return ended.value
 
 
 def store_down() -> Refusal:

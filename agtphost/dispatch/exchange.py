@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from agtphost.audit.drafts import ReservationKey
@@ -13,7 +14,13 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.wire.events import Request
 
-_NOTHING: Mapping[str, Any] = {}
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def _nothing() -> Mapping[str, Any]:
+    """One empty mapping for all exchanges: nobody can write into it."""
+    return _NOTHING
+
 
 
 @dataclass(slots=True)
@@ -59,16 +66,16 @@ class Exchange:
     """The wire verb, where an alias was resolved."""
 
     binding: Binding | None = None
-    path_parameters: Mapping[str, str] = field(default_factory=dict)
+    path_parameters: Mapping[str, str] = field(default_factory=_nothing)
 
     # Body.
-    parameters: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    parameters: Mapping[str, Any] = field(default_factory=_nothing)
     """The body's ``parameters``, or the bare body."""
 
-    context: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    context: Mapping[str, Any] = field(default_factory=_nothing)
     """The envelope's ``context``."""
 
-    input: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    input: Mapping[str, Any] = field(default_factory=_nothing)
     """What the handler gets: valid against the binding's input schema."""
 
     # Idempotency.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 
 from zope.interface import implementer
 
@@ -12,7 +11,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IAgentDirectory, IGate
 from agtphost.identity.agents import Agent
-from agtphost.identity.peer import Assurance, PeerCertificate
+from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
 from agtphost.vocabulary.status import Status
 
@@ -67,30 +66,39 @@ class FramingGate:
     def check(self, exchange: Exchange) -> None:
         headers = exchange.request.headers
         if headers.repeated:
-            twice = headers.repeated & SINGLE
-            if twice:
+            self._refuse_repeated(headers.repeated & SINGLE)
+        fields = headers.by_name
+        if "agent-id" in fields:
+            exchange.agent_id = agent_id = self._opaque(fields["agent-id"], "Agent-ID")
+            if not is_agent_id(agent_id):
                 raise Refusal(
                     Status.BAD_REQUEST,
-                    "repeated-header",
-                    f"The field {min(twice)} stands twice.",
-                    remedy="Send it once.",
+                    "invalid-agent-id",
+                    "Agent-ID is not 64 lower-case hexadecimal digits.",
+                    remedy="Send the canonical Agent-ID, the hash of the agent's Genesis.",
                 )
-        exchange.agent_id = agent_id = self._opaque(headers.get("agent-id"), "Agent-ID")
-        exchange.task_id = self._opaque(headers.get("task-id"), "Task-ID")
-        exchange.request_id = self._opaque(headers.get("request-id"), "Request-ID")
-        exchange.session_id = self._opaque(headers.get("session-id"), "Session-ID")
-        exchange.idempotency_key = self._opaque(headers.get("idempotency-key"), "Idempotency-Key")
-        if agent_id is not None and not is_agent_id(agent_id):
+        if "task-id" in fields:
+            exchange.task_id = self._opaque(fields["task-id"], "Task-ID")
+        if "request-id" in fields:
+            exchange.request_id = self._opaque(fields["request-id"], "Request-ID")
+        if "session-id" in fields:
+            exchange.session_id = self._opaque(fields["session-id"], "Session-ID")
+        if "idempotency-key" in fields:
+            exchange.idempotency_key = self._opaque(fields["idempotency-key"], "Idempotency-Key")
+
+    @staticmethod
+    def _refuse_repeated(twice: frozenset[str]) -> None:
+        if twice:
             raise Refusal(
                 Status.BAD_REQUEST,
-                "invalid-agent-id",
-                "Agent-ID is not 64 lower-case hexadecimal digits.",
-                remedy="Send the canonical Agent-ID, the hash of the agent's Genesis.",
+                "repeated-header",
+                f"The field {min(twice)} stands twice.",
+                remedy="Send it once.",
             )
 
     @staticmethod
-    def _opaque(value: str | None, name: str) -> str | None:
-        if value is not None and not is_opaque_id(value):
+    def _opaque(value: str, name: str) -> str:
+        if not is_opaque_id(value):
             raise Refusal(
                 Status.BAD_REQUEST,
                 "invalid-identifier",
@@ -120,7 +128,10 @@ class ConnectionGate:
                 f"The client certificate has an AGTP extension that cannot be read: {certificate.malformed}.",
                 "Have the certificate issued again.",
             )
-        self._check_validity(certificate, exchange.now)
+        if not certificate.valid_from <= exchange.now <= certificate.valid_to:
+            raise _unauthenticated(
+                "The client certificate is outside its validity period.", "Connect with a renewed certificate."
+            )
         if certificate.agent_id is None:
             return
         if exchange.agent_id is not None and exchange.agent_id != certificate.agent_id:
@@ -132,14 +143,6 @@ class ConnectionGate:
         if owner is not None and certificate.principal_id is not None and owner != certificate.principal_id:
             raise _unauthenticated(
                 "Owner-ID and the client certificate name different owners.", "Leave Owner-ID out."
-            )
-
-    @staticmethod
-    def _check_validity(certificate: PeerCertificate, now: float) -> None:
-        moment = datetime.fromtimestamp(now, UTC)
-        if not certificate.not_before <= moment <= certificate.not_after:
-            raise _unauthenticated(
-                "The client certificate is outside its validity period.", "Connect with a renewed certificate."
             )
 
 

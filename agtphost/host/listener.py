@@ -14,7 +14,13 @@ from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.supervision import State
 from agtphost.config import Config
 from agtphost.iagtp import IDispatcher
-from agtphost.protocols import AGTPServerFactory, ConnectionLimits, ListeningService, ServerTLS, server_endpoint
+from agtphost.protocols import (
+    AGTPServerFactory,
+    ConnectionLimits,
+    ListeningService,
+    ServerTLS,
+    server_endpoint,
+)
 from agtphost.wire import Limits
 
 log = Logger()

@@ -68,7 +68,10 @@ def gather(config: Config) -> Materials:
     custom = _custom(config, catalog)
     endpoint_problems: list[Problem] = []
     endpoints, bound = bindings.endpoints(
-        config, Rules(catalog=catalog, custom=custom, reserved=RESERVED), directory, endpoint_problems
+        config,
+        Rules(catalog=catalog, custom=custom, reserved=RESERVED, relaxed=_relaxed(config)),
+        directory,
+        endpoint_problems,
     )
     if config.endpoints.on_error == "skip":
         for problem in endpoint_problems:
@@ -90,6 +93,14 @@ def gather(config: Config) -> Materials:
         key=key,
         tls=tls,
     )
+
+
+def _relaxed(config: Config) -> bool:
+    """Whether endpoints accept callers known by header alone unless they say otherwise (design decision 4)."""
+    relaxed = config.host.development and config.listen.loopback
+    if relaxed:
+        log.warn("profile development on loopback: endpoints accept callers known by Agent-ID alone by default")
+    return relaxed
 
 
 def _provision(config: Config) -> None:
@@ -114,9 +125,8 @@ def _catalog(config: Config, problems: list[Problem]) -> Catalog:
 
 
 def _custom(config: Config, catalog: Catalog) -> Sequence[str]:
-    """Methods that the policy lists by name and the catalog does not have: the operator's own (API 3.3)."""
-    allow = config.policies.methods.allow
-    return () if allow == "*" else [method for method in allow if not catalog.knows(method)]
+    """Methods beyond the catalog that the operator declares (AGTP-API section 3.3)."""
+    return [method for method in config.policies.methods.custom if not catalog.knows(method)]
 
 
 def _policy(

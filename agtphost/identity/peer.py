@@ -68,8 +68,18 @@ class PeerCertificate:
     archetype: str | None = None
     activation_certificate_id: str | None = None
 
+    valid_from: float = field(init=False, default=0.0)
+    """``not_before`` in seconds since the epoch, for the comparison on every request."""
+
+    valid_to: float = field(init=False, default=0.0)
+    """``not_after`` likewise."""
+
     malformed: str = ""
     """Why an AGTP extension could not be read; empty if all could. Such a peer is refused with 401."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "valid_from", self.not_before.timestamp())
+        object.__setattr__(self, "valid_to", self.not_after.timestamp())
 
 
 @dataclass(slots=True, kw_only=True)

@@ -48,6 +48,7 @@ from agtphost.protocols.limits import (
     ConnectionLimits,
 )
 from agtphost.protocols.peers import peer_of
+from agtphost.vocabulary.status import Status
 from agtphost.wire import Connection, Request, Response
 
 log = Logger()
@@ -237,13 +238,14 @@ class ServerConnection:
         if now >= self._expires:
             self._spent = True
         if now >= self.deadline:
-            self._machine.overdue()
-            self._flush()
+            self._give_up()
 
     def drain(self) -> None:
         """End the connection, after the answer that is owed, if one is."""
-        self._machine.drain()
-        self._flush()
+        self._spent = True
+        if not self._owing:
+            self._machine.ended()
+            self._flush()
 
     def cut(self) -> None:
         """End the connection at once."""
@@ -268,22 +270,16 @@ class ServerConnection:
             self._reads = True
             self._body_since = self._seconds()
             self.deadline = self._body_since + limits.body_gap_timeout
-        elif wait is Wait.TAKING:
+        elif wait is Wait.TAKING or wait is Wait.FLUSHING:
             self.deadline = self._seconds() + limits.write_timeout
         elif wait is Wait.CLOSE:
             # An answer just given to the system is still on its way; cutting would lose it.
-            way = self._last / SLOWEST_READER if before is Wait.TAKING else 0.0
+            way = self._last / SLOWEST_READER if before is Wait.FLUSHING else 0.0
             self.deadline = self._seconds() + min(ABORT_AFTER + way, limits.write_timeout)
         elif wait is Wait.HANDSHAKE:
             self.deadline = self._seconds() + limits.handshake_timeout
         else:
             self.deadline = math.inf
-
-    def dispatch(self, request: Request) -> None:
-        """See :class:`agtphost.protocols.automaton.Effects`."""
-        self._served += 1
-        self._owing = True
-        Deferred.fromCoroutine(self._answer(request))
 
     def refuse(self, error: RemoteProtocolError) -> None:
         """See :class:`agtphost.protocols.automaton.Effects`."""
@@ -313,7 +309,10 @@ class ServerConnection:
                 if type(event) is not Request:
                     self._note_partial()
                     break
-                self._machine.requested(event)
+                self.expect(Wait.ANSWER)
+                self._owing = True
+                self._served += 1
+                Deferred.fromCoroutine(self._answer(event))
                 if len(self._output) >= self._limits.output_high_water:
                     self._flush()
         except RemoteProtocolError as error:
@@ -326,9 +325,9 @@ class ServerConnection:
     def _note_partial(self) -> None:
         part = self._wire.mid_message
         if part == "header" and self._wait is not Wait.HEADER:
-            self._machine.header_begun()
+            self.expect(Wait.HEADER)
         elif part == "body" and self._wait is not Wait.BODY:
-            self._machine.body_begun()
+            self.expect(Wait.BODY)
 
     def _note_progress(self) -> None:
         """A body grew: it may pause again, unless it is too slow on the whole."""
@@ -336,6 +335,18 @@ class ServerConnection:
         self.deadline = self._seconds() + gap
         if rate:
             self.deadline = min(self.deadline, self._body_since + gap + self._wire.buffered / rate)
+
+    def _give_up(self) -> None:
+        """The deadline is over."""
+        if self._wait is Wait.IDLE:
+            self._machine.ended()
+        elif self._wait is Wait.HEADER:
+            self._machine.malformed(_late("header"))
+        elif self._wait is Wait.BODY:
+            self._machine.malformed(_late("body"))
+        else:
+            self._machine.broken()
+        self._flush()
 
     async def _answer(self, request: Request) -> None:
         self._owner.answering()
@@ -373,8 +384,9 @@ class ServerConnection:
         self._output += octets
         self._last = len(octets)
         if response.close or self._spent or self._served >= self._limits.requests_per_connection:
-            self._machine.drain()
-        self._machine.answered()
+            self._machine.ended()
+        else:
+            self.expect(Wait.IDLE)
         if not self._pumping:
             self._flush()
             self._pump()
@@ -394,9 +406,11 @@ class ServerConnection:
             self._flush()
 
     def _flush(self) -> None:
-        """Give the transport what it takes, and tell the machine whether that was all."""
+        """Give the transport what it takes, and wait for the peer if that was not all."""
+        if self._wait is Wait.GONE or self._wait is Wait.CLOSE:
+            return
         output, most, wrote = self._output, self._limits.output_high_water, False
-        while output and not self._choked and self._wait is not Wait.GONE:
+        while output and not self._choked:
             if len(output) <= most:
                 piece = bytes(output)
                 output.clear()
@@ -405,13 +419,18 @@ class ServerConnection:
                 del output[:most]
             self._transport.write(piece)
             wrote = True
+        wait = self._wait
         if output or self._choked:
-            # Each piece that was taken shows a peer that reads, and gives it time anew.
-            if wrote or self._wait is not Wait.TAKING:
-                self._machine.clogged()
+            if wait is not Wait.FLUSHING and wait is not Wait.TAKING:
+                self.expect(Wait.TAKING)
+            elif wrote:
+                # Another piece shows that the peer took the ones before it, and gives it time anew.
+                self.expect(wait)
             self._regulate()
-        elif self._wait is Wait.TAKING:
+        elif wait is Wait.FLUSHING:
             self._machine.cleared()
+        elif wait is Wait.TAKING:
+            self.expect(Wait.ANSWER if self._owing else Wait.IDLE)
 
     def _regulate(self) -> None:
         """Stop reading from the socket, or read on."""
@@ -426,3 +445,7 @@ class ServerConnection:
                 self._transport.pauseProducing()
             else:
                 self._transport.resumeProducing()
+
+
+def _late(part: str) -> RemoteProtocolError:
+    return RemoteProtocolError(f"{part}-timeout", f"The {part} did not arrive in time.", Status.TIMEOUT)

@@ -10,6 +10,7 @@ attack needs.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 MAX_DEPTH = 64
@@ -70,6 +71,24 @@ _DECODER = json.JSONDecoder(
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
+def _prepared(encoder: json.JSONEncoder) -> Callable[[Any], str]:
+    """
+    What ``encoder.encode`` does, with its C half made once instead of at every call.
+
+    Circular values are not looked for: they end in a RecursionError, which :func:`encode` translates.
+    """
+    make = json.encoder.c_make_encoder
+    if make is None:
+        return encoder.encode
+    chunks = make(
+        None, encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False
+    )
+    return lambda value: "".join(chunks(value, 0))
+
+
+_encode = _prepared(_ENCODER)
+
+
 def _measure(value: Any, max_depth: int) -> None:
     """Refuse ``value`` when it is nested too deeply or has too many values and names."""
     tokens = 0
@@ -127,7 +146,10 @@ def encode(value: Any) -> bytes:
     """
     Write one JSON text: compact UTF-8, names in the order given.
 
-    :raises ValueError: for NaN, infinities and lone surrogates.
+    :raises ValueError: for NaN, infinities, lone surrogates and circular values.
     :raises TypeError: for what JSON cannot hold.
     """
-    return _ENCODER.encode(value).encode("utf-8")
+    try:
+        return _encode(value).encode("utf-8")
+    except RecursionError:
+        raise ValueError("the value contains itself, or is nested too deeply") from None

@@ -8,7 +8,7 @@ repeated, so that whoever needs exactly one can refuse.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 _NONE: frozenset[str] = frozenset()
 
@@ -21,22 +21,13 @@ class Headers:
         surrounding white space.
     """
 
-    __slots__ = ("_fields", "_index", "repeated")
+    __slots__ = ("_fields", "_index", "_repeated")
 
     def __init__(self, fields: Iterable[tuple[str, str]] = ()) -> None:
         self._fields = tuple(fields)
-        index: dict[str, str] = {}
-        repeated: set[str] = set()
-        for name, value in self._fields:
-            key = name.lower()
-            if key in index:
-                index[key] = f"{index[key]}, {value}"
-                repeated.add(key)
-            else:
-                index[key] = value
-        self._index = index
-        self.repeated: frozenset[str] = frozenset(repeated)
-        """The lower-case names of fields that occur more than once."""
+        # Made at the first look-up: what is written to the wire is mostly never looked up.
+        self._index: dict[str, str] | None = None
+        self._repeated = _NONE
 
     @classmethod
     def indexed(cls, fields: list[tuple[str, str]], index: dict[str, str]) -> Headers:
@@ -49,15 +40,42 @@ class Headers:
         headers = cls.__new__(cls)
         headers._fields = tuple(fields)
         headers._index = index
-        headers.repeated = _NONE
+        headers._repeated = _NONE
         return headers
+
+    def _look_up(self) -> dict[str, str]:
+        index: dict[str, str] = {}
+        repeated: set[str] = set()
+        for name, value in self._fields:
+            key = name.lower()
+            if key in index:
+                index[key] = f"{index[key]}, {value}"
+                repeated.add(key)
+            else:
+                index[key] = value
+        self._index = index
+        if repeated:
+            self._repeated = frozenset(repeated)
+        return index
+
+    @property
+    def repeated(self) -> frozenset[str]:
+        """The lower-case names of fields that occur more than once."""
+        if self._index is None:
+            self._look_up()
+        return self._repeated
+
+    @property
+    def by_name(self) -> Mapping[str, str]:
+        """Values by lower-case name, repeated ones joined by ``", "``: for readers of several at once."""
+        return self._look_up() if self._index is None else self._index
 
     def get(self, name: str) -> str | None:
         """The value of ``name`` (given in lower case), repeated ones joined by ``", "``; None if absent."""
-        return self._index.get(name)
+        return (self._look_up() if self._index is None else self._index).get(name)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._index
+        return name in (self._look_up() if self._index is None else self._index)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter(self._fields)

@@ -7,6 +7,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agtphost.contract.declaration import REQUIRED, Rules
 from agtphost.contract.endpoint import Endpoint
@@ -394,3 +396,19 @@ def test_the_locator() -> None:
         ("l", 1, "m", "j"): 15,
         ("l", 1, "m", "k"): 16,
     }
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    at=st.integers(0, len(SOUND)),
+    cut=st.integers(0, 40),
+    new=st.one_of(
+        st.text(max_size=20), st.sampled_from(["{}", "[]", "=", "[[endpoint]]", "\n[a.b]\n", "1", "nan"])
+    ),
+)
+def test_no_damage_to_a_file_makes_loading_raise(at: int, cut: int, new: str) -> None:
+    """Whatever stands in a file, the answer is endpoints and problems with lines of the file."""
+    text = SOUND[:at] + new + SOUND[at + cut :]
+    endpoints, problems = read(text)
+    assert endpoints or problems
+    assert all(0 <= problem.line <= text.count("\n") + 1 and problem.message for problem in problems)

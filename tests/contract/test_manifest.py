@@ -27,6 +27,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance
+from agtphost.identity.trust import TrustPosture
 from agtphost.vocabulary.catalog import FLOOR, Catalog
 from tests.contract.declarations import SOUND
 from tests.contract.test_table import Silent
@@ -147,18 +148,20 @@ def test_built_ins_describe_themselves_from_the_catalog() -> None:
 
 
 def _agent() -> Agent:
-    class Posture:
-        trust_tier = 2
-
-    agent = object.__new__(Agent)
-    for name, value in {
-        "agent_id": "a" * 64,
-        "name": "librarian",
-        "description": "Reads.",
-        "posture": Posture(),
-    }.items():
-        object.__setattr__(agent, name, value)
-    return agent
+    return Agent(
+        agent_id="a" * 64,
+        name="librarian",
+        description="Reads.",
+        principal="Example",
+        owner_id=None,
+        document={},
+        document_octets=b"{}",
+        genesis=None,
+        posture=TrustPosture(trust_tier=2, verification_path="org-asserted"),
+        scopes=frozenset(),
+        hosted=True,
+        document_status="active",
+    )
 
 
 def test_disclosure() -> None:
@@ -177,8 +180,8 @@ def test_the_digest_follows_the_content() -> None:
     other = dataclasses.replace(FACTS, document_version="v3", issued="1", updated="2")
     assert content_digest(manifest(facts=other)) == content_digest(built)
     assert content_digest(sign_manifest(built, KEY)) == content_digest(built)
-    for change in ({"endpoints": []}, {"hosted_protocols": []}, {"signing_keys": []}):
-        assert content_digest(manifest(**change)) != content_digest(built)
+    for member in ("endpoints", "hosted_protocols", "signing_keys"):
+        assert content_digest(manifest(**{member: []})) != content_digest(built)
 
 
 def test_the_signature_verifies() -> None:

@@ -353,7 +353,8 @@ PATTERNS = [
 @pytest.mark.parametrize("pattern", PATTERNS, ids=range(len(PATTERNS)))
 def test_patterns_that_need_more_than_linear_time_are_refused(pattern: str) -> None:
     """T-RX: what RE2 does not compile, or is too long, as a pattern and as a property pattern."""
-    for schema in ({"pattern": pattern}, {"patternProperties": {pattern: {}}}):
+    schemas: list[dict[str, Any]] = [{"pattern": pattern}, {"patternProperties": {pattern: {}}}]
+    for schema in schemas:
         message, seconds = _timed(lambda schema=schema: _outcome(schema, "output"))
         assert message
         assert seconds < 0.05
