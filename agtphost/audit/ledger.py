@@ -317,9 +317,9 @@ class Ledger:
         """The thread ends, as asked or because of a fault of its own: nobody is left waiting."""
         self._failed = True
         self.healthy = False
-        while (left := self._take(0)) is not None:
-            self._refuse(left[0], "the ledger has stopped")
         try:
+            while (left := self._take(0)) is not None:
+                self._refuse(left[0], "the ledger has stopped")
             self._store.close()
         finally:
             self._reactor.callFromThread(self._joined)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from enum import Enum
 from typing import Any
 
@@ -24,6 +23,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler
 from agtphost.identity.agents import Agent
+from agtphost.identity.genesis import is_timestamp
 from agtphost.methods import parameters
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
@@ -211,11 +211,7 @@ def _succession(given: Mapping[str, Any]) -> dict[str, object]:
         fields["successor_agent_id"] = parameters.agent_id(given, "successor_agent_id")
     deadline = parameters.text(given, "migration_deadline")
     if deadline is not None:
-        try:
-            moment = datetime.fromisoformat(deadline)
-        except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is None:
+        if not is_timestamp(deadline):
             raise parameters.invalid(
                 "migration_deadline", "migration_deadline is not an RFC 3339 time.", "Send 2027-01-31T00:00:00Z."
             )

@@ -349,10 +349,15 @@ async def test_a_fault_in_the_thread_leaves_nobody_waiting() -> None:
     ledger.start()
     hook, threading.excepthook = threading.excepthook, lambda *args: None
     try:
-        ledger._queue.put(([], None))  # type: ignore[arg-type]
-        ledger._queue.put(([], None))  # type: ignore[arg-type]
+        store.gate.clear()
+        last = ledger.submit(draft())
+        await soon(lambda: store.groups == [1])
+        # A fault of the thread itself, which no store could cause.
+        ledger._space_seen = None  # type: ignore[assignment]
         waiting = ledger.submit(draft())
-        ledger._hand_over()
+        await deferLater(reactor, 0.01)  # type: ignore[arg-type]
+        store.gate.set()
+        await last
         await soon(lambda: not ledger.healthy)
         await refused(waiting)
         await refused(ledger.submit(draft()))

@@ -166,7 +166,7 @@ def _compare(host: Host, seconds: float, rounds: int, only: str | None) -> dict[
                     ("bare", bare[0], bare[1], anonymous, request, b"AGTP/1.0 200"),
                     ("mcp_sdk", sdk[0], sdk[1], anonymous, mcp, b"HTTP/1.1 200"),
                 ):
-                    if only is not None and name not in (only, "bare"):
+                    if only is not None and name not in (only, "bare", "agtphost"):
                         continue
                     tally, cpu = measured(
                         pid,

@@ -1,0 +1,58 @@
+"""
+``twistd`` with a deliberate fault in the ledger, so that :mod:`tests.system.test_kill` can show that it notices.
+
+``python faulty_host.py FAULT twistd ARGUMENTS...``: ``hasty`` answers before it commits, ``forgetful`` runs
+keyed requests without having reserved them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.scripts.twistd import run
+
+from agtphost.audit.drafts import Reservation, ReservationKey, ReservationState
+from agtphost.audit.ledger import Ledger
+from agtphost.audit.writer import GroupWriter
+
+
+def make_hasty() -> None:
+    """Every Deferred fires when its group is signed, 20 ms before the group is committed."""
+    commit = GroupWriter._commit
+    write = Ledger._write
+
+    def late(self: GroupWriter, group: Any) -> None:
+        answer_first[self]()
+        time.sleep(0.02)
+        commit(self, group)
+
+    def hasty(self: Ledger, entries: Any) -> None:
+        settle, reactor = self._settle, self._reactor
+        answer_first[self._writer] = lambda: reactor.callFromThread(settle, entries)
+        self._settle = lambda answered: None  # type: ignore[method-assign]
+        try:
+            write(self, entries)
+        finally:
+            self._settle = settle  # type: ignore[method-assign]
+
+    answer_first: dict[GroupWriter, Any] = {}
+    GroupWriter._commit = late  # type: ignore[method-assign]
+    Ledger._write = hasty  # type: ignore[method-assign]
+
+
+def make_forgetful() -> None:
+    """A keyed request is always a new one, and nothing is written before its handler runs."""
+
+    def reserve(self: Ledger, key: ReservationKey, digest: bytes) -> Deferred[Reservation]:
+        return succeed(Reservation(state=ReservationState.NEW))
+
+    Ledger.reserve = reserve  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    {"hasty": make_hasty, "forgetful": make_forgetful}[sys.argv[1]]()
+    sys.argv = sys.argv[2:]
+    run()
