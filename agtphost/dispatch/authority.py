@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.identity_gates import REACHABLE_WHEN_STOPPED, refuse_stopped
 from agtphost.errors import Refusal
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import scopes
@@ -110,11 +111,18 @@ def require_assurance(exchange: Exchange, binding: Binding) -> None:
 
 def require_agent(exchange: Exchange, binding: Binding) -> None:
     """
-    The addressed agent must offer the binding.
+    The addressed agent must offer the binding, and serve at all.
 
-    :raises Refusal: 404 where it does not.
+    A stopped agent is reached by the protocol's own methods that show and
+    change its state, and by nothing that an operator or an upstream offers.
+
+    :raises Refusal: 404 where it does not offer it, 503 or 410 where it is stopped.
     """
-    if binding.agents and (exchange.agent is None or exchange.agent.agent_id not in binding.agents):
+    agent, state = exchange.agent, exchange.agent_state
+    reachable = state is None or (binding.tier == "A" and binding.method in REACHABLE_WHEN_STOPPED)
+    if not reachable and state is not None and agent is not None:
+        refuse_stopped(state, "agent", agent.agent_id)
+    if binding.agents and (agent is None or agent.agent_id not in binding.agents):
         raise Refusal(
             Status.NOT_FOUND,
             "not-offered-by-agent",

@@ -17,7 +17,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StaleLif
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Invocation
-from agtphost.dispatch.sealing import RETRY_AFTER, Outcome, Sealer, new_response_id
+from agtphost.dispatch.sealing import RETRY_AFTER, Outcome, Sealer, new_id
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.iagtp import IDispatcher, IGate, ILedger
@@ -199,7 +199,7 @@ class Dispatcher:
     # The one way out
 
     async def _seal(self, exchange: Exchange, outcome: Outcome) -> Response:
-        response_id = new_response_id()
+        response_id = new_id(exchange.now)
         draft = self._sealer.draft(exchange, outcome, response_id)
         if outcome.continuation:
             draft.reservation = None

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from agtphost.audit.drafts import ReservationKey
+from agtphost.audit.lifecycle import LifecycleState
 from agtphost.contract.binding import Binding
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.agents import Agent
@@ -51,6 +52,9 @@ class Exchange:
     assurance: Assurance = Assurance.NONE
     agent: Agent | None = None
     """The addressed agent."""
+
+    agent_state: LifecycleState | None = None
+    """Its lifecycle state, for the methods that reach an agent which is stopped; other methods were refused by then."""
 
     scopes: frozenset[str] = frozenset()
     """Effective scopes: declared, claimed and committed, intersected."""

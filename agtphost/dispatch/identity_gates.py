@@ -215,8 +215,12 @@ class AddresseeGate:
         else:
             exchange.agent = agent = self._fallback(exchange)
         method = exchange.request.method
-        if agent is not None and method not in REACHABLE_WHEN_STOPPED:
+        if agent is None:
+            return
+        if method not in REACHABLE_WHEN_STOPPED:
             refuse_stopped(self._states(agent), "agent", agent.agent_id)
+        else:
+            exchange.agent_state = self._states(agent)
 
     def _named(self, exchange: Exchange, path: str) -> Agent:
         label, _, rest = path[len("/agents/") :].partition("/")

@@ -9,7 +9,6 @@ invariants 1 to 4).
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -177,7 +176,7 @@ class Sealer:
             payload["reason"] = outcome.reason
         if binding is not None:
             if binding.state_changing and not refused:
-                payload["action_id"] = uuid7(int(exchange.now * 1000), os.urandom(10))
+                payload["action_id"] = new_id(exchange.now)
             if binding.extra:
                 payload["extra"] = dict(binding.extra)
         draft = Draft(chain=HOST_CHAIN if server_level or agent is None else agent.agent_id, payload=payload)
@@ -232,9 +231,36 @@ class Sealer:
         return fields
 
 
-def new_response_id() -> str:
-    """A UUIDv7."""
-    return uuid7(time.time_ns() // 1_000_000, os.urandom(10))
+class _Randomness:
+    """Random octets, asked of the system four kilobytes at a time and handed out once each."""
+
+    __slots__ = ("_at", "_pool")
+
+    def __init__(self) -> None:
+        self._pool = b""
+        self._at = 0
+
+    def take(self, count: int) -> bytes:
+        """The next ``count`` octets."""
+        at = self._at
+        end = at + count
+        if end > len(self._pool):
+            self._pool = os.urandom(4096)
+            at, end = 0, count
+        self._at = end
+        return self._pool[at:end]
+
+
+_randomness = _Randomness()
+
+
+def new_id(now: float) -> str:
+    """
+    A UUIDv7: Response-ID and Action-ID.
+
+    :param now: seconds since the epoch.
+    """
+    return uuid7(int(now * 1000), _randomness.take(10))
 
 
 def remember(outcome: Outcome) -> bytes:

@@ -15,6 +15,7 @@ from twisted.internet.threads import deferToThreadPool
 from agtphost.adapters.mcp.adapter import McpAdapter
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.contract.binding import Binding
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.order import Collaborators, gates
@@ -73,7 +74,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     carrier = Carrier()
 
     # Methods and endpoints. The lists show what is in `everything`, which is complete before the first request.
-    everything: list[Any] = []
+    everything: list[Binding] = []
     publication = Publication(
         config,
         catalog=catalog,
@@ -93,18 +94,25 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         certificate_fingerprint=_certificate_fingerprint(materials),
         now=now,
     )
-    methods = (*catalog.embedded,)
+    # A method that the policy shuts out is in no list.
+    listed = adapters if policy.admits("EXECUTE") else ()
+
+    def admitted() -> list[Binding]:
+        return [binding for binding in (*everything, *materials.bound) if policy.admits(binding.method)]
+
     built_ins = bindings.built_ins(
         catalog,
         discover=Discovery(
             directory,
-            lambda: [binding for binding in (*everything, *materials.bound) if policy.admits(binding.method)],
-            adapters,
+            admitted,
+            listed,
             publication,
             anonymous=config.policies.anonymous_discovery,
             disclosure=config.policies.agent_disclosure,
         ),
-        describe=Description(directory, methods, adapters, states.state_of, namespace),
+        describe=Description(
+            directory, lambda: bindings.methods_of(admitted()), listed, states.state_of, namespace
+        ),
         inspect=Inspection(records, ReadACL(config.audit.read_acl), frozenset(config.audit.operators)),
         change=Lifecycle(directory, states.state_of, LifecycleAuth(config.lifecycle.auth)),
         carrier=carrier,
@@ -129,7 +137,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             )
         ),
         ledger,
-        Sealer(config.host.server_id, tuple(bindings.methods_of((*built_ins, *materials.bound)))),
+        Sealer(config.host.server_id, tuple(bindings.methods_of(admitted()))),
         reactor,
         config.limits.request_timeout,
     )

@@ -49,7 +49,7 @@ def built_ins(
         handler=carrier,
         tier="A",
         description=_statement(catalog, "EXECUTE"),
-        min_assurance=Assurance.HEADER,
+        min_assurance=execution.FLOOR,
     )
     return (
         *(read("DISCOVER", path, discover) for path in discovery.BUILT_INS),

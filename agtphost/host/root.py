@@ -88,7 +88,9 @@ class Host(Service):
 
     def _adopt(self, materials: Materials) -> None:
         if materials.config != self._materials.config:
-            log.warn("SIGHUP: nothing changed: the configuration file differs from the running one, which takes a restart")
+            log.warn(
+                "SIGHUP: nothing changed: the configuration file differs from the running one, which takes a restart"
+            )
             return
         try:
             self._materials.tls.reload()

@@ -20,7 +20,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler, IPayloadAdapter
 from agtphost.identity.agents import Agent
-from agtphost.methods import parameters
+from agtphost.methods import execution, parameters
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.status import Status
 
@@ -46,7 +46,7 @@ class Description:
     """
     Answers ``DESCRIBE``.
 
-    :param methods: every method this host has something bound to.
+    :param methods: every method this host has something bound to; read at every call.
     :param adapters: whose upstreams and tools are described.
     :param states: the present lifecycle state of an agent.
     :param namespace: builds the signed namespace document.
@@ -57,13 +57,13 @@ class Description:
     def __init__(
         self,
         directory: IAgentDirectory,
-        methods: Sequence[str],
+        methods: Callable[[], Sequence[str]],
         adapters: Sequence[IPayloadAdapter],
         states: Callable[[Agent], LifecycleState],
         namespace: Callable[[], Mapping[str, Any]],
     ) -> None:
         self._directory = directory
-        self._methods = list(methods)
+        self._methods = methods
         self._adapters = adapters
         self._states = states
         self._namespace = namespace
@@ -86,13 +86,11 @@ class Description:
             raise parameters.invalid("version_min", "version_min is not a version.", "Send 1.0.")
         agent = context.agent
         score = agent.document.get("trust_score") if agent is not None else None
-        tools = [
-            tool.name for adapter in self._adapters for tool in adapter.tools() if context.admits(tool)
-        ]
+        tools = [tool.name for tool in execution.callable_tools(self._adapters, context)]
         satisfied = version_min is None or version_key(version_min) <= version_key(PROTOCOL_VERSION)
         zone = agent.governance_zone if agent is not None else None
         sections: dict[str, Mapping[str, Any]] = {
-            "methods": {"methods": self._methods},
+            "methods": {"methods": list(self._methods())},
             "modalities": {"modalities": ["text", "structured"]},
             "tools": {
                 "tools": tools,

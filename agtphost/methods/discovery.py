@@ -17,7 +17,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler, IPayloadAdapter
 from agtphost.identity.agents import Agent
-from agtphost.methods import parameters
+from agtphost.methods import execution, parameters
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.status import Status
 
@@ -118,7 +118,7 @@ class Discovery:
         return document([tool_entry(tool) for tool in self._callable_tools(context)])
 
     def _callable_tools(self, context: EndpointContext) -> list[Binding]:
-        return [tool for adapter in self._adapters for tool in adapter.tools() if context.admits(tool)]
+        return execution.callable_tools(self._adapters, context)
 
     def _agents(self, context: EndpointContext) -> EndpointResponse:
         if not self._disclosed(context):

@@ -9,7 +9,7 @@ and schema are what the later gates check, before any payload handler runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,9 +21,20 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
 from agtphost.iagtp import IGate, IHandler, IPayloadAdapter
+from agtphost.identity.peer import Assurance
 from agtphost.methods import parameters
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.status import Status
+
+FLOOR = Assurance.HEADER
+"""What EXECUTE itself asks of a caller, before its action asks for more."""
+
+
+def callable_tools(adapters: Iterable[IPayloadAdapter], context: EndpointContext) -> list[Binding]:
+    """The tools that the caller of ``context`` could call now: what every list of tools shows."""
+    if context.assurance < FLOOR:
+        return []
+    return [tool for adapter in adapters for tool in adapter.tools() if context.admits(tool)]
 
 
 @implementer(IHandler)

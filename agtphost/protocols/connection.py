@@ -24,7 +24,6 @@ import math
 from dataclasses import replace
 from typing import Any, Protocol
 
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
     IHandshakeListener,
     IProtocol,
@@ -40,6 +39,7 @@ from agtphost.errors import RemoteProtocolError
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Peer
 from agtphost.protocols.automaton import Wait, automaton
+from agtphost.protocols.driving import drive
 from agtphost.protocols.limits import (
     ABORT_AFTER,
     READ_AHEAD,
@@ -284,7 +284,7 @@ class ServerConnection:
     def refuse(self, error: RemoteProtocolError) -> None:
         """See :class:`agtphost.protocols.automaton.Effects`."""
         self._owing = True
-        Deferred.fromCoroutine(self._answer_malformed(error))
+        drive(self._answer_malformed(error))
 
     def close(self) -> None:
         """See :class:`agtphost.protocols.automaton.Effects`."""
@@ -312,7 +312,7 @@ class ServerConnection:
                 self.expect(Wait.ANSWER)
                 self._owing = True
                 self._served += 1
-                Deferred.fromCoroutine(self._answer(event))
+                drive(self._answer(event))
                 if len(self._output) >= self._limits.output_high_water:
                     self._flush()
         except RemoteProtocolError as error:

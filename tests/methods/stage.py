@@ -231,7 +231,7 @@ class Stage:
             ),
             describe=Description(
                 self.directory,
-                _CATALOG.embedded,
+                lambda: bindings.methods_of((*everything, *endpoints)),
                 adapters,
                 self.states.state_of,
                 Namespace(
@@ -272,7 +272,9 @@ class Stage:
 
     def put(self, who: Agent, status: str) -> None:
         """Record a lifecycle state as a committed event would."""
-        self.states.apply(who.agent_id, StateRow(status=status, since=SINCE, reason=None, successor=None, deadline=None))
+        self.states.apply(
+            who.agent_id, StateRow(status=status, since=SINCE, reason=None, successor=None, deadline=None)
+        )
 
     def start(
         self,

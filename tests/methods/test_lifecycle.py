@@ -24,6 +24,7 @@ from agtphost.identity.peer import PeerCertificate
 from agtphost.methods import lifecycle
 from agtphost.methods.lifecycle import METHODS, Lifecycle, LifecycleAuth
 from agtphost.stores import MemoryStore, Selection
+from agtphost.wire.events import Response
 from tests.audit.drafting import sqlite_store
 from tests.methods.stage import (
     BARE,
@@ -144,7 +145,7 @@ def test_every_cell_of_the_matrix(auth: LifecycleAuth, caller: str, genesis: boo
         draft = stage.sealed.drafts[-1]
         status, outcome = expected(state, method, caller, auth, genesis)
         if status != 200:
-            got: tuple[object, ...] = (response.status, body["reason"], draft.event is None)
+            got: tuple[object, ...] = (response.status, body.get("reason"), draft.event is None)
             want: tuple[object, ...] = (status, outcome, True)
         elif outcome == "noop":
             before = {"new": "suspended", "declared": "active"}.get(state, state)
@@ -355,16 +356,18 @@ async def test_a_whole_life_is_signed_chained_and_read_back(kind: str, tmp_path:
     async with served(store) as (stage, _):
         audit_ids = []
         for method, status, _event in story:
-            at_answer: list[LifecycleStatus] = []
+            in_force: list[LifecycleStatus] = []
             waiting = stage.start(
                 method, body={"agent_id": DESK.agent_id, "reason": "story"}, certificate=CALLERS["registrar"]
             )
-            waiting.addCallback(
-                lambda response, at_answer=at_answer: (at_answer.append(stage.states.state_of(DESK).status), response)[1]
-            )
-            response = await waiting
+
+            def look(response: Response, in_force: list[LifecycleStatus] = in_force) -> Response:
+                in_force.append(stage.states.state_of(DESK).status)
+                return response
+
+            response = await waiting.addCallback(look)
             assert response.status == 200
-            assert [state.value for state in at_answer] == [status]
+            assert [state.value for state in in_force] == [status]
             audit_ids.append(body_of(response)["result"]["audit_id"])
 
         noop = await stage.start(

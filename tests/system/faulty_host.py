@@ -1,14 +1,14 @@
 """
-``twistd`` with a deliberate fault in the ledger, so that :mod:`tests.system.test_kill` can show that it notices.
+``twistd`` with a deliberate fault, so that the tests of this folder can show that they notice.
 
-``python faulty_host.py FAULT twistd ARGUMENTS...``: ``hasty`` answers before it commits, ``forgetful`` runs
-keyed requests without having reserved them.
+``python faulty_host.py FAULT twistd ARGUMENTS...``; the faults are the functions below.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
@@ -17,6 +17,7 @@ from twisted.scripts.twistd import run
 from agtphost.audit.drafts import Reservation, ReservationKey, ReservationState
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.writer import GroupWriter
+from agtphost.protocols import AGTPServerFactory
 
 
 def make_hasty() -> None:
@@ -52,7 +53,32 @@ def make_forgetful() -> None:
     Ledger.reserve = reserve  # type: ignore[method-assign]
 
 
+def make_abrupt() -> None:
+    """A host that is told to stop cuts its connections, whatever they wait for."""
+    drain = AGTPServerFactory.drain
+
+    def abrupt(self: AGTPServerFactory) -> Deferred[None]:
+        self._drained = Deferred()
+        self.cut()
+        return drain(self)
+
+    AGTPServerFactory.drain = abrupt  # type: ignore[method-assign]
+
+
+def make_careless() -> None:
+    """A transaction that fails is taken for done."""
+    write = GroupWriter.write
+
+    def careless(self: GroupWriter, entries: Any) -> None:
+        with suppress(Exception):
+            write(self, entries)
+
+    GroupWriter.write = careless  # type: ignore[method-assign]
+
+
+FAULTS = {"hasty": make_hasty, "forgetful": make_forgetful, "abrupt": make_abrupt, "careless": make_careless}
+
 if __name__ == "__main__":
-    {"hasty": make_hasty, "forgetful": make_forgetful}[sys.argv[1]]()
+    FAULTS[sys.argv[1]]()
     sys.argv = sys.argv[2:]
     run()

@@ -1,0 +1,50 @@
+"""
+Runs a coroutine that nobody waits for.
+
+:meth:`Deferred.fromCoroutine` keeps a Deferred, a context and a way to cancel
+for its caller; a connection's answer has no caller, and is made for every
+request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, cast
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+
+class _Driver:
+    """
+    One coroutine on its way.
+
+    An awaited Deferred that has fired gives its result without coming here;
+    one that comes here is pending, and wakes the coroutine from its callback.
+    """
+
+    __slots__ = ("_coroutine",)
+
+    def __init__(self, coroutine: Coroutine[Deferred[Any], Any, None]) -> None:
+        self._coroutine = coroutine
+
+    def advance(self, result: Any) -> None:
+        """Go on until the coroutine waits again, or ends; ``result`` is consumed."""
+        try:
+            if isinstance(result, Failure):
+                awaited = self._coroutine.throw(cast(BaseException, result.value))
+            else:
+                awaited = self._coroutine.send(None)
+        except StopIteration:
+            return
+        awaited.addBoth(self.advance)
+
+
+def drive(coroutine: Coroutine[Deferred[Any], Any, None]) -> None:
+    """
+    Start ``coroutine`` and let it run to its end.
+
+    :param coroutine: handles every exception itself. One that leaves it is raised here before the first wait, and
+        after that logged as unhandled by the Deferred that it waited for.
+    """
+    _Driver(coroutine).advance(None)

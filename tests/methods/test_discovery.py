@@ -1,0 +1,279 @@
+"""DISCOVER: what is listed, to whom, and that it is exactly what can be called (design decisions 5 and 14)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from zope.interface.verify import verifyObject
+
+from agtphost.contract.binding import Binding
+from agtphost.dispatch.invocation import Invocation
+from agtphost.iagtp import IHandler
+from agtphost.identity.agents import AgentDirectory
+from agtphost.identity.genesis import Genesis
+from agtphost.identity.peer import Assurance, PeerCertificate
+from agtphost.methods.discovery import BUILT_INS, Discovery
+from agtphost.vocabulary.status import Status
+from tests.dispatch.scene import Recorder
+from tests.methods.stage import BARE, CALLER, DESK, MCP, STRANGER, Stage, Toolbox, agent, body_of, of_agent, of_key
+
+AS_CALLER = of_agent(CALLER.agent_id)
+BY_NAME = {"Agent-ID": CALLER.agent_id}
+
+
+def test_a_caller_that_names_no_agent_gets_the_manifest() -> None:
+    """Design decision 5: DISCOVER / without Agent-ID is the manifest, with its own media type."""
+    response = Stage(manifest=lambda disclosed: {"aud": disclosed}).ask("DISCOVER")
+    assert body_of(response) == {"aud": True}
+    assert response.headers.get("content-type") == "application/vnd.agtp.manifest+json"
+
+
+def test_a_caller_that_names_itself_gets_the_directory() -> None:
+    """Design decision 5: DISCOVER / with Agent-ID is the list of built-in paths."""
+    response = Stage().ask("DISCOVER", headers=BY_NAME)
+    assert body_of(response) == {"directory": [{"path": path, "tier": "A"} for path in BUILT_INS]}
+
+
+def test_a_certificate_alone_still_reads_the_manifest() -> None:
+    """A verifying client needs the signing keys over the connection that it has: only the header decides."""
+    assert "disclosed" in body_of(Stage().ask("DISCOVER", certificate=AS_CALLER))
+
+
+def test_a_candidate_search_is_refused_and_says_so() -> None:
+    """``criteria`` would search; a host that does not search says 422 and not an empty list."""
+    response = Stage().ask("DISCOVER", body={"criteria": {"capability": "rooms"}})
+    assert (response.status, body_of(response)["parameter"]) == (422, "criteria")
+
+
+@pytest.mark.parametrize("path", BUILT_INS)
+def test_anonymous_discovery_can_be_shut(path: str) -> None:
+    """``anonymous_discovery = false``: 262 with a reason for callers without an agent, on every path."""
+    stage = Stage(anonymous=False)
+    response = stage.ask("DISCOVER", path)
+    assert (response.status, body_of(response)["reason"]) == (262, "anonymous-discovery-disabled")
+    assert stage.ask("DISCOVER", path, certificate=of_key(STRANGER)).status == 262
+    assert stage.ask("DISCOVER", path, headers=BY_NAME).status in (200, 404)
+
+
+@pytest.mark.parametrize(
+    ("disclosure", "certificate", "seen"),
+    [
+        ("public", None, True),
+        ("public", AS_CALLER, True),
+        ("authenticated", None, False),
+        ("authenticated", of_key(STRANGER), False),
+        ("authenticated", AS_CALLER, True),
+        ("private", None, False),
+        ("private", AS_CALLER, False),
+    ],
+)
+def test_who_sees_the_hosted_agents(disclosure: str, certificate: PeerCertificate | None, seen: bool) -> None:
+    """The three disclosure levels, in DISCOVER /agents and in the manifest alike; a header alone proves nothing."""
+    stage = Stage(disclosure=disclosure)
+    names = [entry["name"] for entry in body_of(stage.ask("DISCOVER", "/agents", certificate=certificate))]
+    assert names == (["bare", "desk"] if seen else [])
+    assert body_of(stage.ask("DISCOVER", certificate=certificate)) == {"disclosed": seen}
+    if disclosure == "authenticated":
+        assert body_of(stage.ask("DISCOVER", "/agents", headers=BY_NAME)) == []
+
+
+def test_an_agents_entry_agrees_with_its_identity_document() -> None:
+    """AGTP-API section 5.8.2: what /agents says of an agent is what its documents say; callers are not listed."""
+    entries = {entry["name"]: entry for entry in body_of(Stage().ask("DISCOVER", "/agents"))}
+    assert set(entries) == {"desk", "bare"}
+    entry = entries["desk"]
+    document = body_of(Stage().ask("DESCRIBE", "/agents/desk"))
+    assert entry["agent_id"] == document["agent_id"]
+    assert entry["trust_tier"] == document["trust_tier"] == 2
+    assert entry["trust_warning"] == "verification-incomplete"
+    assert entry["verification_path"] == document["verification_path"]
+    assert entry["methods_count"] == len(document["methods"])
+    assert entry["uri"] == "/agents/desk"
+
+
+@pytest.mark.parametrize("path", ["/agents/desk/genesis", f"/agents/{DESK.agent_id}/genesis"])
+def test_a_genesis_is_served_octet_for_octet(path: str) -> None:
+    """API-042: by label or Agent-ID, the octets as loaded, which verify."""
+    response = Stage().ask("DISCOVER", path)
+    assert DESK.genesis is not None
+    assert response.body == DESK.genesis.octets
+    assert Genesis.load(response.body).agent_id == DESK.agent_id
+
+
+@pytest.mark.parametrize("path", ["/genesis", "/agents/bare/genesis"])
+def test_no_genesis_is_404(path: str) -> None:
+    """API-043: 404 where none is loaded, or where no agent is addressed."""
+    response = Stage().ask("DISCOVER", path)
+    assert (response.status, body_of(response)["reason"]) == (404, "genesis-not-loaded")
+
+
+def test_the_only_agent_needs_no_name() -> None:
+    """Design decision 5: a host with one agent serves its Genesis on the bare path."""
+    assert Stage(agents=(DESK, CALLER)).ask("DISCOVER", "/genesis").status == 200
+
+
+def test_a_tool_is_listed_with_what_calling_it_needs() -> None:
+    """AGTP-API section 5.8.4: MCP's own shape, and the scopes and assurance besides."""
+    stage = Stage(adapter=Toolbox(tool("files.read", ("mcp:tools:execute",), Assurance.CERTIFICATE)))
+    entry = body_of(stage.ask("DISCOVER", "/tools", certificate=AS_CALLER))[0]
+    assert entry == {
+        "name": "files.read",
+        "description": "",
+        "required_scopes": ["mcp:tools:execute"],
+        "min_assurance": "certificate",
+        "action": "mcp.tools.call",
+        "inputSchema": {"type": "object"},
+    }
+    methods = body_of(stage.ask("DISCOVER", "/methods", certificate=AS_CALLER))
+    assert {"method": "EXECUTE", "path": "/", "description": "", "tier": "B", "tool": "files.read",
+            "action": "mcp.tools.call", "payload_type": MCP} in methods
+
+
+# Listed if and only if callable
+
+
+RECORDER = Recorder(lambda context: {"done": True})
+TOKENS = ["booking:desk", "booking:*", "mcp:tools:execute", "documents:query", "rcns:negotiate"]
+GRANTS = [*TOKENS, "*:*", "mcp:*"]
+
+
+def tool(name: str, scopes: tuple[str, ...], assurance: Assurance, agents: frozenset[str] = frozenset()) -> Binding:
+    """A hosted tool."""
+    return Binding(
+        method="EXECUTE", path="/", handler=RECORDER, tier="B", name=name, required_scopes=scopes,
+        scope_status=Status.SCOPE_VIOLATION, min_assurance=assurance, agents=agents,
+        details={"action": "mcp.tools.call", "inputSchema": {"type": "object"}},
+    )
+
+
+needs = st.tuples(
+    st.lists(st.sampled_from(TOKENS), max_size=2, unique=True).map(tuple),
+    st.sampled_from(Assurance),
+    st.sampled_from([frozenset(), frozenset({DESK.agent_id}), frozenset({BARE.agent_id})]),
+)
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> dict[str, Any]:
+    """A caller, how it is known, what it claims, whom it addresses, and what is bound."""
+    return {
+        "declared": draw(st.lists(st.sampled_from(GRANTS), max_size=3, unique=True)),
+        "committed": draw(st.lists(st.sampled_from(GRANTS), min_size=0, max_size=3, unique=True)),
+        "known": draw(st.sampled_from(["anonymous", "header", "certificate", "other key"])),
+        "claim": draw(st.none() | st.lists(st.sampled_from(TOKENS), max_size=2, unique=True)),
+        "addressed": draw(st.sampled_from(["", "/agents/desk", "/agents/bare"])),
+        "state": draw(st.sampled_from(["active", "suspended", "deprecated", "retired"])),
+        "caller state": draw(st.sampled_from(["active", "active", "suspended"])),
+        "endpoints": draw(st.lists(needs, max_size=3)),
+        "tools": draw(st.lists(needs, max_size=3)),
+    }
+
+
+def played(situation: dict[str, Any]) -> tuple[Stage, dict[str, Any], list[Binding], list[Binding]]:
+    """The host of a situation, and how its caller asks."""
+    endpoints = [
+        Binding(method="QUERY", path=f"/e{number}", handler=RECORDER, tier="B", required_scopes=scopes,
+                min_assurance=assurance, agents=agents, state_changing=False)
+        for number, (scopes, assurance, agents) in enumerate(situation["endpoints"])
+    ]
+    tools = [
+        tool(f"files.t{number}", scopes, assurance, agents)
+        for number, (scopes, assurance, agents) in enumerate(situation["tools"])
+    ]
+    caller = agent("demo", hosted=False, scopes=situation["declared"])
+    stage = Stage(agents=(DESK, BARE, caller), endpoints=endpoints, adapter=Toolbox(*tools))
+    stage.put(DESK, situation["state"])
+    stage.put(caller, situation["caller state"])
+    options: dict[str, Any] = {"headers": {}}
+    if situation["known"] == "header":
+        options["headers"]["Agent-ID"] = caller.agent_id
+    elif situation["known"] == "certificate":
+        options["certificate"] = of_agent(caller.agent_id, commitment=situation["committed"])
+    elif situation["known"] == "other key":
+        options["certificate"] = of_key(STRANGER)
+    if situation["claim"] is not None:
+        options["headers"]["Authority-Scope"] = ", ".join(situation["claim"])
+    return stage, options, endpoints, tools
+
+
+def disagreements(situation: dict[str, Any]) -> list[str]:
+    """Everything that is listed and cannot be called, or the other way round."""
+    stage, options, endpoints, tools = played(situation)
+    prefix = situation["addressed"]
+
+    def listing(path: str) -> list[dict[str, Any]]:
+        response = stage.ask("DISCOVER", prefix + path, **options)
+        return body_of(response) if response.status == 200 else []
+
+    def runs(method: str, path: str, body: dict[str, Any] | None = None) -> bool:
+        before = len(RECORDER.calls)
+        stage.ask(method, prefix + path, body, **options)
+        return len(RECORDER.calls) > before
+
+    methods = listing("/methods")
+    listed_endpoints = {entry["path"] for entry in methods if entry["method"] == "QUERY"}
+    listed_tools = {entry["name"] for entry in listing("/tools")}
+    wrong = []
+    if listed_tools != {entry["tool"] for entry in methods if "tool" in entry}:
+        wrong.append("/tools and /methods differ")
+    for binding in endpoints:
+        if (binding.path in listed_endpoints) != runs("QUERY", binding.path):
+            wrong.append(binding.path)
+    for binding in tools:
+        body = {"action": "mcp.tools.call", "payload_type": MCP, "payload": {"tool": binding.name}}
+        if (binding.name in listed_tools) != runs("EXECUTE", "/", body):
+            wrong.append(binding.name)
+    if methods:
+        described = body_of(stage.ask("DESCRIBE", "/", **options)) if not prefix else None
+        if described is not None and set(described["result"]["tools"]) != listed_tools:
+            wrong.append("DESCRIBE")
+    return wrong
+
+
+@settings(max_examples=120, deadline=None)
+@given(situation=situations())
+def test_listed_if_and_only_if_callable(situation: dict[str, Any]) -> None:
+    """
+    Design decision 14: for any caller, scopes, assurance, addressee and state,
+    DISCOVER /methods, DISCOVER /tools and DESCRIBE show exactly what a call
+    gets through every gate with.
+    """
+    assert disagreements(situation) == []
+
+
+@pytest.mark.parametrize(
+    ("known", "needed", "state"),
+    [
+        ("anonymous", ((), Assurance.NONE, frozenset()), "active"),
+        ("certificate", ((), Assurance.NONE, frozenset()), "suspended"),
+        ("certificate", (("booking:desk",), Assurance.CERTIFICATE, frozenset()), "active"),
+    ],
+)
+def test_listed_if_and_only_if_callable_at_known_corners(known: str, needed: Any, state: str) -> None:
+    """Corners that lists once got wrong: a tool open to everyone, a suspended addressee, a commitment to nothing."""
+    situation = {
+        "declared": ["booking:*"], "committed": [], "known": known, "claim": None, "addressed": "/agents/desk",
+        "state": state, "caller state": "active", "endpoints": [needed], "tools": [needed],
+    }
+    assert disagreements(situation) == []
+    assert disagreements({**situation, "committed": ["booking:*"]}) == []
+
+
+def test_a_list_by_declared_scopes_alone_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: lists that do not ask the gates show what cannot be called, and the property says so."""
+    monkeypatch.setattr(Invocation, "admits", lambda self, binding: True)
+    situation = {
+        "declared": [], "committed": [], "known": "header", "claim": None, "addressed": "", "state": "active",
+        "caller state": "active", "endpoints": [(("booking:desk",), Assurance.HEADER, frozenset())],
+        "tools": [((), Assurance.CERTIFICATE, frozenset())],
+    }
+    assert disagreements(situation) == ["/e0", "files.t0"]
+
+
+def test_the_handler_is_one() -> None:
+    """The handler keeps to its interface."""
+    discovery = Discovery(AgentDirectory([]), list, (), lambda disclosed: {}, anonymous=True, disclosure="public")
+    assert verifyObject(IHandler, discovery)
