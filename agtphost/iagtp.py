@@ -33,7 +33,9 @@ class IDispatcher(Interface):
     that the response differs from the one an identical request got before.
     """
 
-    def dispatch(request: Request, peer: Peer, interim: Callable[[Response], None] | None = None) -> Awaitable[Response]:
+    def dispatch(
+        request: Request, peer: Peer, interim: Callable[[Response], None] | None = None
+    ) -> Awaitable[Response]:
         """
         Answer one request.
 

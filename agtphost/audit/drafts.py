@@ -71,6 +71,9 @@ class Draft:
     result: bytes = b""
     """With ``reservation``: the octets a repeat of the request is answered from."""
 
+    performed: bool = False
+    """Whether a handler ran: then this is also written while little space is left on the disk."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:

@@ -7,7 +7,9 @@ writes it in one transaction (:mod:`agtphost.audit.writer`), and wakes the
 reactor once, which fires all Deferreds. There is no timer and no group
 size: while one group is being committed, the next one forms. The first
 failure makes the ledger unhealthy: from then on everything fails at once,
-until a probe write succeeds (security.md invariants 1 and 12).
+until a probe write succeeds (security.md invariants 1 and 12). Where the
+disk only runs low, what handlers did by then is still written: that is what
+the space below the floor is kept for.
 """
 
 from __future__ import annotations
@@ -116,6 +118,7 @@ class Ledger:
         self._thread: Thread | None = None
         self._stopped: Deferred[None] = Deferred()
         self._failed = False
+        self._low = False
         self._probe_delay = probe_seconds
         self._stopping = False
         self._space_seen = 0.0
@@ -130,8 +133,8 @@ class Ledger:
         :raises agtphost.stores.StoreError: a head is damaged.
         """
         self._lifecycle.replace(self._writer.load())
-        self._failed = not self._enough_space()
-        self.healthy = not self._failed
+        self._low = not self._enough_space()
+        self.healthy = not self._low
         self._thread = Thread(target=self._run, name="agtphost-ledger", daemon=True)
         self._thread.start()
 
@@ -148,7 +151,7 @@ class Ledger:
 
     def submit(self, draft: Draft) -> Deferred[Sealed]:
         """Sign, link and store one record; see :class:`agtphost.iagtp.ILedger`."""
-        if not self.healthy:
+        if not self.healthy and not (self._low and draft.performed and not self._stopping):
             if draft.reservation is not None:
                 self._writer.running.discard(reservation_name(draft.reservation))
             return fail(LedgerUnavailable("the store is down"))
@@ -226,7 +229,7 @@ class Ledger:
             while True:
                 group = self._take(self._pause(tidy))
                 if group is None:
-                    if self._failed:
+                    if self._failed or self._low:
                         self._probe()
                     else:
                         tidy = self._tidied()
@@ -244,7 +247,7 @@ class Ledger:
 
     def _pause(self, tidy: bool) -> float | None:
         """Seconds to wait for the next group; None without an end, where nothing else is to do."""
-        if self._failed:
+        if self._failed or self._low:
             return self._probe_delay
         return None if tidy else IDLE_SECONDS
 
@@ -273,17 +276,22 @@ class Ledger:
             self._refuse(entries, repr(error))
             return
         self._reactor.callFromThread(self._settle, entries)
-        if time.monotonic() - self._space_seen > SPACE_SECONDS and not self._enough_space():
-            self._down(f"less than {self._floor} octets are free on the store's disk")
+        seen = time.monotonic() - self._space_seen
+        if seen > SPACE_SECONDS and not self._low and not self._enough_space():
+            self._low = True
+            self._decline(f"less than {self._floor} octets are free on the store's disk")
 
     def _refuse(self, entries: list[Entry], error: str) -> None:
         self._writer.abandon(entries)
         self._reactor.callFromThread(self._settle_failed, entries, error)
 
     def _down(self, why: str) -> None:
+        self._failed = True
+        self._decline(why)
+
+    def _decline(self, why: str) -> None:
         """Unhealthy at once, so that no further request gets as far as its handler."""
         self.healthy = False
-        self._failed = True
         self._probe_delay = self._probe_seconds
         self._report("the store does not take records: {why}", why)
 
@@ -302,7 +310,7 @@ class Ledger:
         except Exception:
             self._probe_delay = min(self._probe_delay * 2, PROBE_SECONDS_MOST)
             return
-        self._failed = False
+        self._failed = self._low = False
         self._reactor.callFromThread(self._recovered, states)
 
     def _tidied(self) -> bool:

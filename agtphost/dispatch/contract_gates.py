@@ -316,6 +316,9 @@ class IdempotencyGate:
         caller, key, binding = exchange.caller, exchange.idempotency_key, exchange.binding
         if key is None or caller is None or binding is None or not binding.state_changing:
             return None
+        if binding.server_level:
+            # Lifecycle methods: repeating one is a no-op already (core v08 sections 7.2.14 to 7.2.18).
+            return None
         sure = exchange.assurance is Assurance.CERTIFICATE
         owner = caller.agent_id if sure else f"{exchange.assurance.label}:{caller.agent_id}"
         return self._reserve(exchange, ReservationKey(agent_id=owner, key=key))

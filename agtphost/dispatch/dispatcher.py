@@ -6,6 +6,7 @@ import inspect
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from types import CoroutineType
 from typing import Any, cast
 
 from twisted.internet.defer import Deferred, TimeoutError
@@ -54,6 +55,7 @@ class Dispatcher:
     async def dispatch(self, request: Request, peer: Peer, interim: Interim | None = None) -> Response:
         """Answer one request; see :class:`agtphost.iagtp.IDispatcher`."""
         exchange = Exchange(request, peer, time.time())
+        performed = False
         try:
             for check in self._checks:
                 waiting = check(exchange)
@@ -62,6 +64,7 @@ class Dispatcher:
             if exchange.replay is not None:
                 answer = exchange.replay
             else:
+                performed = True
                 answer = await self._handle(exchange, interim)
             outcome = self._sealer.success(exchange, answer)
         except Refusal as refusal:
@@ -70,7 +73,7 @@ class Dispatcher:
             # What went wrong is for the operator's log; the caller learns only that it did (HAIDIP-038).
             log.failure("the handler of {method} {path} failed", method=exchange.method, path=exchange.path)
             outcome = self._sealer.refusal(exchange, self._surprise())
-        return await self._seal(exchange, outcome)
+        return await self._seal(exchange, outcome, performed=performed)
 
     async def refuse(
         self, reason: str, explanation: str, status: int, peer: Peer, line: bytes = b""
@@ -93,7 +96,7 @@ class Dispatcher:
         seconds = binding.timeout or self._timeout
         try:
             answer = binding.handler.handle(self._context(exchange, binding, seconds, interim))
-            if inspect.isawaitable(answer):
+            if type(answer) is not dict and inspect.isawaitable(answer):
                 answer = await self._within(answer, seconds)
         except EndpointError as error:
             answer = error
@@ -119,7 +122,7 @@ class Dispatcher:
 
     async def _within(self, waiting: Awaitable[Any], seconds: float) -> Any:
         """Wait for a handler, but not for longer than it may take."""
-        if isinstance(waiting, Coroutine):
+        if isinstance(waiting, CoroutineType):
             # Most coroutines end without ever waiting; those are spared the machinery of those that do.
             try:
                 first = waiting.send(None)
@@ -147,7 +150,7 @@ class Dispatcher:
         async def emit(event: Mapping[str, Any]) -> None:
             if interim is not None and exchange.context.get("stream") is True:
                 outcome = self._sealer.interim(exchange, event, os.urandom(16).hex())
-                interim(await self._seal(exchange, outcome))
+                interim(await self._seal(exchange, outcome, performed=True))
 
         return EndpointContext(
             input=exchange.input,
@@ -198,16 +201,17 @@ class Dispatcher:
 
     # The one way out
 
-    async def _seal(self, exchange: Exchange, outcome: Outcome) -> Response:
+    async def _seal(self, exchange: Exchange, outcome: Outcome, *, performed: bool = False) -> Response:
         response_id = new_id(exchange.now)
         draft = self._sealer.draft(exchange, outcome, response_id)
+        draft.performed = performed
         if outcome.continuation:
             draft.reservation = None
         try:
             sealed = await self._ledger.submit(draft)
         except StaleLifecycle:
             outcome = self._sealer.refusal(exchange, _changed_meanwhile())
-            return await self._seal(exchange, outcome)
+            return await self._seal(exchange, outcome, performed=performed)
         except LedgerUnavailable as error:
             log.error("a record could not be made durable: {why}", why=str(error))
             return self._undurable(exchange, response_id)
@@ -228,6 +232,7 @@ async def _resumed(begun: Coroutine[Any, Any, Any], awaited: Any) -> Any:
 
     :param awaited: what it waits for.
     """
+    resume: Callable[[Any], Any]
     while True:
         try:
             value = await awaited

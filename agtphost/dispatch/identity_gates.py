@@ -211,9 +211,10 @@ class AddresseeGate:
     def check(self, exchange: Exchange) -> None:
         path = exchange.path = exchange.request.path
         if path.startswith("/agents/"):
-            exchange.agent = agent = self._named(exchange, path)
+            agent: Agent | None = self._named(exchange, path)
         else:
-            exchange.agent = agent = self._fallback(exchange)
+            agent = self._fallback(exchange)
+        exchange.agent = agent
         method = exchange.request.method
         if agent is None:
             return

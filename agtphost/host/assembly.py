@@ -143,13 +143,13 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     )
 
     # Started in this order, stopped in the reverse: no connection outlives its ledger.
-    host = OrderedServices()
-    Keeping(ledger).setServiceParent(host)
+    host = OrderedServices()  # type: ignore[no-untyped-call]
+    Keeping(ledger).setServiceParent(host)  # type: ignore[no-untyped-call]
     for server in servers:
-        server.setServiceParent(host)
+        server.setServiceParent(host)  # type: ignore[no-untyped-call]
     listening = listening_service(reactor, config, materials.tls, dispatcher)
-    listening.setServiceParent(host)
-    Announcement(reactor, listening, servers, _summary(materials, adapters)).setServiceParent(host)
+    listening.setServiceParent(host)  # type: ignore[no-untyped-call]
+    Announcement(reactor, listening, servers, _summary(materials, adapters)).setServiceParent(host)  # type: ignore[no-untyped-call]
     return host
 
 

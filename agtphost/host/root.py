@@ -59,7 +59,7 @@ class Host(Service):
         config = self._materials.config
         try:
             self._services = assemble(self._materials, self._reactor, self._environ)
-            self._services.startService()
+            self._services.startService()  # type: ignore[no-untyped-call]
         except StoreError as error:
             raise refuse_to_start(config, (Problem(message=str(error)),)) from None
         except AmbiguousEndpoints as error:

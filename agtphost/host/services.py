@@ -29,7 +29,7 @@ class OrderedServices(MultiService):
         services: list[IService] = list(self)
         for service in reversed(services):
             try:
-                stopping = service.stopService()
+                stopping: object = service.stopService()  # type: ignore[no-untyped-call]
                 if isinstance(stopping, Deferred):
                     await stopping
             except Exception:

@@ -70,6 +70,7 @@ _DECODER = json.JSONDecoder(
 )
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _STARTS = frozenset("{[")
+_scan: Callable[[str, int], tuple[Any, int]] = vars(_DECODER)["scan_once"]
 
 
 def _prepared(encoder: json.JSONEncoder) -> Callable[[Any], str]:
@@ -78,7 +79,7 @@ def _prepared(encoder: json.JSONEncoder) -> Callable[[Any], str]:
 
     Circular values are not looked for: they end in a RecursionError, which :func:`encode` translates.
     """
-    make = json.encoder.c_make_encoder
+    make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return encoder.encode
     chunks = make(
@@ -117,7 +118,7 @@ def _read(text: str) -> Any:
     """``_DECODER.decode`` without its two regular expressions, for texts that white space does not surround."""
     if text[:1] in _STARTS:
         try:
-            value, end = _DECODER.scan_once(text, 0)
+            value, end = _scan(text, 0)
         except StopIteration:
             return _DECODER.decode(text)
         if end == len(text):

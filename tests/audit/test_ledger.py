@@ -302,6 +302,11 @@ async def test_little_free_space_stops_writing_in_time(monkeypatch: pytest.Monke
         await ledger.submit(draft())
         await soon(lambda: not ledger.healthy)
         await refused(ledger.submit(draft()))
+        # A handler that ran before that was noticed did not run in vain.
+        performed = draft()
+        performed.performed = True
+        await ledger.submit(performed)
+        assert not ledger.healthy
         store.free = 1000
         await soon(lambda: ledger.healthy)
         await ledger.submit(draft())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 from pathlib import Path
@@ -185,10 +186,8 @@ async def test_a_peer_that_ends_its_side_is_gone(site: Site, kind: str) -> None:
 
     def notify(connection: ssl.SSLSocket) -> None:
         connection.settimeout(0.2)
-        try:
+        with contextlib.suppress(TimeoutError, OSError):
             connection.unwrap()
-        except (TimeoutError, OSError):
-            pass
 
     async with Host(site, dispatcher) as host:
         connection, raw = await in_thread(half_close, host)
@@ -229,6 +228,7 @@ async def test_draining(site: Site) -> None:
     await until(host, lambda: dispatcher.requests and host.factory.connections == 2)
     stopped = host.service.stopService()
     assert await waiting[0] == b""
+    await deferLater(host.reactor, 0.02)  # the port closes in the next turn
     assert not stopped.called
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 1)
@@ -287,8 +287,14 @@ async def test_draining_cuts_who_does_not_close(site: Site) -> None:
     """abortConnection is armed behind loseConnection while the host stops, too."""
     host = Host(site, limits=ConnectionLimits(drain_timeout=60))
     host.service.startService()
-    connection = await in_thread(host.secure, site.client())
-    await until(host, lambda: host.factory.connections == 1)
+
+    def stay(host: Host) -> ssl.SSLSocket:
+        connection = host.secure(site.client())
+        connection.sendall(ask())
+        read_message(connection)
+        return connection
+
+    connection = await in_thread(stay, host)
     begun = host.reactor.seconds()
     await host.service.stopService()
     assert ABORT_AFTER - 0.1 <= host.reactor.seconds() - begun <= ABORT_AFTER + 2

@@ -1,7 +1,7 @@
 """
 A full disk: 503 before any handler runs, nothing acknowledged that is not durable, and recovery (T-ST).
 
-The store lies on a file system in memory of 16 MiB where this machine lets one be mounted.
+The store lies on a file system in memory of 64 MiB where this machine lets one be mounted.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tests.system.raw_link import Answer, RawLink
 from tests.system.trail import keys, marks, stored, traced, verified
 
 FAULTY = Path(__file__).with_name("faulty_host.py")
-SIZE = 16 << 20
+SIZE = 64 << 20
 PADDING = "x" * 20_000
 """Results of keyed requests are stored: these fill the disk faster than records do."""
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 16 MiB."""
+    """A file system of 64 MiB."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = shutil.which("mount")
@@ -96,8 +96,8 @@ def test_no_handler_runs_below_the_floor(tmp_path: Path) -> None:
     config = with_store(tmp_path, tmp_path / "records.sqlite3", floor)
     with running(config) as host, RawLink(host) as link:
         for number in range(5):
-            assert_refused(host, book(link, f"plain {number}"))
-            assert_refused(host, book(link, f"keyed {number}", f"key {number}"))
+            assert_refused(host, book(link, f"plain-{number}"))
+            assert_refused(host, book(link, f"keyed-{number}", f"key-{number}"))
             assert_refused(host, link.ask("ECHO", "/text", {"text": "nothing"}))
         assert_refused(host, link.ask("DISCOVER", "/"))
         assert not marks(config)
@@ -113,21 +113,22 @@ def test_a_disk_that_runs_low_is_noticed_before_it_is_full(tmp_path: Path, small
     When there is space again the host serves by itself, and the chains are as if nothing had been.
     """
     database = small_disk / "records.sqlite3"
-    config = with_store(tmp_path, database, 4 << 20)
+    config = with_store(tmp_path, database, 32 << 20)
     answers: dict[str, Answer] = {}
     with running(config) as host, RawLink(host) as link:
         answers["first"] = book(link, "first")
         assert answers["first"].status == 200
-        ballast = fill(small_disk, 3 << 20)
+        ballast = fill(small_disk, 24 << 20)
         end = time.monotonic() + 10
         while time.monotonic() < end:
-            mark = f"filling {len(answers)}"
+            mark = f"filling-{len(answers)}"
             answers[mark] = book(link, mark, mark)
             if answers[mark].status != 200:
                 break
+            time.sleep(0.01)
         assert_refused(host, answers[mark])
         for number in range(20):
-            mark = f"full {number}"
+            mark = f"full-{number}"
             answers[mark] = book(link, mark, mark if number % 2 else None)
             assert_refused(host, answers[mark])
         served = {mark for mark, answer in answers.items() if answer.status == 200}
@@ -137,9 +138,9 @@ def test_a_disk_that_runs_low_is_noticed_before_it_is_full(tmp_path: Path, small
         ballast.unlink()
         until(lambda: link.ask("ECHO", "/text", {"text": "again"}).status == 200, 15)
         # A key that was refused was not used up.
-        answers["repeated"] = book(link, "full 1", "full 1")
+        answers["repeated"] = book(link, "full-1", "full-1")
         assert answers["repeated"].status == 200
-        assert marks(config)["full 1"] == 1
+        assert marks(config)["full-1"] == 1
         assert_truthful(host, database, answers)
         assert host.stop() == 0
 
@@ -151,7 +152,7 @@ def exhaust(host: Host, link: RawLink, small_disk: Path) -> dict[str, Answer]:
     fill(small_disk, 512 << 10)
     refused = 0
     while refused < 20:
-        mark = f"filling {len(answers)}"
+        mark = f"filling-{len(answers)}"
         answers[mark] = book(link, mark, mark)
         refused += answers[mark].status != 200
         assert len(answers) < 5000, "the disk does not get full"
@@ -202,7 +203,7 @@ def test_a_host_that_ignores_its_store_is_caught(tmp_path: Path, small_disk: Pat
         answers = {"first": book(link, "first")}
         fill(small_disk, 512 << 10)
         for number in range(200):
-            answers[f"filling {number}"] = book(link, f"filling {number}")
+            answers[f"filling-{number}"] = book(link, f"filling-{number}")
         (small_disk / "ballast").unlink()
         with pytest.raises(AssertionError):
             assert_truthful(host, database, answers)

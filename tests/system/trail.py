@@ -82,7 +82,7 @@ async def leave(ctx):
         from twisted.internet import reactor
 
         await deferLater(reactor, seconds)
-    return {"mark": ctx.input["mark"]}
+    return dict(ctx.input)
 '''
 
 

@@ -1,0 +1,229 @@
+"""DESCRIBE: capabilities, Identity Documents, the namespace and status (core v08 sections 6 and 7.2.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from zope.interface.verify import verifyObject
+
+from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.iagtp import IHandler
+from agtphost.identity.agents import AgentDirectory
+from agtphost.identity.canonical import canonical
+from agtphost.identity.encoding import decode
+from agtphost.identity.peer import Assurance
+from agtphost.methods.description import DOMAINS, Description, version_key
+from agtphost.stores.rows import StateRow
+from tests.methods.stage import CALLER, DESK, SIGNING, SINCE, Stage, Toolbox, agent, body_of, of_agent
+from tests.methods.test_discovery import tool
+
+ONE = (DESK, CALLER)
+
+
+def described(stage: Stage, **parameters: Any) -> dict[str, Any]:
+    """The result of DESCRIBE / as demo."""
+    response = stage.ask("DESCRIBE", body=parameters or None, certificate=of_agent(CALLER.agent_id))
+    assert response.status == 200, response.body
+    result = body_of(response)["result"]
+    assert isinstance(result, dict)
+    return result
+
+
+def test_the_capability_document() -> None:
+    """Core v08 section 7.2.3: methods, modalities, tools, version, budget units and zones, with the trust score."""
+    tools = (tool("files.read", (), Assurance.HEADER), tool("files.wipe", ("documents:write",), Assurance.HEADER))
+    result = described(Stage(agents=ONE, adapter=Toolbox(*tools)))
+    assert result["tools"] == ["files.read"]
+    assert "DESCRIBE" in result["methods"] and "REVOKE" in result["methods"]
+    assert result["zones_accepted"] == ["zone:acme"]
+    assert result["version"] == "1.0" and result["version_min_satisfied"] is True
+    assert result["budget_units_accepted"] == []
+    assert result["trust_score"] == DESK.document["trust_score"]
+    assert result["hosted_protocols"][0]["name"] == "files"
+
+
+def test_only_methods_that_something_is_bound_to_are_named() -> None:
+    """A method of the floor that nothing answers is not promised."""
+    result = described(Stage(agents=ONE))
+    for method in result["methods"]:
+        path = "/agents" if method == "QUERY" else "/"
+        assert Stage(agents=ONE).ask(method, path).status not in (404, 405), method
+    assert Stage(agents=ONE).ask("PLAN").status in (404, 405)
+    assert "PLAN" not in result["methods"]
+
+
+@pytest.mark.parametrize(
+    ("domains", "members"),
+    [
+        ("methods", {"methods"}),
+        ("modalities", {"modalities"}),
+        ("tools", {"tools", "hosted_protocols"}),
+        ("version", {"version", "version_min_satisfied"}),
+        ("budget", {"budget_units_accepted"}),
+        ("zones", {"zones_accepted"}),
+        ("version, zones", {"version", "version_min_satisfied", "zones_accepted"}),
+    ],
+)
+def test_capability_domains_select(domains: str, members: set[str]) -> None:
+    """``capability_domains`` narrows the document to the named parts."""
+    assert set(described(Stage(agents=ONE), capability_domains=domains)) - {"trust_score"} == members
+
+
+@pytest.mark.parametrize("domains", ["colours", "methods,,tools", "methods,COLOURS"])
+def test_an_unknown_domain_is_422(domains: str) -> None:
+    """An unknown domain is refused with the known ones."""
+    response = Stage(agents=ONE).ask("DESCRIBE", body={"capability_domains": domains})
+    assert (response.status, body_of(response)["parameter"]) == (422, "capability_domains")
+    assert all(domain in body_of(response)["remedy"] for domain in DOMAINS)
+
+
+@pytest.mark.parametrize(
+    ("version", "satisfied"),
+    [("0.9", True), ("1", True), ("1.0", True), ("1.0.0", True), ("1.0.1", False), ("1.1", False), ("10.0", False)],
+)
+def test_version_min_compares_numbers(version: str, satisfied: bool) -> None:
+    """``version_min`` is compared number by number, not as text."""
+    assert described(Stage(agents=ONE), version_min=version)["version_min_satisfied"] is satisfied
+
+
+@pytest.mark.parametrize("version", ["one", "1.", ".1", "1.0.0.0", "v1", "1.0\n", "٣"])
+def test_a_version_that_is_none_is_422(version: str) -> None:
+    """A malformed ``version_min`` is refused."""
+    response = Stage(agents=ONE).ask("DESCRIBE", body={"version_min": version})
+    assert (response.status, body_of(response)["parameter"]) == (422, "version_min")
+
+
+def test_version_key_orders_versions() -> None:
+    """1.10 is later than 1.9."""
+    assert version_key("1.9") < version_key("1.10") < version_key("2")
+
+
+# Identity Documents
+
+
+def test_an_identity_document_is_served_with_its_own_type() -> None:
+    """AGTP-092, AGTP-136, AGTP-153: all required members, for anyone, by label and by Agent-ID."""
+    for label in ("desk", DESK.agent_id):
+        response = Stage().ask("DESCRIBE", f"/agents/{label}")
+        document = body_of(response)
+        assert response.headers.get("content-type") == "application/vnd.agtp.identity+json"
+        assert document["agent_id"] == DESK.agent_id
+        assert document["document_type"] == "agtp-identity"
+        assert document["status"] == "active"
+
+
+def test_the_lifecycle_state_overlays_the_document() -> None:
+    """AGTP-119, AGTP-244: a deprecated agent is served, with its state, its successor and the deadline."""
+    stage = Stage()
+    stage.states.apply(
+        DESK.agent_id,
+        StateRow(status="deprecated", since=SINCE, reason=None, successor=CALLER.agent_id, deadline="2027-01-31T00:00:00Z"),
+    )
+    document = body_of(stage.ask("DESCRIBE", "/agents/desk"))
+    assert document["status"] == "deprecated"
+    assert document["successor_agent_id"] == CALLER.agent_id
+    assert document["migration_deadline"] == "2027-01-31T00:00:00Z"
+    assert document["updated_at"] == SINCE
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "reason", "when"),
+    [("suspended", 503, "agent-suspended", "since"), ("retired", 410, "agent-retired", "revoked_at")],
+)
+def test_a_stopped_agent_does_not_resolve(state: str, status: int, reason: str, when: str) -> None:
+    """AGTP-117, AGTP-118: 503 or 410 with the state and its time in the body."""
+    stage = Stage()
+    stage.put(DESK, state)
+    response = stage.ask("DESCRIBE", "/agents/desk")
+    body = body_of(response)
+    assert (response.status, body["reason"], body["lifecycle_state"]) == (status, reason, state)
+    assert body[when] == SINCE
+
+
+@pytest.mark.parametrize("state", ["active", "suspended", "deprecated", "retired"])
+@pytest.mark.parametrize("how", ["path", "format"])
+def test_the_status_stays_readable(state: str, how: str) -> None:
+    """AGTP-157 in part: the status document is served in every state."""
+    stage = Stage()
+    stage.put(DESK, state)
+    response = (
+        stage.ask("DESCRIBE", "/agents/desk/status")
+        if how == "path"
+        else stage.ask("DESCRIBE", "/agents/desk", query="format=status")
+    )
+    assert response.status == 200
+    assert body_of(response) == {
+        "document_type": "agtp-status",
+        "canonical_id": DESK.agent_id,
+        "agent_label": "desk",
+        "lifecycle_state": state,
+        "last_updated": SINCE,
+    }
+
+
+def test_other_formats_and_names_are_refused() -> None:
+    """An unknown format is 422, an agent that is not hosted 404, whether it is known as a caller or not."""
+    stage = Stage()
+    assert stage.ask("DESCRIBE", "/agents/desk", query="format=json").status == 200
+    assert stage.ask("DESCRIBE", "/agents/desk", query="format=package").status == 422
+    for name in ("nobody", "demo", CALLER.agent_id, "e" * 64):
+        response = stage.ask("DESCRIBE", f"/agents/{name}")
+        assert (response.status, body_of(response)["reason"]) == (404, "agent-not-hosted"), name
+
+
+# The namespace
+
+
+def namespace(stage: Stage, method: str = "DESCRIBE") -> dict[str, Any]:
+    """The namespace document."""
+    document = body_of(stage.ask(method, "/agents"))
+    assert isinstance(document, dict)
+    return document
+
+
+@pytest.mark.parametrize("method", ["DESCRIBE", "QUERY"])
+def test_the_namespace_document_is_signed(method: str) -> None:
+    """AGTP-130, 131, 134: required members, and a signature over all of it; one changed octet breaks it."""
+    stage = Stage()
+    document = body_of(stage.ask(method, "/agents", headers={"Agent-ID": CALLER.agent_id}))
+    assert document["document_type"] == "agtp-namespace"
+    for member in ("schema_version", "org_domain", "governance_zone", "generated_at", "namespace_cert_fingerprint"):
+        assert document[member], member
+    assert document["total_active"] == len(document["agents"]) == 2
+    assert set(document["agents"][0]) == {
+        "agent_label", "canonical_id", "lifecycle_state", "trust_tier", "cert_status", "manifest_uri", "activated_at",
+        "last_updated",
+    }
+    signature = document.pop("signature")
+    assert (signature["algorithm"], signature["key_id"]) == ("EdDSA", SIGNING.kid)
+    octets = decode(signature["value"])
+    assert SIGNING.public.verify(octets, canonical(document))
+    assert not SIGNING.public.verify(octets, canonical({**document, "generated_at": "2020-01-01T00:00:00Z"}))
+
+
+def test_only_active_agents_are_in_the_namespace() -> None:
+    """AGTP-132, AGTP-133: others are gone with the very next reading."""
+    stage = Stage()
+    for state in ("suspended", "deprecated", "retired"):
+        stage.put(DESK, state)
+        assert [entry["agent_label"] for entry in namespace(stage)["agents"]] == ["bare"]
+    stage.put(DESK, "active")
+    assert namespace(stage)["total_active"] == 2
+
+
+def test_a_zone_is_named_only_where_all_agree() -> None:
+    """``governance_zone`` is one value: agents of two zones leave it empty."""
+    stage = Stage(agents=(DESK, agent("other", hosted=True, zone="zone:else")))
+    assert namespace(stage)["governance_zone"] == ""
+
+
+def test_without_a_key_the_signature_is_null() -> None:
+    """A host that does not sign says so; it makes nothing up."""
+    assert namespace(Stage(signer=None))["signature"] is None
+
+
+def test_the_handler_is_one() -> None:
+    """The handler keeps to its interface."""
+    handler = Description(AgentDirectory([]), list, (), LifecycleTable().state_of, dict)
+    assert verifyObject(IHandler, handler)
