@@ -69,6 +69,7 @@ class LedgerReactor(Protocol):
 
 
 _STOP: tuple[list[Entry], int] = ([], -1)
+_DECLINES = "the store does not take records: {why}"
 
 
 @implementer(ILedger)
@@ -133,8 +134,10 @@ class Ledger:
         :raises agtphost.stores.StoreError: a head is damaged.
         """
         self._lifecycle.replace(self._writer.load())
-        self._low = not self._enough_space()
-        self.healthy = not self._low
+        self.healthy = self._enough_space()
+        if not self.healthy:
+            self._low = True
+            log.error(_DECLINES, why=self._shortage)
         self._thread = Thread(target=self._run, name="agtphost-ledger", daemon=True)
         self._thread.start()
 
@@ -279,7 +282,7 @@ class Ledger:
         seen = time.monotonic() - self._space_seen
         if seen > SPACE_SECONDS and not self._low and not self._enough_space():
             self._low = True
-            self._decline(f"less than {self._floor} octets are free on the store's disk")
+            self._decline(self._shortage)
 
     def _refuse(self, entries: list[Entry], error: str) -> None:
         self._writer.abandon(entries)
@@ -293,10 +296,14 @@ class Ledger:
         """Unhealthy at once, so that no further request gets as far as its handler."""
         self.healthy = False
         self._probe_delay = self._probe_seconds
-        self._report("the store does not take records: {why}", why)
+        self._report(_DECLINES, why)
 
     def _report(self, message: str, why: str) -> None:
         self._reactor.callFromThread(partial(log.error, message, why=why))
+
+    @property
+    def _shortage(self) -> str:
+        return f"less than {self._floor} octets are free on the store's disk"
 
     def _enough_space(self) -> bool:
         self._space_seen = time.monotonic()

@@ -213,7 +213,9 @@ class Dispatcher:
             outcome = self._sealer.refusal(exchange, _changed_meanwhile())
             return await self._seal(exchange, outcome, performed=performed)
         except LedgerUnavailable as error:
-            log.error("a record could not be made durable: {why}", why=str(error))
+            if self._ledger.healthy:
+                # Else the ledger said why, once: a line for each request would fill what is left of the disk.
+                log.error("a record could not be made durable: {why}", why=str(error))
             return self._undurable(exchange, response_id)
         return self._sealer.response(exchange, outcome, response_id, sealed)
 

@@ -30,7 +30,7 @@ def resolve(dotted: str) -> Function:
         raise UnresolvableFunction(f"{dotted!r} is not a dotted path such as package.module.function")
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # Whatever the module's own code raises is the operator's to read, not a reason to crash the start.
         raise UnresolvableFunction(f"the module {module_name} cannot be imported: {error!r}") from error
     function = getattr(module, name, None)

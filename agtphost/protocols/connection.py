@@ -255,7 +255,7 @@ class ServerConnection:
 
     def expect(self, wait: Wait) -> None:
         """See :class:`agtphost.protocols.automaton.Effects`."""
-        before, self._wait = self._wait, wait
+        self._wait = wait
         self._reads = False
         limits = self._limits
         if wait is Wait.ANSWER:
@@ -274,8 +274,8 @@ class ServerConnection:
             self.deadline = self._seconds() + limits.write_timeout
         elif wait is Wait.CLOSE:
             # An answer just given to the system is still on its way; cutting would lose it.
-            way = self._last / SLOWEST_READER if before is Wait.FLUSHING else 0.0
-            self.deadline = self._seconds() + min(ABORT_AFTER + way, limits.write_timeout)
+            way = ABORT_AFTER + self._last / SLOWEST_READER
+            self.deadline = self._seconds() + min(way, limits.write_timeout)
         elif wait is Wait.HANDSHAKE:
             self.deadline = self._seconds() + limits.handshake_timeout
         else:
@@ -339,6 +339,7 @@ class ServerConnection:
     def _give_up(self) -> None:
         """The deadline is over."""
         if self._wait is Wait.IDLE:
+            self._last = 0  # taken long ago
             self._machine.ended()
         elif self._wait is Wait.HEADER:
             self._machine.malformed(_late("header"))

@@ -12,6 +12,7 @@ from twisted.internet.interfaces import (
     IAddress,
     IListeningPort,
     IOpenSSLServerConnectionCreator,
+    IReactorFDSet,
     IReactorTime,
     IStreamServerEndpoint,
 )
@@ -20,6 +21,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.protocols.prompt import PromptServerEndpoint
 from agtphost.protocols.server import AGTPServerFactory, SecureServerFactory
 
 log = Logger()
@@ -50,6 +52,8 @@ def server_endpoint(reactor: Any, *, address: str, port: int, description: str =
         except (ValueError, TypeError, KeyError) as error:
             problem = f"{description!r} is no endpoint description: {error}"
             raise ConfigurationError([Problem(message=problem)]) from None
+    if IReactorFDSet.providedBy(reactor):
+        return PromptServerEndpoint(reactor, port, BACKLOG, address)
     kind = TCP6ServerEndpoint if ipaddress.ip_address(address).version == 6 else TCP4ServerEndpoint
     return kind(reactor, port, backlog=BACKLOG, interface=address)
 

@@ -24,6 +24,7 @@ from pathlib import Path
 import psutil
 
 from tests.bench.load import Tally, client_context, run
+from tests.bench.tool_call import compare, idle_memory
 from tests.system.hosting import Host, free_port, running, sample
 
 BENCH = Path(__file__).parent
@@ -140,7 +141,10 @@ def bench(seconds: float, rounds: int, only: str | None) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as temporary:
         config = sample(Path(temporary))
         with running(config, prefix=("taskset", "-c", "0")) as host:
-            return _compare(host, seconds, rounds, only)
+            figures = _compare(host, seconds, rounds, only)
+            figures["mcp_tool_call"] = compare(host)
+            figures["memory"] = idle_memory(host)
+            return figures
 
 
 def _compare(host: Host, seconds: float, rounds: int, only: str | None) -> dict[str, object]:

@@ -10,7 +10,8 @@ from twisted.internet.task import Clock
 
 from agtphost.protocols import AGTPServerFactory, ConnectionLimits
 from agtphost.protocols.admission import Admission, canonical_address, is_loopback, origin_of
-from tests.protocols.links import FakeDispatcher
+from agtphost.protocols.connection import ServerConnection
+from tests.protocols.links import FakeDispatcher, Link
 
 LIMITS = ConnectionLimits(connections=200)
 STRANGER = "192.0.2.7"
@@ -114,21 +115,19 @@ def test_the_factory_refuses_without_a_protocol() -> None:
     assert factory.refused == 1
 
 
-def test_a_failing_sweep_spares_the_others() -> None:
-    """One connection's fault at its deadline does not keep the others from theirs."""
-    from tests.protocols.links import Link
-
+def test_a_failing_sweep_spares_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One connection's fault at its deadline costs that connection, and keeps no other from its own."""
     dispatcher = FakeDispatcher()
     first = Link(dispatcher)
     second = Link(dispatcher, factory=first.factory)
+    give_up = ServerConnection._give_up
 
-    def broken(reason: str, *_: object) -> None:
+    def fail_once(connection: ServerConnection) -> None:
+        monkeypatch.setattr(ServerConnection, "_give_up", give_up)
         raise RuntimeError("seeded")
 
-    for link in (first, second):
-        link.connection.handshakeCompleted()
-        link.receive(b"AGTP")
-    dispatcher.refuse = broken  # type: ignore[method-assign, assignment]
-    first.wait(10)
-    assert (first.calls, second.calls) == (["abort"], ["abort"])
-    assert first.factory.connections == 0
+    monkeypatch.setattr(ServerConnection, "_give_up", fail_once)
+    first.clock.advance(1000)
+    first.factory.sweep()
+    assert sorted([first.calls, second.calls]) == [["abort"], ["lose"]]
+    assert first.factory.connections == 1

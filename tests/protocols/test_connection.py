@@ -182,6 +182,15 @@ def test_a_refusal_that_fails_loses_the_connection() -> None:
     assert link.calls == ["abort"]
 
 
+def test_an_unreadable_certificate_loses_the_connection() -> None:
+    """Who cannot be identified, though TLS let it pass, is cut before its first request."""
+    link = Link(FakeDispatcher(at_once), secured=False)
+    link.transport.certificate = "not a certificate"
+    link.connection.handshakeCompleted()
+    assert link.calls == ["abort"]
+    assert link.factory.connections == 0
+
+
 # Deadlines
 
 
@@ -297,6 +306,20 @@ def test_a_close_behind_a_long_answer_waits_for_it() -> None:
     link.wait(ABORT_AFTER + 10)
     assert link.calls[-1] == "lose"
     link.wait(1)
+    assert link.calls[-1] == "abort"
+
+
+def test_a_close_long_after_a_long_answer_does_not_wait() -> None:
+    """What was written before the idle time is no reason to wait for the close."""
+    dispatcher = FakeDispatcher()
+    link = Link(dispatcher)
+    link.receive(ask())
+    dispatcher.answer(b"y" * 10 * SLOWEST_READER)
+    while link.transport.unsent:
+        link.transport.take()
+    link.wait(LIMITS.idle_timeout)
+    assert link.calls[-1] == "lose"
+    link.wait(ABORT_AFTER)
     assert link.calls[-1] == "abort"
 
 

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 import pytest_twisted
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IListeningPort, IStreamServerEndpoint
 from twisted.internet.task import deferLater
 from twisted.internet.testing import MemoryReactorClock
+from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from agtphost.errors import ConfigurationError
 from agtphost.protocols import (
@@ -77,19 +80,70 @@ async def test_a_privileged_start_listens_once(site: Site) -> None:
         assert host.port == port
 
 
-def test_waiting_for_the_port_before_the_start(site: Site) -> None:
-    """Who waits before the start is told; in memory, with the backlog that floods need."""
+@pytest_twisted.ensureDeferred
+async def test_waiting_for_the_port_before_the_start(site: Site) -> None:
+    """Who waits before the start is told; the port has the backlog that floods need."""
+    host = Host(site)
+    waiting = host.service.when_listening()
+    assert not waiting.called
+    async with host:
+        assert (await waiting).port == host.port
+        assert host.service._port.backlog >= 1024
+
+
+@implementer(IStreamServerEndpoint)
+class SlowEndpoint:
+    """An endpoint that takes its time."""
+
+    def __init__(self) -> None:
+        self.listening: Deferred[IListeningPort] = Deferred()
+
+    def listen(self, factory: object) -> Deferred[IListeningPort]:
+        return self.listening
+
+
+def slow_service(site: Site) -> tuple[SlowEndpoint, ListeningService]:
     reactor = MemoryReactorClock()
     factory = AGTPServerFactory(FakeDispatcher(), ConnectionLimits(), reactor)
-    endpoint = server_endpoint(reactor, address="127.0.0.1", port=4480)
+    endpoint = SlowEndpoint()
     service = ListeningService(endpoint, ServerTLS.load(site.files), factory, reactor, 30)
-    waiting = service.when_listening()
-    assert not waiting.called
     service.startService()
-    assert waiting.called
-    [(port, _, backlog, interface)] = reactor.tcpServers
-    assert (port, interface) == (4480, "127.0.0.1")
-    assert backlog >= 1024
+    return endpoint, service
+
+
+def test_an_endpoint_that_fails_later(site: Site) -> None:
+    """Who waits for the port learns that there will be none."""
+    endpoint, service = slow_service(site)
+    waiting = service.when_listening()
+    endpoint.listening.errback(OSError("seeded"))
+    caught: list[Failure] = []
+    waiting.addErrback(caught.append)
+    assert [failure.type for failure in caught] == [OSError]
+    stopped: list[None] = []
+    service.stopService().addCallback(stopped.append)
+    assert stopped == [None]
+
+
+def test_a_stop_before_the_port_is_there(site: Site) -> None:
+    """Stopping gives the port up that was still being waited for."""
+    _, service = slow_service(site)
+    caught: list[Failure] = []
+    service.when_listening().addErrback(caught.append)
+    stopped: list[None] = []
+    service.stopService().addCallback(stopped.append)
+    assert stopped == [None]
+    assert [failure.type for failure in caught] == [CancelledError]
+
+
+def test_a_stop_without_a_start(site: Site) -> None:
+    """A service that never started stops."""
+    reactor = MemoryReactorClock()
+    factory = AGTPServerFactory(FakeDispatcher(), ConnectionLimits(), reactor)
+    service = ListeningService(SlowEndpoint(), ServerTLS.load(site.files), factory, reactor, 30)
+    stopped: list[None] = []
+    service.stopService().addCallback(stopped.append)
+    assert stopped == [None]
+    assert reactor.getDelayedCalls() == []
 
 
 @pytest.mark.parametrize("description", ["ssl:4480", "tls:4480", "nonsense:1", "tcp", "tcp:port"])
@@ -99,14 +153,35 @@ def test_endpoint_descriptions_that_do_not_serve(description: str) -> None:
         server_endpoint(MemoryReactorClock(), address="127.0.0.1", port=0, description=description)
 
 
-@pytest.mark.parametrize(("address", "servers"), [("::1", "tcpServers"), ("127.0.0.1", "tcpServers")])
-def test_either_address_family(address: str, servers: str) -> None:
-    """IPv4 and IPv6 addresses are listened on as what they are."""
-    reactor = MemoryReactorClock()
-    server_endpoint(reactor, address=address, port=1).listen(
-        AGTPServerFactory(FakeDispatcher(), ConnectionLimits(), reactor)
-    )
-    assert getattr(reactor, servers)[0][3] == address
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+@pytest_twisted.ensureDeferred
+async def test_either_address_family(site: Site, address: str) -> None:
+    """IPv4 and IPv6 addresses are listened on as what they are, and the peer's is known as such."""
+    if address == "::1" and not has_ipv6():
+        pytest.skip("this machine has no IPv6 loopback address")
+    host = Host(site)
+    endpoint = server_endpoint(host.reactor, address=address, port=0)
+    host.service = ListeningService(endpoint, host.tls, host.factory, host.reactor, 1)
+
+    def ask_there() -> bytes:
+        raw = socket.create_connection((address, host.port), 10)
+        with site.client().wrap_socket(raw, server_hostname="localhost") as connection:
+            connection.sendall(ask())
+            return read_message(connection)
+
+    async with host:
+        assert (await in_thread(ask_there)).startswith(b"AGTP/1.0 200")
+        assert [peer.address for peer in host.dispatcher.peers] == [address]
+
+
+def has_ipv6() -> bool:
+    """Whether the IPv6 loopback address can be bound."""
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
 
 
 @pytest_twisted.ensureDeferred

@@ -176,10 +176,10 @@ async def test_an_honest_peer_is_served_beside_floods(site: Site) -> None:
     """P13: while others pipeline without reading, a request is answered at once."""
     dispatcher = FakeDispatcher(large)
     async with Host(site, dispatcher, ConnectionLimits(requests_per_connection=10**9)) as host:
-        floods = [Deferred.fromCoroutine(in_thread(flood, host, 0.8)) for _ in range(4)]
+        floods = [Deferred.fromCoroutine(in_thread(flood, host, 1.6)) for _ in range(4)]
         await deferLater(host.reactor, 0.3)
         begun = time.monotonic()
         assert (await in_thread(host.exchange, site.client())).startswith(b"AGTP/1.0 200")
-        assert time.monotonic() - begun < 0.5
+        assert time.monotonic() - begun < 1.0
         for each in floods:
             await each

@@ -11,6 +11,7 @@ import pytest_twisted
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from OpenSSL import SSL
 
 from agtphost.errors import ConfigurationError
 from agtphost.protocols import ServerTLS, TLSFiles
@@ -74,6 +75,24 @@ async def test_groups(site: Site, curve: str, accepted: bool) -> None:
         else:
             with pytest.raises(ssl.SSLError, match=r"(?i)handshake"):
                 await in_thread(host.exchange, context)
+
+
+@pytest_twisted.ensureDeferred
+async def test_groups_without_the_binding(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pyOpenSSL cannot restrict the groups by a list, P-256 alone is left, and still serves."""
+    monkeypatch.setattr("agtphost.protocols.tls._pyopenssl", Bindings())
+    async with Host(site) as host:
+        assert (await in_thread(host.exchange, site.client())).startswith(OK)
+        context = site.client()
+        context.set_ecdh_curve("X25519")
+        with pytest.raises(ssl.SSLError, match=r"(?i)handshake"):
+            await in_thread(host.exchange, context)
+
+
+class Bindings:
+    """pyOpenSSL without its binding of the library."""
+
+    OP_NO_RENEGOTIATION = SSL.OP_NO_RENEGOTIATION
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,140 @@
+"""
+What the host adds to an MCP tool call: the same stdio server called directly, and through the host.
+
+One connection, one call at a time, interleaved rounds; the difference of the medians is what the host costs.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.bench.load import Client, client_context
+from tests.system.hosting import ETC, Host
+
+TOOL, ARGUMENTS = "list_files", {"folder": "."}
+
+
+class Direct:
+    """The barest client of a stdio server: one line out, one line in."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(ETC / "mcp/files_server.py"), str(ETC / "mcp/files")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._number = 0
+        self._ask(
+            "initialize",
+            {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}},
+        )
+        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def _send(self, message: dict[str, object]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def _ask(self, method: str, params: dict[str, object]) -> dict[str, object]:
+        assert self.process.stdout is not None
+        self._number += 1
+        self._send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
+        while True:
+            answer = json.loads(self.process.stdout.readline())
+            if answer.get("id") == self._number:
+                assert "result" in answer, answer
+                return dict(answer["result"])
+
+    def call(self) -> None:
+        assert not self._ask("tools/call", {"name": TOOL, "arguments": ARGUMENTS}).get("isError")
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+class ThroughHost:
+    """The same call as EXECUTE over TLS."""
+
+    def __init__(self, host: Host) -> None:
+        demo = host.state / "agents" / "demo"
+        body = json.dumps(
+            {
+                "parameters": {
+                    "action": "mcp.tools.call",
+                    "payload_type": "application/vnd.mcp.tools+json",
+                    "payload": {"tool": f"files.{TOOL}", "arguments": ARGUMENTS},
+                }
+            }
+        ).encode()
+        request = (
+            b"AGTP/1.0 EXECUTE /\r\nContent-Type: application/vnd.agtp+json\r\nContent-Length: %d\r\n\r\n" % len(body)
+        ) + body
+        context = client_context(host.state / "ca.pem", demo / "agent.pem", demo / "agent.key")
+        self._client = Client(("127.0.0.1", host.port), context, lambda: request)
+
+    def call(self) -> None:
+        self._client.send()
+        answer = None
+        while answer is None:
+            answer = self._client.receive()
+        assert answer.startswith(b"AGTP/1.0 200"), answer[:300]
+
+
+def timed(call: Callable[[], None], times: int) -> list[float]:
+    """Seconds of each of so many calls."""
+    taken = []
+    for _ in range(times):
+        begun = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - begun)
+    return taken
+
+
+def compare(host: Host, *, rounds: int = 5, calls: int = 100) -> dict[str, float]:
+    """Medians in milliseconds, and what the host adds."""
+    direct, through = Direct(), ThroughHost(host)
+    try:
+        timed(direct.call, 20)
+        timed(through.call, 20)
+        figures: dict[str, list[float]] = {"direct": [], "through": []}
+        for _ in range(rounds):
+            figures["direct"] += timed(direct.call, calls)
+            figures["through"] += timed(through.call, calls)
+    finally:
+        direct.close()
+    medians = {name: statistics.median(values) * 1000 for name, values in figures.items()}
+    return {
+        "direct_ms": round(medians["direct"], 3),
+        "through_host_ms": round(medians["through"], 3),
+        "added_ms": round(medians["through"] - medians["direct"], 3),
+        "ratio": round(medians["through"] / medians["direct"], 2),
+    }
+
+
+def idle_memory(host: Host, connections: int = 1000) -> dict[str, float]:
+    """Resident memory per idle mTLS connection, in KiB, the second wave's as well as the first's."""
+    demo = host.state / "agents" / "demo"
+    context = client_context(host.state / "ca.pem", demo / "agent.pem", demo / "agent.key")
+    before = resident(host)
+    held = [Client(("127.0.0.1", host.port), context, lambda: b"") for _ in range(connections)]
+    time.sleep(0.5)
+    after = resident(host)
+    for client in held:
+        client.tls.close()
+    return {"connections": connections, "kib_per_idle_connection": round((after - before) / connections / 1024, 1)}
+
+
+def resident(host: Host) -> int:
+    """Octets of resident memory of the host's own process."""
+    for line in Path(f"/proc/{host.process.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("the host is gone")

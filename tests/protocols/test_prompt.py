@@ -1,0 +1,85 @@
+"""Prompt writes: the same octets in the same order as Twisted's own, and the same back-pressure."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest_twisted
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.protocol import Factory, Protocol
+from zope.interface import implementer
+
+from agtphost.protocols.prompt import PromptServer, PromptServerEndpoint
+
+
+@implementer(IPushProducer)
+class Speaker(Protocol):
+    """Waits for a word, then writes in pieces; counts how often it is asked to pause."""
+
+    pieces: list[bytes] = []
+    paused = 0
+
+    def dataReceived(self, data: bytes) -> None:
+        self.transport.registerProducer(self, True)
+        for piece in self.pieces:
+            self.transport.write(piece)
+        self.transport.unregisterProducer()
+        self.transport.loseConnection()
+
+    def pauseProducing(self) -> None:
+        type(self).paused += 1
+
+    def resumeProducing(self) -> None:
+        pass
+
+    def stopProducing(self) -> None:
+        pass
+
+
+async def heard(pieces: list[bytes]) -> bytes:
+    """What a slow reader gets of ``pieces``."""
+    Speaker.pieces, Speaker.paused = pieces, 0
+    seen: list[type[Any]] = []
+
+    class Remembering(Factory):
+        def buildProtocol(self, addr: object) -> Speaker:
+            return Speaker()
+
+    port = await PromptServerEndpoint(reactor, 0, 5, "127.0.0.1").listen(Remembering())
+    seen.append(port.transport)
+    assert seen == [PromptServer]
+    with socket.create_connection(("127.0.0.1", port.getHost().port)) as client:
+        client.setblocking(False)
+        client.send(b"go")
+        octets = b""
+        while True:
+            pause: Deferred[None] = Deferred()
+            reactor.callLater(0.002, pause.callback, None)  # type: ignore[attr-defined]
+            await pause
+            try:
+                portion = client.recv(50_000)
+            except BlockingIOError:
+                continue
+            if not portion:
+                break
+            octets += portion
+    await port.stopListening()
+    return octets
+
+
+@pytest_twisted.ensureDeferred
+async def test_small_and_large_writes_arrive_whole_and_in_order() -> None:
+    """Pieces that fit, pieces that do not, and small ones behind those."""
+    pieces = [b"a" * 10, b"b" * 3_000_000, b"c" * 10, b"", b"d" * 100_000, b"e"]
+    assert await heard(pieces) == b"".join(pieces)
+    assert Speaker.paused
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_small_answer_never_asks_for_a_pause() -> None:
+    """What the system takes at once is no reason to stop."""
+    assert await heard([b"x" * 500]) == b"x" * 500
+    assert not Speaker.paused

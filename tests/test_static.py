@@ -1,0 +1,117 @@
+"""What is checked without running anything: style, types, and what a wheel contains."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def run(*words: str | Path, cwd: Path = ROOT, **environ: str) -> subprocess.CompletedProcess[str]:
+    """A command with the present interpreter's environment."""
+    arguments = [str(word) for word in words]
+    return subprocess.run(
+        arguments, capture_output=True, text=True, cwd=cwd, env={**os.environ, **environ}, timeout=300
+    )
+
+
+def python(*words: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+    """A module of the present interpreter."""
+    return run(sys.executable, "-m", *words, **options)  # type: ignore[arg-type]
+
+
+def test_ruff_finds_nothing() -> None:
+    """The whole tree follows the rules of pyproject.toml."""
+    done = python("ruff", "check", "--no-cache", ".")
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+def test_ruff_would_find_something(tmp_path: Path) -> None:
+    """The control: the same command is not satisfied with everything."""
+    (tmp_path / "wrong.py").write_text("import os\nl = lambda: 1\n")
+    done = python("ruff", "check", "--no-cache", "--config", ROOT / "pyproject.toml", tmp_path)
+    assert done.returncode == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_mypy_finds_nothing() -> None:
+    """Every line of the package is typed, strictly, interfaces included."""
+    done = python("mypy", "--no-error-summary")
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_mypy_would_find_a_class_that_breaks_its_interface(tmp_path: Path) -> None:
+    """The control: the interfaces are really compared, through mypy-zope."""
+    wrong = tmp_path / "wrong_gate.py"
+    wrong.write_text(
+        "from zope.interface import implementer\n"
+        "from agtphost.iagtp import IGate\n\n\n"
+        "@implementer(IGate)\n"
+        "class Wrong:\n"
+        '    """It has no check."""\n\n'
+        '    name = "wrong"\n'
+    )
+    done = python("mypy", "--config-file", ROOT / "pyproject.toml", wrong)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert 'missing following "IGate" interface members: check' in done.stdout, done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of a checkout in which Twisted has left its cache."""
+    checkout = tmp_path_factory.mktemp("checkout")
+    for name in ("agtphost", "twisted", "etc"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__", "state"))
+    for name in ("pyproject.toml", "README.rst", "LICENSE", ".gitignore"):
+        shutil.copy(ROOT / name, checkout)
+    (checkout / "twisted" / "plugins" / "dropin.cache").write_bytes(b"left by an earlier run")
+    target = tmp_path_factory.mktemp("wheel")
+    built = python("pip", "wheel", "--no-deps", "--quiet", "--wheel-dir", target, checkout)
+    assert built.returncode == 0, built.stderr[-4000:]
+    (found,) = target.glob("agtphost-*.whl")
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_wheel_has_the_plugin_and_no_cache(wheel: Path) -> None:
+    """``twisted/plugins/agtphost_plugin.py`` is in, ``dropin.cache`` and package markers above the plugin are not."""
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "twisted/plugins/agtphost_plugin.py" in names
+    assert not [name for name in names if name.endswith("dropin.cache")]
+    assert [name for name in names if name.startswith("twisted/")] == ["twisted/plugins/agtphost_plugin.py"]
+    assert not [name for name in names if name.split("/")[0] in ("tests", "etc")]
+    assert "agtphost/py.typed" in names
+    for needed in ("agtphost/vocabulary/methods.json", "agtphost/stores/schema/"):
+        assert any(name.startswith(needed) for name in names), needed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_installed_wheel_is_found_by_twistd(wheel: Path, tmp_path: Path) -> None:
+    """``twistd --help`` lists agtp from the wheel alone, apart from this checkout, and its options open."""
+    target = tmp_path / "site"
+    installed = python("pip", "install", "--no-deps", "--quiet", "--target", target, wheel)
+    assert installed.returncode == 0, installed.stderr[-4000:]
+    # Isolated from the checkout and from an editable installation of it: the target comes first.
+    code = (
+        f"import sys; sys.path.insert(0, {str(target)!r}); import agtphost; "
+        f"assert agtphost.__file__.startswith({str(target)!r}), agtphost.__file__; "
+        "from twisted.scripts.twistd import run; run()"
+    )
+    environ = {"PYTHONPATH": str(target)}
+    helped = run(sys.executable, "-c", code, "--help", cwd=tmp_path, **environ)
+    assert helped.returncode == 0, helped.stderr[-4000:]
+    assert any(line.split()[:1] == ["agtp"] for line in helped.stdout.splitlines()), helped.stdout
+    options = run(sys.executable, "-c", code, "agtp", "--help", cwd=tmp_path, **environ)
+    assert "--config" in options.stdout, options.stderr[-4000:]
