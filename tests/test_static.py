@@ -63,7 +63,7 @@ def test_mypy_would_find_a_class_that_breaks_its_interface(tmp_path: Path) -> No
     )
     done = python("mypy", "--config-file", ROOT / "pyproject.toml", wrong)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert 'missing following "IGate" interface members: check' in done.stdout, done.stdout
+    assert "missing following 'IGate' interface members: check" in done.stdout, done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StaleLifecycle
 from agtphost.contract.binding import Binding
+from agtphost.contract.schemas import CompiledSchema
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Invocation
 from agtphost.dispatch.sealing import RETRY_AFTER, Outcome, Sealer, new_id
@@ -66,7 +67,10 @@ class Dispatcher:
             else:
                 performed = True
                 answer = await self._handle(exchange, interim)
-            outcome = self._sealer.success(exchange, answer)
+            if isinstance(answer, EndpointResponse):
+                outcome = self._sealer.success(exchange, answer)
+            else:
+                outcome = self._sealer.plain(exchange, answer)
         except Refusal as refusal:
             outcome = self._sealer.refusal(exchange, refusal)
         except Exception:
@@ -91,7 +95,8 @@ class Dispatcher:
 
     # The handler
 
-    async def _handle(self, exchange: Exchange, interim: Interim | None) -> EndpointResponse:
+    async def _handle(self, exchange: Exchange, interim: Interim | None) -> Any:
+        """What the handler answered: an EndpointResponse, or the bare result."""
         binding = cast(Binding, exchange.binding)
         seconds = binding.timeout or self._timeout
         try:
@@ -102,23 +107,32 @@ class Dispatcher:
             answer = error
         if isinstance(answer, EndpointError):
             raise self._declared(binding, answer)
-        if not isinstance(answer, EndpointResponse):
-            answer = EndpointResponse(result=answer)
-        schema = binding.output_schema
-        if schema is not None and answer.enveloped and answer.status < 300 and not schema.is_valid(answer.result):
-            log.error(
-                "{method} {path} answered outside its output schema: {faults}",
-                method=binding.method,
-                path=binding.path,
-                faults=schema.faults(answer.result),
-            )
-            raise Refusal(
-                Status.SERVER_ERROR,
-                "invalid-output",
-                "The handler's answer does not follow the endpoint's output schema.",
-                remedy="The operator's log has the details.",
-            )
+        if binding.output_schema is not None:
+            self._check_output(binding, binding.output_schema, answer)
         return answer
+
+    @staticmethod
+    def _check_output(binding: Binding, schema: CompiledSchema, answer: Any) -> None:
+        if isinstance(answer, EndpointResponse):
+            if not answer.enveloped or answer.status >= 300:
+                return
+            result = answer.result
+        else:
+            result = answer
+        if schema.is_valid(result):
+            return
+        log.error(
+            "{method} {path} answered outside its output schema: {faults}",
+            method=binding.method,
+            path=binding.path,
+            faults=schema.faults(result),
+        )
+        raise Refusal(
+            Status.SERVER_ERROR,
+            "invalid-output",
+            "The handler's answer does not follow the endpoint's output schema.",
+            remedy="The operator's log has the details.",
+        )
 
     async def _within(self, waiting: Awaitable[Any], seconds: float) -> Any:
         """Wait for a handler, but not for longer than it may take."""
@@ -145,13 +159,7 @@ class Dispatcher:
     def _context(
         self, exchange: Exchange, binding: Binding, seconds: float, interim: Interim | None
     ) -> EndpointContext:
-        invocation = Invocation(self, exchange)
-
-        async def emit(event: Mapping[str, Any]) -> None:
-            if interim is not None and exchange.context.get("stream") is True:
-                outcome = self._sealer.interim(exchange, event, os.urandom(16).hex())
-                interim(await self._seal(exchange, outcome, performed=True))
-
+        invocation = Invocation(self, exchange, interim)
         return EndpointContext(
             input=exchange.input,
             method=exchange.method,
@@ -168,7 +176,7 @@ class Dispatcher:
             deadline=self._clock.seconds() + seconds,
             peer=exchange.peer,
             admits=invocation.admits,
-            emit=emit,
+            emit=invocation.emit,
             invoke=invocation.invoke,
         )
 
@@ -198,6 +206,11 @@ class Dispatcher:
             "The host could not complete the request.",
             remedy="The operator's log has the details under the Audit-ID of this response.",
         )
+
+    async def send_interim(self, exchange: Exchange, event: Mapping[str, Any], interim: Interim) -> None:
+        """Seal an interim message, and hand it to the connection."""
+        outcome = self._sealer.interim(exchange, event, os.urandom(16).hex())
+        interim(await self._seal(exchange, outcome, performed=True))
 
     # The one way out
 

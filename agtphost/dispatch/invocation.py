@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
 
 if TYPE_CHECKING:
-    from agtphost.iagtp import IDispatcher
+    from agtphost.dispatch.dispatcher import Dispatcher
 
 MAX_DEPTH = 10
 """Calls inside calls; the same figure as the drafts' max_synthesis_depth."""
@@ -31,11 +31,19 @@ class Invocation:
     authority can shrink on the way, never grow (T-SC-50).
     """
 
-    __slots__ = ("_dispatcher", "_exchange")
+    __slots__ = ("_dispatcher", "_exchange", "_interim")
 
-    def __init__(self, dispatcher: IDispatcher, exchange: Exchange) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, exchange: Exchange, interim: Callable[[Response], None] | None
+    ) -> None:
         self._dispatcher = dispatcher
         self._exchange = exchange
+        self._interim = interim
+
+    async def emit(self, event: Mapping[str, Any]) -> None:
+        """Send an interim message, where the caller asked for a stream and the transport carries them."""
+        if self._interim is not None and self._exchange.context.get("stream") is True:
+            await self._dispatcher.send_interim(self._exchange, event, self._interim)
 
     def admits(self, binding: Binding) -> bool:
         """Whether the caller could call ``binding``: what lists are filtered by."""

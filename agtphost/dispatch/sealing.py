@@ -84,6 +84,10 @@ class Sealer:
             outcome.event, outcome.describe = answer.event, answer.describe
         return outcome
 
+    def plain(self, exchange: Exchange, result: Any) -> Outcome:
+        """The outcome of a handler that answered with its result alone."""
+        return Outcome(Status.OK, self.envelope(exchange, 200, result), self._answer_type(exchange))
+
     def interim(self, exchange: Exchange, event: Mapping[str, Any], token: str) -> Outcome:
         """An interim message: design decision 11."""
         body = self.envelope(exchange, Status.ACCEPTED, {"event": event})
@@ -116,14 +120,13 @@ class Sealer:
 
     def envelope(self, exchange: Exchange, status: int, result: Any) -> bytes:
         """The method response body of core v08 section 5.7."""
+        binding = exchange.binding
+        attribution = self._attribution(None if binding is None or binding.server_level else exchange.agent)
         body: dict[str, Any] = {"status": int(status)}
         if exchange.task_id is not None:
             body["task_id"] = exchange.task_id
         body["result"] = result
-        binding = exchange.binding
-        body["attribution"] = self._attribution(
-            None if binding is None or binding.server_level else exchange.agent
-        )
+        body["attribution"] = attribution
         return jsontext.encode(body)
 
     def _attribution(self, agent: Agent | None) -> dict[str, str]:

@@ -13,9 +13,14 @@ if TYPE_CHECKING:
     from agtphost.identity.agents import Agent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class EndpointContext:
-    """One call, after every gate: what a handler may rely on."""
+    """
+    One call, after every gate: what a handler may rely on.
+
+    Made for every request, and therefore not frozen: that would take three
+    times as long. Nobody reads it again once the handler has it.
+    """
 
     input: Mapping[str, Any]
     """Body, query and path parameters merged, valid against the input schema."""

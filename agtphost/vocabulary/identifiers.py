@@ -52,5 +52,4 @@ def uuid7(milliseconds: int, randomness: bytes) -> str:
     """
     time = f"{milliseconds & 0xFFFFFFFFFFFF:012x}"
     rest = randomness.hex()
-    variant = "89ab"[randomness[2] & 3]
-    return f"{time[:8]}-{time[8:]}-7{rest[:3]}-{variant}{rest[5:8]}-{rest[8:20]}"
+    return f"{time[:8]}-{time[8:]}-7{rest[:3]}-{'89ab'[randomness[2] & 3]}{rest[5:8]}-{rest[8:]}"

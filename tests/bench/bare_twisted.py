@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from twisted.internet import reactor, ssl
 from twisted.internet.protocol import Factory, Protocol
@@ -39,8 +40,8 @@ def main() -> None:
     body = b"x" * int(size)
     Fixed.answer = b"AGTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     options = ssl.CertificateOptions(
-        privateKey=ssl.KeyPair.load(open(key, "rb").read(), 1).original,
-        certificate=ssl.Certificate.loadPEM(open(certificate, "rb").read()).original,
+        privateKey=ssl.KeyPair.load(Path(key).read_bytes(), 1).original,
+        certificate=ssl.Certificate.loadPEM(Path(certificate).read_bytes()).original,
         raiseMinimumTo=ssl.TLSVersion.TLSv1_3,
     )
     port = reactor.listenSSL(0, Factory.forProtocol(Fixed), options, interface="127.0.0.1", backlog=1024)

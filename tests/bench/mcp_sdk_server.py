@@ -20,7 +20,13 @@ def main() -> None:
     certificate, key, port = sys.argv[1:4]
     app = server.streamable_http_app(stateless_http=True, json_response=True)
     uvicorn.run(
-        app, host="127.0.0.1", port=int(port), ssl_certfile=certificate, ssl_keyfile=key, log_level="error", access_log=False
+        app,
+        host="127.0.0.1",
+        port=int(port),
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        log_level="error",
+        access_log=False,
     )
 
 

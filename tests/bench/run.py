@@ -121,7 +121,8 @@ class Figures:
         self.p99: list[float] = []
 
     def add(self, tally: Tally, cpu: float) -> None:
-        assert tally.bad == 0, f"{tally.bad} of {tally.requests} answers were not the expected ones, such as {tally.example!r}"
+        wrong = f"{tally.bad} of {tally.requests} answers were not the expected ones, such as {tally.example!r}"
+        assert tally.bad == 0, wrong
         self.per_cpu.append(tally.requests / cpu)
         self.rates.append(tally.rate)
         self.p50.append(tally.percentile(0.5))

@@ -211,5 +211,14 @@ def payload(scene: Scene, at: int = -1) -> dict[str, object]:
 
 
 __all__ = [
-    "CALLER", "HOSTED", "STRANGER", "Recorder", "RegisteredFunction", "Scene", "agent", "certificate", "document", "payload"
+    "CALLER",
+    "HOSTED",
+    "STRANGER",
+    "Recorder",
+    "RegisteredFunction",
+    "Scene",
+    "agent",
+    "certificate",
+    "document",
+    "payload",
 ]

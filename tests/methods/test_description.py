@@ -118,7 +118,13 @@ def test_the_lifecycle_state_overlays_the_document() -> None:
     stage = Stage()
     stage.states.apply(
         DESK.agent_id,
-        StateRow(status="deprecated", since=SINCE, reason=None, successor=CALLER.agent_id, deadline="2027-01-31T00:00:00Z"),
+        StateRow(
+            status="deprecated",
+            since=SINCE,
+            reason=None,
+            successor=CALLER.agent_id,
+            deadline="2027-01-31T00:00:00Z",
+        ),
     )
     document = body_of(stage.ask("DESCRIBE", "/agents/desk"))
     assert document["status"] == "deprecated"

@@ -216,12 +216,13 @@ def disagreements(situation: dict[str, Any]) -> list[str]:
     methods = listing("/methods")
     listed_endpoints = {entry["path"] for entry in methods if entry["method"] == "QUERY"}
     listed_tools = {entry["name"] for entry in listing("/tools")}
-    wrong = []
+    wrong = [
+        binding.path
+        for binding in endpoints
+        if (binding.path in listed_endpoints) != runs("QUERY", binding.path)
+    ]
     if listed_tools != {entry["tool"] for entry in methods if "tool" in entry}:
         wrong.append("/tools and /methods differ")
-    for binding in endpoints:
-        if (binding.path in listed_endpoints) != runs("QUERY", binding.path):
-            wrong.append(binding.path)
     for binding in tools:
         body = {"action": "mcp.tools.call", "payload_type": MCP, "payload": {"tool": binding.name}}
         if (binding.name in listed_tools) != runs("EXECUTE", "/", body):

@@ -39,7 +39,8 @@ def execute(
 
 def call(name: str = "files.read", **members: Any) -> dict[str, Any]:
     """Parameters of a tool call."""
-    return {"action": "mcp.tools.call", "payload_type": MCP, "payload": {"tool": name, "arguments": {"a": 1}}, **members}
+    payload = {"tool": name, "arguments": {"a": 1}}
+    return {"action": "mcp.tools.call", "payload_type": MCP, "payload": payload, **members}
 
 
 def test_an_action_runs_with_its_own_input() -> None:

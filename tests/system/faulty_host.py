@@ -18,6 +18,7 @@ from agtphost.audit.drafts import Reservation, ReservationKey, ReservationState
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.writer import GroupWriter
 from agtphost.protocols import AGTPServerFactory
+from agtphost.protocols.connection import ServerConnection
 
 
 def make_hasty() -> None:
@@ -76,7 +77,22 @@ def make_careless() -> None:
     GroupWriter.write = careless  # type: ignore[method-assign]
 
 
-FAULTS = {"hasty": make_hasty, "forgetful": make_forgetful, "abrupt": make_abrupt, "careless": make_careless}
+def make_unpausing() -> None:
+    """A connection does not listen when its transport has enough to write."""
+
+    def pause(self: ServerConnection) -> None:
+        return None
+
+    ServerConnection.pauseProducing = pause  # type: ignore[method-assign]
+
+
+FAULTS = {
+    "hasty": make_hasty,
+    "forgetful": make_forgetful,
+    "abrupt": make_abrupt,
+    "careless": make_careless,
+    "unpausing": make_unpausing,
+}
 
 if __name__ == "__main__":
     FAULTS[sys.argv[1]]()

@@ -37,19 +37,17 @@ def demo_id(host: Host) -> str:
 
 
 def read_note(host: Host, client: Client) -> object:
+    payload = {"tool": "files.list_files", "arguments": {}}
     return client.call(
-        host.uri,
-        "EXECUTE",
-        input={"action": "mcp.tools.call", "payload_type": MCP, "payload": {"tool": "files.list_files", "arguments": {}}},
+        host.uri, "EXECUTE", input={"action": "mcp.tools.call", "payload_type": MCP, "payload": payload}
     )
 
 
 def test_the_first_start_creates_what_is_promised(host: Host) -> None:
     """Every file of interface.md section 1 exists, private keys for the owner alone."""
-    for name in (
-        "ca.pem server.pem server.key signing.key signing.pub registrar.pem registrar.key agtphost.sqlite3 "
-        "agents/demo/genesis.json agents/demo/document.json agents/demo/agent.pem agents/demo/agent.key"
-    ).split():
+    top = "ca.pem", "server.pem", "server.key", "signing.key", "signing.pub", "registrar.pem", "registrar.key"
+    demo = [f"agents/demo/{name}" for name in ("genesis.json", "document.json", "agent.pem", "agent.key")]
+    for name in (*top, *demo, "agtphost.sqlite3"):
         path = host.state / name
         assert path.is_file(), name
         if path.suffix == ".key" or path.suffix == ".sqlite3":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
@@ -58,10 +59,9 @@ class Caller(threading.Thread):
 
     def _burst(self) -> bool:
         calls = {uuid.UUID(int=self._chance.getrandbits(128)).hex: self._chance.randrange(4) for _ in range(4)}
-        try:
+        # The host may close meanwhile; what it answered before is still to be read.
+        with contextlib.suppress(OSError):
             self._link.send(b"".join(self._octets(number, kind) for number, kind in calls.items()))
-        except OSError:
-            pass  # The host closed meanwhile; what it answered before is still to be read.
         for number in calls:
             answer = self._link.answer()
             if answer is None:

@@ -1,0 +1,206 @@
+"""The README does what it says: its commands are run as they stand there, and its configuration is read."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.system.hosting import BIN, Host, agtp, running, sample
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.rst").read_text()
+INSTALLING = "python3 -m venv .venv && .venv/bin/pip install -q "
+
+
+def section(title: str) -> str:
+    """The text under a heading, up to the next one."""
+    parts = re.split(r"^(.+)\n[-=]{3,}\n", README, flags=re.MULTILINE)
+    return parts[parts.index(title) + 1]
+
+
+def blocks(text: str) -> list[str]:
+    """The literal blocks of ``text``, without their indentation."""
+    found = re.findall(r"::\n\n((?:(?: {4}.*)?\n)+?)(?=\S|\Z)", text + "\n")
+    return [dedent(block).strip("\n") for block in found]
+
+
+def lines(text: str) -> list[str]:
+    """Every command line of a section's literal blocks."""
+    return [line for block in blocks(text) for line in block.replace("\\\n", " ").splitlines() if line]
+
+
+STORY: dict[int, tuple[str, int, tuple[str, ...]]] = {
+    1: ('cd etc && export PATH="$PWD/../.venv/bin:$PATH"', 0, ()),
+    2: ("agtp tools ls", 0, ("files.list_files",)),
+    3: ("agtp tools call files.list_files", 0, ("welcome.txt", "record verified")),
+    4: ("agtp tools call files.list_files --no-cert", 1, ("401", "agent-unauthenticated", "client certificate")),
+    5: ("agtp audit walk host", 0, ("401", "EXECUTE")),
+    6: ("agtp audit verify", 0, ()),
+    7: ("agtp agent revoke demo --reason compromise-detected", 0, ("retired",)),
+    8: ("agtp tools call files.list_files", 1, ("410", "agent-retired")),
+}
+"""Every line of "Try it" after the start command: exit status, and what the output has."""
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory as the README leaves it after installing: the samples, and the present environment as ``.venv``."""
+    folder = tmp_path_factory.mktemp("checkout")
+    sample(folder)
+    (folder / ".venv").mkdir()
+    (folder / ".venv" / "bin").symlink_to(BIN)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def host(checkout: Path) -> Iterator[Host]:
+    """The host, started by the README's own command."""
+    start = lines(section("Try it"))[0]
+    words = start.rpartition(" && ")[2].split()
+    assert words[:2] == [".venv/bin/twistd", "-n"]
+    prefix = ["bash", "-c", 'cd "$0" && exec ' + " ".join(words), str(checkout)]
+    with running(checkout / "etc" / "host.toml", prefix=prefix, environ={"HOME": str(checkout)}) as started:
+        yield started
+
+
+def shell(checkout: Path, *commands: str) -> list[tuple[int, str]]:
+    """Run lines one after another in one shell, as a person types them; each line's status and output."""
+    script = "\n".join(f"{{ {command}\n}} 2>&1; printf '\\0%d\\0' $?" for command in commands)
+    done = subprocess.run(
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=checkout,
+        timeout=120,
+        env={**os.environ, "HOME": str(checkout), "NO_COLOR": "1"},
+    )
+    parts = done.stdout.split("\0")
+    return [(int(status), output) for output, status in zip(parts[0:-1:2], parts[1::2], strict=True)]
+
+
+def test_the_start_command_installs_and_starts() -> None:
+    """The first command is one line: a virtual environment, this checkout, and the sample host."""
+    first = lines(section("Try it"))[0]
+    assert first == INSTALLING + "'.[samples]' && .venv/bin/twistd -n agtp --config etc/host.toml"
+
+
+def test_the_host_says_where_it_is_reached(host: Host) -> None:
+    """The last line of the start is the one that the README shows."""
+    assert f"agtphost ready: agtp://127.0.0.1:{host.port}" in host.output
+    assert "agtphost ready: agtp://127.0.0.1:4480" in section("Try it")
+
+
+def test_the_call_by_hand(host: Host, checkout: Path) -> None:
+    """``agtp call`` with EXECUTE, as "Put your MCP server behind it" shows, reads the sample's file and verifies."""
+    (command,) = [line for line in lines(section("Put your MCP server behind it")) if line.startswith("agtp call")]
+    _, (status, output) = shell(checkout, STORY[1][0], command)
+    assert status == 0, output
+    assert "AGTP/1.0 200" in output
+    assert "Welcome" in output or "welcome" in output
+    assert "verified" in output
+
+
+def test_try_it_line_by_line(host: Host, checkout: Path) -> None:
+    """
+    The main job as documented: a verified call, a refusal, the trail, the revocation, and 410.
+
+    A line that is added to the README and not to the story fails here.
+    """
+    commands = lines(section("Try it"))[1:]
+    assert commands == [command for command, _, _ in STORY.values()]
+    for (command, status, parts), (got, output) in zip(STORY.values(), shell(checkout, *commands), strict=True):
+        assert got == status, f"{command}\n{output}"
+        for part in parts:
+            assert part in output, f"{command}\n{output}"
+
+
+def test_ci_runs_the_documented_command(tmp_path: Path) -> None:
+    """``.ci/run`` takes the test command from the README, word for word, and runs what it took."""
+    (documented,) = lines(section("Run the tests"))
+    assert documented == INSTALLING + "-e '.[dev]' && .venv/bin/python -m pytest"
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    text = script.read_text()
+    assert subprocess.run(["bash", "-n", str(script)], check=False).returncode == 0
+    (taking,) = [line for line in text.splitlines() if line.startswith("command=")]
+    taken = subprocess.run(
+        ["bash", "-c", f'{taking}; printf %s "$command"'], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert taken.stdout == documented
+    assert text.rstrip().endswith('bash -c "$command"')
+
+
+def test_init_makes_the_documented_deployment(tmp_path: Path) -> None:
+    """``agtp init my-host --mcp ...`` of the README writes a deployment that ``agtp check`` finds sound."""
+    (command,) = [line for line in lines(section("Put your MCP server behind it")) if line.startswith("agtp init")]
+    (tmp_path / "notes").mkdir()
+    path = f'export PATH="{BIN}:$PATH"'
+    results = shell(tmp_path, path, command, "agtp check my-host/host.toml")
+    assert [status for status, _ in results] == [0, 0, 0], results
+
+
+def snippets() -> list[str]:
+    """Every piece of host.toml in the README: literal blocks, and ``[section] key = value`` in the text."""
+    tables = [block for block in blocks(README) if block.startswith("[")]
+    inline = re.findall(r"``(\[[a-z.]+\]) ([a-z_]+ = [^`]+)``", README)
+    return tables + [f"{table}\n{setting}\n" for table, setting in inline]
+
+
+def test_there_are_snippets() -> None:
+    """The reader of the README finds configuration, and so does this test."""
+    assert any("[[mcp.server]]" in snippet for snippet in snippets())
+    assert any("strict_request_line" in snippet for snippet in snippets())
+
+
+@pytest.mark.parametrize("snippet", snippets())
+def test_every_piece_of_configuration_is_read(snippet: str, tmp_path: Path) -> None:
+    """``agtp check`` accepts each section and key that the README names; a misspelt one is refused (the control)."""
+    file = tmp_path / "host.toml"
+    file.write_text(f'[host]\nserver_id = "localhost"\nprofile = "development"\n\n{snippet}\n')
+    done = agtp("check", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    key = re.findall(r"^([a-z_]+) =", snippet, flags=re.MULTILINE)[-1]
+    file.write_text(file.read_text().replace(f"\n{key} =", f"\n{key}x ="))
+    broken = agtp("check", str(file))
+    assert broken.returncode == 2, broken.stdout + broken.stderr
+    assert f"{key}x" in broken.stdout + broken.stderr
+
+
+def test_every_named_setting_exists() -> None:
+    """Sections that the text names without a value are ones of the configuration."""
+    from agtphost.config.sections import Config
+
+    for name in set(re.findall(r"``\[\[?([a-z]+)[\].]", README)):
+        assert name in Config.model_fields, name
+
+
+def test_the_endpoint_example_is_python(tmp_path: Path) -> None:
+    """The function of "Write an endpoint" imports, answers, and raises the error that it declares."""
+    (source,) = [block for block in blocks(README) if block.startswith("from agtphost import")]
+    from agtphost import EndpointContext, EndpointError
+
+    names: dict[str, object] = {"SHELF": {"1": {"title": "Emma"}}}
+    exec(compile(source, "README.rst", "exec"), names)
+    look_up = names["look_up"]
+    assert callable(look_up)
+
+    def context(isbn: str) -> EndpointContext:
+        return EndpointContext(input={}, method="QUERY", path="/", path_parameters={"isbn": isbn})
+
+    assert look_up(context("1")) == {"title": "Emma"}
+    with pytest.raises(EndpointError) as raised:
+        look_up(context("2"))
+    assert raised.value.name == "book_unknown"
+
+
+def test_every_file_that_the_readme_names_exists() -> None:
+    """Paths in the text lead somewhere."""
+    for name in re.findall(r"``((?:etc|tests|agtphost)/[A-Za-z0-9_./]*)``", README):
+        if not name.startswith("etc/state"):
+            assert (ROOT / name).exists(), name
