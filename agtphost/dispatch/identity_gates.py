@@ -69,7 +69,7 @@ class FramingGate:
             self._refuse_repeated(headers.repeated & SINGLE)
         fields = headers.by_name
         if "agent-id" in fields:
-            exchange.agent_id = agent_id = self._opaque(fields["agent-id"], "Agent-ID")
+            agent_id = self._opaque(fields["agent-id"], "Agent-ID")
             if not is_agent_id(agent_id):
                 raise Refusal(
                     Status.BAD_REQUEST,
@@ -77,6 +77,7 @@ class FramingGate:
                     "Agent-ID is not 64 lower-case hexadecimal digits.",
                     remedy="Send the canonical Agent-ID, the hash of the agent's Genesis.",
                 )
+            exchange.agent_id = agent_id
         if "task-id" in fields:
             exchange.task_id = self._opaque(fields["task-id"], "Task-ID")
         if "request-id" in fields:

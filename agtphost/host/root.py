@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -30,6 +31,18 @@ def refuse_to_start(config: Config, problems: tuple[Problem, ...]) -> SystemExit
     for problem in problems:
         print(f"  {problem}", file=sys.stderr)
     return SystemExit(1)
+
+
+def settle_collector() -> None:
+    """
+    Keep the garbage collector from walking, again and again, what lives as long as the host.
+
+    A request leaves no cycles behind, so rare collections lose nothing; usual ones took a twentieth of the time
+    and most of the slowest answers.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 class Host(Service):
@@ -67,6 +80,7 @@ class Host(Service):
         except ConfigurationError as error:
             raise refuse_to_start(config, error.problems) from None
         self._signals.startService()
+        settle_collector()
 
     def stopService(self) -> Deferred[None]:
         """Stop everything in order."""
