@@ -23,7 +23,9 @@ SCOPED = Binding(method="QUERY", path="/scoped", handler=RECORDER, tier="B", req
                  state_changing=False)
 EMPTY = Binding(method="QUERY", path="/empty", handler=Recorder(lambda context: EndpointResponse(status=204)),
                 tier="B", min_assurance=Assurance.NONE, state_changing=False)
-ENDPOINTS = (EVERYONE, NAMED, SCOPED, EMPTY)
+FETCHED = Binding(method="FETCH", path="/notes", handler=RECORDER, tier="B", min_assurance=Assurance.NONE,
+                  state_changing=False)
+ENDPOINTS = (EVERYONE, NAMED, SCOPED, EMPTY, FETCHED)
 BY_NAME = {"Agent-ID": CALLER.agent_id}
 
 OUTCOMES: dict[str, tuple[str, str, int]] = {
@@ -184,3 +186,23 @@ def test_bodies_and_their_types() -> None:
     assert (answer["status"], answer["task_id"]) == (200, "t-1")
     assert value(response, "Content-Type") == "application/vnd.agtp+json"
     assert value(staged().ask("QUERY", "/agents/desk/empty"), "Content-Type") is None
+
+
+def test_records_name_agents_by_their_ids() -> None:
+    """AGTP-124, AGTP-126: addressed by label or by Agent-ID, the record and its chain have the canonical Agent-ID."""
+    stage = staged()
+    for label in ("desk", DESK.agent_id):
+        stage.ask("QUERY", f"/agents/{label}/notes", certificate=of_agent(CALLER.agent_id))
+        draft = stage.sealed.drafts[-1]
+        assert (draft.chain, draft.payload["agent_id"]) == (DESK.agent_id, DESK.agent_id)
+        assert draft.payload["caller_id"] == CALLER.agent_id
+
+
+def test_the_wire_method_stands_in_the_record() -> None:
+    """API-091: where an alias was resolved, the record has both methods; elsewhere there is no second one."""
+    stage = staged()
+    assert stage.ask("GET", "/notes").status == 200
+    payload = stage.sealed.drafts[-1].payload
+    assert (payload["method"], payload["requested_method"]) == ("FETCH", "GET")
+    stage.ask("FETCH", "/notes")
+    assert "requested_method" not in stage.sealed.drafts[-1].payload

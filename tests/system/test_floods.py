@@ -281,7 +281,7 @@ def test_a_host_that_does_not_stop_for_them_is_caught(tmp_path: Path) -> None:
     config = sample(tmp_path, edit=(LAZY,), append=limits(LIMIT))
     with running(config, prefix=(sys.executable, str(FAULTY), "unpausing")) as host:
         base = resident(host)
-        cut = pipeline_without_reading(host, 4, 10)
+        cut = pipeline_without_reading(host, 4, 2 * LIMIT)
         growth = resident(host) - base
         host.kill()
     assert cut == [None] * 4
@@ -289,9 +289,7 @@ def test_a_host_that_does_not_stop_for_them_is_caught(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_memory_of_idle_connections(
-    tmp_path: Path, record_testsuite_property: Callable[[str, object], None]
-) -> None:
+def test_memory_of_idle_connections(tmp_path: Path, record_testsuite_property: Callable[[str, object], None]) -> None:
     """1,000 idle connections with client certificates take at most 48 KiB each (security.md invariant 10)."""
     with running(sample(tmp_path, edit=(LAZY,))) as host:  # One that holds no memory of former floods.
         context = client_context(host)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import socket
 import sqlite3
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agtphost.stores.upgrade import latest
-from tests.system.hosting import BIN, Host, running, sample
+from tests.system.hosting import BIN, running, sample
 from tests.system.raw_link import RawLink
 from tests.system.trail import LAZY
 
@@ -114,7 +115,7 @@ CONFIGURATION: dict[str, tuple[Change, list[str]]] = {
 
 @pytest.mark.parametrize("name", CONFIGURATION)
 def test_a_broken_deployment_is_refused(tmp_path: Path, name: str) -> None:
-    """Exit status 1; every mistake is printed, with file and line; nothing is created outside of the state directory."""
+    """Exit status 1; every mistake is printed with file and line; nothing is created outside of the state directory."""
     change, reasons = CONFIGURATION[name]
     config = sample(tmp_path)
     change(config)
@@ -154,56 +155,65 @@ def change(database: Path, statement: str) -> None:
         assert connection.execute(statement).rowcount
 
 
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a deployment that ran once, and answered one request."""
+    with running(sample(tmp_path_factory.mktemp("original"), edit=(LAZY,))) as host, RawLink(host) as link:
+        assert link.ask("ECHO", "/text", {"text": "one"}).status == 200
+    return host.config.parent
+
+
 @pytest.fixture
-def started_once(tmp_path: Path) -> Host:
-    """A deployment with its state directory in order, at rest."""
-    with running(sample(tmp_path, edit=(LAZY,))) as host:
-        pass
-    return host
+def at_rest(tmp_path: Path, original: Path) -> Path:
+    """The ``host.toml`` of a copy of it, with its state directory in order."""
+    return Path(shutil.copytree(original, tmp_path / "etc")) / "host.toml"
 
 
-def test_a_store_that_is_none_is_refused_and_kept(started_once: Host) -> None:
+def store_of(config: Path) -> Path:
+    return config.parent / "state" / "agtphost.sqlite3"
+
+
+def test_a_store_that_is_none_is_refused_and_kept(at_rest: Path) -> None:
     """Another program's file in the store's place is neither used nor changed."""
-    file = started_once.state / "agtphost.sqlite3"
+    file = store_of(at_rest)
     for octets in (b"a letter to a friend\n" * 100, b"SQLite format 3\0" + bytes(4080)):
         file.write_bytes(octets)
-        refuses(started_once.config, [r"agtphost\.sqlite3"])
+        refuses(at_rest, [r"agtphost\.sqlite3"])
         assert file.read_bytes() == octets
 
 
-def test_a_store_that_cannot_be_opened_is_refused(started_once: Host) -> None:
+def test_a_store_that_cannot_be_opened_is_refused(at_rest: Path) -> None:
     """A directory in the store's place."""
-    file = started_once.state / "agtphost.sqlite3"
+    file = store_of(at_rest)
     file.unlink()
     file.mkdir()
-    refuses(started_once.config, [r"agtphost\.sqlite3"])
+    refuses(at_rest, [r"agtphost\.sqlite3"])
 
 
-def test_a_damaged_head_is_refused(started_once: Host) -> None:
+def test_a_damaged_head_is_refused(at_rest: Path) -> None:
     """T-RB-10: a newest record that is not what was signed is an error, never a new beginning."""
-    with running(started_once.config) as host, RawLink(host) as link:
-        assert link.ask("ECHO", "/text", {"text": "one"}).status == 200
-    change(host.state / "agtphost.sqlite3", "UPDATE record SET signed = signed || x'00'")
-    refuses(started_once.config, [r"agtphost\.sqlite3.*damaged"])
+    change(store_of(at_rest), "UPDATE record SET signed = zeroblob(length(signed))")
+    refuses(at_rest, [r"agtphost\.sqlite3.*damaged"])
 
 
-def test_a_store_of_a_later_version_is_refused_and_kept(started_once: Host) -> None:
+def test_a_store_of_a_later_version_is_refused_and_kept(at_rest: Path) -> None:
     """A database that a later program wrote is left as it is."""
-    file = started_once.state / "agtphost.sqlite3"
+    file = store_of(at_rest)
     change(file, f"PRAGMA user_version={latest() + 1}")
     before = file.read_bytes()
-    refuses(started_once.config, [rf"schema version {latest() + 1}", "later"])
+    refuses(at_rest, [rf"schema version {latest() + 1}", "later"])
     assert file.read_bytes() == before
 
 
-def test_a_signing_key_that_others_can_read_is_refused(started_once: Host) -> None:
+def test_a_signing_key_that_others_can_read_is_refused(at_rest: Path) -> None:
     """T-KY: the file is named, and the command that helps."""
-    key = started_once.state / "signing.key"
+    key = at_rest.parent / "state" / "signing.key"
     key.chmod(0o644)
-    refuses(started_once.config, [r"signing\.key", "chmod 600"])
+    refuses(at_rest, [r"signing\.key", "chmod 600"])
 
 
-def test_a_private_key_of_another_certificate_is_refused(started_once: Host) -> None:
+def test_a_private_key_of_another_certificate_is_refused(at_rest: Path) -> None:
     """The TLS pair has to be one."""
-    (started_once.state / "server.pem").write_bytes((started_once.state / "registrar.pem").read_bytes())
-    refuses(started_once.config, [r"server\.(pem|key)"])
+    state = at_rest.parent / "state"
+    (state / "server.pem").write_bytes((state / "registrar.pem").read_bytes())
+    refuses(at_rest, [r"server\.(pem|key)"])

@@ -153,9 +153,7 @@ def test_sigterm_under_load_ends_everything_in_order(tmp_path: Path) -> None:
 
 def test_a_host_that_cuts_its_connections_is_caught(tmp_path: Path) -> None:
     """The control: a host that stops without draining has recorded what it never answered."""
-    stop = stop_under_load(
-        traced(tmp_path, edit=()), random.Random(18), prefix=(sys.executable, str(FAULTY), "abrupt")
-    )
+    stop = stop_under_load(traced(tmp_path, edit=()), random.Random(18), prefix=(sys.executable, str(FAULTY), "abrupt"))
     assert stop.recorded.keys() - stop.acknowledged.keys()
 
 
