@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "dispatch": EVERYONE | {"wire", "identity", "contract", "handlers", "audit"},
     "methods": EVERYONE | {"wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "client": EVERYONE | {"wire", "identity"},
-    "cli": EVERYONE | {"client", "config", "identity", "contract", "audit", "stores"},
+    "cli": EVERYONE | {"client", "config", "identity", "contract", "handlers", "audit", "stores"},
     "host": EVERYONE
     | {"config", "wire", "identity", "contract", "dispatch", "handlers", "methods"}
     | {"adapters", "audit", "stores", "protocols"},

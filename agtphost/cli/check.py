@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from agtphost.errors import ConfigurationError, Problem
 
 if TYPE_CHECKING:
     from agtphost.config import Config
+    from agtphost.contract.endpoint import Endpoint
 
 
 @click.command()
@@ -73,11 +75,26 @@ def agent_problems(config: Config) -> Iterator[Problem]:
                     yield Problem(message=str(error), file=str(path))
 
 
+def unresolved(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[Problem]:
+    """Endpoints whose functions cannot be imported, as the host will import them."""
+    from agtphost.handlers.function import UnresolvableFunction, resolve
+
+    for path in config.endpoints.python_path:
+        if str(path) not in sys.path:
+            sys.path.insert(0, str(path))
+    for endpoint in endpoints:
+        try:
+            resolve(endpoint.handler.function)
+        except UnresolvableFunction as error:
+            yield Problem(message=f"{endpoint.name}: {error}", file=endpoint.file, line=endpoint.line)
+
+
 def contract_problems(config: Config) -> Iterator[Problem]:
     """What is wrong with the catalog, the method policy and the operator's endpoints."""
     from agtphost.contract.declaration import Rules
     from agtphost.contract.loading import load_endpoints
     from agtphost.contract.policy import read_policy
+    from agtphost.contract.reserved import RESERVED
     from agtphost.vocabulary.catalog import Catalog, CatalogError
 
     try:
@@ -89,11 +106,12 @@ def contract_problems(config: Config) -> Iterator[Problem]:
     methods = config.policies.methods
     registered: set[str] = set()
     if config.endpoints.directory is not None:
-        rules = Rules(catalog=catalog, custom=methods.custom)
+        rules = Rules(catalog=catalog, custom=methods.custom, reserved=RESERVED)
         endpoints, problems = load_endpoints(config.endpoints.directory, rules)
         registered = {endpoint.method for endpoint in endpoints}
         if config.endpoints.on_error == "refuse":
             yield from problems
+            yield from unresolved(config, endpoints)
     reading = read_policy(
         catalog,
         allow=methods.allow,

@@ -58,6 +58,9 @@ class Binding:
     timeout: float | None = None
     """Seconds; None means the host's default."""
 
+    headers: tuple[tuple[str, str], ...] = ()
+    """Response header fields of every answer, success or failure: ``AGTP-Endpoint-Warning``."""
+
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further members for the binding's record, such as the MCP server and tool."""
 

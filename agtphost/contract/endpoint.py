@@ -158,5 +158,6 @@ class Endpoint:
             state_changing=self.semantic.impact is not Impact.INFORMATIONAL,
             agents=frozenset(agent_ids),
             timeout=self.timeout,
+            headers=() if self.warning is None else (("AGTP-Endpoint-Warning", self.warning),),
             details=self.projection(),
         )

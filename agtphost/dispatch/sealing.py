@@ -58,10 +58,14 @@ class Sealer:
 
     :param server_id: the configured ``server_id``.
     :param supported_methods: what Supported-Methods says on the first response of a connection.
+    :param warnings: deprecated methods of the catalog, and what ``AGTP-Catalog-Warning`` says of each.
     """
 
-    def __init__(self, server_id: str, supported_methods: tuple[str, ...]) -> None:
+    def __init__(
+        self, server_id: str, supported_methods: tuple[str, ...], warnings: Mapping[str, str] | None = None
+    ) -> None:
         self._server_id = server_id
+        self._warnings = warnings or {}
         self._supported = ("Supported-Methods", ", ".join(supported_methods))
         self._server_header = ("Server-ID", server_id)
         self._postures: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -215,6 +219,10 @@ class Sealer:
         if outcome.continuation:
             fields.append(("Continuation-Token", outcome.continuation))
         fields.extend(outcome.headers)
+        if exchange.binding is not None and exchange.binding.headers:
+            fields.extend(exchange.binding.headers)
+        if self._warnings and exchange.method in self._warnings:
+            fields.append(("AGTP-Catalog-Warning", self._warnings[exchange.method]))
         body = outcome.body if sealed.body is None else sealed.body
         if body:
             fields.append(("Content-Type", outcome.content_type))

@@ -137,7 +137,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             )
         ),
         ledger,
-        Sealer(config.host.server_id, tuple(bindings.methods_of(admitted()))),
+        Sealer(config.host.server_id, tuple(bindings.methods_of(admitted())), catalog.warnings),
         reactor,
         config.limits.request_timeout,
     )

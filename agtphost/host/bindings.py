@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from agtphost.config import Config
+from agtphost.contract import reserved
 from agtphost.contract.binding import Binding
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
@@ -15,7 +16,7 @@ from agtphost.errors import Problem
 from agtphost.handlers.function import RegisteredFunction, UnresolvableFunction, resolve
 from agtphost.iagtp import IAgentDirectory, IHandler
 from agtphost.identity.peer import Assurance
-from agtphost.methods import discovery, execution, lifecycle
+from agtphost.methods import execution
 from agtphost.vocabulary.catalog import Catalog
 
 
@@ -52,7 +53,7 @@ def built_ins(
         min_assurance=execution.FLOOR,
     )
     return (
-        *(read("DISCOVER", path, discover) for path in discovery.BUILT_INS),
+        *(read("DISCOVER", path, discover) for path in reserved.DISCOVERY),
         read("DESCRIBE", "/", describe, server_level=False),
         read("DESCRIBE", "/agents", describe),
         read("QUERY", "/agents", describe),
@@ -60,7 +61,7 @@ def built_ins(
         read("DESCRIBE", "/agents/{name}/status", describe, server_level=False),
         read("INSPECT", "/", inspect),
         # Who may change a lifecycle is decided by the client certificate's key, not by a calling agent.
-        *(replace(read(method, "/", change), state_changing=True) for method in lifecycle.METHODS),
+        *(replace(read(method, "/", change), state_changing=True) for method in reserved.LIFECYCLE),
         *execution.bindings(carrier, floor),
     )
 

@@ -12,26 +12,14 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy, read_policy
+from agtphost.contract.reserved import RESERVED
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import agents, bindings
 from agtphost.identity.agents import AgentDirectory, distinct
 from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
 from agtphost.identity.provisioning import ProvisioningError, provision_development
-from agtphost.methods.discovery import BUILT_INS
-from agtphost.methods.lifecycle import METHODS as LIFECYCLE_METHODS
 from agtphost.protocols.tls import ServerTLS, TLSFiles
 from agtphost.vocabulary.catalog import Catalog, CatalogError
-
-RESERVED = (
-    *(("DISCOVER", path) for path in BUILT_INS),
-    *(("DESCRIBE", path) for path in ("/", "/agents", "/agents/{name}", "/agents/{name}/status")),
-    ("QUERY", "/agents"),
-    ("INSPECT", "/"),
-    ("EXECUTE", "/"),
-    ("EXECUTE", "/mcp/{server}"),
-    *((method, "/") for method in LIFECYCLE_METHODS),
-)
-"""What the host itself is bound to; no endpoint may be declared there."""
 
 log = Logger()
 

@@ -12,10 +12,10 @@ from agtphost.contract import manifest
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
+from agtphost.contract.reserved import DISCOVERY
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity import files
 from agtphost.identity.keys import SigningKey
-from agtphost.methods.discovery import BUILT_INS
 from agtphost.vocabulary.catalog import Catalog
 
 HISTORY = "manifest.json"
@@ -100,7 +100,7 @@ class Publication:
 
         digest = manifest.content_digest(build("", "", ""))
         document = build(*self._history.revision("disclosed" if disclosed else "reserved", digest))
-        document["directory"] = [{"path": path, "tier": "A"} for path in BUILT_INS]
+        document["directory"] = [{"path": path, "tier": "A"} for path in DISCOVERY]
         return manifest.sign_manifest(document, self._key)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
+from agtphost.contract.reserved import DISCOVERY
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler, IPayloadAdapter
@@ -20,9 +21,6 @@ from agtphost.identity.agents import Agent
 from agtphost.methods import execution, parameters
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.status import Status
-
-BUILT_INS = ("/", "/agents", "/genesis", "/methods", "/tools")
-"""The reserved DISCOVER paths that this host serves."""
 
 Manifest = Callable[[bool], Mapping[str, Any]]
 """Builds the signed server manifest; the argument says whether hosted agents are disclosed."""
@@ -90,7 +88,7 @@ class Discovery:
                 "This host lists what it has and does not search it.",
                 "Read DISCOVER /methods, /tools and /agents.",
             )
-        directory = [{"path": path, "tier": "A"} for path in BUILT_INS]
+        directory = [{"path": path, "tier": "A"} for path in DISCOVERY]
         if context.named:
             return document({"directory": directory})
         manifest = dict(self._manifest(self._disclosed(context)))

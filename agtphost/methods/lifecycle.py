@@ -28,8 +28,6 @@ from agtphost.methods import parameters
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
 
-METHODS = ("ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE")
-
 log = Logger()
 
 

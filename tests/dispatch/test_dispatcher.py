@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.contract.binding import Binding
+from agtphost.dispatch.sealing import Sealer
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.identity.peer import Assurance, Peer
@@ -299,3 +301,18 @@ def test_state_changes_are_seen_by_the_next_request() -> None:
     assert scene.ask(body=GOOD, peer=peer).status == 200
     scene.states[CALLER] = LifecycleState(status=LifecycleStatus.RETIRED, since="2026-11-21T00:00:00Z")
     assert scene.ask(body=GOOD, peer=peer).status == 410
+
+
+def test_deprecated_endpoints_and_methods_say_so_on_every_answer() -> None:
+    """API-014, API-065, API-066: both warnings, on success and on failure."""
+    scene = Scene()
+    warned = replace(scene.bindings[2], path="/stool", headers=(("AGTP-Endpoint-Warning", "deprecated"),))
+    scene = Scene(bindings=[warned])
+    scene.sealer = Sealer("test-host", (), {"RESERVE": "deprecated; successor=BOOK"})
+    for body, status in ((GOOD, 200), ({"text": 1}, 422)):
+        response = scene.ask(path="/stool", body=body)
+        headers = dict(response.headers)
+        assert response.status == status
+        assert headers["AGTP-Endpoint-Warning"] == "deprecated"
+        assert headers["AGTP-Catalog-Warning"] == "deprecated; successor=BOOK"
+    assert "AGTP-Endpoint-Warning" not in dict(scene.ask(body=GOOD).headers)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from agtphost.contract.reserved import LIFECYCLE as METHODS
 from agtphost.errors import ConfigurationError
 from agtphost.host.materials import RESERVED, gather
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.provisioning import provision_development
-from agtphost.methods.lifecycle import METHODS
 from tests.host.hosts import configured, reloaded
 from tests.identity.samples import place_agent
 from tests.system.hosting import sample

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from zope.interface.verify import verifyObject
 
 from agtphost.contract.binding import Binding
+from agtphost.contract.reserved import DISCOVERY
 from agtphost.dispatch.invocation import Invocation
 from agtphost.iagtp import IHandler
 from agtphost.identity.agents import AgentDirectory
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.peer import Assurance, PeerCertificate
-from agtphost.methods.discovery import BUILT_INS, Discovery
+from agtphost.methods.discovery import Discovery
 from agtphost.vocabulary.status import Status
 from tests.dispatch.scene import Recorder
 from tests.methods.stage import BARE, CALLER, DESK, MCP, STRANGER, Stage, Toolbox, agent, body_of, of_agent, of_key
@@ -34,7 +35,7 @@ def test_a_caller_that_names_no_agent_gets_the_manifest() -> None:
 def test_a_caller_that_names_itself_gets_the_directory() -> None:
     """Design decision 5: DISCOVER / with Agent-ID is the list of built-in paths."""
     response = Stage().ask("DISCOVER", headers=BY_NAME)
-    assert body_of(response) == {"directory": [{"path": path, "tier": "A"} for path in BUILT_INS]}
+    assert body_of(response) == {"directory": [{"path": path, "tier": "A"} for path in DISCOVERY]}
 
 
 def test_a_certificate_alone_still_reads_the_manifest() -> None:
@@ -48,7 +49,7 @@ def test_a_candidate_search_is_refused_and_says_so() -> None:
     assert (response.status, body_of(response)["parameter"]) == (422, "criteria")
 
 
-@pytest.mark.parametrize("path", BUILT_INS)
+@pytest.mark.parametrize("path", DISCOVERY)
 def test_anonymous_discovery_can_be_shut(path: str) -> None:
     """``anonymous_discovery = false``: 262 with a reason for callers without an agent, on every path."""
     stage = Stage(anonymous=False)

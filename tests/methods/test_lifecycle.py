@@ -17,12 +17,13 @@ from zope.interface.verify import verifyObject
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
 from agtphost.audit.verify import verify_records
+from agtphost.contract.reserved import LIFECYCLE as METHODS
 from agtphost.iagtp import IChainStore, IHandler
 from agtphost.identity.agents import Agent, AgentDirectory
 from agtphost.identity.jws import verify
 from agtphost.identity.peer import PeerCertificate
 from agtphost.methods import lifecycle
-from agtphost.methods.lifecycle import METHODS, Lifecycle, LifecycleAuth
+from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.stores import MemoryStore, Selection
 from agtphost.wire.events import Response
 from tests.audit.drafting import sqlite_store

@@ -34,7 +34,7 @@ def make_hasty() -> None:
     def hasty(self: Ledger, entries: Any) -> None:
         settle, reactor = self._settle, self._reactor
         answer_first[self._writer] = lambda: reactor.callFromThread(settle, entries)
-        self._settle = lambda answered: None  # type: ignore[method-assign]
+        self._settle = lambda entries: None  # type: ignore[method-assign]
         try:
             write(self, entries)
         finally:
@@ -97,4 +97,4 @@ FAULTS = {
 if __name__ == "__main__":
     FAULTS[sys.argv[1]]()
     sys.argv = sys.argv[2:]
-    run()
+    run()  # type: ignore[no-untyped-call]

@@ -187,15 +187,15 @@ def repeat(host: Host, journal: Journal, findings: Findings) -> None:
             answer = link.answer()
             assert answer is not None
             name = name_of(caller, call.key)
-            if name in ran and ran[name] is None:
+            result, first = ran.get(name), journal.answered.get(call.number)
+            if name not in ran:
+                expected = answer.status != 409 and first is None
+            elif result is None:
                 findings.in_doubt += 1
                 expected = (answer.status, answer.reason) == (409, "idempotency-in-doubt")
-            elif name in ran:
-                first = journal.answered.get(call.number)
-                expected = answer.status != 409 and ran[name] is not None and ran[name].endswith(answer.body)
-                expected = expected and (first is None or (first.status, first.body) == (answer.status, answer.body))
             else:
-                expected = answer.status != 409 and call.number not in journal.answered
+                expected = answer.status != 409 and result.endswith(answer.body)
+                expected = expected and (first is None or (first.status, first.body) == (answer.status, answer.body))
             if not expected:
                 findings.wrong_repeats.append(f"{call.key}: {answer.status} {answer.reason}")
 
