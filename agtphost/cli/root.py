@@ -18,6 +18,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "genesis": ("Issue and verify an Agent Genesis.", "genesis"),
     "document": ("Sign and verify an Identity Document.", "document"),
     "cert": ("Issue and show certificates.", "cert"),
+    "catalog": ("Show the method catalog; compare two.", "catalog"),
+    "manifest": ("Check a server's manifest.", "manifest"),
     "completion": ("Print the completion script of a shell.", "completion"),
 }
 """Name to summary and module of this package; each module has a ``command``."""

@@ -232,14 +232,15 @@ def test_kill_9_loses_nothing_acknowledged_and_repeats_nothing(
     twice for one key, and a key that was running is in doubt for ever.
     """
     findings = ordeal(traced(tmp_path), KILLS, seed=5)
-    print(findings.acknowledged, "acknowledged,", findings.in_doubt, "in doubt, restarts", findings.restarts)
-    record_testsuite_property("restart_seconds", max(findings.restarts))
+    slowest = max(findings.restarts)
+    print(f"{findings.acknowledged} acknowledged, {findings.in_doubt} in doubt, restarts in at most {slowest:.1f} s")
+    record_testsuite_property("restart_seconds", slowest)
     assert findings.lost == []
     assert findings.invented == []
     assert findings.faults == []
     assert findings.doubled == []
     assert findings.wrong_repeats == []
-    assert max(findings.restarts) < RESTART
+    assert slowest < RESTART
     # The kills hit a host at work: answers before, handlers in the middle.
     assert findings.acknowledged > 50 * KILLS
     assert findings.in_doubt >= KILLS

@@ -1,0 +1,148 @@
+"""``agtp manifest``: checking a server's manifest (AGTP-API section 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agtphost.cli.arguments import read_octets
+from agtphost.cli.exchange import connected, require_success
+from agtphost.cli.failures import HostRefused, NoConnection, Unverified, WrongInput
+from agtphost.cli.key import load_verifying_key
+from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
+from agtphost.cli.output import print_fields, print_json, visible
+from agtphost.cli.reach import Reach, resolve
+from agtphost.contract.manifest import verify_manifest
+from agtphost.contract.manifest_validation import Finding, examine
+from agtphost.identity.jws import JWSError
+from agtphost.identity.keys import VerifyingKey
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.catalog import Catalog, CatalogError
+
+SCHEME = "agtp://"
+
+
+@click.group()
+def command() -> None:
+    """Check a server's manifest."""
+
+
+@command.command()
+@click.argument("source", metavar="FILE|URI")
+@click.option(
+    "--issuer", "issuers", type=EXISTING, multiple=True, metavar="KEY", help="A key that may have signed it."
+)
+@click.option("--catalog", "catalog_file", type=EXISTING, metavar="FILE", help="The catalog it names.")
+@connection_options
+@json_option
+def validate(
+    source: str,
+    issuers: tuple[Path, ...],
+    catalog_file: Path | None,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Check a manifest's structure, and its signature where a key is at hand.
+
+    FILE may be - for standard input; an agtp:// URI is asked for its
+    manifest. A key comes from --issuer, or for a URI from --config. Exit
+    status 0 for a sound manifest, 1 for a faulty one, 4 where the signature
+    does not verify. An unsigned manifest is sound unless a key is given.
+
+    \b
+    Examples:
+      agtp manifest validate manifest.json --json
+      agtp manifest validate manifest.json --issuer signing.pub
+      agtp manifest validate agtp://agents.example.com --cacert ca.pem
+    """
+    keys = {key.kid: key for key in map(load_verifying_key, issuers)}
+    if source.startswith(SCHEME):
+        reach = resolve(where, source)
+        keys = keys or dict(reach.keys)
+        manifest = fetch_manifest(reach)
+    else:
+        manifest = _read(source)
+    findings = examine(manifest, _catalog(catalog_file))
+    faults = [finding for finding in findings if finding.fault]
+    problem = _signature_problem(manifest, keys) if keys else None
+    answer = {
+        "valid": not faults,
+        "faults": [finding.document() for finding in faults],
+        "remarks": [finding.document() for finding in findings if not finding.fault],
+        "signature": {"checked": bool(keys), "verified": bool(keys) and problem is None, "problem": problem},
+    }
+    if problem is not None:
+        listed = "".join(f"\n  {_line(finding)}" for finding in faults)
+        raise Unverified(f"the manifest does not verify: {problem}{listed}", answer=answer)
+    if faults:
+        listed = "\n".join(f"  {_line(finding)}" for finding in faults)
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        raise HostRefused(f"the manifest has {count}:\n{listed}", answer=answer)
+    if as_json:
+        print_json(answer)
+    else:
+        _print(manifest, findings, verified=bool(keys))
+
+
+def fetch_manifest(reach: Reach) -> Mapping[str, Any]:
+    """
+    The manifest of a server: ``DISCOVER /`` without an Agent-ID (AGTP-API section 8.10).
+
+    :raises CommandError: if there is none.
+    """
+    with connected(reach) as client:
+        reply = require_success(client.call(reach.uri, "DISCOVER", anonymous=True))
+    try:
+        manifest = reply.json()
+    except jsontext.JSONTextError as error:
+        raise NoConnection(f"the answer is not JSON: {error}", "Is this an AGTP host?") from None
+    if not isinstance(manifest, dict):
+        raise NoConnection("the answer is not a manifest", "Is this an AGTP host of the same version?")
+    return manifest
+
+
+def _read(name: str) -> Any:
+    try:
+        return jsontext.decode(read_octets(name))
+    except jsontext.JSONTextError as error:
+        raise WrongInput(f"{name} is not JSON: {error}") from None
+
+
+def _catalog(file: Path | None) -> Catalog:
+    try:
+        return Catalog.load(file)
+    except CatalogError as error:
+        raise WrongInput(f"{file} is not a method catalog: {error}") from None
+
+
+def _signature_problem(manifest: Any, keys: Mapping[str, VerifyingKey]) -> str | None:
+    try:
+        verify_manifest(manifest if isinstance(manifest, Mapping) else {}, keys)
+    except JWSError as error:
+        return f"{error} [{error.reason}]"
+    return None
+
+
+def _line(finding: Finding) -> str:
+    return f"{finding.pointer or '(document)'} {finding.message} (AGTP-API {finding.section})"
+
+
+def _print(manifest: Mapping[str, Any], findings: list[Finding], *, verified: bool) -> None:
+    server = manifest["server"]
+    print_fields(
+        [
+            ("server", server["server_id"]),
+            ("operator", server["operator"]),
+            ("version", manifest["document_version"]),
+            ("catalog", manifest["catalog_version"]),
+            ("endpoints", len(manifest["endpoints"])),
+            ("signature", "verified" if verified else "not checked: no key is at hand"),
+        ]
+    )
+    for finding in findings:
+        click.echo(visible(f"remark: {_line(finding)}"), err=True)
+    click.echo("the manifest is sound")
