@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agtphost.cli.configured import NO_HOST, find_config, load_config
-from agtphost.cli.failures import WrongInput, misconfigured
+from agtphost.cli.failures import CommandError, WrongInput, misconfigured
 from agtphost.cli.identities import CALLER, checked_agent_id, given_certificate, identity_of, pair, present
 from agtphost.cli.options import HERE, Connection
 from agtphost.errors import ConfigurationError
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+from agtphost.vocabulary.uris import DEFAULT_PORT, UriError, parse
 
 if TYPE_CHECKING:
     from agtphost.config import Config
 
 _TCP = re.compile(r"tcp6?:(?:port=)?(?P<port>[0-9]{1,5})(?::.*)?", re.ASCII)
 _INTERFACE = re.compile(r"[:,]interface=(?P<address>(?:[^:\\]|\\.)+)")
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _UNSPECIFIED = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
@@ -51,6 +53,8 @@ def resolve(where: Connection, uri: str | None = None, *, identity: str = CALLER
     if where.profile is not None:
         return _from_profile(where, where.profile, uri)
     path = where.config if uri is not None else find_config(where)
+    if path is None and uri is not None and where.cacert is None:
+        path = _config_of(where, uri)
     if path is not None:
         return _from_config(where, load_config(path), uri, identity)
     if uri is None:
@@ -66,6 +70,20 @@ def resolve(where: Connection, uri: str | None = None, *, identity: str = CALLER
         agent_id=checked_agent_id(where.agent_id),
         timeout=where.timeout,
     )
+
+
+def _config_of(where: Connection, uri: str) -> Path | None:
+    """The host.toml at hand, where it is the one of the host that ``uri`` names: its authority and keys then count."""
+    path = find_config(where)
+    if path is None:
+        return None
+    try:
+        configured, named = parse(address_of(load_config(path))), parse(uri)
+    except (CommandError, UriError):
+        return None
+    if (named.port or DEFAULT_PORT) != (configured.port or DEFAULT_PORT):
+        return None
+    return path if named.host in (configured.host, *_LOOPBACK) and configured.host in _LOOPBACK else None
 
 
 def _from_profile(where: Connection, name: str, uri: str | None) -> Reach:

@@ -20,8 +20,8 @@ from agtphost.contract.manifest import SIGNATURE
 from agtphost.contract.schema_rules import escape
 from agtphost.contract.schemas import DIALECT
 from agtphost.contract.semantic import semantic_faults
-from agtphost.vocabulary.catalog import CATEGORIES, FLOOR, LEGACY, Catalog, is_method_name
 from agtphost.vocabulary.catalog import _VERSION as CATALOG_VERSION
+from agtphost.vocabulary.catalog import CATEGORIES, FLOOR, LEGACY, Catalog, is_method_name
 from agtphost.vocabulary.paths import template_faults
 
 VERSIONS = ("1.0",)

@@ -160,3 +160,13 @@ def test_sigterm_ends_with_status_zero(tmp_path: Path) -> None:
     with running(sample(tmp_path)) as host:
         assert host.stop() == 0
     assert "Traceback" not in host.output
+
+
+def test_a_named_local_host_is_known_by_its_configuration(host: Host) -> None:
+    """In a deployment's directory, naming its own address finds the same authority and identity as not naming it."""
+    for uri in (host.uri, f"agtp://localhost:{host.port}", "-"):
+        done = host.agtp("call", uri, "DISCOVER", "/methods")
+        assert done.returncode in (0, 1), done.stdout + done.stderr
+        assert "ECHO" in done.stdout or "agent-retired" in done.stdout + done.stderr
+    foreign = host.agtp("call", "agtp://localhost:1", "DISCOVER", "/methods")
+    assert foreign.returncode == 3
