@@ -180,7 +180,6 @@ class CallerGate:
                     "The client certificate names another owner than the agent's documents.",
                     "Have the certificate issued again.",
                 )
-        refuse_stopped(self._states(caller), "caller", agent_id)
         exchange.caller = caller
         if exchange.peer.transport == "gateway":
             exchange.assurance = Assurance.GATEWAY
@@ -188,6 +187,8 @@ class CallerGate:
             exchange.assurance = Assurance.CERTIFICATE
         else:
             exchange.assurance = Assurance.HEADER
+        # Last: the record of the refusal then says who was stopped, and how surely it was that agent.
+        refuse_stopped(self._states(caller), "caller", agent_id)
 
 
 @implementer(IGate)

@@ -301,6 +301,7 @@ def test_state_changes_are_seen_by_the_next_request() -> None:
     assert scene.ask(body=GOOD, peer=peer).status == 200
     scene.states[CALLER] = LifecycleState(status=LifecycleStatus.RETIRED, since="2026-11-21T00:00:00Z")
     assert scene.ask(body=GOOD, peer=peer).status == 410
+    assert (payload(scene)["caller_id"], payload(scene)["identity_assurance"]) == (CALLER, "certificate")
 
 
 def test_deprecated_endpoints_and_methods_say_so_on_every_answer() -> None:
