@@ -20,8 +20,9 @@ from agtphost.identity.jws import compact, protected_header
 from agtphost.identity.keys import Signer
 from agtphost.stores.rows import HeadRow
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
+from agtphost.vocabulary.jsontext import prepared
 
-_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+_encode = prepared(json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False))
 
 _NESTED = ("extra", "prior_actions")
 """The members that may hold more than a string or a small integer."""

@@ -8,12 +8,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IOpenSSLServerConnectionCreator, IReactorTime
 from twisted.internet.protocol import ServerFactory
 from twisted.logger import Logger
-from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
+from twisted.protocols.tls import TLSMemoryBIOFactory
 
 from agtphost.iagtp import IDispatcher
 from agtphost.protocols.admission import Admission, canonical_address
 from agtphost.protocols.connection import ServerConnection
 from agtphost.protocols.limits import ConnectionLimits
+from agtphost.protocols.records import RecordwiseTLS
 from agtphost.wire import Connection, Limits, Role
 
 log = Logger()
@@ -161,4 +162,4 @@ class SecureServerFactory(TLSMemoryBIOFactory):
         connection = self.wrappedFactory.buildProtocol(addr)
         if connection is None:
             return None
-        return TLSMemoryBIOProtocol(self, connection)  # type: ignore[no-untyped-call]
+        return RecordwiseTLS(self, connection)  # type: ignore[no-untyped-call]

@@ -73,22 +73,33 @@ _STARTS = frozenset("{[")
 _scan: Callable[[str, int], tuple[Any, int]] = vars(_DECODER)["scan_once"]
 
 
-def _prepared(encoder: json.JSONEncoder) -> Callable[[Any], str]:
+def prepared(encoder: json.JSONEncoder) -> Callable[[Any], str]:
     """
-    What ``encoder.encode`` does, with its C half made once instead of at every call.
+    What ``encoder.encode`` does for objects and arrays, with its C half made once instead of at every call.
 
-    Circular values are not looked for: they end in a RecursionError, which :func:`encode` translates.
+    Circular values are not looked for: they end in a RecursionError.
+
+    :param encoder: without indentation.
     """
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return encoder.encode
+    escape = json.encoder.encode_basestring_ascii if encoder.ensure_ascii else json.encoder.encode_basestring
     chunks = make(
-        None, encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False
+        None,
+        encoder.default,
+        escape,
+        None,
+        encoder.key_separator,
+        encoder.item_separator,
+        encoder.sort_keys,
+        encoder.skipkeys,
+        encoder.allow_nan,
     )
     return lambda value: "".join(chunks(value, 0))
 
 
-_encode = _prepared(_ENCODER)
+_encode = prepared(_ENCODER)
 
 
 def _measure(value: Any, max_depth: int) -> None:

@@ -1,0 +1,65 @@
+"""
+TLS that takes a whole record as a whole record.
+
+Twisted asks OpenSSL for octets until it says that there are no more, and then
+for octets to send, which nearly always means two exceptions for each request.
+A segment that is exactly one TLS record gives its octets at once and leaves
+nothing behind, so neither question is needed. Everything else, the handshake
+included, goes Twisted's way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from OpenSSL.SSL import Error
+from twisted.protocols.policies import ProtocolWrapper
+from twisted.protocols.tls import TLSMemoryBIOProtocol
+
+HEADER = 5
+"""Octets before a record's content: type, version, length (RFC 8446 section 5.1)."""
+
+
+class RecordwiseTLS(TLSMemoryBIOProtocol):
+    """The TLS side of one accepted connection."""
+
+    _owed = 0
+    """Octets of the record that the segments so far end in; 0 where they end with a record."""
+
+    _lost_track = False
+    """Whether a record's header came in pieces; Twisted's way is taken from then on."""
+
+    def dataReceived(self, bytes: Any) -> None:
+        """Octets from the socket."""
+        whole = self._account(bytes)
+        if not whole or not self._handshakeDone or self._appSendBuffer or self._lostTLSConnection or self._aborted:
+            super().dataReceived(bytes)  # type: ignore[no-untyped-call]
+            return
+        connection = self._tlsConnection
+        connection.bio_write(bytes)
+        try:
+            octets = connection.recv(len(bytes))
+        except Error:
+            # No application data: a key update, an alert, or octets that are no TLS. Twisted knows what to do.
+            self._flushReceiveBIO()  # type: ignore[no-untyped-call]
+            return
+        ProtocolWrapper.dataReceived(self, octets)  # type: ignore[no-untyped-call]
+
+    def _account(self, segment: bytes) -> bool:
+        """Follow the record boundaries; whether ``segment`` is exactly one record, with none begun before it."""
+        size = len(segment)
+        if self._owed == 0 and not self._lost_track and size >= HEADER:
+            length = HEADER + (segment[3] << 8 | segment[4])
+            if length == size:
+                return True
+        self._follow(segment)
+        return False
+
+    def _follow(self, segment: bytes) -> None:
+        at, size = self._owed, len(segment)
+        while at < size and not self._lost_track:
+            if size - at < HEADER:
+                self._lost_track = True
+                break
+            at += HEADER + (segment[at + 3] << 8 | segment[at + 4])
+        self._owed = at - size

@@ -1,0 +1,126 @@
+"""TLS records however they are cut into segments: the same octets as Twisted's own way gives."""
+
+from __future__ import annotations
+
+import random
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.testing import StringTransport
+from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
+
+from agtphost.protocols.records import RecordwiseTLS
+from agtphost.protocols.tls import ServerTLS
+from tests.protocols.loopback import Site, make_site
+
+
+class Collector(Protocol):
+    """Keeps what it gets, and answers each portion with its length."""
+
+    def connectionMade(self) -> None:
+        self.octets = b""
+        self.lost: list[object] = []
+
+    def dataReceived(self, data: bytes) -> None:
+        self.octets += data
+        self.transport.write(b"%d;" % len(data))
+
+    def connectionLost(self, reason: object = None) -> None:
+        self.lost.append(reason)
+
+
+class Pair:
+    """A client of the standard library and the server's side, joined in memory."""
+
+    def __init__(self, site: Site, kind: type[TLSMemoryBIOProtocol]) -> None:
+        factory = TLSMemoryBIOFactory(ServerTLS.load(site.files), False, Factory.forProtocol(Collector))
+        self.collector = Collector()
+        self.transport = StringTransport()
+        self.server = kind(factory, self.collector)
+        self.server.makeConnection(self.transport)
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.client = site.client().wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
+        while True:
+            try:
+                self.client.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                self.exchange()
+        self.exchange()
+
+    def exchange(self) -> None:
+        self.server.dataReceived(self.outgoing.read())
+        self.incoming.write(self.transport.value())
+        self.transport.clear()
+
+    def sealed(self, octets: bytes) -> bytes:
+        """``octets`` as records, not delivered yet."""
+        self.client.write(octets)
+        return self.outgoing.read()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return make_site(tmp_path)
+
+
+def cuts(octets: bytes, chance: random.Random) -> Iterator[bytes]:
+    """Segments of any size, one octet included."""
+    at = 0
+    while at < len(octets):
+        size = chance.choice((1, 2, 4, 5, 6, 100, 5000, 40_000))
+        yield octets[at : at + size]
+        at += size
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_records_arrive_however_they_are_cut(site: Site, seed: int) -> None:
+    """Whole, in pieces, several in one segment, and in any order of these: nothing is lost or doubled."""
+    chance = random.Random(seed)
+    pair = Pair(site, RecordwiseTLS)
+    sent = b""
+    for _ in range(60):
+        octets = chance.randbytes(chance.choice((1, 10, 500, 16_384, 30_000)))
+        sent += octets
+        records = pair.sealed(octets)
+        for segment in [records] if chance.random() < 0.5 else cuts(records, chance):
+            pair.server.dataReceived(segment)
+    assert pair.collector.octets == sent
+    assert not pair.collector.lost
+
+
+def test_a_segment_of_one_record_is_known_as_one(site: Site) -> None:
+    """The short way is really taken, again after pieces that ended with a record."""
+    pair = Pair(site, RecordwiseTLS)
+    seen: list[bool] = []
+    account = pair.server._account
+    pair.server._account = lambda segment: seen.append(account(segment)) or seen[-1]
+    pair.server.dataReceived(pair.sealed(b"one"))
+    two = pair.sealed(b"two")
+    pair.server.dataReceived(two[:10])
+    pair.server.dataReceived(two[10:])
+    pair.server.dataReceived(pair.sealed(b"three"))
+    pair.server.dataReceived(pair.sealed(b"four") + pair.sealed(b"five"))
+    pair.server.dataReceived(pair.sealed(b"six"))
+    assert seen == [True, False, False, True, False, True]
+    assert pair.collector.octets == b"onetwothreefourfivesix"
+
+
+@pytest.mark.parametrize("kind", [RecordwiseTLS, TLSMemoryBIOProtocol])
+def test_an_end_and_a_forgery_are_noticed_both_ways(site: Site, kind: type[TLSMemoryBIOProtocol]) -> None:
+    """A close_notify in a record of its own ends the connection; so does a record with one bit changed."""
+    pair = Pair(site, kind)
+    try:
+        pair.client.unwrap()
+    except ssl.SSLWantReadError:
+        pair.server.dataReceived(pair.outgoing.read())
+    assert pair.transport.disconnecting or pair.collector.lost
+    forged = Pair(site, kind)
+    record = bytearray(forged.sealed(b"data"))
+    record[-1] ^= 1
+    forged.server.dataReceived(bytes(record))
+    assert forged.collector.octets == b""
+    assert forged.transport.disconnecting or forged.collector.lost
