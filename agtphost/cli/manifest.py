@@ -19,7 +19,6 @@ from agtphost.contract.manifest import verify_manifest
 from agtphost.contract.manifest_validation import Finding, examine
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import VerifyingKey
-from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.catalog import Catalog, CatalogError
 
 SCHEME = "agtp://"
@@ -46,9 +45,9 @@ def validate(
     as_json: bool,
 ) -> None:
     """
-    Check a manifest's structure, and its signature where a key is at hand.
+    Check a manifest's structure and signature.
 
-    FILE may be - for standard input; an agtp:// URI is asked for its
+    The signature is checked where a key is at hand. FILE may be - for standard input; an agtp:// URI is asked for its
     manifest. A key comes from --issuer, or for a URI from --config. Exit
     status 0 for a sound manifest, 1 for a faulty one, 4 where the signature
     does not verify. An unsigned manifest is sound unless a key is given.
@@ -96,9 +95,12 @@ def fetch_manifest(reach: Reach) -> Mapping[str, Any]:
     """
     with connected(reach) as client:
         reply = require_success(client.call(reach.uri, "DISCOVER", anonymous=True))
+    from agtphost.contract.openapi_text import DocumentTextError, read_json
+
     try:
-        manifest = reply.json()
-    except jsontext.JSONTextError as error:
+        # A thousand endpoints are more than the decoder of ordinary bodies takes.
+        manifest = read_json(reply.body)
+    except DocumentTextError as error:
         raise NoConnection(f"the answer is not JSON: {error}", "Is this an AGTP host?") from None
     if not isinstance(manifest, dict):
         raise NoConnection("the answer is not a manifest", "Is this an AGTP host of the same version?")
@@ -106,9 +108,11 @@ def fetch_manifest(reach: Reach) -> Mapping[str, Any]:
 
 
 def _read(name: str) -> Any:
+    from agtphost.contract.openapi_text import DocumentTextError, read_json
+
     try:
-        return jsontext.decode(read_octets(name))
-    except jsontext.JSONTextError as error:
+        return read_json(read_octets(name))
+    except DocumentTextError as error:
         raise WrongInput(f"{name} is not JSON: {error}") from None
 
 

@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "document": ("Sign and verify an Identity Document.", "document"),
     "cert": ("Issue and show certificates.", "cert"),
     "catalog": ("Show the method catalog; compare two.", "catalog"),
+    "openapi": ("Import and export OpenAPI documents.", "openapi"),
     "manifest": ("Check a server's manifest.", "manifest"),
     "completion": ("Print the completion script of a shell.", "completion"),
 }

@@ -8,6 +8,7 @@ let through: they are how manifests grow.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +21,6 @@ from agtphost.contract.manifest import SIGNATURE
 from agtphost.contract.schema_rules import escape
 from agtphost.contract.schemas import DIALECT
 from agtphost.contract.semantic import semantic_faults
-from agtphost.vocabulary.catalog import _VERSION as CATALOG_VERSION
 from agtphost.vocabulary.catalog import CATEGORIES, FLOOR, LEGACY, Catalog, is_method_name
 from agtphost.vocabulary.paths import template_faults
 
@@ -41,6 +41,14 @@ UPSTREAM_ERRORS = (
     *("upstream_authentication_failed", "upstream_error"),
 )
 """What every external_service endpoint declares (AGTP-API section 12.3)."""
+
+DEMANDED: Mapping[str, tuple[str, ...]] = {
+    "composition": ("composition_failed",),
+    "external_service": UPSTREAM_ERRORS,
+}
+"""What endpoints of a binding kind declare among their errors."""
+
+_VERSION = re.compile(r"(?:0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*)){2}", re.ASCII)
 
 Pointer = tuple[str | int, ...]
 
@@ -203,7 +211,7 @@ class _Examination:
                 continue
             self._endpoint(endpoint, at, words)
             key = str(endpoint.get("method")), str(endpoint.get("path"))
-            if first.setdefault(key, index) != index and endpoint.get("parameters") is None:
+            if first.setdefault(key, index) != index:
                 self._fault(at, f"is {' '.join(key)[:128]} again: /endpoints/{first[key]} is the same", "6.2")
 
     def _endpoint(self, endpoint: Mapping[str, Any], at: Pointer, words: Collection[str]) -> None:
@@ -283,9 +291,9 @@ class _Examination:
         kind = handler["type"]
         if kind not in BINDINGS and not own:
             self._fault((*at, "type"), f"is not {', '.join(BINDINGS)}", "12")
-        needed = {"composition": ("composition_failed",), "external_service": UPSTREAM_ERRORS}.get(kind, ())
-        for name in needed if errors is not None else ():
-            if name not in errors:
+        declared = DEMANDED.get(kind, ()) if errors is None else errors
+        for name in DEMANDED.get(kind, ()):
+            if name not in declared:
                 self._fault((*at[:-1], "errors"), f"lacks {name}, which {kind} endpoints declare", "12")
 
     def _deprecated(self, block: Mapping[str, Any], at: Pointer) -> None:
@@ -385,7 +393,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_version(value: Any) -> bool:
-    return isinstance(value, str) and CATALOG_VERSION.fullmatch(value) is not None
+    return isinstance(value, str) and _VERSION.fullmatch(value) is not None
 
 
 def _moment(value: Any) -> datetime | None:

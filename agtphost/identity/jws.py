@@ -28,6 +28,7 @@ __all__ = [
     "parse_unverified",
     "protected_header",
     "verify",
+    "verify_covering",
 ]
 
 RECORD_TYPE = "JWT"
@@ -148,7 +149,34 @@ def verify(
     :param allow_unsigned: whether ``alg`` ``none`` with an empty signature passes; it proves nothing.
     :raises JWSError: for everything but a record signed by one of ``keys``.
     """
-    parts = parse(jws)
+    return _verified(parse(jws), keys, allow_unsigned=allow_unsigned, typ=typ)
+
+
+def verify_covering(jws: str, payload: bytes, keys: Mapping[str, VerifyingKey], *, typ: str) -> dict[str, Any] | None:
+    """
+    Check a JWS whose payload is at hand, of whatever size: the payload is compared, never decoded.
+
+    :param payload: the octets that it should cover.
+    :return: None where it covers other octets, which says nothing about its signature.
+    :raises JWSError: as :func:`verify` does.
+    """
+    protected, _, rest = jws.partition(".")
+    encoded, _, signature = rest.partition(".")
+    if len(protected) > MAX_LENGTH or encoded.encode("utf-8", "surrogatepass") != encode_part(payload):
+        return None
+    parts = Parts(
+        header=_object(_decode(protected, "header"), "header"),
+        payload={},
+        signing_input=f"{protected}.{encoded}".encode("ascii"),
+        signature=_decode(signature, "signature"),
+    )
+    _verified(parts, keys, allow_unsigned=False, typ=typ)
+    return parts.header
+
+
+def _verified(
+    parts: Parts, keys: Mapping[str, VerifyingKey], *, allow_unsigned: bool, typ: str
+) -> dict[str, Any]:
     header = parts.header
     if header.get("typ") != typ:
         raise JWSError("header", f"the typ is not {typ!r}")

@@ -1,0 +1,266 @@
+"""``agtp openapi``: endpoints from OpenAPI documents, and OpenAPI documents from endpoints (AGTP-API section 14)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost.cli.arguments import read_octets
+from agtphost.cli.configured import find_config, load_config
+from agtphost.cli.failures import NoConnection, WrongInput, misconfigured
+from agtphost.cli.manifest import SCHEME, fetch_manifest
+from agtphost.cli.options import HERE, Connection, connection_options, json_option
+from agtphost.cli.output import print_json, visible
+from agtphost.cli.reach import address_of, resolve
+from agtphost.errors import ConfigurationError
+from agtphost.identity import files
+from agtphost.vocabulary.catalog import Catalog, CatalogError
+
+if TYPE_CHECKING:
+    from agtphost.config import Config
+    from agtphost.contract.openapi_export import Exported
+    from agtphost.contract.openapi_import import Imported, ImportedEndpoint
+
+NOT_LOADED = (
+    "This version runs no external_service handlers: the host loads none of these files. "
+    "Give an endpoint a function of yours ([handler] type = \"registered_function\"), confirm what its "
+    "REVIEW lines say, and rename it to .toml."
+)
+
+
+@click.group()
+def command() -> None:
+    """Import and export OpenAPI documents."""
+
+
+# import
+
+
+@command.command("import")
+@click.argument("file")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the endpoints here.")
+@click.option("--catalog", "catalog_file", type=click.Path(path_type=Path), metavar="FILE", help="Its methods.")
+@json_option
+def import_(file: str, out: Path | None, catalog_file: Path | None, as_json: bool) -> None:
+    """
+    Make endpoint declarations for review.
+
+    FILE is an OpenAPI 3.0 or 3.1 document, JSON or YAML; - is standard input. Nothing is fetched: what the
+    document refers to elsewhere is left open, and told. Methods come from
+    the catalog. The declarations have external_service handlers, which this
+    version does not run, and are written as .toml.review, which no host
+    loads. Without --out they are only summarized.
+
+    \b
+    Examples:
+      agtp openapi import petstore.yaml --out endpoints
+      agtp openapi import - --json < openapi.json
+    """
+    from agtphost.contract.openapi_import import OpenAPIError, import_openapi
+    from agtphost.contract.openapi_text import DocumentTextError, read_document
+
+    try:
+        catalog = Catalog.load(catalog_file)
+        imported = import_openapi(read_document(read_octets(file)), catalog)
+    except CatalogError as error:
+        raise WrongInput(f"{catalog_file} is not a method catalog: {error}") from None
+    except (DocumentTextError, OpenAPIError) as error:
+        raise WrongInput(f"{file}: {error}", "OpenAPI 3.0 and 3.1 can be imported, as JSON or YAML.") from None
+    if out is not None:
+        _write(imported, out)
+    if as_json:
+        print_json(_summary(imported, out))
+    else:
+        _print(imported, out)
+
+
+def _write(imported: Imported, out: Path) -> None:
+    """All files or, where one exists already, none."""
+    targets = [(out / endpoint.file, endpoint.text(imported.title)) for endpoint in imported.endpoints]
+    present = [path for path, _ in targets if path.exists()]
+    if present:
+        count = f" and {len(present) - 1} more" if len(present) > 1 else ""
+        raise WrongInput(f"{present[0]} exists{count}", "Choose another directory, or move them away.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for path, text in targets:
+            files.write_once(path, text.encode("utf-8"), files.PUBLIC)
+    except OSError as error:
+        raise WrongInput(f"{out} cannot be written: {error.strerror}") from None
+
+
+def _members(endpoint: ImportedEndpoint) -> dict[str, Any]:
+    return {
+        "source": endpoint.source,
+        "method": endpoint.method,
+        "path": endpoint.path,
+        "file": endpoint.file,
+        "review": list(endpoint.reviews),
+        "lost": list(endpoint.losses),
+        "problems": list(endpoint.problems),
+    }
+
+
+def _summary(imported: Imported, out: Path | None) -> dict[str, Any]:
+    return {
+        "title": imported.title,
+        "openapi": imported.version,
+        "directory": None if out is None else str(out),
+        "loadable": False,
+        "note": NOT_LOADED,
+        "endpoints": [_members(endpoint) for endpoint in imported.endpoints],
+        "renamed_paths": [{"from": old, "to": new} for old, new in imported.renamed],
+        "lost": dict(imported.losses),
+        "skipped": list(imported.skipped),
+    }
+
+
+def _print(imported: Imported, out: Path | None) -> None:
+    click.echo(visible(f"{imported.title} (OpenAPI {imported.version})"))
+    for endpoint in imported.endpoints:
+        click.echo(visible(f"  {endpoint.source} -> {endpoint.method} {endpoint.path}"))
+        for review in endpoint.reviews:
+            if review.startswith(("[method]", "[path]")):
+                click.echo(visible(f"    review {review}"))
+        for problem in endpoint.problems:
+            click.echo(visible(f"    problem: {problem}"))
+    reviews = sum(len(endpoint.reviews) for endpoint in imported.endpoints)
+    click.echo(f"{len(imported.endpoints)} endpoints, {reviews} points to review")
+    for what, count in imported.losses.items():
+        click.echo(visible(f"lost: {what} ({count})"))
+    for skipped in imported.skipped:
+        click.echo(visible(f"skipped: {skipped}"))
+    click.echo(f"written to {out}" if out is not None else "nothing written: name a directory with --out")
+    click.echo(NOT_LOADED)
+
+
+# export
+
+
+@command.command()
+@click.argument("uri", required=False, metavar="[URI]")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output.")
+@click.option("--server-url", metavar="URL", help="Where an HTTP face of the endpoints answers.")
+@click.option("--manifest", "manifest_file", metavar="FILE", help="Export this manifest; needs URI for the link.")
+@click.option("--built-ins", is_flag=True, help="Also the protocol's own endpoints.")
+@connection_options
+@json_option
+def export(
+    uri: str | None,
+    output: Path | None,
+    server_url: str | None,
+    manifest_file: str | None,
+    built_ins: bool,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Render endpoints as OpenAPI 3.1.
+
+    With a URI, or - for the configured host, from the manifest that it
+    publishes. Without one, from the files of --config host.toml, or of the
+    host.toml found here, the host running or not. The document says that it is derived and links the
+    manifest; what OpenAPI cannot say goes to standard error, and with --json
+    stands beside the document.
+
+    \b
+    Examples:
+      agtp openapi export --config host.toml -o openapi.json
+      agtp openapi export agtp://agents.example.com --server-url https://api.example.com --json
+    """
+    from agtphost.contract.manifest_validation import examine
+    from agtphost.contract.openapi_export import export_openapi
+
+    manifest, link = _manifest(uri, manifest_file, where)
+    faults = [finding for finding in examine(manifest) if finding.fault]
+    if faults:
+        first = f"{faults[0].pointer} {faults[0].message}"
+        kind = WrongInput if uri is None or manifest_file is not None else NoConnection
+        raise kind(f"the manifest is faulty: {first}", "agtp manifest validate lists every fault.")
+    exported = export_openapi(manifest, link=link, server_url=server_url, built_ins=built_ins)
+    text = json.dumps(exported.document, indent=2, ensure_ascii=False) + "\n"
+    if output is not None:
+        try:
+            files.write_once(output, text.encode("utf-8"), files.PUBLIC)
+        except FileExistsError:
+            raise WrongInput(f"{output} exists", "Choose another name, or move it away.") from None
+        except OSError as error:
+            raise WrongInput(f"{output} cannot be written: {error.strerror}") from None
+    _tell(exported, text, output, as_json)
+
+
+def _tell(exported: Exported, text: str, output: Path | None, as_json: bool) -> None:
+    if as_json:
+        answer: dict[str, Any] = {"operations": exported.operations, "losses": list(exported.losses)}
+        answer |= {"document": exported.document} if output is None else {"file": str(output)}
+        print_json(answer)
+        return
+    if output is None:
+        click.echo(text, nl=False)
+    for loss in exported.losses:
+        click.echo(visible(f"lost: {loss}"), err=True)
+    target = "" if output is None else f", written to {output}"
+    click.echo(f"{exported.operations} operations{target}", err=True)
+
+
+def _manifest(uri: str | None, file: str | None, where: Connection) -> tuple[Mapping[str, Any], str]:
+    """The manifest, and the URI where it is."""
+    if file is not None:
+        from agtphost.contract.openapi_text import DocumentTextError, read_document
+
+        if uri is None or not uri.startswith(SCHEME):
+            raise WrongInput("--manifest needs the URI that the manifest is published at")
+        try:
+            return read_document(read_octets(file)), uri
+        except DocumentTextError as error:
+            raise WrongInput(f"{file}: {error}") from None
+    path = find_config(where) if uri is None else None
+    if path is not None:
+        config = load_config(path)
+        return _manifest_of(config), _link(config)
+    reach = resolve(where, uri or HERE)
+    return fetch_manifest(reach), f"{reach.uri.rstrip('/')}/"
+
+
+def _link(config: Config) -> str:
+    try:
+        return f"{address_of(config)}/"
+    except WrongInput:
+        return f"{SCHEME}{config.host.server_id}/"
+
+
+def _manifest_of(config: Config) -> dict[str, Any]:
+    """What a host would publish of its operator's endpoints; dates and version are the host's to give."""
+    from agtphost.contract.declaration import Rules
+    from agtphost.contract.loading import load_endpoints
+    from agtphost.contract.manifest import Disclosure, Policies, ServerFacts, build_manifest
+    from agtphost.contract.policy import MethodPolicy
+
+    try:
+        catalog = Catalog.load(config.catalog.path)
+    except CatalogError as error:
+        raise WrongInput(f"the method catalog is wrong: {error}") from None
+    rules = Rules(catalog=catalog, custom=config.policies.methods.custom)
+    folder = config.endpoints.directory
+    endpoints, problems = ([], []) if folder is None else load_endpoints(folder, rules)
+    if problems:
+        raise misconfigured(ConfigurationError(problems))
+    unknown = "1970-01-01T00:00:00Z"
+    return build_manifest(
+        ServerFacts(
+            server_id=config.host.server_id,
+            operator=config.host.operator,
+            contact=config.host.contact,
+            issued=unknown,
+            updated=unknown,
+            document_version="unpublished",
+        ),
+        catalog=catalog,
+        policies=Policies(methods=MethodPolicy(custom=frozenset(config.policies.methods.custom))),
+        disclosure=Disclosure(level="private"),
+        endpoints=endpoints,
+    )

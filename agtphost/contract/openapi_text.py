@@ -1,0 +1,194 @@
+"""
+Reading a large document from outside, JSON or YAML, into plain values.
+
+Looser than :mod:`agtphost.vocabulary.jsontext` in size alone: an API's
+description may have a million values. Of YAML only what JSON could say: no
+tags, no dates, no ``yes`` for true; aliases are written out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+import yaml
+
+MAX_DEPTH = 200
+"""Arrays and objects inside each other."""
+
+MAX_VALUES = 4_000_000
+"""In one document; the largest published ones have a quarter of it."""
+
+_PLAIN = (str, bool, int, float, type(None))
+
+
+class DocumentTextError(ValueError):
+    """The text cannot be read; the message says where and why."""
+
+
+class _SyntaxError(DocumentTextError):
+    """It is not JSON at all."""
+
+
+def read_document(octets: bytes) -> Any:
+    """
+    Read one JSON or YAML document.
+
+    :param octets: UTF-8, with or without a byte order mark.
+    :return: dicts with text keys, lists, strings, numbers, booleans and None; no container stands in two places.
+    :raises DocumentTextError: naming what is wrong.
+    """
+    return _read(octets, json_only=False)
+
+
+def read_json(octets: bytes) -> Any:
+    """The same of JSON alone."""
+    return _read(octets, json_only=True)
+
+
+def _read(octets: bytes, *, json_only: bool) -> Any:
+    try:
+        text = octets.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DocumentTextError(f"it is not UTF-8 (octet {error.start})") from None
+    try:
+        if json_only:
+            tree = _json(text)
+        else:
+            tree = _json_or_flow(text) if text.lstrip()[:1] in ("{", "[") else _yaml(text)
+    except RecursionError:
+        raise DocumentTextError(f"it is nested more than {MAX_DEPTH} deep") from None
+    return _checked(tree)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise DocumentTextError(message)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        _refuse(f"the name {twice[:64]!r} stands twice in one object")
+    return members
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(
+            text, object_pairs_hook=_unique, parse_constant=lambda word: _refuse(f"{word} is not JSON")
+        )
+    except json.JSONDecodeError as error:
+        raise _SyntaxError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
+    except DocumentTextError:
+        raise
+    except ValueError as error:
+        raise DocumentTextError(str(error)[:160]) from None
+
+
+def _json_or_flow(text: str) -> Any:
+    """JSON, or YAML's flow style, which begins like it."""
+    try:
+        return _json(text)
+    except _SyntaxError as error:
+        try:
+            return _yaml(text)
+        except DocumentTextError:
+            raise error from None
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """The safe loader, less what YAML 1.1 reads into plain words."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    line = key.start_mark.line + 1
+                    _refuse(f"the name {key.value[:64]!r} stands twice in one object (line {line})")
+                seen.add(key.value)
+        found: dict[Any, Any] = super().construct_mapping(node, deep)
+        return found
+
+
+_WORDS = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:merge", "tag:yaml.org,2002:value"}
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, expression)
+        for tag, expression in entries
+        if tag not in _WORDS and (tag != "tag:yaml.org,2002:bool" or first in "tTfF")
+    ]
+    for first, entries in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _yaml(text: str) -> Any:
+    try:
+        # The class descends from the safe loader, whatever its base on this machine is.
+        return yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
+        raise DocumentTextError(f"{error.problem or 'it is not YAML'}{where}") from None
+    except yaml.YAMLError as error:
+        raise DocumentTextError(str(error).partition("\n")[0][:160]) from None
+    except DocumentTextError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise DocumentTextError(f"it has a value that cannot be read: {error}"[:160]) from None
+
+
+def _checked(tree: Any) -> Any:
+    """The tree with text for keys and every alias written out; refuses odd values and excess."""
+    if not isinstance(tree, (dict, list)):
+        _plain(tree)
+        return tree
+    seen: set[int] = {id(tree)}
+    values = 0
+    level = [tree]
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                _name(item)
+            values += len(item)
+            if values > MAX_VALUES:
+                _refuse(f"it has more than {MAX_VALUES} values")
+            for key, value in list(item.items() if isinstance(item, dict) else enumerate(item)):
+                if not isinstance(value, (dict, list)):
+                    _plain(value)
+                    continue
+                if id(value) in seen:
+                    # What is inside the copy is met again below, and copied there.
+                    value = item[key] = value.copy()
+                seen.add(id(value))
+                below.append(value)
+        if not below:
+            return tree
+        level = below
+    _refuse(f"it is nested more than {MAX_DEPTH} deep")
+
+
+def _name(table: dict[Any, Any]) -> None:
+    """Make every key text: unquoted status codes are numbers to YAML."""
+    odd = [key for key in table if not isinstance(key, str)]
+    if not odd:
+        return
+    members = list(table.items())
+    table.clear()
+    for key, value in members:
+        name = key if isinstance(key, str) else str(key).lower() if isinstance(key, (bool, type(None))) else str(key)
+        if name in table:
+            _refuse(f"the name {name[:64]!r} stands twice in one object")
+        table[name] = value
+
+
+def _plain(value: Any) -> None:
+    """Refuse what JSON cannot hold."""
+    if not isinstance(value, _PLAIN):
+        _refuse(f"it has a value of a kind that JSON does not have: {type(value).__name__}")
+    if isinstance(value, float) and not math.isfinite(value):
+        _refuse("it has a number that JSON does not have")

@@ -1,0 +1,87 @@
+"""``agtp manifest validate``: files and hosts, structure and signature, exit statuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from agtphost.contract.manifest import sign_manifest
+from agtphost.identity.keys import SigningKey
+from tests.cli.conftest import Run
+from tests.cli.server import AgtpServer, Answer
+from tests.contract.test_manifest_validation import endpoint, sound
+
+
+def signed(state: Path, **members: Any) -> dict[str, Any]:
+    return sign_manifest({**sound(), **members}, SigningKey.load(state / "signing.key"))
+
+
+def test_a_sound_file_is_exit_0(run: Run, folder: Path) -> None:
+    """Structure alone where no key is given (API-151)."""
+    Path("m.json").write_text(json.dumps(sound()))
+    done = run("manifest", "validate", "m.json")
+    assert done.exit_code == 0, done.output
+    assert "not checked: no key is at hand" in done.stdout
+    assert run("manifest", "validate", "-", "--json", input=json.dumps(sound())).exit_code == 0
+
+
+def test_every_fault_is_listed_with_its_pointer(run: Run, folder: Path) -> None:
+    """Exit 1, all faults at once (API-151)."""
+    broken = sound()
+    del broken["policies"]
+    broken["server"]["operator"] = 1
+    Path("m.json").write_text(json.dumps(broken))
+    done = run("manifest", "validate", "m.json", "--json")
+    assert done.exit_code == 1
+    assert [fault["pointer"] for fault in json.loads(done.stdout)["faults"]] == ["/server/operator", "/policies"]
+    assert "/policies is missing (AGTP-API 8.7)" in done.stderr
+
+
+def test_a_signature_is_checked_with_a_key(run: Run, folder: Path) -> None:
+    """Good is 0; tampered with, unsigned, or signed by another key is 4 (API-081)."""
+    state = folder / "state"
+    good = signed(state)
+    other = sign_manifest(sound(), SigningKey.generate())
+    key = str(state / "signing.pub")
+    cases = [(good, 0), ({**good, "document_version": "v3"}, 4), ({**good, "manifest_signature": None}, 4), (other, 4)]
+    for manifest, status in cases:
+        Path("m.json").write_text(json.dumps(manifest))
+        done = run("manifest", "validate", "m.json", "--issuer", key, "--json")
+        assert done.exit_code == status, done.output
+        answer = json.loads(done.stdout)
+        assert answer["valid"] is True
+        assert answer["signature"]["verified"] is (status == 0)
+
+
+def test_an_unsigned_manifest_is_not_rejected_for_that(run: Run, folder: Path) -> None:
+    """A remark, exit 0 (API-082)."""
+    Path("m.json").write_text(json.dumps({**sound(), "manifest_signature": None}))
+    done = run("manifest", "validate", "m.json")
+    assert done.exit_code == 0
+    assert "the manifest is not signed" in done.stderr
+
+
+def test_a_host_is_asked_and_its_key_is_at_hand(run: Run, server: AgtpServer) -> None:
+    """With --config the host's own key verifies what it publishes, a thousand endpoints too."""
+    many = [endpoint(path=f"/room-{number}") for number in range(1_000)]
+    server.answers["DISCOVER", "/"] = Answer(signed(server.state, endpoints=many))
+    done = run("manifest", "validate", server.uri, "--config", "host.toml")
+    assert done.exit_code == 0, done.output
+    assert "signature  verified" in done.stdout
+    forged = {**signed(server.state, endpoints=many), "document_version": "forged"}
+    resigned = sign_manifest({**sound(), "endpoints": many}, SigningKey.generate())
+    for manifest in (forged, resigned):
+        server.answers["DISCOVER", "/"] = Answer(manifest)
+        assert run("manifest", "validate", server.uri, "--config", "host.toml").exit_code == 4
+    server.answers["DISCOVER", "/"] = Answer({**signed(server.state), "document_version": "forged"})
+    assert run("manifest", "validate", server.uri, "--config", "host.toml").exit_code == 4
+
+
+def test_local_input_that_cannot_be_read_is_exit_2(run: Run, folder: Path) -> None:
+    """No file, no JSON, no key."""
+    Path("m.json").write_text("{")
+    assert run("manifest", "validate", "absent.json").exit_code == 2
+    assert run("manifest", "validate", "m.json").exit_code == 2
+    assert run("manifest", "validate", "m.json", "--issuer", "absent.pub").exit_code == 2
+    assert run("manifest", "validate", "agtp://127.0.0.1:1", "--cacert", "state/ca.pem").exit_code == 3

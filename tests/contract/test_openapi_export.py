@@ -1,0 +1,186 @@
+"""Manifests become OpenAPI 3.1 documents that say what they are derived from, and what they lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from agtphost.contract.openapi_export import Exported, export_openapi
+from agtphost.contract.openapi_import import import_openapi
+from agtphost.vocabulary.catalog import Catalog
+from tests.contract.test_manifest_validation import endpoint, sound
+from tests.contract.test_openapi_import import SHOP, large, read_document
+
+LINK = "agtp://agents.acme.com/"
+HTTP = {"get", "put", "post", "delete", "patch"}
+
+
+def exported(*endpoints: dict[str, Any], **options: Any) -> Exported:
+    return export_openapi({**sound(), "endpoints": list(endpoints)}, link=LINK, **options)
+
+
+def structure_faults(document: Any) -> Iterator[str]:
+    """What breaks the rules of OpenAPI 3.1 that an export could break."""
+    if document.get("openapi") != "3.1.0" or not {"title", "version"} <= set(document["info"]):
+        yield "head"
+    shapes: set[str] = set()
+    ids: set[str] = set()
+    for path, item in document["paths"].items():
+        shape = re.sub(r"\{[^}]*\}", "{}", path)
+        if not path.startswith("/") or shape in shapes:
+            yield f"{path}: not a path of its own"
+        shapes.add(shape)
+        for http, operation in item.items():
+            where = f"{http} {path}"
+            if http not in HTTP:
+                yield f"{where}: no HTTP method"
+            if operation["operationId"] in ids:
+                yield f"{where}: operationId is not unique"
+            ids.add(operation["operationId"])
+            entries = operation.get("parameters", [])
+            names = [(entry["name"], entry["in"]) for entry in entries]
+            if len(set(names)) < len(names):
+                yield f"{where}: a parameter stands twice"
+            in_path = {name for name, place in names if place == "path"}
+            if in_path != set(re.findall(r"\{([^}]*)\}", path)):
+                yield f"{where}: path parameters differ"
+            if any(entry["in"] == "path" and entry["required"] is not True for entry in entries):
+                yield f"{where}: an optional path parameter"
+            if not operation["responses"] or any("description" not in r for r in operation["responses"].values()):
+                yield f"{where}: responses"
+            if http == "get" and "requestBody" in operation:
+                yield f"{where}: GET with a body"
+            for asked in operation.get("security", []):
+                if not set(asked) <= set(document["components"].get("securitySchemes", {})):
+                    yield f"{where}: unknown security scheme"
+    yield from reference_faults(document)
+
+
+def reference_faults(document: Any) -> Iterator[str]:
+    for name, schema in document["components"]["schemas"].items():
+        if not re.fullmatch(r"[A-Za-z0-9._-]+", name):
+            yield f"{name}: no component name"
+        try:
+            jsonschema_rs.meta.validate(schema)
+        except jsonschema_rs.ValidationError:
+            yield f"{name}: no JSON Schema"
+    waiting = [document]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            reference = item.get("$ref")
+            if isinstance(reference, str) and not leads_somewhere(document, reference):
+                yield f"{reference}: leads nowhere"
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+
+
+def leads_somewhere(document: Any, reference: str) -> bool:
+    here = document
+    for token in reference.removeprefix("#/").split("/"):
+        if not isinstance(here, dict) or token not in here:
+            return False
+        here = here[token]
+    return True
+
+
+def informational(**members: Any) -> dict[str, Any]:
+    block = {**endpoint()["semantic"], "impact": "informational", "is_idempotent": True}
+    return endpoint(**{"method": "QUERY", "semantic": block, **members})
+
+
+def test_the_document_is_marked_as_derived_and_links_the_manifest() -> None:
+    """In ``info``, in words and for machines (API-149)."""
+    about = exported(endpoint()).document["info"]
+    assert "Derived from an AGTP-API server manifest" in about["description"]
+    assert LINK in about["description"]
+    assert about["x-agtp-derived"] is True
+    assert about["x-agtp-manifest"]["href"] == LINK
+    assert about["version"] == "v2"
+
+
+def test_schemas_pass_through_unchanged() -> None:
+    """As components, whole (API-149)."""
+    made = exported(endpoint()).document
+    assert made["components"]["schemas"]["BOOK_room_input"] == endpoint()["input_schema"]
+    assert made["components"]["schemas"]["BOOK_room_output"] == endpoint()["output_schema"]
+    body = made["paths"]["/room"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body == {"$ref": "#/components/schemas/BOOK_room_input"}
+
+
+def test_references_inside_schemas_lead_to_where_the_schema_is() -> None:
+    """``#/$defs/x`` would mean the whole document's."""
+    schema = {
+        **endpoint()["input_schema"],
+        "properties": {"room_id": {"$ref": "#/$defs/id"}},
+        "$defs": {"id": {"type": "string", "default": {"$ref": "#/$defs/id"}}},
+    }
+    made = exported(endpoint(input_schema=schema)).document
+    inner = made["components"]["schemas"]["BOOK_room_input"]
+    assert inner["properties"]["room_id"]["$ref"] == "#/components/schemas/BOOK_room_input/$defs/id"
+    assert inner["$defs"]["id"]["default"] == {"$ref": "#/$defs/id"}
+
+
+@pytest.mark.parametrize(
+    ("method", "http"), [("BOOK", "post"), ("REPLACE", "put"), ("MODIFY", "patch"), ("REMOVE", "delete")]
+)
+def test_methods_become_http_methods(method: str, http: str) -> None:
+    """Reads are GET, the replacements of HTTP's own verbs these verbs, all else POST (AGTP-API section 14.2)."""
+    assert list(exported(endpoint(method=method)).document["paths"]["/room"]) == [http]
+    read = exported(informational()).document["paths"]["/room"]["get"]
+    assert [(entry["name"], entry["in"]) for entry in read["parameters"]] == [("room_id", "query")]
+
+
+def test_clashes_are_resolved_and_reported() -> None:
+    """A third method on a path, and templates that differ in names alone."""
+    schema = {**endpoint()["input_schema"], "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
+    made = exported(
+        informational(),
+        informational(method="LIST"),
+        endpoint(),
+        endpoint(path="/x/{a}", input_schema=schema),
+        endpoint(method="CANCEL", path="/x/{b}", input_schema=schema),
+    )
+    assert list(made.document["paths"]) == ["/room", "/room:book", "/x/{a}", "/x/{a}:cancel"]
+    assert any("LIST /room: POST" in loss for loss in made.losses)
+    assert any("BOOK /room: POST /room:book" in loss for loss in made.losses)
+    assert any("'b' is 'a'" in loss for loss in made.losses)
+
+
+def test_what_http_cannot_say_is_reported_and_kept_beside() -> None:
+    """Scopes, the semantic block, built-ins, hosted protocols (API-149)."""
+    made = exported(endpoint(min_assurance="certificate"), endpoint(method="QUERY", path="/b", tier="A"))
+    assert made.operations == 1
+    told = "\n".join(made.losses)
+    for word in ("required scopes", "semantic block", "1 endpoints of the protocol", "hosted protocols", "servers"):
+        assert word in told
+    operation = made.document["paths"]["/room"]["post"]
+    assert operation["x-agtp"]["required_scopes"] == ["booking:room"]
+    assert operation["security"] == [{"agtpClientCertificate": []}]
+    assert operation["deprecated"] is True
+    assert exported(endpoint(tier="A"), built_ins=True).operations == 1
+
+
+def test_exports_follow_the_structure_of_openapi() -> None:
+    """The sample, and what a large import would be published as."""
+    documents = [exported(endpoint(), informational(), server_url="https://api.acme.com").document]
+    for source in (read_document(SHOP.encode()), large(60)):
+        tables = [dict(item.table) for item in import_openapi(source, Catalog.load()).endpoints]
+        documents.append(exported(*tables).document)
+    for document in documents:
+        assert list(structure_faults(document)) == []
+
+
+def test_the_structure_check_finds_faults() -> None:
+    """The control: documents that are broken are caught."""
+    document: Any = exported(endpoint(), informational(path="/x/{room_id}")).document
+    document["paths"]["/room"]["post"]["operationId"] = "QUERY_x_room_id"
+    document["paths"]["/x/{other}"] = {}
+    document["paths"]["/x/{room_id}"]["get"]["parameters"] = []
+    document["components"]["schemas"].pop("BOOK_room_input")
+    assert len(list(structure_faults(document))) == 4

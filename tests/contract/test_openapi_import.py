@@ -1,0 +1,285 @@
+"""OpenAPI documents become endpoint declarations that the host would take, and nothing is lost in silence."""
+
+from __future__ import annotations
+
+import copy
+import json
+import tomllib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agtphost.contract.manifest_validation import UPSTREAM_ERRORS
+from agtphost.contract.openapi_import import Imported, ImportedEndpoint, OpenAPIError, import_openapi
+from agtphost.contract.openapi_text import DocumentTextError, read_document
+from agtphost.contract.toml_text import write_toml
+from agtphost.vocabulary.catalog import Catalog
+
+CATALOG = Catalog.load()
+
+SHOP = """\
+openapi: 3.0.3
+info: {title: Shop, version: "1.2"}
+servers: [{url: "http://{region}.shop.example/v1", variables: {region: {default: eu}}}, {url: https://b.example}]
+security: [{token: []}]
+paths:
+  /order/{order-id}:
+    parameters:
+      - {name: order-id, in: path, required: true, schema: {type: integer}}
+    get:
+      operationId: getOrder
+      summary: Get one order.
+      tags: [orders]
+      responses:
+        200: {description: The order., content: {application/json: {schema: {$ref: "#/components/schemas/Order"}}}}
+        404: {description: None.}
+    delete:
+      summary: Delete an order.
+      responses: {204: {description: Gone.}}
+  /order/{order-id}/cancel:
+    post:
+      parameters:
+        - {name: order-id, in: path, required: true, schema: {type: string}}
+        - {name: X-Trace, in: header, schema: {type: string}}
+        - {name: session, in: cookie, schema: {type: string}}
+      requestBody: {content: {application/json: {schema: {type: object, properties: {reason: {type: string}}}}}}
+      responses: {200: {description: Cancelled.}}
+      callbacks: {done: {}}
+  /orders:
+    post:
+      operationId: orders_post
+      requestBody: {required: true, content: {application/json: {schema: {$ref: "#/components/schemas/Order"}}}}
+      responses: {201: {description: Made.}}
+    trace: {responses: {}}
+components:
+  securitySchemes: {token: {type: http, scheme: bearer}}
+  schemas:
+    Order:
+      type: object
+      required: [id, item]
+      properties:
+        id: {type: integer, format: int64, readOnly: true}
+        item: {type: string, nullable: true, pattern: "^(?!x)a"}
+        price: {type: number, minimum: 0, exclusiveMinimum: true}
+        state: {type: string, nullable: true, enum: [open, null]}
+        parent: {$ref: "#/components/schemas/Order"}
+        remote: {$ref: "other.yaml#/Thing"}
+"""
+
+
+def imported(text: str = SHOP) -> Imported:
+    return import_openapi(read_document(text.encode()), CATALOG)
+
+
+def found(source: str, text: str = SHOP) -> ImportedEndpoint:
+    return next(endpoint for endpoint in imported(text).endpoints if endpoint.source == source)
+
+
+def test_methods_come_from_the_catalog_by_what_operations_mean() -> None:
+    """GET of an item is QUERY, a trailing catalog word the method, 201 makes CREATE (API-146, API-147)."""
+    assert {endpoint.source: f"{endpoint.method} {endpoint.path}" for endpoint in imported().endpoints} == {
+        "GET /order/{order-id}": "QUERY /orders/{order_id}",
+        "DELETE /order/{order-id}": "REMOVE /orders/{order_id}",
+        "POST /order/{order-id}/cancel": "CANCEL /orders/{order_id}",
+        "POST /orders": "CREATE /orders",
+    }
+
+
+def test_renamed_segments_and_parameters_are_reported() -> None:
+    """``order`` is a method name; so the path is another, and says so; the upstream still gets its own names."""
+    endpoint = found("GET /order/{order-id}")
+    assert any("'order' is now 'orders'" in review for review in endpoint.reviews)
+    assert ("/order/{order-id}", "/orders/{order_id}") in imported().renamed
+    assert endpoint.table["handler"]["input_transform"] == {"order_id": "order-id"}
+
+
+def test_the_handler_is_an_external_service_over_https() -> None:
+    """The fields of AGTP-API section 12.3; http:// becomes https:// and is flagged; credentials are placeholders."""
+    endpoint = found("GET /order/{order-id}")
+    assert endpoint.table["handler"] == {
+        "type": "external_service",
+        "url": "https://eu.shop.example/v1/order/{order-id}",
+        "method": "GET",
+        "timeout_seconds": 30,
+        "headers": {"Authorization": "Bearer ${TOKEN}"},
+        "input_transform": {"order_id": "order-id"},
+        "error_map": {"404": "not_found"},
+    }
+    assert endpoint.table["errors"] == ["not_found", *UPSTREAM_ERRORS]
+    assert any("http://" in review for review in endpoint.reviews)
+
+
+def test_inputs_are_closed_and_path_parameters_text() -> None:
+    """Parameters and body fields in one closed object (AGTP-API sections 5.3 and 13.3)."""
+    schema = found("POST /order/{order-id}/cancel").table["input_schema"]
+    assert schema["additionalProperties"] is False
+    assert set(schema["properties"]) == {"order_id", "X-Trace", "reason"}
+    assert found("GET /order/{order-id}").table["input_schema"]["properties"]["order_id"]["type"] == "string"
+    body = found("POST /orders").table["input_schema"]
+    assert "id" not in body["properties"]
+    assert body["required"] == ["item"]
+
+
+def test_schemas_are_translated_to_2020_12() -> None:
+    """nullable, boolean exclusiveMinimum and recursion; what cannot be kept is left open."""
+    properties = found("GET /order/{order-id}").table["output_schema"]["properties"]
+    assert properties["item"] == {"type": ["string", "null"]}
+    assert properties["price"] == {"type": "number", "minimum": 0, "exclusiveMinimum": 0}
+    assert properties["state"] == {"anyOf": [{"type": "string", "enum": ["open"]}, {"type": "null"}]}
+    assert properties["parent"] == {"$ref": "#/$defs/Order"}
+    assert properties["remote"] == {}
+
+
+def test_what_is_lost_is_counted() -> None:
+    """Formats, patterns, remote references, cookies, callbacks, servers, and operations without an endpoint."""
+    result = imported()
+    for what in (
+        *("the format int64", "patterns that cannot be matched in linear time", "cookie parameters"),
+        *("references that lead outside the document, or nowhere", "callbacks", "further servers"),
+    ):
+        assert result.losses[what] >= 1, what
+    assert result.skipped == ("TRACE /orders: no external_service handler sends TRACE",)
+
+
+def test_texts_are_the_declarations_with_reviews_in_front() -> None:
+    """Each text parses to its table; intent, outcome and impact are asked about; no host loads the file (API-148)."""
+    for endpoint in imported().endpoints:
+        text = endpoint.text("Shop\n[handler]")
+        assert tomllib.loads(text) == endpoint.table
+        assert "# REVIEW [outcome]" in text
+        assert endpoint.file.endswith(".toml.review")
+        assert endpoint.problems == ()
+    assert any(review.startswith("[impact]") for review in found("POST /orders").reviews)
+
+
+def test_a_declaration_that_the_host_would_refuse_says_so() -> None:
+    """The control: a property that breaks the declaration's own rules is a problem, not a silent file."""
+    text = SHOP.replace("summary: Get one order.", "summary: Get one order.\n      description: '\\u0007'")
+    assert found("GET /order/{order-id}", text).problems == ()
+    broken = import_openapi(read_document(SHOP.encode()), CATALOG).endpoints[0]
+    table = copy.deepcopy(dict(broken.table))
+    table["errors"] = ["not an error name"]
+    from agtphost.contract.declaration import Declaration, Rules
+
+    said: list[str] = []
+    Declaration(table, Rules(catalog=CATALOG), lambda _, message, __: said.append(message)).endpoint("", 0)
+    assert any("not an error name" in message for message in said)
+    assert any("external_service" in message for message in said)
+
+
+def test_ambiguous_operations_are_flagged_with_suggestions() -> None:
+    """A POST that nothing describes is EXECUTE, for a person to decide (API-146)."""
+    text = 'openapi: 3.1.0\npaths: {/things: {post: {operationId: bookem, responses: {"200": {description: x}}}}}'
+    endpoint = found("POST /things", text)
+    assert endpoint.method == "EXECUTE"
+    assert any("[method]" in review and "BOOK" in review for review in endpoint.reviews)
+
+
+def test_operations_that_would_be_one_endpoint_are_told_apart() -> None:
+    """Templates that overlap under one method get another, each reported."""
+    paths = ("/a/{x}/b", "/a/c/{y}", "/a/c/{z}", "/x.{e}")
+    result = import_openapi({"openapi": "3.1.0", "paths": {path: {"get": {}} for path in paths}}, CATALOG)
+    assert len({(endpoint.method, endpoint.path) for endpoint in result.endpoints}) == 4
+    assert [endpoint.method for endpoint in result.endpoints][:3] == ["QUERY", "FETCH", "RETRIEVE"]
+    assert "would clash" in "".join(result.endpoints[1].reviews)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"swagger": "2.0"}', '{"openapi": "2.9.9"}', "[]", '{"openapi": 3}', '{"openapi": "3.0.0", "paths": []}'],
+)
+def test_other_documents_are_refused(text: str) -> None:
+    """Only OpenAPI 3.0 and 3.1."""
+    with pytest.raises(OpenAPIError):
+        imported(text)
+
+
+# Large documents
+
+
+def large(operations: int) -> dict[str, Any]:
+    """A document of many operations whose schemas refer to each other in circles."""
+    schemas: dict[str, Any] = {}
+    for index in range(300):
+        fields = {f"to{step}": {"$ref": f"#/components/schemas/S{(index * step + 1) % 300}"} for step in (1, 2, 3)}
+        fields["note"] = {"type": "string", "description": "word " * 60}
+        schemas[f"S{index}"] = {"type": "object", "properties": fields}
+    paths: dict[str, Any] = {}
+    for index in range(operations):
+        answer = {"content": {"application/json": {"schema": {"$ref": f"#/components/schemas/S{index % 300}"}}}}
+        paths.setdefault(f"/area-{index // 40}/thing-{index % 40}/{{id}}", {})["get"] = {
+            "operationId": f"getThing{index}",
+            "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
+            "responses": {"200": {"description": "It.", **answer}},
+        }
+    return {"openapi": "3.1.0", "info": {"title": "Large"}, "paths": paths, "components": {"schemas": schemas}}
+
+
+def test_a_large_document_is_imported_whole() -> None:
+    """Hundreds of operations over a web of 300 schemas: every one is sound, and says what was left open."""
+    result = import_openapi(large(150), CATALOG)
+    assert len(result.endpoints) == 150
+    assert all(endpoint.problems == () for endpoint in result.endpoints)
+    assert any("left open" in review for review in result.endpoints[0].reviews)
+
+
+WORDS = st.sampled_from(["order", "orders", "{id}", "{a-b}", "x.{y}", "search", "agents", "v1", "%41", "ü", "a b", ""])
+
+
+@given(st.lists(WORDS, max_size=5), st.sampled_from(["get", "post", "put", "patch", "delete"]))
+def test_any_path_becomes_one_that_the_host_takes(words: list[str], http: str) -> None:
+    """Whatever a path is made of, the declaration has no problem (API-147)."""
+    document = {"openapi": "3.1.0", "paths": {"/" + "/".join(words): {http: {"summary": "Do it."}}}}
+    (endpoint,) = import_openapi(document, CATALOG).endpoints
+    assert endpoint.problems == ()
+    assert CATALOG.knows(endpoint.method)
+
+
+# Reading and writing
+
+
+def test_yaml_means_what_json_would() -> None:
+    """No dates, no yes for true, keys as text, aliases written out."""
+    read = read_document(b"a: 2020-01-01\nb: yes\nc: true\n200: x\nd: &x [1]\ne: *x\n")
+    assert read == {"a": "2020-01-01", "b": "yes", "c": True, "200": "x", "d": [1], "e": [1]}
+    assert read["d"] is not read["e"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(b"a: 1\na: 2\n", b'{"a": 1, "a": 2}', b"{", b"a: [", b"a: !!python/name:os.system x", b"a: .nan"),
+        *(b"\xff", b'{"a": NaN}', b"a: &a [*a]", b"[" * 5000, b"1: x\n'1': y"),
+        b"a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+        + b"".join(b"%c: &%c [%s]\n" % (n + 1, n + 1, b",".join([b"*%c" % n] * 10)) for n in range(97, 105)),
+    ],
+)
+def test_bad_texts_are_refused(text: bytes) -> None:
+    """Names twice, broken syntax, tags, NaN, circles, depth and alias bombs, each by an error of our own."""
+    with pytest.raises(DocumentTextError):
+        read_document(text)
+
+
+TOML = st.recursive(
+    st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(), TOML, max_size=4))
+def test_what_is_written_as_toml_is_read_back(table: dict[str, Any]) -> None:
+    """The writer against the standard library's reader."""
+    try:
+        json.dumps(table, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return
+    assert tomllib.loads(write_toml(table)) == table
+
+
+def test_toml_has_no_null() -> None:
+    """The control: what cannot be written is an error, never a wrong text."""
+    with pytest.raises(TypeError):
+        write_toml({"a": [None]})
