@@ -20,6 +20,20 @@ def test_lookup_ignores_case_and_joins_repeated_fields() -> None:
     assert headers.repeated == {"agent-id"}
 
 
+@pytest.mark.parametrize("first", ["repeated", "by_name", "get", "contains"])
+def test_every_look_up_may_be_the_first(first: str) -> None:
+    """The index is made once, by whichever look-up comes first, and says the same to all of them."""
+    headers = Headers(FIELDS)
+    looks = {
+        "repeated": lambda: headers.repeated == {"agent-id"},
+        "by_name": lambda: headers.by_name == {"agent-id": "a, b", "x-one": "1"},
+        "get": lambda: headers.get("agent-id") == "a, b",
+        "contains": lambda: "agent-id" in headers and "x-two" not in headers,
+    }
+    assert looks[first]()
+    assert [name for name, look in looks.items() if not look()] == []
+
+
 def test_order_and_spelling_are_kept() -> None:
     """AGTP-043: nothing is normalised on the way."""
     assert tuple(Headers(FIELDS)) == FIELDS
