@@ -15,8 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from agtphost.vocabulary.status import Status
+
+if TYPE_CHECKING:
+    from agtphost.audit.drafts import Change
 
 
 class Refusal(Exception):
@@ -32,6 +36,9 @@ class Refusal(Exception):
     :param headers: further response header fields.
     :param close: whether the connection ends after the response, because its
         framing can no longer be trusted.
+    :param changes: held items that change with the record of the refusal
+        (:class:`agtphost.audit.drafts.Change`).
+    :param extra: further members of the record.
     """
 
     def __init__(
@@ -44,6 +51,8 @@ class Refusal(Exception):
         details: Mapping[str, object] | None = None,
         headers: Sequence[tuple[str, str]] = (),
         close: bool = False,
+        changes: Sequence[Change] = (),
+        extra: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(f"{int(status)} {reason}: {explanation}")
         self.status = status
@@ -53,6 +62,8 @@ class Refusal(Exception):
         self.details: Mapping[str, object] = details or {}
         self.headers = headers
         self.close = close
+        self.changes = changes
+        self.extra: Mapping[str, object] = extra or {}
 
 
 class ProtocolError(Exception):

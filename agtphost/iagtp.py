@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agtphost.handlers.context import EndpointContext
     from agtphost.identity.agents import Agent
     from agtphost.identity.peer import Peer
-    from agtphost.stores.rows import HeadRow, RecordRow, ReservationRow, StateRow
+    from agtphost.stores.rows import HeadRow, HeldRow, RecordRow, ReservationRow, StateRow
     from agtphost.wire.events import Request, Response
 
 
@@ -121,6 +121,7 @@ class ILedger(Interface):
 
         :raises agtphost.audit.drafts.LedgerUnavailable: nothing was stored, or nobody can tell.
         :raises agtphost.audit.drafts.StaleLifecycle: the agent's state is no longer the one expected.
+        :raises agtphost.audit.drafts.StaleChange: a held item is no longer of the version expected.
         """
 
     def submit_undurable(draft: Draft) -> Sealed:
@@ -180,6 +181,15 @@ class IChainStore(Interface):
     def put_results(results: Sequence[tuple[bytes, bytes]]) -> None:
         """Answer reservations: (name, result)."""
 
+    def held() -> Sequence[HeldRow]:
+        """Every held item."""
+
+    def held_version(kind: str, key: str) -> int:
+        """The version of a held item as this transaction has it; 0 where it is absent."""
+
+    def put_held(row: HeldRow) -> None:
+        """Add or replace a held item; remove it where its value is None."""
+
     def holds(audit_id: bytes) -> bool:
         """Whether a record is stored."""
 
@@ -189,8 +199,13 @@ class IChainStore(Interface):
     def probe() -> None:
         """Commit a write of a size that fails while the store is full."""
 
-    def tidy(expired_before: int, running: Iterable[bytes]) -> None:
-        """Idle work: drop old reservations, but none that is ``running``, and fold the log into the database."""
+    def tidy(expired_before: int, running: Iterable[bytes], now: int) -> None:
+        """
+        Idle work: drop old reservations and fold the log into the database.
+
+        :param expired_before: reservations made before it go, but none that is ``running``.
+        :param now: held items that have expired by then go.
+        """
 
     def reopen() -> None:
         """Begin afresh after a failure; whatever was not committed is gone."""

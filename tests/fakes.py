@@ -9,15 +9,20 @@ from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
 
 from agtphost.audit.drafts import (
+    Change,
     Draft,
     LedgerUnavailable,
     Reservation,
     ReservationKey,
     ReservationState,
     Sealed,
+    StaleChange,
 )
+from agtphost.audit.held import HeldTable
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.agents import Agent
+from agtphost.stores.rows import HeldRow
+from agtphost.vocabulary import jsontext
 
 NOW = "2026-11-21T00:00:00.000Z"
 
@@ -32,6 +37,19 @@ class FakeLedger:
         self.undurable: list[Draft] = []
         self.reserved: dict[ReservationKey, tuple[bytes, bytes | None]] = {}
         self.failing = False
+        self.held = HeldTable()
+
+    def _change(self, changes: Sequence[Change]) -> None:
+        rows = []
+        for change in changes:
+            known = self.held.get(change.kind, change.key)
+            version = 0 if known is None else known.version
+            if change.expected not in (None, version):
+                raise StaleChange(change.key)
+            value = None if change.value is None else jsontext.encode(change.value)
+            owner = bytes.fromhex(change.owner)
+            rows.append(HeldRow(change.kind, change.key, owner, version + 1, change.expires_at, value))
+        self.held.apply(rows)
 
     def _sealed(self, text: str, body: bytes | None = None) -> Sealed:
         jws = f"e30.{sha256(text.encode()).hexdigest()}."
@@ -40,6 +58,10 @@ class FakeLedger:
     def submit(self, draft: Draft) -> Deferred[Sealed]:
         if self.failing:
             return fail(LedgerUnavailable("the test says so"))
+        try:
+            self._change(draft.changes)
+        except StaleChange as error:
+            return fail(error)
         self.drafts.append(draft)
         if draft.reservation is not None:
             digest, _ = self.reserved[draft.reservation]

@@ -9,9 +9,10 @@ result of a keyed request, in one transaction (security.md invariant 1).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 HOST_CHAIN = ""
 """The chain of refusals and server-level answers: the host's own."""
@@ -23,6 +24,45 @@ class LedgerUnavailable(Exception):
 
 class StaleLifecycle(Exception):
     """The agent's lifecycle state changed between the decision and the commit."""
+
+
+class StaleChange(Exception):
+    """A held item changed between the decision and the commit; the message names it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One held item that is put, or removed, in the same transaction as a record: see :mod:`agtphost.audit.held`."""
+
+    kind: str
+    """What it is: ``escalation``, ``proposal``, ``contract`` ..."""
+
+    key: str
+    """Unique within its kind."""
+
+    value: Mapping[str, Any] | None
+    """JSON; None removes the item."""
+
+    owner: str = ""
+    """Agent-ID of the agent it belongs to; empty where it is the host's."""
+
+    expires_at: int | None = None
+    """Milliseconds since the Unix epoch from when on it counts as absent; None for never."""
+
+    expected: int | None = None
+    """The version this was decided on, 0 for an absent item; None where any will do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamEvent:
+    """An event of a lifecycle stream that changes no agent's state, such as ``rcns_contract_revoked``."""
+
+    chain: str
+    """The Agent-ID whose stream it belongs to, or :data:`HOST_CHAIN`."""
+
+    event_type: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Further members of the signed payload."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,6 +110,12 @@ class Draft:
 
     result: bytes = b""
     """With ``reservation``: the octets a repeat of the request is answered from."""
+
+    changes: tuple[Change, ...] = ()
+    """Held items that change with it, all or none."""
+
+    events: tuple[StreamEvent, ...] = ()
+    """Committed just before this record, in the same transaction."""
 
     performed: bool = False
     """Whether a handler ran: then this is also written while little space is left on the disk."""

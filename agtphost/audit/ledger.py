@@ -28,11 +28,12 @@ from zope.interface import implementer
 
 from agtphost.audit.chain import RecordSigner, Seconds
 from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
+from agtphost.audit.held import HeldTable
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission, reservation_name
 from agtphost.iagtp import IChainStore, ILedger
 from agtphost.identity.keys import Signer
-from agtphost.stores.rows import StateRow
+from agtphost.stores.rows import HeldRow, StateRow
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
 MOST_ENTRIES = 1024
@@ -82,6 +83,7 @@ class Ledger:
     :param reactor: schedules hand-overs and receives results.
     :param server_id: ``server_id`` of lifecycle events.
     :param lifecycle: kept in step with the committed transitions.
+    :param held: kept in step with the committed changes of held items.
     :param now: seconds since the Unix epoch.
     :param keep_results: seconds for which a keyed request is remembered.
     :param free_space_floor: octets that have to stay free on the store's disk.
@@ -96,6 +98,7 @@ class Ledger:
         *,
         server_id: str,
         lifecycle: LifecycleTable,
+        held: HeldTable | None = None,
         now: Callable[[], float] = time.time,
         keep_results: float = 86_400.0,
         free_space_floor: int = FREE_SPACE_FLOOR,
@@ -105,6 +108,7 @@ class Ledger:
         self._signer = RecordSigner(signer)
         self._reactor = reactor
         self._lifecycle = lifecycle
+        self._held = HeldTable() if held is None else held
         self._now = now
         self._floor = free_space_floor
         self._probe_seconds = probe_seconds
@@ -134,6 +138,7 @@ class Ledger:
         :raises agtphost.stores.StoreError: a head is damaged.
         """
         self._lifecycle.replace(self._writer.load())
+        self._held.replace(self._writer.held())
         self.healthy = self._enough_space()
         if not self.healthy:
             self._low = True
@@ -204,8 +209,12 @@ class Ledger:
     def _settle(self, entries: Sequence[Entry]) -> None:
         """Fire the Deferreds of a group; what its events changed is in force before the first of them."""
         for entry in entries:
-            if entry.__class__ is Submission and entry.state is not None and entry.draft.event is not None:
+            if entry.__class__ is not Submission:
+                continue
+            if entry.state is not None and entry.draft.event is not None:
                 self._lifecycle.apply(entry.draft.event.agent_id, entry.state)
+            if entry.held:
+                self._held.apply(entry.held)
         for entry in entries:
             outcome = entry.outcome
             if isinstance(outcome, Exception):
@@ -217,9 +226,10 @@ class Ledger:
         for entry in entries:
             entry.deferred.errback(LedgerUnavailable(error))
 
-    def _recovered(self, states: dict[str, StateRow]) -> None:
+    def _recovered(self, states: dict[str, StateRow], held: Sequence[HeldRow]) -> None:
         """The store takes writes again. A COMMIT in doubt may have changed states: take what it holds."""
         self._lifecycle.replace(states)
+        self._held.replace(held)
         if not self._stopping:
             self.healthy = True
         log.info("the store takes records again")
@@ -314,11 +324,12 @@ class Ledger:
             if not self._enough_space():
                 raise OSError("too little space is free")
             states = self._writer.recover()
+            held = self._writer.held()
         except Exception:
             self._probe_delay = min(self._probe_delay * 2, PROBE_SECONDS_MOST)
             return
         self._failed = self._low = False
-        self._reactor.callFromThread(self._recovered, states)
+        self._reactor.callFromThread(self._recovered, states, held)
 
     def _tidied(self) -> bool:
         """Idle work. A failure here is no failure of a record; the next group will tell."""
@@ -326,6 +337,7 @@ class Ledger:
             self._writer.tidy()
         except Exception as error:
             self._report("the store's log could not be folded in: {why}", repr(error))
+        self._reactor.callFromThread(self._held.prune)
         return True
 
     def _finish(self) -> None:

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from agtphost.audit.chain import Head, RecordSigner, Seconds, first, head_of_row
 from agtphost.audit.drafts import (
+    Change,
     Draft,
     LedgerUnavailable,
     LifecycleEvent,
@@ -28,10 +29,13 @@ from agtphost.audit.drafts import (
     ReservationKey,
     ReservationState,
     Sealed,
+    StaleChange,
     StaleLifecycle,
+    StreamEvent,
 )
 from agtphost.iagtp import IChainStore
-from agtphost.stores.rows import RecordFormat, RecordKind, RecordRow, ReservationRow, StateRow
+from agtphost.stores.rows import HeldRow, RecordFormat, RecordKind, RecordRow, ReservationRow, StateRow
+from agtphost.vocabulary import jsontext
 
 _RECORD: Final = int(RecordKind.RECORD)
 _EVENT: Final = int(RecordKind.EVENT)
@@ -41,7 +45,7 @@ _JWS: Final = int(RecordFormat.JWS)
 class Submission:
     """One draft on its way through a group."""
 
-    __slots__ = ("deferred", "draft", "outcome", "state")
+    __slots__ = ("deferred", "draft", "held", "outcome", "state")
 
     def __init__(self, draft: Draft, deferred: Any = None) -> None:
         self.draft = draft
@@ -49,6 +53,8 @@ class Submission:
         self.outcome: Sealed | Exception | None = None
         self.state: StateRow | None = None
         """With a lifecycle event: what the agent's state became."""
+        self.held: tuple[HeldRow, ...] = ()
+        """With changes: what the held items became."""
 
 
 class Claim:
@@ -118,6 +124,10 @@ class GroupWriter:
         self._last_number = self._store.last_number()
         return self._store.lifecycle_states()
 
+    def held(self) -> Sequence[HeldRow]:
+        """Every held item of the store."""
+        return self._store.held()
+
     def write(self, entries: Sequence[Entry]) -> None:
         """
         Make a group durable and set each entry's ``outcome``.
@@ -179,7 +189,8 @@ class GroupWriter:
 
     def tidy(self) -> None:
         """Idle work: forget old keyed requests, and fold the log into the database."""
-        self._store.tidy(self.milliseconds() - self._keep, self.running)
+        now = self.milliseconds()
+        self._store.tidy(now - self._keep, self.running, now)
 
     def milliseconds(self) -> int:
         """Now."""
@@ -210,15 +221,15 @@ class _Group:
         """Give one draft its place, or note on it why it has none; then nothing of it stays."""
         draft = submission.draft
         try:
-            if draft.event is None:
+            if draft.changes or draft.events or draft.event is not None:
+                self._seal_more(submission, draft)
+            else:
                 chain = draft.chain
                 head, row, submission.outcome = self._link(self._head(chain), self._next, draft.payload)
                 self.heads[chain] = head
                 self.rows.append(row)
                 self._next += 1
-            else:
-                self._seal_event(submission, draft.event)
-        except StaleLifecycle as error:
+        except (StaleLifecycle, StaleChange) as error:
             submission.outcome = error
             return
         except (ValueError, TypeError, RecursionError, Unrenderable) as error:
@@ -229,24 +240,65 @@ class _Group:
         if draft.reservation is not None:
             self.results.append((reservation_name(draft.reservation), draft.result))
 
-    def _seal_event(self, submission: Submission, event: LifecycleEvent) -> None:
-        """The event, the body that names it, and the record of both."""
-        draft, chain = submission.draft, event.agent_id
-        stored = self._store.lifecycle_status(chain)
-        if stored != event.expected_status:
-            raise StaleLifecycle(f"the state is {stored}, not {event.expected_status}")
-        payload = self._event_payload(event, draft)
-        event_head, event_row, sealed_event = self._link(self._head(chain), self._next, payload, _EVENT)
-        body = _rendered(draft, sealed_event)
-        below = event_head if draft.chain == chain else self._head(draft.chain)
-        head, row, sealed = self._link(below, self._next + 1, draft.payload)
+    def _seal_more(self, submission: Submission, draft: Draft) -> None:
+        """A record with what becomes true along with it. Whatever can fail comes before the first effect."""
+        held = self._held_rows(draft.changes)
+        heads: dict[str, Head] = {}
+        rows: list[RecordRow] = []
+        sealed_event = body = None
+        if draft.event is not None:
+            stored = self._store.lifecycle_status(draft.event.agent_id)
+            if stored != draft.event.expected_status:
+                raise StaleLifecycle(f"the state is {stored}, not {draft.event.expected_status}")
+            payload = self._event_payload(draft.event, draft)
+            sealed_event = self._add(heads, rows, draft.event.agent_id, payload, _EVENT)
+            body = _rendered(draft, sealed_event)
+        for event in draft.events:
+            self._add(heads, rows, event.chain, self._stream_payload(event, draft), _EVENT)
+        sealed = self._add(heads, rows, draft.chain, draft.payload, _RECORD)
         submission.outcome = replace(sealed, event=sealed_event, body=body)
-        submission.state = state = _state_after(event, sealed_event)
-        self._store.set_lifecycle(chain, state)
-        self.heads[chain] = event_head
-        self.heads[draft.chain] = head
-        self.rows += (event_row, row)
-        self._next += 2
+        if draft.event is not None and sealed_event is not None:
+            submission.state = _state_after(draft.event, sealed_event)
+            self._store.set_lifecycle(draft.event.agent_id, submission.state)
+        submission.held = held
+        for row in held:
+            self._store.put_held(row)
+        self.heads.update(heads)
+        self.rows += rows
+        self._next += len(rows)
+
+    def _add(
+        self, heads: dict[str, Head], rows: list[RecordRow], chain: str, payload: dict[str, object], kind: int
+    ) -> Sealed:
+        """Link one more record of a submission; nothing of it is in the group yet."""
+        below = heads.get(chain) or self._head(chain)
+        heads[chain], row, sealed = self._link(below, self._next + len(rows), payload, kind)
+        rows.append(row)
+        return sealed
+
+    def _held_rows(self, changes: Sequence[Change]) -> tuple[HeldRow, ...]:
+        """What held items become; a draft names each of them once."""
+        rows = []
+        for change in changes:
+            version = self._store.held_version(change.kind, change.key)
+            if change.expected is not None and change.expected != version:
+                raise StaleChange(f"{change.kind} {change.key} has version {version}, not {change.expected}")
+            value = None if change.value is None else jsontext.encode(change.value)
+            owner = bytes.fromhex(change.owner)
+            rows.append(HeldRow(change.kind, change.key, owner, version + 1, change.expires_at, value))
+        return tuple(rows)
+
+    def _stream_payload(self, event: StreamEvent, draft: Draft) -> dict[str, object]:
+        """Companion section 6.2, flat, for an event that changes no state."""
+        return {
+            **event.fields,
+            "audit_record_version": "1",
+            "server_id": self._writer._server_id,
+            "agent_id": event.chain,
+            "event_type": event.event_type,
+            "response_id": draft.payload.get("response_id", ""),
+            "status": draft.payload.get("status", 200),
+        }
 
     def _event_payload(self, event: LifecycleEvent, draft: Draft) -> dict[str, object]:
         """Companion section 6.2, flat."""

@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StaleLifecycle
+from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StaleChange, StaleLifecycle
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema
 from agtphost.dispatch.exchange import Exchange
@@ -225,6 +225,9 @@ class Dispatcher:
         except StaleLifecycle:
             outcome = self._sealer.refusal(exchange, _changed_meanwhile())
             return await self._seal(exchange, outcome, performed=performed)
+        except StaleChange:
+            outcome = self._sealer.refusal(exchange, _taken_meanwhile())
+            return await self._seal(exchange, outcome, performed=performed)
         except LedgerUnavailable as error:
             if self._ledger.healthy:
                 # Else the ledger said why, once: a line for each request would fill what is left of the disk.
@@ -238,6 +241,7 @@ class Dispatcher:
         draft: Draft = self._sealer.draft(exchange, outcome, response_id)
         draft.chain = HOST_CHAIN
         draft.reservation = None
+        draft.changes, draft.events = (), ()
         return self._sealer.response(exchange, outcome, response_id, self._ledger.submit_undurable(draft))
 
 
@@ -284,3 +288,10 @@ def _changed_meanwhile() -> Refusal:
     )
 
 
+def _taken_meanwhile() -> Refusal:
+    return Refusal(
+        Status.CONFLICT,
+        "state-conflict",
+        "Another request changed the same thing at the same moment.",
+        remedy="Read its state and decide again.",
+    )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from agtphost.audit.drafts import HOST_CHAIN, Draft, LifecycleEvent, Sealed
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LifecycleEvent, Sealed, StreamEvent
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointResponse
@@ -48,6 +48,9 @@ class Outcome:
     close: bool = False
     event: LifecycleEvent | None = None
     describe: Callable[[Sealed], Mapping[str, Any]] | None = None
+    changes: tuple[Change, ...] = ()
+    events: tuple[StreamEvent, ...] = ()
+    extra: Mapping[str, Any] | None = None
     continuation: str = ""
     """A Continuation-Token: this is an interim message."""
 
@@ -86,6 +89,7 @@ class Sealer:
         outcome = Outcome(answer.status, body, content_type if body else "", answer.headers)
         if isinstance(answer, LifecycleOutcome):
             outcome.event, outcome.describe = answer.event, answer.describe
+        outcome.changes, outcome.events, outcome.extra = answer.changes, answer.events, answer.extra
         return outcome
 
     def plain(self, exchange: Exchange, result: Any) -> Outcome:
@@ -120,6 +124,8 @@ class Sealer:
             tuple(refusal.headers),
             reason=token,
             close=refusal.close,
+            changes=tuple(refusal.changes),
+            extra=refusal.extra,
         )
 
     def envelope(self, exchange: Exchange, status: int, result: Any) -> bytes:
@@ -186,7 +192,10 @@ class Sealer:
                 payload["action_id"] = new_id(exchange.now)
             if binding.extra:
                 payload["extra"] = dict(binding.extra)
+        if outcome.extra:
+            payload["extra"] = {**(binding.extra if binding is not None else {}), **outcome.extra}
         draft = Draft(chain=HOST_CHAIN if server_level or agent is None else agent.agent_id, payload=payload)
+        draft.changes, draft.events = outcome.changes, outcome.events
         if outcome.event is not None and outcome.describe is not None:
             describe = outcome.describe
             draft.event = outcome.event

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from agtphost.audit.drafts import Change, StreamEvent
 from agtphost.identity.peer import Assurance, Peer
 
 if TYPE_CHECKING:
@@ -82,6 +83,15 @@ class EndpointResponse:
 
     headers: tuple[tuple[str, str], ...] = ()
     """Further response header fields."""
+
+    changes: tuple[Change, ...] = ()
+    """Held items that change in the transaction of this answer's record: see :mod:`agtphost.audit.held`."""
+
+    events: tuple[StreamEvent, ...] = ()
+    """Signed events committed just before that record."""
+
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further members of the record: extension fields such as ``negotiation_id``."""
 
     body: bytes | None = None
     """Ready octets to send instead of ``result``: documents that are served as received."""

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.internet.threads import deferToThreadPool
 
 from agtphost.adapters.mcp.adapter import McpAdapter
+from agtphost.audit.held import HeldTable
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.contract.binding import Binding
@@ -57,6 +58,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     # Evidence: store, ledger, lifecycle states.
     store = open_store(config.store.url, create=_is_new(materials))
     states = LifecycleTable()
+    held = HeldTable()
     signer = None if materials.key is None else fastest_signer(materials.key)
     ledger = Ledger(
         store,
@@ -64,6 +66,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         reactor,
         server_id=config.host.server_id,
         lifecycle=states,
+        held=held,
         free_space_floor=config.store.free_space_floor,
     )
     records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))

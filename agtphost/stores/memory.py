@@ -14,6 +14,7 @@ from agtphost.iagtp import IChainStore
 from agtphost.stores.rows import (
     DamagedRecord,
     HeadRow,
+    HeldRow,
     RecordFormat,
     RecordKind,
     RecordRow,
@@ -43,6 +44,7 @@ class MemoryStore:
         self._by_audit_id: dict[bytes, RecordRow] = {}
         self._by_number: dict[int, RecordRow] = {}
         self._states: dict[str, StateRow] = {}
+        self._held: dict[tuple[str, str], HeldRow] = {}
         self._reservations: dict[bytes, ReservationRow] = {}
 
     def reader(self) -> MemoryStore:
@@ -137,6 +139,24 @@ class MemoryStore:
         self._states[agent_id] = state
         undo.append(lambda: setattr(self, "_states", before))
 
+    # Held items
+
+    def held(self) -> list[HeldRow]:
+        return [row for _, row in sorted(self._held.items())]
+
+    def held_version(self, kind: str, key: str) -> int:
+        row = self._held.get((kind, key))
+        return 0 if row is None else row.version
+
+    def put_held(self, row: HeldRow) -> None:
+        undo = self._noted()
+        before = dict(self._held)
+        if row.value is None:
+            self._held.pop((row.kind, row.key), None)
+        else:
+            self._held[row.kind, row.key] = row
+        undo.append(lambda: setattr(self, "_held", before))
+
     # Reservations
 
     def reservations(self, names: Sequence[bytes]) -> dict[bytes, ReservationRow]:
@@ -165,9 +185,12 @@ class MemoryStore:
     def probe(self) -> None:
         """Memory takes writes as long as there is a process."""
 
-    def tidy(self, expired_before: int, running: Iterable[bytes]) -> None:
+    def tidy(self, expired_before: int, running: Iterable[bytes], now: int) -> None:
         kept = set(running)
         with self._lock:
+            expired = [row for row in self._held.values() if row.expires_at is not None and row.expires_at <= now]
+            for item in expired:
+                del self._held[item.kind, item.key]
             for name, row in list(self._reservations.items()):
                 if row.reserved_at < expired_before and name not in kept:
                     del self._reservations[name]

@@ -98,6 +98,22 @@ class StateRow(NamedTuple):
     deadline: str | None
 
 
+class HeldRow(NamedTuple):
+    """A held item: durable state of a built-in method."""
+
+    kind: str
+    key: str
+    owner: bytes
+    """Agent-ID; empty where it is the host's."""
+
+    version: int
+    """1, 2, 3 ...: counts the times it was put."""
+
+    expires_at: int | None
+    value: bytes | None
+    """JSON; None where it was removed, which is never stored."""
+
+
 class ReservationRow(NamedTuple):
     """A keyed request."""
 

@@ -19,6 +19,7 @@ from agtphost.stores.reading import FIND, RecordReader
 from agtphost.stores.rows import (
     DamagedRecord,
     HeadRow,
+    HeldRow,
     RecordRow,
     ReservationRow,
     StateRow,
@@ -147,6 +148,25 @@ class SQLiteStore:
             (bytes.fromhex(agent_id), *state),
         )
 
+    # Held items
+
+    def held(self) -> list[HeldRow]:
+        rows = self._execute("SELECT kind, key, owner, version, expires_at, value FROM held ORDER BY kind, key")
+        return [HeldRow(*row) for row in rows.fetchall()]
+
+    def held_version(self, kind: str, key: str) -> int:
+        found = self._execute("SELECT version FROM held WHERE kind = ? AND key = ?", (kind, key)).fetchone()
+        return 0 if found is None else int(found[0])
+
+    def put_held(self, row: HeldRow) -> None:
+        if row.value is None:
+            self._execute("DELETE FROM held WHERE kind = ? AND key = ?", (row.kind, row.key))
+        else:
+            self._execute(
+                "INSERT OR REPLACE INTO held (kind, key, owner, version, expires_at, value) VALUES (?, ?, ?, ?, ?, ?)",
+                tuple(row),
+            )
+
     # Reservations
 
     def reservations(self, names: Sequence[bytes]) -> dict[bytes, ReservationRow]:
@@ -179,7 +199,7 @@ class SQLiteStore:
         self._execute("INSERT INTO probe (filler) VALUES (zeroblob(?))", (PROBE_OCTETS,))
         self._execute("DELETE FROM probe")
 
-    def tidy(self, expired_before: int, running: Iterable[bytes]) -> None:
+    def tidy(self, expired_before: int, running: Iterable[bytes], now: int) -> None:
         rows = self._execute(
             "SELECT name FROM reservation WHERE reserved_at < ? ORDER BY reserved_at LIMIT ?",
             (expired_before, PRUNED_AT_ONCE),
@@ -188,6 +208,8 @@ class SQLiteStore:
         names = [row[0] for row in rows if row[0] not in kept]
         if names:
             self._execute(f"DELETE FROM reservation WHERE name IN ({','.join('?' * len(names))})", names)
+        if self._execute("SELECT 1 FROM held WHERE expires_at <= ? LIMIT 1", (now,)).fetchone() is not None:
+            self._execute("DELETE FROM held WHERE expires_at <= ?", (now,))
         self._execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def reopen(self) -> None:

@@ -1,0 +1,125 @@
+"""Held items: durable with the record that made them, versioned, expiring, and the same after a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agtphost.audit.drafts import Change, Draft, Sealed, StaleChange, StreamEvent
+from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.writer import Submission
+from agtphost.stores.rows import HeldRow
+from tests.audit.drafting import ALICE, BOB, draft, group_writer, sqlite_store
+
+
+def changing(*changes: Change) -> Draft:
+    made = draft()
+    made.changes = changes
+    return made
+
+
+def put(key: str, value: object, *, expected: int | None = None, expires_at: int | None = None) -> Change:
+    return Change(
+        kind="escalation", key=key, value={"is": value}, owner=ALICE, expected=expected, expires_at=expires_at
+    )
+
+
+def test_items_survive_a_restart_with_their_versions(tmp_path: Path) -> None:
+    """Invariant 1: what a response told of is there after the process is gone."""
+    store = sqlite_store(tmp_path)
+    writer = group_writer(store)
+    writer.write([Submission(changing(put("a", 1), put("b", 1))), Submission(changing(put("a", 2, expected=1)))])
+    removal = Change(kind="escalation", key="b", value=None)
+    writer.write([Submission(changing(removal))])
+    store.close()
+    again = group_writer(sqlite_store(tmp_path))
+    table = HeldTable()
+    table.replace(again.held())
+    assert [(item.key, item.version, item.owner, item.value) for item in table.of("escalation")] == [
+        ("a", 2, ALICE, {"is": 2})
+    ]
+    assert table.get("contract", "a") is None
+
+
+def test_of_two_changes_decided_on_one_version_the_second_fails_whole(tmp_path: Path) -> None:
+    """In one group or in two: neither its record nor any of its other changes is written."""
+    writer = group_writer(sqlite_store(tmp_path))
+    first, second = Submission(changing(put("a", 1, expected=0))), Submission(
+        changing(put("c", 1), put("a", 2, expected=0))
+    )
+    writer.write([first, second])
+    assert isinstance(first.outcome, Sealed) and isinstance(second.outcome, StaleChange)
+    later = Submission(changing(put("a", 3, expected=0)))
+    writer.write([later])
+    assert isinstance(later.outcome, StaleChange)
+    assert [(row.key, row.version) for row in writer.held()] == [("a", 1)]
+    assert second.held == () and first.held[0].version == 1
+
+
+def test_events_stand_before_the_record_in_their_own_streams(tmp_path: Path) -> None:
+    """AGTP section 6.5.7: an event is signed, chained and found in the lifecycle stream of its agent."""
+    store = sqlite_store(tmp_path)
+    writer = group_writer(store)
+    made = draft()
+    made.events = (
+        StreamEvent(chain=ALICE, event_type="rcns_contract_issued", fields={"synthesis_id": "s"}),
+        StreamEvent(chain=BOB, event_type="rcns_contract_revoked"),
+    )
+    submission = Submission(made)
+    writer.write([submission])
+    assert isinstance(submission.outcome, Sealed)
+    reader = store.reader()
+    newest = reader.walk(ALICE, None, 5)
+    assert [(record.kind, record.seq) for record in newest] == [("record", 2), ("event", 1)]
+    assert newest[0].previous_audit_id == newest[1].audit_id
+    assert [record.kind for record in reader.lifecycle(BOB, 5)] == ["event"]
+    followed = Submission(draft())
+    writer.write([followed])
+    assert isinstance(followed.outcome, Sealed) and reader.walk(ALICE, None, 1)[0].seq == 3
+
+
+def test_a_change_that_is_not_json_fails_alone(tmp_path: Path) -> None:
+    """A handler's mistake costs its own answer, not the group's."""
+    writer = group_writer(sqlite_store(tmp_path))
+    wrong, right = Submission(changing(put("a", object()))), Submission(changing(put("b", 1)))
+    writer.write([wrong, right])
+    assert isinstance(wrong.outcome, Exception) and isinstance(right.outcome, Sealed)
+    assert [row.key for row in writer.held()] == ["b"]
+
+
+def test_expired_items_are_absent_and_go_when_the_store_is_idle(tmp_path: Path) -> None:
+    """Memory and disk are bounded by what is alive."""
+    store = sqlite_store(tmp_path)
+    writer = group_writer(store)
+    writer.write([Submission(changing(put("old", 1, expires_at=5), put("young", 1, expires_at=2**50)))])
+    table = HeldTable(now=lambda: 6.0)
+    told: list[tuple[str, Held | None]] = []
+    table.watch("escalation", lambda key, item: told.append((key, item)))
+    table.apply(writer.held())
+    assert table.get("escalation", "old") is None
+    assert [item.key for item in table.of("escalation", ALICE)] == ["young"]
+    assert list(table.of("escalation", BOB)) == []
+    table.prune()
+    assert told[-1] == ("old", None)
+    writer.tidy()
+    assert [row.key for row in writer.held()] == ["young"]
+
+
+def test_watchers_hear_of_what_a_failed_store_took_back() -> None:
+    """After a COMMIT in doubt the store's word counts."""
+    table = HeldTable()
+    told: list[tuple[str, bool]] = []
+    row = HeldRow("proposal", "p", b"", 1, None, b"{}")
+    table.apply([row])
+    table.watch("proposal", lambda key, item: told.append((key, item is not None)))
+    table.replace([])
+    assert told == [("p", True), ("p", False)]
+
+
+@pytest.mark.parametrize("kind", ["proposal", "contract"])
+def test_kinds_are_apart(kind: str) -> None:
+    """One key may stand in several kinds."""
+    table = HeldTable()
+    table.apply([HeldRow(kind, "same", b"", 1, None, b'{"k":1}')])
+    assert [item.kind for name in ("proposal", "contract") for item in table.of(name)] == [kind]
