@@ -14,13 +14,14 @@ from zope.interface import Attribute, Interface
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+    from agtphost.audit.checkpoint import Checkpoint
     from agtphost.audit.drafts import Draft, Reservation, ReservationKey, Sealed, StoredRecord
     from agtphost.contract.binding import Binding, Resolution
     from agtphost.dispatch.exchange import Exchange
     from agtphost.handlers.context import EndpointContext
     from agtphost.identity.agents import Agent
     from agtphost.identity.peer import Peer
-    from agtphost.stores.rows import HeadRow, HeldRow, RecordRow, ReservationRow, StateRow
+    from agtphost.stores.rows import CheckpointRow, HeadRow, HeldRow, RecordRow, ReservationRow, StateRow
     from agtphost.wire.events import Request, Response
 
 
@@ -190,6 +191,21 @@ class IChainStore(Interface):
     def put_held(row: HeldRow) -> None:
         """Add or replace a held item; remove it where its value is None."""
 
+    def audit_ids(after: int, limit: int) -> Sequence[bytes]:
+        """Audit-IDs of the records numbered ``after + 1`` and on."""
+
+    def tile(level: int, number: int) -> bytes:
+        """The hashes of a tile of the tree; empty where there is none."""
+
+    def put_tiles(tiles: Mapping[tuple[int, int], bytes]) -> None:
+        """Add or replace tiles, by level and number."""
+
+    def checkpoint() -> CheckpointRow | None:
+        """The newest checkpoint."""
+
+    def put_checkpoint(row: CheckpointRow) -> None:
+        """Add a checkpoint."""
+
     def holds(audit_id: bytes) -> bool:
         """Whether a record is stored."""
 
@@ -214,6 +230,26 @@ class IChainStore(Interface):
         """Let go of the store."""
 
 
+class IWitness(Interface):
+    """Remembers the last checkpoint somewhere that is not the store."""
+
+    name = Attribute("str: what it is called in messages")
+
+    def last() -> Checkpoint | None:
+        """
+        The last checkpoint it saw; None where it saw none.
+
+        :raises agtphost.stores.StoreError: what it has cannot be read or believed.
+        """
+
+    def saw(issued: Checkpoint) -> None:
+        """
+        Take note of a checkpoint that the store has durably.
+
+        :raises OSError: it could not.
+        """
+
+
 class IRecordStore(Interface):
     """Reads what the ledger wrote. Never blocks the reactor; never writes."""
 
@@ -228,6 +264,15 @@ class IRecordStore(Interface):
 
     def lifecycle(agent_id: str, limit: int) -> Awaitable[Sequence[StoredRecord]]:
         """Lifecycle events of an agent, newest first."""
+
+    def number_of(audit_id: str) -> Awaitable[int | None]:
+        """The place of a record among all records, counted from 1; None where it is not stored."""
+
+    def checkpoint() -> Awaitable[CheckpointRow | None]:
+        """The newest checkpoint of the tree over all records."""
+
+    def proven(prove: Callable[[Callable[[int, int], bytes]], Any]) -> Awaitable[Any]:
+        """What ``prove`` returns, called off the reactor with what reads the tiles of that tree."""
 
 
 class IAgentDirectory(Interface):

@@ -30,6 +30,7 @@ from agtphost.audit.chain import RecordSigner, Seconds
 from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
 from agtphost.audit.held import HeldTable
 from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission, reservation_name
 from agtphost.iagtp import IChainStore, ILedger
 from agtphost.identity.keys import Signer
@@ -88,6 +89,7 @@ class Ledger:
     :param keep_results: seconds for which a keyed request is remembered.
     :param free_space_floor: octets that have to stay free on the store's disk.
     :param probe_seconds: from a failure to the first probe write.
+    :param tree: the tree over all records; None keeps none.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class Ledger:
         keep_results: float = 86_400.0,
         free_space_floor: int = FREE_SPACE_FLOOR,
         probe_seconds: float = PROBE_SECONDS,
+        tree: TreeKeeper | None = None,
     ) -> None:
         self._store = store
         self._signer = RecordSigner(signer)
@@ -113,8 +116,9 @@ class Ledger:
         self._floor = free_space_floor
         self._probe_seconds = probe_seconds
         self._writer = GroupWriter(
-            store, self._signer, server_id=server_id, now=now, keep_results=keep_results
+            store, self._signer, server_id=server_id, now=now, keep_results=keep_results, tree=tree
         )
+        self._tree = tree
         self.healthy = False
         self._collected: list[Entry] = []
         self._octets = 0
@@ -139,6 +143,8 @@ class Ledger:
         """
         self._lifecycle.replace(self._writer.load())
         self._held.replace(self._writer.held())
+        if self._tree is not None:
+            self._tree.check_witnesses()
         self.healthy = self._enough_space()
         if not self.healthy:
             self._low = True
@@ -289,10 +295,19 @@ class Ledger:
             self._refuse(entries, repr(error))
             return
         self._reactor.callFromThread(self._settle, entries)
+        if self._tree is not None and self._tree.due:
+            self._checkpoint(self._tree)
         seen = time.monotonic() - self._space_seen
         if seen > SPACE_SECONDS and not self._low and not self._enough_space():
             self._low = True
             self._decline(self._shortage)
+
+    def _checkpoint(self, tree: TreeKeeper) -> None:
+        """Issue a checkpoint. Records do not depend on it, so its failure is no failure of theirs."""
+        try:
+            tree.catch_up()
+        except Exception as error:
+            self._report("no checkpoint could be issued: {why}", repr(error))
 
     def _refuse(self, entries: list[Entry], error: str) -> None:
         self._writer.abandon(entries)
@@ -333,6 +348,8 @@ class Ledger:
 
     def _tidied(self) -> bool:
         """Idle work. A failure here is no failure of a record; the next group will tell."""
+        if self._tree is not None:
+            self._checkpoint(self._tree)
         try:
             self._writer.tidy()
         except Exception as error:

@@ -33,6 +33,7 @@ from agtphost.audit.drafts import (
     StaleLifecycle,
     StreamEvent,
 )
+from agtphost.audit.tree import TreeKeeper
 from agtphost.iagtp import IChainStore
 from agtphost.stores.rows import HeldRow, RecordFormat, RecordKind, RecordRow, ReservationRow, StateRow
 from agtphost.vocabulary import jsontext
@@ -91,6 +92,7 @@ class GroupWriter:
     :param server_id: ``server_id`` of lifecycle events.
     :param now: seconds since the Unix epoch.
     :param keep_results: seconds for which a keyed request is remembered.
+    :param tree: kept in step with what is written.
     """
 
     def __init__(
@@ -101,8 +103,10 @@ class GroupWriter:
         server_id: str,
         now: Callable[[], float] = time.time,
         keep_results: float = 86_400.0,
+        tree: TreeKeeper | None = None,
     ) -> None:
         self._store = store
+        self._tree = tree
         self._signer = signer
         self._server_id = server_id
         self._now = now
@@ -122,6 +126,8 @@ class GroupWriter:
         """
         self._heads = {chain: head_of_row(row) for chain, row in self._store.heads().items()}
         self._last_number = self._store.last_number()
+        if self._tree is not None:
+            self._tree.load()
         return self._store.lifecycle_states()
 
     def held(self) -> Sequence[HeldRow]:
@@ -149,6 +155,8 @@ class GroupWriter:
         self._commit(group)
         self._heads.update(group.heads)
         self._last_number += len(group.rows)
+        if self._tree is not None:
+            self._tree.note([row.audit_id for row in group.rows])
         if group.results or group.abandoned:
             self.running.difference_update(name for name, _ in group.results)
             self.running.difference_update(group.abandoned)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -15,6 +15,7 @@ from agtphost.iagtp import IHandler, IRecordStore
 from agtphost.identity.jws import parse_unverified
 from agtphost.identity.peer import Assurance
 from agtphost.methods import parameters
+from agtphost.methods.proofs import Proofs
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.status import Status
 
@@ -38,6 +39,9 @@ class ReadACL(Enum):
     """Client certificates whose key fingerprint the operator listed."""
 
 
+Target = Callable[[EndpointContext], Awaitable[Mapping[str, Any]]]
+
+
 @implementer(IHandler)
 class Inspection:
     """
@@ -54,11 +58,15 @@ class Inspection:
         self._records = records
         self._acl = acl
         self._operators = operators
-        self._targets = {
+        proofs = Proofs(records)
+        self._targets: dict[str, Target] = {
             "audit": self._audit,
             "chain_head": self._chain_head,
             "chain": self._chain,
             "lifecycle": self._lifecycle,
+            "checkpoint": proofs.checkpoint,
+            "inclusion": proofs.inclusion,
+            "consistency": proofs.consistency,
         }
 
     async def handle(self, context: EndpointContext) -> EndpointResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 
 from zope.interface import implementer
@@ -12,6 +12,7 @@ from zope.interface import implementer
 from agtphost.audit.drafts import StoredRecord
 from agtphost.iagtp import IChainStore
 from agtphost.stores.rows import (
+    CheckpointRow,
     DamagedRecord,
     HeadRow,
     HeldRow,
@@ -45,6 +46,8 @@ class MemoryStore:
         self._by_number: dict[int, RecordRow] = {}
         self._states: dict[str, StateRow] = {}
         self._held: dict[tuple[str, str], HeldRow] = {}
+        self._tiles: dict[tuple[int, int], bytes] = {}
+        self._checkpoints: dict[int, CheckpointRow] = {}
         self._reservations: dict[bytes, ReservationRow] = {}
 
     def reader(self) -> MemoryStore:
@@ -156,6 +159,35 @@ class MemoryStore:
         else:
             self._held[row.kind, row.key] = row
         undo.append(lambda: setattr(self, "_held", before))
+
+    # The tree over all records
+
+    def audit_ids(self, after: int, limit: int) -> list[bytes]:
+        last = min(after + limit, len(self._by_number))
+        return [self._by_number[number].audit_id for number in range(after + 1, last + 1)]
+
+    def tile(self, level: int, number: int) -> bytes:
+        return self._tiles.get((level, number), b"")
+
+    def put_tiles(self, tiles: Mapping[tuple[int, int], bytes]) -> None:
+        undo = self._noted()
+        before = dict(self._tiles)
+        self._tiles.update(tiles)
+        undo.append(lambda: setattr(self, "_tiles", before))
+
+    def checkpoint(self) -> CheckpointRow | None:
+        return self._checkpoints[max(self._checkpoints)] if self._checkpoints else None
+
+    def put_checkpoint(self, row: CheckpointRow) -> None:
+        undo = self._noted()
+        before = dict(self._checkpoints)
+        self._checkpoints[row.size] = row
+        undo.append(lambda: setattr(self, "_checkpoints", before))
+
+    def number_of(self, audit_id: str) -> int | None:
+        """The place of a record among all records, counted from 1."""
+        row = self._by_audit_id.get(bytes.fromhex(audit_id))
+        return None if row is None else row.number
 
     # Reservations
 

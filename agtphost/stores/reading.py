@@ -7,14 +7,14 @@ reported as missing and never returned (T-RB-10).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
 
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.connection import Connect, Connection, open_reader
-from agtphost.stores.rows import DamagedRecord, RecordFormat, RecordKind, Selection, StateRow
+from agtphost.stores.rows import CheckpointRow, DamagedRecord, RecordFormat, RecordKind, Selection, StateRow
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
 PAGE = 500
@@ -37,6 +37,18 @@ _RECORD = """
         r.issued_at, r.caller, r.previous
     FROM record r JOIN chain c ON c.number = r.chain LEFT JOIN record p ON p.number = r.previous
 """
+
+
+def read_tile(execute: Callable[..., Any], level: int, number: int) -> bytes:
+    """The hashes of one tile of the tree over all records; empty where there is none."""
+    row = execute("SELECT hashes FROM tile WHERE level = ? AND number = ?", (level, number)).fetchone()
+    return b"" if row is None else bytes(row[0])
+
+
+def read_checkpoint(execute: Callable[..., Any]) -> CheckpointRow | None:
+    """The newest checkpoint."""
+    row = execute("SELECT size, issued_at, note FROM checkpoint ORDER BY size DESC LIMIT 1").fetchone()
+    return None if row is None else CheckpointRow(*row)
 
 
 def _checked(row: Sequence[Any]) -> StoredRecord:
@@ -194,6 +206,22 @@ class RecordReader:
     def _length(self, chain: str) -> int:
         newest = self.head(chain)
         return 0 if newest is None else newest.seq
+
+    def number_of(self, audit_id: str) -> int | None:
+        """The place of a record among all records, counted from 1."""
+        octets = bytes.fromhex(audit_id)
+        rows = self._rows(FIND, (octets, octets))
+        return int(rows[0][0]) if rows else None
+
+    def checkpoint(self) -> CheckpointRow | None:
+        """The newest checkpoint of the tree over all records."""
+        with self._connection() as connection:
+            return read_checkpoint(connection.execute)
+
+    def tile(self, level: int, number: int) -> bytes:
+        """One tile of that tree."""
+        with self._connection() as connection:
+            return read_tile(connection.execute, level, number)
 
     def faults(self) -> list[str]:
         """What SQLite itself finds wrong with the file: a damaged index can hide a record from a walk."""

@@ -9,6 +9,7 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
 from agtphost.iagtp import IRecordStore
+from agtphost.stores.rows import CheckpointRow
 
 
 class BlockingReader(Protocol):
@@ -25,6 +26,16 @@ class BlockingReader(Protocol):
 
     def lifecycle(self, agent_id: str, limit: int) -> list[StoredRecord]:
         """Lifecycle events of an agent, newest first."""
+
+
+    def number_of(self, audit_id: str) -> int | None:
+        """The place of a record among all records, counted from 1."""
+
+    def checkpoint(self) -> CheckpointRow | None:
+        """The newest checkpoint of the tree over all records."""
+
+    def tile(self, level: int, number: int) -> bytes:
+        """One tile of that tree."""
 
 
 Run = Callable[..., Awaitable[Any]]
@@ -57,3 +68,14 @@ class OffReactorRecords:
     async def lifecycle(self, agent_id: str, limit: int) -> Sequence[StoredRecord]:
         found: Sequence[StoredRecord] = await self._run(self._reader.lifecycle, agent_id, limit)
         return found
+
+    async def number_of(self, audit_id: str) -> int | None:
+        found: int | None = await self._run(self._reader.number_of, audit_id)
+        return found
+
+    async def checkpoint(self) -> CheckpointRow | None:
+        found: CheckpointRow | None = await self._run(self._reader.checkpoint)
+        return found
+
+    async def proven(self, prove: Callable[[Callable[[int, int], bytes]], Any]) -> Any:
+        return await self._run(prove, self._reader.tile)

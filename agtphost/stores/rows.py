@@ -114,6 +114,17 @@ class HeldRow(NamedTuple):
     """JSON; None where it was removed, which is never stored."""
 
 
+class CheckpointRow(NamedTuple):
+    """An issued checkpoint of the tree over all records."""
+
+    size: int
+    """Number of records it covers."""
+
+    issued_at: int
+    note: str
+    """The signed note."""
+
+
 class ReservationRow(NamedTuple):
     """A keyed request."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -15,8 +15,9 @@ from zope.interface import implementer
 from agtphost.iagtp import IChainStore
 from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, Connection, connect, open_writer
-from agtphost.stores.reading import FIND, RecordReader
+from agtphost.stores.reading import FIND, RecordReader, read_checkpoint, read_tile
 from agtphost.stores.rows import (
+    CheckpointRow,
     DamagedRecord,
     HeadRow,
     HeldRow,
@@ -53,6 +54,7 @@ _RECORDS = (
     "INSERT INTO record "
     "(number, chain, seq, audit_id, previous, kind, format, issued_at, status, method, path, caller, signed)"
 )
+_TILES = "INSERT OR REPLACE INTO tile (level, number, hashes)"
 _RESERVATIONS = "INSERT OR REPLACE INTO reservation (name, digest, reserved_at, result)"
 _RESULTS = "INSERT INTO reservation (name, digest, reserved_at, result)"
 _RESULTS_TAIL = "ON CONFLICT (name) DO UPDATE SET result = excluded.result"
@@ -166,6 +168,24 @@ class SQLiteStore:
                 "INSERT OR REPLACE INTO held (kind, key, owner, version, expires_at, value) VALUES (?, ?, ?, ?, ?, ?)",
                 tuple(row),
             )
+
+    # The tree over all records
+
+    def audit_ids(self, after: int, limit: int) -> list[bytes]:
+        rows = self._execute("SELECT audit_id FROM record WHERE number > ? ORDER BY number LIMIT ?", (after, limit))
+        return [row[0] for row in rows.fetchall()]
+
+    def tile(self, level: int, number: int) -> bytes:
+        return read_tile(self._execute, level, number)
+
+    def put_tiles(self, tiles: Mapping[tuple[int, int], bytes]) -> None:
+        self._insert_all(_TILES, 3, [(*place, hashes) for place, hashes in tiles.items()])
+
+    def checkpoint(self) -> CheckpointRow | None:
+        return read_checkpoint(self._execute)
+
+    def put_checkpoint(self, row: CheckpointRow) -> None:
+        self._execute("INSERT OR REPLACE INTO checkpoint (size, issued_at, note) VALUES (?, ?, ?)", tuple(row))
 
     # Reservations
 

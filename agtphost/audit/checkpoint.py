@@ -1,0 +1,128 @@
+"""
+Signed checkpoints of the tree over all records: the C2SP tlog-checkpoint and signed-note formats.
+
+A checkpoint commits the host to every record so far in three lines: whose tree
+it is, its size, its root. Any tool for transparency logs reads and verifies it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+
+from agtphost.identity.keys import SigningKey, VerifyingKey
+
+_ED25519 = b"\x01"
+"""The signature type of C2SP signed-note section "Signatures"."""
+
+_SIZE = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
+_SIGNATURE = re.compile(r"\u2014 (?P<name>[^\s+]+) (?P<value>[A-Za-z0-9+/]+={0,2})")
+
+MOST_OCTETS = 16_384
+"""A longer note is not read."""
+
+
+class CheckpointError(ValueError):
+    """A note is no checkpoint, or not one of that key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What a checkpoint says."""
+
+    origin: str
+    """Whose tree it is: the host's ``server_id``."""
+
+    size: int
+    """Number of entries."""
+
+    root: bytes
+    note: str
+    """The signed note as issued."""
+
+
+def key_name(origin: str) -> str:
+    """The name of a host's key in its notes: without what the format does not allow in one."""
+    return re.sub(r"[\s+]", "-", origin) or "agtphost"
+
+
+def key_hash(name: str, key: VerifyingKey) -> bytes:
+    """The four octets that tell a key of that name from others."""
+    return sha256(name.encode() + b"\n" + _ED25519 + key.raw).digest()[:4]
+
+
+def verifier_key(origin: str, key: VerifyingKey) -> str:
+    """The key as transparency log tools take it: ``name+hash+key``."""
+    name = key_name(origin)
+    return f"{name}+{key_hash(name, key).hex()}+{base64.b64encode(_ED25519 + key.raw).decode()}"
+
+
+def issue(origin: str, size: int, root: bytes, key: SigningKey | None) -> Checkpoint:
+    """
+    Make a checkpoint.
+
+    :param key: None leaves it without a signature, as the records of such a host are.
+    """
+    name = key_name(origin)
+    text = f"{name}\n{size}\n{base64.b64encode(root).decode()}\n"
+    note = f"{text}\n"
+    if key is not None:
+        signature = key_hash(name, key.public) + key.sign(text.encode())
+        note += f"\u2014 {name} {base64.b64encode(signature).decode()}\n"
+    return Checkpoint(origin=name, size=size, root=root, note=note)
+
+
+def read(note: str) -> Checkpoint:
+    """
+    What a note says, its signatures not looked at.
+
+    :raises CheckpointError: it is no checkpoint.
+    """
+    if len(note.encode("utf-8", "surrogatepass")) > MOST_OCTETS:
+        raise CheckpointError("the checkpoint is too long")
+    text, separator, _ = note.partition("\n\n")
+    lines = text.split("\n")
+    if not separator or len(lines) < 3 or not lines[0] or _SIZE.fullmatch(lines[1]) is None:
+        raise CheckpointError("the text is not a checkpoint: origin, size and root on a line each, then an empty line")
+    try:
+        root = base64.b64decode(lines[2], validate=True)
+    except binascii.Error:
+        root = b""
+    if len(root) != 32 or base64.b64encode(root).decode() != lines[2]:
+        raise CheckpointError("the root is not 32 octets in base64")
+    return Checkpoint(origin=lines[0], size=int(lines[1]), root=root, note=note)
+
+
+def verify(note: str, keys: Iterable[VerifyingKey]) -> Checkpoint:
+    """
+    Read a checkpoint that one of ``keys`` signed under the note's own origin.
+
+    Signatures of other keys, such as witnesses', are passed over.
+
+    :raises CheckpointError: it is no checkpoint, or none of the keys signed it.
+    """
+    found = read(note)
+    text, _, signatures = note.partition("\n\n")
+    signed = f"{text}\n".encode()
+    known = {key_hash(found.origin, key): key for key in keys}
+    verified = False
+    for line in signatures.splitlines():
+        match = _SIGNATURE.fullmatch(line)
+        if match is None:
+            raise CheckpointError("a signature line is malformed")
+        try:
+            octets = base64.b64decode(match["value"], validate=True)
+        except binascii.Error:
+            raise CheckpointError("a signature is not base64") from None
+        key = known.get(octets[:4]) if match["name"] == found.origin else None
+        if key is not None:
+            if not key.verify(octets[4:], signed):
+                raise CheckpointError("the signature is not that of the checkpoint")
+            verified = True
+    if not verified:
+        raise CheckpointError("no known key signed the checkpoint")
+    return found

@@ -1,0 +1,236 @@
+"""
+The Merkle tree over all records: RFC 9162 section 2.1, stored as tiles.
+
+An entry is a record's Audit-ID, 32 octets, in the order the store numbered
+them; so whoever holds a record can compute its entry, and a published tree
+tells nothing of what was recorded. Hashes are kept in tiles of up to 256: tile
+``n`` of level 0 holds the leaf hashes from ``256 n`` on, and each hash of level
+``l`` stands for a whole tile of level ``l - 1``. All else is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
+
+HEIGHT = 8
+WIDTH = 1 << HEIGHT
+"""Hashes of a full tile."""
+
+HASH = 32
+"""Octets of a hash."""
+
+EMPTY_ROOT = sha256(b"").digest()
+
+Tiles = Callable[[int, int], bytes]
+"""(level, number) to the tile's hashes, one after the other."""
+
+
+class ProofError(ValueError):
+    """A proof does not show what it should, or none can be made."""
+
+
+def leaf_hash(entry: bytes) -> bytes:
+    """The hash of one entry."""
+    return sha256(b"\x00" + entry).digest()
+
+
+def node_hash(left: bytes, right: bytes) -> bytes:
+    """The hash of two subtrees."""
+    return sha256(b"\x01" + left + right).digest()
+
+
+def whole(hashes: Sequence[bytes]) -> bytes:
+    """The root over a power of two of hashes."""
+    row = list(hashes)
+    while len(row) > 1:
+        row = [node_hash(row[at], row[at + 1]) for at in range(0, len(row), 2)]
+    return row[0]
+
+
+def grown(tiles: Tiles, size: int, leaves: Iterable[bytes]) -> dict[tuple[int, int], bytes]:
+    """
+    The tiles that change when a tree grows.
+
+    :param tiles: the tiles of the tree as it is.
+    :param size: its number of entries.
+    :param leaves: the leaf hashes to add.
+    :return: tiles by level and number, each in whole.
+    """
+    changed: dict[tuple[int, int], bytearray] = {}
+    at = size
+    for leaf in leaves:
+        _put(changed, tiles, 0, at, leaf)
+        at += 1
+    return {place: bytes(tile) for place, tile in changed.items()}
+
+
+def _put(changed: dict[tuple[int, int], bytearray], tiles: Tiles, level: int, at: int, digest: bytes) -> None:
+    number, offset = divmod(at, WIDTH)
+    tile = changed.get((level, number))
+    if tile is None:
+        tile = changed[level, number] = bytearray(tiles(level, number)[: offset * HASH] if offset else b"")
+    tile += digest
+    if offset == WIDTH - 1:
+        _put(changed, tiles, level + 1, number, whole(_split(tile)))
+
+
+def _split(tile: bytes | bytearray) -> list[bytes]:
+    return [bytes(tile[at : at + HASH]) for at in range(0, len(tile), HASH)]
+
+
+class Tree:
+    """
+    A tree of a given size, read from tiles.
+
+    :param tiles: gives a tile; it may hold more than this tree has.
+    :param size: number of entries.
+    """
+
+    def __init__(self, tiles: Tiles, size: int) -> None:
+        self._tiles = tiles
+        self.size = size
+        self._known: dict[tuple[int, int], bytes] = {}
+
+    def root(self) -> bytes:
+        """The tree hash."""
+        return self._range(0, self.size) if self.size else EMPTY_ROOT
+
+    def inclusion(self, index: int) -> list[bytes]:
+        """
+        The inclusion proof of an entry: RFC 9162 section 2.1.3.1.
+
+        :param index: counted from 0.
+        :raises ProofError: there is no such entry.
+        """
+        if not 0 <= index < self.size:
+            raise ProofError(f"the tree of {self.size} entries has no entry {index}")
+        return self._path(index, 0, self.size)
+
+    def consistency(self, first: int) -> list[bytes]:
+        """
+        The proof that this tree continues the one of its first entries: RFC 9162 section 2.1.4.1.
+
+        :param first: the size of the earlier tree.
+        :raises ProofError: it is larger than this one, or empty.
+        """
+        if not 0 < first <= self.size:
+            raise ProofError(f"the tree of {self.size} entries continues none of {first}")
+        return self._subproof(first, 0, self.size, intact=True)
+
+    def _path(self, index: int, low: int, high: int) -> list[bytes]:
+        if high - low == 1:
+            return []
+        middle = low + _split_point(high - low)
+        if index < middle:
+            return [*self._path(index, low, middle), self._range(middle, high)]
+        return [*self._path(index, middle, high), self._range(low, middle)]
+
+    def _subproof(self, first: int, low: int, high: int, *, intact: bool) -> list[bytes]:
+        if first == high:
+            return [] if intact else [self._range(low, high)]
+        middle = low + _split_point(high - low)
+        if first <= middle:
+            return [*self._subproof(first, low, middle, intact=intact), self._range(middle, high)]
+        return [*self._subproof(first, middle, high, intact=False), self._range(low, middle)]
+
+    def _range(self, low: int, high: int) -> bytes:
+        """The hash over entries ``low`` to ``high``; ``low`` is a multiple of the largest power of two inside."""
+        count = high - low
+        if count & (count - 1) == 0:
+            return self._perfect(count.bit_length() - 1, low // count)
+        middle = low + _split_point(count)
+        return node_hash(self._range(low, middle), self._range(middle, high))
+
+    def _perfect(self, level: int, number: int) -> bytes:
+        """The hash of the subtree of ``2 ** level`` entries with that number."""
+        known = self._known.get((level, number))
+        if known is None:
+            tile_level, inside = divmod(level, HEIGHT)
+            tile_number, offset = divmod(number << inside, WIDTH)
+            tile = self._tiles(tile_level, tile_number)
+            hashes = _split(tile[offset * HASH : (offset + (1 << inside)) * HASH])
+            if len(hashes) != 1 << inside:
+                raise ProofError(f"tile {tile_number} of level {tile_level} is too short")
+            known = self._known[level, number] = whole(hashes)
+        return known
+
+
+def _split_point(count: int) -> int:
+    """The largest power of two below ``count``."""
+    return 1 << ((count - 1).bit_length() - 1)
+
+
+def root_from_inclusion(index: int, size: int, leaf: bytes, proof: Sequence[bytes]) -> bytes:
+    """
+    The root that an inclusion proof leads to: RFC 9162 section 2.1.3.2.
+
+    :param leaf: the entry's leaf hash.
+    :raises ProofError: the proof is not of the right length.
+    """
+    if not 0 <= index < size:
+        raise ProofError(f"a tree of {size} entries has no entry {index}")
+    node, last, digest = index, size - 1, leaf
+    for sibling in proof:
+        if last == 0:
+            raise ProofError("the inclusion proof is too long")
+        if node & 1 or node == last:
+            digest = node_hash(sibling, digest)
+            while not node & 1 and node:
+                node >>= 1
+                last >>= 1
+        else:
+            digest = node_hash(digest, sibling)
+        node >>= 1
+        last >>= 1
+    if last:
+        raise ProofError("the inclusion proof is too short")
+    return digest
+
+
+def verify_inclusion(index: int, size: int, leaf: bytes, proof: Sequence[bytes], root: bytes) -> None:
+    """
+    Check that a tree holds an entry.
+
+    :raises ProofError: the proof does not show it.
+    """
+    if root_from_inclusion(index, size, leaf, proof) != root:
+        raise ProofError("the inclusion proof leads to another root")
+
+
+def verify_consistency(first: int, first_root: bytes, second: int, second_root: bytes, proof: Sequence[bytes]) -> None:
+    """
+    Check that one tree continues another: RFC 9162 section 2.1.4.2.
+
+    :raises ProofError: the proof does not show it.
+    """
+    if first == second:
+        if proof or first_root != second_root:
+            raise ProofError("trees of one size have different roots")
+        return
+    if not 0 < first < second:
+        raise ProofError(f"a tree of {second} entries cannot continue one of {first}")
+    path = list(proof)
+    if first & (first - 1) == 0:
+        path.insert(0, first_root)
+    if not path:
+        raise ProofError("the consistency proof is empty")
+    node, last = first - 1, second - 1
+    while node & 1:
+        node >>= 1
+        last >>= 1
+    old = new = path[0]
+    for sibling in path[1:]:
+        if last == 0:
+            raise ProofError("the consistency proof is too long")
+        if node & 1 or node == last:
+            old, new = node_hash(sibling, old), node_hash(sibling, new)
+            while not node & 1 and node:
+                node >>= 1
+                last >>= 1
+        else:
+            new = node_hash(new, sibling)
+        node >>= 1
+        last >>= 1
+    if last or old != first_root or new != second_root:
+        raise ProofError("the later tree does not continue the earlier one")

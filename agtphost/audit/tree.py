@@ -1,0 +1,140 @@
+"""
+Keeps the Merkle tree over all records in step with them, and issues its checkpoints.
+
+Theory of operation. The tree follows the records; it is never on their way.
+The ledger's thread notes the Audit-IDs of each committed group in memory, and
+now and then (when it is idle, after :data:`MOST_WAITING` records, or after
+:data:`SECONDS` under load) one transaction adds them to the tiles and stores a
+signed checkpoint. What was not added when the process ended is read from the
+store at the next start. Each checkpoint then goes to the witnesses, outside
+the database: so a database that lost its end, or was replaced by an older
+copy, contradicts them and is refused at the next start.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from agtphost.audit import checkpoint
+from agtphost.audit.checkpoint import Checkpoint
+from agtphost.audit.merkle import Tree, grown, leaf_hash
+from agtphost.iagtp import IChainStore, IWitness
+from agtphost.identity.keys import SigningKey
+from agtphost.stores.rows import CheckpointRow, StoreError
+
+MOST_WAITING = 8_192
+"""Records after which a checkpoint is made in any case: it takes some ten milliseconds."""
+
+SECONDS = 60.0
+"""After which one is made under load."""
+
+READ_AT_ONCE = 8_192
+"""Audit-IDs of one read at start."""
+
+
+class TreeKeeper:
+    """
+    The tree of one store; used by the ledger's thread.
+
+    :param store: where records, tiles and checkpoints are.
+    :param origin: the host's ``server_id``.
+    :param key: signs checkpoints; None leaves them unsigned, like the records.
+    :param witnesses: told of each checkpoint, asked at start.
+    :param now: seconds since the Unix epoch.
+    """
+
+    def __init__(
+        self,
+        store: IChainStore,
+        origin: str,
+        key: SigningKey | None,
+        witnesses: Sequence[IWitness] = (),
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._origin = origin
+        self._key = key
+        self._witnesses = witnesses
+        self._now = now
+        self._size = 0
+        self._waiting: list[bytes] = []
+        self._last = 0.0
+
+    def load(self) -> None:
+        """
+        Find out how far the tree goes, and which records it lacks.
+
+        :raises agtphost.stores.StoreError: the store contradicts its own checkpoint or a witness.
+        """
+        row = self._store.checkpoint()
+        self._size = 0 if row is None else row.size
+        self._waiting = []
+        while entries := self._store.audit_ids(self._size + len(self._waiting), READ_AT_ONCE):
+            self._waiting += entries
+        self._last = self._now()
+        records = self._store.last_number()
+        if self._size + len(self._waiting) != records:
+            raise StoreError(f"the store lacks records that its checkpoint of {self._size} covers; it has {records}")
+
+    def check_witnesses(self) -> None:
+        """
+        Compare what the witnesses saw last with the store.
+
+        :raises agtphost.stores.StoreError: the store is shorter than that, or another one.
+        """
+        for witness in self._witnesses:
+            seen = witness.last()
+            if seen is not None:
+                self._check(seen, witness.name)
+
+    def _check(self, seen: Checkpoint, name: str) -> None:
+        held = self._size + len(self._waiting)
+        if seen.size > held:
+            raise StoreError(
+                f"the store has {held} records, but {name} has seen a checkpoint of {seen.size}: records are missing, "
+                f"or an older copy was restored. Bring the newer database back; to go on with this one knowingly, "
+                f"move {name} away first and keep it as evidence"
+            )
+        self.catch_up()
+        if seen.size and Tree(self._store.tile, seen.size).root() != seen.root:
+            raise StoreError(
+                f"the first {seen.size} records are not those that {name} has seen: the store was changed or replaced"
+            )
+
+    def note(self, audit_ids: Sequence[bytes]) -> None:
+        """Records that were just committed, in the order of their numbers."""
+        self._waiting += audit_ids
+
+    @property
+    def due(self) -> bool:
+        """Whether a checkpoint is to be made although the ledger is busy."""
+        waiting = len(self._waiting)
+        return waiting >= MOST_WAITING or (waiting > 0 and self._now() - self._last >= SECONDS)
+
+    def catch_up(self) -> Checkpoint | None:
+        """
+        Add what waits to the tree, and issue a checkpoint; None where nothing waits.
+
+        :raises Exception: whatever the store raised: the tree is as it was.
+        """
+        if not self._waiting:
+            return None
+        size = self._size + len(self._waiting)
+        store = self._store
+        store.begin()
+        try:
+            tiles = grown(store.tile, self._size, map(leaf_hash, self._waiting))
+            store.put_tiles(tiles)
+            issued = checkpoint.issue(self._origin, size, Tree(store.tile, size).root(), self._key)
+            store.put_checkpoint(CheckpointRow(size, int(self._now() * 1000), issued.note))
+            store.commit()
+        except BaseException:
+            store.rollback()
+            raise
+        self._size = size
+        self._waiting = []
+        self._last = self._now()
+        for witness in self._witnesses:
+            witness.saw(issued)
+        return issued

@@ -1,0 +1,48 @@
+"""
+A witness that is a file: the last checkpoint, outside the database.
+
+It notices an older copy of the database, or one that lost its end, as long as
+it is not put back together with it: on another disk or machine it is worth most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from zope.interface import implementer
+
+from agtphost.audit import checkpoint
+from agtphost.audit.checkpoint import Checkpoint, CheckpointError
+from agtphost.iagtp import IWitness
+from agtphost.identity import files
+from agtphost.identity.keys import VerifyingKey
+from agtphost.stores.rows import StoreError
+
+
+@implementer(IWitness)
+class WitnessFile:
+    """
+    :param path: the file; its directory exists.
+    :param keys: whose checkpoints it believes; none for a host that does not sign.
+    """
+
+    def __init__(self, path: Path, keys: Iterable[VerifyingKey]) -> None:
+        self._path = path
+        self._keys = tuple(keys)
+        self.name = str(path)
+
+    def last(self) -> Checkpoint | None:
+        try:
+            note = self._path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise StoreError(f"the witness file {self._path} cannot be read: {error}") from None
+        try:
+            return checkpoint.verify(note, self._keys) if self._keys else checkpoint.read(note)
+        except CheckpointError as error:
+            raise StoreError(f"the witness file {self._path} cannot be believed: {error}") from None
+
+    def saw(self, issued: Checkpoint) -> None:
+        files.replace(self._path, issued.note.encode("utf-8"), files.PUBLIC)

@@ -1,0 +1,100 @@
+"""INSPECT of the tree over all records: checkpoints and proofs (RFC 9162, C2SP tlog-checkpoint)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agtphost.audit import checkpoint
+from agtphost.audit.checkpoint import Checkpoint
+from agtphost.audit.merkle import ProofError, Tiles, Tree
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext
+from agtphost.iagtp import IRecordStore
+from agtphost.methods import parameters
+from agtphost.vocabulary.identifiers import is_audit_id
+from agtphost.vocabulary.status import Status
+
+
+class Proofs:
+    """
+    Proves by the newest checkpoint.
+
+    :param records: the store's reading side.
+    """
+
+    def __init__(self, records: IRecordStore) -> None:
+        self._records = records
+
+    async def checkpoint(self, context: EndpointContext) -> Mapping[str, Any]:
+        """The newest checkpoint."""
+        return _shown(await self._newest())
+
+    async def inclusion(self, context: EndpointContext) -> Mapping[str, Any]:
+        """That the record of ``audit_id`` is among those of the newest checkpoint."""
+        audit_id = parameters.matching(context.input, "audit_id", is_audit_id, "64 lower-case hexadecimal digits")
+        number = await self._records.number_of(audit_id)
+        if number is None:
+            raise Refusal(
+                Status.NOT_FOUND, "record-not-found", "No record has that Audit-ID.", remedy="Check the identifier."
+            )
+        newest = await self._newest()
+        if number > newest.size:
+            raise Refusal(
+                Status.CONFLICT,
+                "checkpoint-pending",
+                "The record is newer than the newest checkpoint.",
+                remedy="Ask again in a minute: a checkpoint follows each burst of records.",
+                headers=(("Retry-After", "1"),),
+                details={"size": newest.size},
+            )
+
+        def prove(tiles: Tiles) -> Sequence[bytes]:
+            return Tree(tiles, newest.size).inclusion(number - 1)
+
+        return {"audit_id": audit_id, "index": number - 1, "proof": await self._proof(prove), **_shown(newest)}
+
+    async def consistency(self, context: EndpointContext) -> Mapping[str, Any]:
+        """That the newest checkpoint continues the tree of the first ``size`` records."""
+        first = context.input.get("size")
+        newest = await self._newest()
+        if isinstance(first, bool) or not isinstance(first, int) or not 0 < first <= newest.size:
+            raise parameters.invalid(
+                "size",
+                f"size is not a number from 1 to {newest.size}, the size of the newest checkpoint.",
+                "Send the size of an earlier checkpoint.",
+                missing=first is None,
+            )
+
+        def prove(tiles: Tiles) -> Sequence[bytes]:
+            return Tree(tiles, newest.size).consistency(first)
+
+        return {"first": first, "proof": await self._proof(prove), **_shown(newest)}
+
+    async def _newest(self) -> Checkpoint:
+        row = await self._records.checkpoint()
+        if row is None:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "checkpoint-pending",
+                "No checkpoint was issued yet.",
+                remedy="Ask again in a minute: a checkpoint follows each burst of records.",
+                headers=(("Retry-After", "1"),),
+            )
+        return checkpoint.read(row.note)
+
+    async def _proof(self, prove: Any) -> list[str]:
+        try:
+            return [base64.b64encode(digest).decode() for digest in await self._records.proven(prove)]
+        except ProofError as error:
+            raise Refusal(
+                Status.SERVER_ERROR,
+                "tree-damaged",
+                f"The tree over the records cannot be read: {error}.",
+                remedy="The operator has to verify the store.",
+            ) from None
+
+
+def _shown(found: Checkpoint) -> dict[str, Any]:
+    return {"size": found.size, "root": base64.b64encode(found.root).decode(), "checkpoint": found.note}
