@@ -6,6 +6,7 @@ import click
 
 from agtphost.cli.audit_entries import HOST, entry_of, pages
 from agtphost.cli.audit_export import export_command
+from agtphost.cli.audit_prove import checkpoint_command, prove_command
 from agtphost.cli.audit_verify import verify_command
 from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
 from agtphost.cli.failures import WrongInput
@@ -18,11 +19,13 @@ from agtphost.vocabulary.identifiers import is_audit_id
 
 @click.group()
 def command() -> None:
-    """Fetch, walk, verify and export records."""
+    """Fetch, walk, verify, prove and export records."""
 
 
 command.add_command(verify_command)
 command.add_command(export_command)
+command.add_command(prove_command)
+command.add_command(checkpoint_command)
 
 
 @command.command()

@@ -1,0 +1,237 @@
+"""``agtp audit prove`` and ``agtp audit checkpoint``: records as part of a log that only ever grows."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost.audit import checkpoint
+from agtphost.audit.checkpoint import Checkpoint, CheckpointError
+from agtphost.audit.merkle import ProofError, leaf_hash, verify_consistency, verify_inclusion
+from agtphost.cli.audit_entries import entry_of
+from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
+from agtphost.cli.failures import NoConnection, Unverified, WrongInput
+from agtphost.cli.key import load_verifying_key
+from agtphost.cli.options import EXISTING, Connection, connection_options, host_option, json_option
+from agtphost.cli.output import print_json, print_summary
+from agtphost.cli.reach import Reach, resolve
+from agtphost.identity import files
+from agtphost.identity.keys import VerifyingKey
+from agtphost.vocabulary.identifiers import is_audit_id
+
+if TYPE_CHECKING:
+    from agtphost.client.sync import Client
+
+FORMAT = "agtp-inclusion-proof/1"
+
+PATIENCE = 10.0
+"""Seconds to wait for the checkpoint that covers a record of just now."""
+
+
+@click.command("prove")
+@click.argument("audit_id", metavar="[AUDIT_ID]", required=False)
+@click.option("-o", "--output", type=EXISTING, metavar="FILE", help="Keep record and proof in a file.")
+@click.option("--file", type=EXISTING, metavar="FILE", help="Verify a kept proof, without any host.")
+@click.option("--signing-key", type=EXISTING, metavar="FILE", help="The host's public key, for --file.")
+@host_option
+@connection_options
+@json_option
+def prove_command(
+    audit_id: str | None,
+    output: Path | None,
+    file: Path | None,
+    signing_key: Path | None,
+    uri: str,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Prove that a record is in the host's log.
+
+    Fetches the record, the path from it to the root of the tree over all
+    records, and the signed checkpoint of that root; verifies all of it. The
+    kept file proves the same to anybody who knows the host's public key.
+
+    \b
+    Examples:
+      agtp audit prove AUDIT_ID
+      agtp audit prove AUDIT_ID -o proof.json
+      agtp audit prove --file proof.json --signing-key signing.pub
+    """
+    if file is not None:
+        if audit_id is not None or output is not None:
+            raise WrongInput("--file verifies a kept proof, and nothing else")
+        if signing_key is None:
+            raise WrongInput("--file needs --signing-key", "A proof cannot vouch for its own key.")
+        bundle = _read(file)
+        key = load_verifying_key(signing_key)
+        keys = {key.kid: key}
+    else:
+        if audit_id is None or not is_audit_id(audit_id):
+            raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
+        reach = resolve(where, uri)
+        with connected(reach) as client:
+            keys = dict(signing_keys(reach, client))
+            bundle = _fetched(client, reach, audit_id)
+    proven = prove(bundle, keys)
+    if output is not None:
+        files.replace(output, json.dumps(bundle, indent=2).encode() + b"\n", files.PUBLIC)
+    if as_json:
+        print_json(proven)
+    else:
+        print_summary(proven)
+        click.echo("proven: the record is in the log that the checkpoint commits to")
+
+
+def _fetched(client: Client, reach: Reach, audit_id: str) -> dict[str, Any]:
+    asked = {"target": "audit", "audit_id": audit_id}
+    record = result_of(require_success(client.call(reach.uri, "INSPECT", "/", asked)))
+    end = time.monotonic() + PATIENCE
+    while True:
+        reply = client.call(reach.uri, "INSPECT", "/", {**asked, "target": "inclusion"})
+        if reply.reason != "checkpoint-pending" or time.monotonic() > end:
+            break
+        time.sleep(0.5)
+    proof = result_of(require_success(reply))
+    return {
+        "format": FORMAT,
+        "audit_id": audit_id,
+        "jws": record.get("jws"),
+        "index": proof.get("index"),
+        "proof": proof.get("proof"),
+        "checkpoint": proof.get("checkpoint"),
+    }
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        bundle = json.loads(file.read_bytes())
+    except OSError as error:
+        raise WrongInput(f"{file} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise WrongInput(f"{file} is not JSON") from None
+    if not isinstance(bundle, dict) or bundle.get("format") != FORMAT:
+        raise WrongInput(f"{file} does not say {FORMAT}")
+    return bundle
+
+
+def prove(bundle: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> dict[str, object]:
+    """
+    Verify record, proof and checkpoint.
+
+    :param bundle: what ``-o`` writes.
+    :raises Unverified: one of them does not hold.
+    :raises NoConnection: the bundle lacks something.
+    """
+    entry = entry_of(bundle, keys)
+    index = bundle.get("index")
+    if not isinstance(index, int) or isinstance(index, bool):
+        raise NoConnection("the proof has no index")
+    signed = _verified(bundle.get("checkpoint"), keys)
+    leaf = leaf_hash(bytes.fromhex(entry.audit_id))
+    try:
+        verify_inclusion(index, signed.size, leaf, _digests(bundle.get("proof")), signed.root)
+    except ProofError as error:
+        raise Unverified(f"the record is not proven to be in the log: {error}") from None
+    return {
+        "audit_id": entry.audit_id,
+        "issued_at": entry.payload.get("issued_at"),
+        "log": signed.origin,
+        "index": index,
+        "size": signed.size,
+        "root": base64.b64encode(signed.root).decode(),
+    }
+
+
+def _verified(note: object, keys: Mapping[str, VerifyingKey]) -> Checkpoint:
+    if not isinstance(note, str):
+        raise NoConnection("the host sent no checkpoint")
+    try:
+        return checkpoint.verify(note, keys.values())
+    except CheckpointError as error:
+        raise Unverified(f"the checkpoint is not to be believed: {error}") from None
+
+
+def _digests(proof: object) -> list[bytes]:
+    if not isinstance(proof, Iterable) or isinstance(proof, (str, bytes, Mapping)):
+        raise NoConnection("the host sent no proof")
+    digests = []
+    for text in proof:
+        try:
+            digests.append(base64.b64decode(text, validate=True))
+        except (TypeError, ValueError, binascii.Error):
+            raise NoConnection("the proof is not base64") from None
+    return digests
+
+
+@click.command("checkpoint")
+@click.option("-o", "--output", type=EXISTING, metavar="FILE", help="Keep it in a file.")
+@click.option("--continues", type=EXISTING, metavar="FILE", help="An earlier one that it has to continue.")
+@host_option
+@connection_options
+@json_option
+def checkpoint_command(
+    output: Path | None, continues: Path | None, uri: str, where: Connection, as_json: bool
+) -> None:
+    """
+    Fetch the newest signed checkpoint of the log, and verify it.
+
+    With --continues, the host has to prove that nothing of what an earlier
+    checkpoint covered was changed or left out: exit status 4 otherwise. The
+    note is in the form that transparency log tools and witnesses read.
+
+    \b
+    Examples:
+      agtp audit checkpoint -o monday.txt
+      agtp audit checkpoint --continues monday.txt -o tuesday.txt
+    """
+    reach = resolve(where, uri)
+    with connected(reach) as client:
+        keys = signing_keys(reach, client)
+        newest = _newest(client, reach, keys, None if continues is None else _earlier(continues, keys))
+    if output is not None:
+        files.replace(output, newest.note.encode(), files.PUBLIC)
+    shown = {
+        "log": newest.origin,
+        "size": newest.size,
+        "root": base64.b64encode(newest.root).decode(),
+        "key": next((checkpoint.verifier_key(newest.origin, key) for key in keys.values()), ""),
+    }
+    if as_json:
+        print_json({**shown, "checkpoint": newest.note})
+    else:
+        print_summary(shown)
+
+
+def _earlier(file: Path, keys: Mapping[str, VerifyingKey]) -> Checkpoint:
+    try:
+        return _verified(file.read_text(encoding="utf-8"), keys)
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongInput(f"{file} cannot be read: {error}") from None
+
+
+def _newest(
+    client: Client, reach: Reach, keys: Mapping[str, VerifyingKey], earlier: Checkpoint | None
+) -> Checkpoint:
+    asked: dict[str, Any] = {"target": "checkpoint"}
+    if earlier is not None and earlier.size:
+        asked = {"target": "consistency", "size": earlier.size}
+    reply = client.call(reach.uri, "INSPECT", "/", asked)
+    if earlier is not None and reply.status == 422:
+        raise Unverified("the host's log is shorter than the earlier checkpoint: records are missing")
+    result = result_of(require_success(reply))
+    newest = _verified(result.get("checkpoint"), keys)
+    if earlier is not None and earlier.size:
+        proof = _digests(result.get("proof"))
+        try:
+            verify_consistency(earlier.size, earlier.root, newest.size, newest.root, proof)
+        except ProofError as error:
+            raise Unverified(f"the log does not continue the earlier checkpoint: {error}") from None
+    return newest
