@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
+from agtphost.identity import cose, envelope
 from agtphost.identity.canonical import canonical
 from agtphost.identity.jws import compact, protected_header
 from agtphost.identity.keys import Signer
-from agtphost.stores.rows import HeadRow
+from agtphost.stores.rows import HeadRow, RecordFormat
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 from agtphost.vocabulary.jsontext import prepared
 
@@ -109,10 +110,12 @@ class RecordSigner:
     Turns payloads into signed records.
 
     :param signer: None writes ``alg: none``, visibly.
+    :param events: the envelope of lifecycle events, ``jws`` or ``cose``; without a signer always ``jws``.
     """
 
-    def __init__(self, signer: Signer | None) -> None:
+    def __init__(self, signer: Signer | None, events: str = envelope.JWS) -> None:
         self._signer = signer
+        self._cose = events == envelope.COSE and signer is not None
         self._protected = protected_header(signer)
 
     def sign(self, payload: Mapping[str, object]) -> Signature:
@@ -126,3 +129,17 @@ class RecordSigner:
         octets = jws.encode("ascii")
         digest = sha256(octets)
         return Signature(jws, octets, digest.digest(), digest.hexdigest())
+
+    def sign_event(self, payload: Mapping[str, object]) -> tuple[Signature, RecordFormat]:
+        """
+        Sign a lifecycle event, in the envelope that was chosen for these.
+
+        :raises ValueError: if it has no RFC 8785 form.
+        :raises TypeError: if it holds what JSON does not have.
+        """
+        if not self._cose or self._signer is None:
+            return self.sign(payload), RecordFormat.JWS
+        octets = cose.sign1(canonical(payload), self._signer)
+        digest = sha256(octets)
+        text = envelope.to_text(envelope.COSE, octets)
+        return Signature(text, octets, digest.digest(), digest.hexdigest()), RecordFormat.COSE

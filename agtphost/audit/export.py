@@ -15,6 +15,8 @@ from typing import Any
 
 from agtphost.audit.drafts import StoredRecord
 from agtphost.audit.verify import FaultKind, Report, Verifier
+from agtphost.identity import envelope
+from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.vocabulary import jsontext
 
@@ -68,7 +70,7 @@ def _members(record: StoredRecord) -> dict[str, object]:
         "previous_audit_id": record.previous_audit_id,
         "kind": record.kind,
         "format": record.format,
-        "signed": record.signed.decode("ascii"),
+        "signed": envelope.to_text(record.format, record.signed),
     }
 
 
@@ -81,7 +83,9 @@ def _record(members: Any) -> StoredRecord:
         seq, signed = members["seq"], members["signed"]
         if type(seq) is not int or not all(isinstance(text, str) for text in (signed, *fields.values())):
             raise ExportError("a member of a record has the wrong type")
-        return StoredRecord(seq=seq, signed=signed.encode("utf-8"), **fields)
+        return StoredRecord(seq=seq, signed=envelope.from_text(fields["format"], signed), **fields)
+    except JWSError as error:
+        raise ExportError(f"{error}") from None
     except (KeyError, TypeError) as error:
         raise ExportError(f"a record lacks a member: {error}") from None
 

@@ -90,6 +90,7 @@ class Ledger:
     :param free_space_floor: octets that have to stay free on the store's disk.
     :param probe_seconds: from a failure to the first probe write.
     :param tree: the tree over all records; None keeps none.
+    :param events: the envelope of lifecycle events, ``jws`` or ``cose``.
     """
 
     def __init__(
@@ -106,9 +107,10 @@ class Ledger:
         free_space_floor: int = FREE_SPACE_FLOOR,
         probe_seconds: float = PROBE_SECONDS,
         tree: TreeKeeper | None = None,
+        events: str = "jws",
     ) -> None:
         self._store = store
-        self._signer = RecordSigner(signer)
+        self._signer = RecordSigner(signer, events)
         self._reactor = reactor
         self._lifecycle = lifecycle
         self._held = HeldTable() if held is None else held

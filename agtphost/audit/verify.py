@@ -16,7 +16,8 @@ from hashlib import sha256
 from typing import Any
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.identity.jws import JWSError, verify
+from agtphost.identity import envelope
+from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
@@ -159,18 +160,17 @@ class Verifier:
 
     def _payload(self, record: StoredRecord) -> Mapping[str, Any] | None:
         """The signed content; None where nothing in it can be believed."""
-        if record.format != "jws":
+        if record.format not in (envelope.JWS, envelope.COSE):
             self._fault(FaultKind.FORM, record, f"the format {record.format!r} is not known")
             return None
         try:
-            text = record.signed.decode("ascii")
             try:
-                return verify(text, self._keys)
+                return envelope.verify(record.format, record.signed, self._keys)
             except JWSError as error:
                 if error.reason != "unsigned":
                     raise
-            payload = verify(text, self._keys, allow_unsigned=True)
-        except (JWSError, UnicodeDecodeError) as error:
+            payload = envelope.verify(record.format, record.signed, self._keys, allow_unsigned=True)
+        except JWSError as error:
             self._fault(FaultKind.SIGNATURE, record, str(error))
             return None
         self._report.unsigned += 1

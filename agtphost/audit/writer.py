@@ -214,6 +214,7 @@ class _Group:
         self._writer = writer
         self._store = writer._store
         self._sign = writer._signer.sign
+        self._sign_event = writer._signer.sign_event
         self._now = writer.milliseconds()
         self._text = writer._seconds.text(self._now)
         self.heads: dict[str, Head] = {}
@@ -338,7 +339,11 @@ class _Group:
             issued_at, text = self._now, self._text
         payload["issued_at"] = text
         payload["previous_audit_id"] = previous_audit_id
-        jws, octets, digest, audit_id = self._sign(payload)
+        form = _JWS
+        if kind == _RECORD:
+            jws, octets, digest, audit_id = self._sign(payload)
+        else:
+            (jws, octets, digest, audit_id), form = self._sign_event(payload)
         seq += 1
         row = RecordRow(
             number,
@@ -347,7 +352,7 @@ class _Group:
             digest,
             previous,
             kind,
-            _JWS,
+            int(form),
             issued_at,
             int(payload.get("status", 0)),  # type: ignore[call-overload]
             str(payload.get("method", "")),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agtphost.audit.drafts import StoredRecord
 from agtphost.cli.exchange import require_success, result_of
 from agtphost.cli.failures import NoConnection, Unverified
-from agtphost.identity import jws
+from agtphost.identity import envelope, jws
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.identifiers import is_audit_id
 
@@ -35,6 +35,9 @@ class Entry:
     seq: int
     kind: str
     payload: Mapping[str, Any]
+    form: str
+    """``jws`` or ``cose``."""
+
     signed_text: str
     signed: bool
     """False for a record of a host without a signing key: its hash holds, and that is all."""
@@ -46,7 +49,8 @@ class Entry:
             "seq": self.seq,
             "kind": self.kind,
             "payload": dict(self.payload),
-            "jws": self.signed_text,
+            "format": self.form,
+            self.form: self.signed_text,
             "verified": self.signed,
         }
 
@@ -72,8 +76,8 @@ class Entry:
             audit_id=self.audit_id,
             previous_audit_id=str(self.payload.get("previous_audit_id", "")),
             kind=self.kind,
-            format="jws",
-            signed=self.signed_text.encode("ascii"),
+            format=self.form,
+            signed=envelope.from_text(self.form, self.signed_text),
         )
 
 
@@ -86,13 +90,15 @@ def entry_of(listed: Any, keys: Mapping[str, VerifyingKey]) -> Entry:
     """
     if not isinstance(listed, dict):
         raise NoConnection("the host listed something that is no record")
-    audit_id, text, seq = listed.get("audit_id"), listed.get("jws"), listed.get("seq", 0)
+    audit_id, seq, form = listed.get("audit_id"), listed.get("seq", 0), listed.get("format", envelope.JWS)
+    text = listed.get(form) if isinstance(form, str) else None
     if not (isinstance(audit_id, str) and is_audit_id(audit_id) and isinstance(text, str) and text.isascii()):
         raise NoConnection("the host listed something that is no record")
-    if hashlib.sha256(text.encode("ascii")).hexdigest() != audit_id:
-        raise Unverified(f"the record {audit_id} is not what its Audit-ID was made of")
     try:
-        payload = jws.verify(text, keys, allow_unsigned=not keys)
+        signed = envelope.from_text(form, text)
+        if hashlib.sha256(signed).hexdigest() != audit_id:
+            raise Unverified(f"the record {audit_id} is not what its Audit-ID was made of")
+        payload = envelope.verify(form, signed, keys, allow_unsigned=not keys)
     except jws.JWSError as error:
         raise Unverified(f"the record {audit_id} is not to be believed: {error}") from None
     return Entry(
@@ -100,6 +106,7 @@ def entry_of(listed: Any, keys: Mapping[str, VerifyingKey]) -> Entry:
         seq=seq if isinstance(seq, int) else 0,
         kind=str(listed.get("kind", "record")),
         payload=payload,
+        form=form,
         signed_text=text,
         signed=bool(keys),
     )

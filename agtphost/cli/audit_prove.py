@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 FORMAT = "agtp-inclusion-proof/1"
 
+RECORD = ("format", "jws", "cose", "kind", "seq")
+"""What a kept proof has of the record, as INSPECT shows it."""
+
 PATIENCE = 10.0
 """Seconds to wait for the checkpoint that covers a record of just now."""
 
@@ -102,8 +105,7 @@ def _fetched(client: Client, reach: Reach, audit_id: str) -> dict[str, Any]:
     proof = result_of(require_success(reply))
     return {
         "format": FORMAT,
-        "audit_id": audit_id,
-        "jws": record.get("jws"),
+        "record": {"audit_id": audit_id, **{name: record[name] for name in RECORD if name in record}},
         "index": proof.get("index"),
         "proof": proof.get("proof"),
         "checkpoint": proof.get("checkpoint"),
@@ -130,7 +132,7 @@ def prove(bundle: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> dict[s
     :raises Unverified: one of them does not hold.
     :raises NoConnection: the bundle lacks something.
     """
-    entry = entry_of(bundle, keys)
+    entry = entry_of(bundle.get("record"), keys)
     index = bundle.get("index")
     if not isinstance(index, int) or isinstance(index, bool):
         raise NoConnection("the proof has no index")

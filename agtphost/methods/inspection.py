@@ -12,7 +12,7 @@ from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler, IRecordStore
-from agtphost.identity.jws import parse_unverified
+from agtphost.identity import envelope
 from agtphost.identity.peer import Assurance
 from agtphost.methods import parameters
 from agtphost.methods.proofs import Proofs
@@ -119,7 +119,7 @@ class Inspection:
         record = await self._records.record(audit_id)
         if record is None:
             raise _missing("No record has that Audit-ID.")
-        payload = parse_unverified(record.signed)
+        payload = envelope.parse_unverified(record.format, record.signed)
         self._authorize(context, {str(payload.get("agent_id", "")), str(payload.get("caller_id", ""))})
         return {"audit_id": audit_id, **entry(record, payload)}
 
@@ -158,7 +158,7 @@ def entry(record: StoredRecord, payload: Mapping[str, Any]) -> dict[str, Any]:
     """One record as INSPECT shows it: the signed octets, and what they say."""
     return {
         "format": record.format,
-        "jws": record.signed.decode("ascii"),
+        record.format: envelope.to_text(record.format, record.signed),
         "payload": dict(payload),
         "kind": record.kind,
         "seq": record.seq,
@@ -167,7 +167,11 @@ def entry(record: StoredRecord, payload: Mapping[str, Any]) -> dict[str, Any]:
 
 def entries(records: Sequence[StoredRecord]) -> list[dict[str, Any]]:
     """Several records, in the order given."""
-    return [{"audit_id": record.audit_id, **entry(record, parse_unverified(record.signed))} for record in records]
+    shown = []
+    for record in records:
+        payload = envelope.parse_unverified(record.format, record.signed)
+        shown.append({"audit_id": record.audit_id, **entry(record, payload)})
+    return shown
 
 
 def _missing(explanation: str) -> Refusal:

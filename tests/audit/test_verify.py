@@ -7,15 +7,29 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 
 from agtphost.audit.chain import RecordSigner
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
+from agtphost.audit.export import verify_export, write_export
 from agtphost.audit.verify import FaultKind, Report, verify_records
+from agtphost.audit.writer import GroupWriter
 from agtphost.identity.keys import SigningKey
 from agtphost.stores import MemoryStore, Selection
-from tests.audit.drafting import ALICE, BOB, KEY, KEYS, draft, group_writer, payload, sealed, transition
+from tests.audit.drafting import (
+    ALICE,
+    BOB,
+    KEY,
+    KEYS,
+    draft,
+    group_writer,
+    payload,
+    sealed,
+    sqlite_store,
+    transition,
+)
 
 
 def chains(length: int = 12) -> list[StoredRecord]:
@@ -108,7 +122,7 @@ def resigned(record: StoredRecord, **members: object) -> StoredRecord:
         (lambda record: replace(record, seq=record.seq - 1), FaultKind.GAP),
         (lambda record: replace(record, previous_audit_id="f" * 64), FaultKind.LINK),
         (lambda record: replace(record, kind="event"), FaultKind.PLACE),
-        (lambda record: replace(record, format="cose"), FaultKind.FORM),
+        (lambda record: replace(record, format="xml"), FaultKind.FORM),
         (lambda record: replace(record, signed=b"\xff"), FaultKind.SIGNATURE),
         (lambda record: resigned(record, agent_id=ALICE), FaultKind.PLACE),
         (lambda record: resigned(record, previous_audit_id="f" * 64), FaultKind.PLACE),
@@ -160,3 +174,34 @@ def test_the_walk_is_quick_enough() -> None:
     started = time.process_time()
     assert verify_records(records, KEYS).ok
     assert len(records) / (time.process_time() - started) > 100_000 / 60
+
+
+def test_a_stream_of_both_envelopes_is_one_chain(tmp_path: Path) -> None:
+    """AGTP-231, companion section 6.2: the envelope may change in mid-stream; links and export hold across it."""
+    store = sqlite_store(tmp_path)
+    for events, (before, after) in (("jws", (None, "suspended")), ("cose", ("suspended", "active"))):
+        writer = GroupWriter(store, RecordSigner(KEY, events), server_id="agtp.test")
+        writer.load()
+        sealed(writer, draft(), transition(before, after))
+    records = list(store.reader().records(Selection()))
+    stream = [(record.kind, record.format) for record in records if record.chain == ALICE]
+    assert stream == [("record", "jws"), ("event", "jws"), ("record", "jws"), ("event", "cose")]
+    assert verify_records(records, KEYS).ok
+    lines = list(write_export(records, server_id="s", keys=KEYS.items()))
+    assert verify_export(lines, KEYS).ok
+    event = next(record for record in records if record.format == "cose")
+    changed = replace(event, signed=event.signed[:-1] + bytes([event.signed[-1] ^ 1]))
+    changed = replace(changed, audit_id=sha256(changed.signed).hexdigest())
+    faults = verify_records([changed if record is event else record for record in records], KEYS).faults
+    assert FaultKind.SIGNATURE in {fault.kind for fault in faults}
+
+
+def test_without_a_key_events_are_visibly_unsigned(tmp_path: Path) -> None:
+    """AGTP-232: COSE has no unsigned form, so such a host writes JWS whatever was chosen."""
+    store = sqlite_store(tmp_path)
+    writer = GroupWriter(store, RecordSigner(None, "cose"), server_id="agtp.test")
+    writer.load()
+    sealed(writer, transition(None, "suspended"))
+    records = list(store.reader().records(Selection()))
+    assert {record.format for record in records} == {"jws"}
+    assert verify_records(records, {}, allow_unsigned=True).unsigned == len(records)
