@@ -68,6 +68,17 @@ class Inspection:
             "inclusion": proofs.inclusion,
             "consistency": proofs.consistency,
         }
+        self._own_rules: set[str] = set()
+
+    def offer(self, target: str, read: Target, *, own_rules: bool = False) -> None:
+        """
+        Add a target.
+
+        :param own_rules: whether ``read`` decides who may ask, instead of the mode that records are read in.
+        """
+        self._targets[target] = read
+        if own_rules:
+            self._own_rules.add(target)
 
     async def handle(self, context: EndpointContext) -> EndpointResponse:
         target = parameters.required(context.input, "target")
@@ -76,7 +87,8 @@ class Inspection:
             raise parameters.invalid(
                 "target", "That target is not known here.", f"Use one of {', '.join(self._targets)}."
             )
-        self._authenticate(context)
+        if target not in self._own_rules:
+            self._authenticate(context)
         return EndpointResponse(result=await read(context))
 
     # Access

@@ -1,0 +1,102 @@
+"""``agtp can``: what the host would decide about a call, without making it (design decision 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from agtphost.cli.arguments import pairs
+from agtphost.cli.exchange import ask, result_of
+from agtphost.cli.failures import ExitStatus
+from agtphost.cli.identities import REGISTRAR, agent_id_of
+from agtphost.cli.options import Connection, connection_options, host_option, json_option
+from agtphost.cli.output import print_json
+from agtphost.cli.reach import resolve
+
+ANYONE = "anyone"
+"""In place of an agent: a caller without a name."""
+
+
+@click.command()
+@click.argument("agent", metavar="AGENT|anyone")
+@click.argument("method", metavar="METHOD")
+@click.argument("path", metavar="[PATH]", default="/")
+@click.argument("fields", nargs=-1, metavar="[key=value | key:=json]...")
+@click.option("--scope", metavar="TOKENS", help="What Authority-Scope would claim; default: no such header.")
+@click.option(
+    "--assurance",
+    type=click.Choice(("certificate", "header", "gateway")),
+    default="certificate",
+    show_default=True,
+    help="How the agent would be known.",
+)
+@host_option
+@connection_options
+@json_option
+def command(
+    agent: str,
+    method: str,
+    path: str,
+    fields: tuple[str, ...],
+    scope: str | None,
+    assurance: str,
+    uri: str,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Ask whether an agent may make a call.
+
+    The host runs its own gates over the question and calls nothing. With
+    input, the input schema is part of it. Exit status 0 for yes, 1 for no.
+    Asked with the certificate of the agent's Genesis issuer: the configured
+    host's registrar, unless --cert or --as names another.
+
+    \b
+    Examples:
+      agtp can demo RESERVE /rooms/1/bookings
+      agtp can demo EXECUTE / --scope mcp:tools:execute
+      agtp can anyone DISCOVER /methods
+    """
+    asked: dict[str, Any] = {"target": "decision", "method": method, "path": path}
+    if agent != ANYONE:
+        asked.update(agent_id=agent_id_of(where, agent), assurance=assurance)
+    if scope is not None:
+        asked["authority_scope"] = scope
+    if fields:
+        asked["input"] = pairs(fields)
+    reach = resolve(where, uri, identity=REGISTRAR)
+    decision = result_of(ask(reach, "INSPECT", "/", asked))
+    allowed = decision.get("allowed") is True
+    if as_json:
+        print_json(decision)
+    else:
+        click.echo("\n".join(told(agent, decision)))
+    if not allowed:
+        raise click.exceptions.Exit(ExitStatus.REFUSED)
+
+
+def told(agent: str, decision: Mapping[str, Any]) -> list[str]:
+    """The decision as lines for people."""
+    call = f"{decision.get('method')} {decision.get('path')}"
+    if decision.get("allowed") is True:
+        lines = [f"yes: {agent} may {call}"]
+    else:
+        refusal = decision.get("refusal") or {}
+        lines = [
+            f"no: {agent} may not {call}",
+            f"  status   {refusal.get('status')} {refusal.get('reason')}",
+            f"  because  {refusal.get('explanation')}",
+            f"  gate     {refusal.get('gate')}",
+        ]
+        if refusal.get("remedy"):
+            lines.append(f"  remedy   {refusal['remedy']}")
+    lines.append(f"  passed   {', '.join(decision.get('passed') or ()) or '-'}")
+    lines.append(f"  known by {decision.get('assurance')}")
+    if decision.get("scopes"):
+        lines.append(f"  scopes   {', '.join(decision['scopes'])}")
+    if decision.get("required_scopes"):
+        lines.append(f"  needs    {', '.join(decision['required_scopes'])}")
+    return lines

@@ -1,0 +1,187 @@
+"""
+What the gates would say of a call that nobody makes (design decision 14).
+
+The very gates of the dispatcher run over a request in somebody's name, up to
+the handler and without it, so an answer here is the answer that the call would
+get. Gates that leave a trace, such as a rate or a reserved key, are passed over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import Refusal
+from agtphost.iagtp import IGate
+from agtphost.identity.peer import Assurance, Peer, PeerCertificate
+from agtphost.vocabulary import jsontext, media_types
+from agtphost.wire.events import Request
+from agtphost.wire.headers import Headers
+
+TRACES = frozenset({"rate", "idempotency", "contract presentation"})
+"""Gates by name that change something when they let a request pass."""
+
+INPUT = frozenset({"schema"})
+"""Gates that have nothing to say where no input is given."""
+
+_ALWAYS = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A call that somebody might make."""
+
+    agent_id: str | None
+    """The caller; None for an anonymous call."""
+
+    method: str
+    path: str
+    assurance: Assurance = Assurance.CERTIFICATE
+    """How the caller would be known: by its certificate, by header alone, or not at all."""
+
+    scopes: str | None = None
+    """What Authority-Scope would claim; None for no such header."""
+
+    input: Mapping[str, Any] | None = None
+    """None: the input is not part of the question."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What would be decided, and where."""
+
+    allowed: bool
+    passed: tuple[str, ...]
+    """Names of the gates that would let it pass, in order."""
+
+    not_asked: tuple[str, ...]
+    """Names of the gates that were passed over."""
+
+    gate: str = ""
+    """The gate that would refuse it."""
+
+    refusal: Refusal | None = None
+    method: str = ""
+    path: str = ""
+    scopes: tuple[str, ...] = ()
+    required_scopes: tuple[str, ...] = ()
+    min_assurance: str = ""
+    assurance: str = ""
+    tier: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """For INSPECT and for people's tools."""
+        shown: dict[str, Any] = {
+            "allowed": self.allowed,
+            "passed": list(self.passed),
+            "not_asked": list(self.not_asked),
+            "method": self.method,
+            "path": self.path,
+            "assurance": self.assurance,
+            "scopes": list(self.scopes),
+        }
+        if self.tier:
+            shown.update(
+                tier=self.tier, required_scopes=list(self.required_scopes), min_assurance=self.min_assurance
+            )
+        if self.refusal is not None:
+            shown["refusal"] = {
+                "gate": self.gate,
+                "status": int(self.refusal.status),
+                "reason": self.refusal.reason,
+                "explanation": self.refusal.explanation,
+                "remedy": self.refusal.remedy,
+                "details": dict(self.refusal.details),
+            }
+        return shown
+
+
+class Decider:
+    """
+    Asks the gates.
+
+    :param gates: the dispatcher's own, in order.
+    """
+
+    def __init__(self, gates: Sequence[IGate]) -> None:
+        self._gates = gates
+
+    async def decide(self, question: Question, peer: Peer) -> Decision:
+        """
+        What the call would get.
+
+        :param peer: who asks: the call is thought to come from the same place.
+        """
+        exchange = Exchange(_request(question), _caller(question, peer), time.time())
+        passed: list[str] = []
+        passed_over: list[str] = []
+        refused: tuple[str, Refusal] | None = None
+        for gate in self._gates:
+            if gate.name in TRACES or (gate.name in INPUT and question.input is None):
+                passed_over.append(gate.name)
+                continue
+            try:
+                waiting: Awaitable[None] | None = gate.check(exchange)
+                if waiting is not None:
+                    await waiting
+            except Refusal as refusal:
+                refused = gate.name, refusal
+                break
+            passed.append(gate.name)
+        binding = exchange.binding
+        return Decision(
+            allowed=refused is None,
+            passed=tuple(passed),
+            not_asked=tuple(passed_over),
+            gate="" if refused is None else refused[0],
+            refusal=None if refused is None else refused[1],
+            method=exchange.method or question.method,
+            path=exchange.path,
+            scopes=tuple(sorted(exchange.scopes)),
+            assurance=exchange.assurance.label,
+            required_scopes=() if binding is None else binding.required_scopes,
+            min_assurance="" if binding is None else binding.min_assurance.label,
+            tier="" if binding is None else binding.tier,
+        )
+
+
+def _request(question: Question) -> Request:
+    fields = [("Content-Type", media_types.AGTP_JSON)]
+    if question.agent_id is not None:
+        fields.append(("Agent-ID", question.agent_id))
+    if question.scopes is not None:
+        fields.append(("Authority-Scope", question.scopes))
+    path, _, query = question.path.partition("?")
+    body = jsontext.encode({"method": question.method, "parameters": dict(question.input or {})})
+    return Request(method=question.method, path=path, query=query or None, headers=Headers(fields), body=body)
+
+
+def _caller(question: Question, peer: Peer) -> Peer:
+    """A connection as the caller would have it: its certificate is supposed to hold."""
+    certificate = None
+    if question.agent_id is not None and question.assurance is Assurance.CERTIFICATE:
+        own = peer.certificate
+        if own is not None and own.agent_id == question.agent_id:
+            certificate = own
+        else:
+            certificate = PeerCertificate(
+                fingerprint="",
+                sha256="",
+                serial="",
+                subject="",
+                not_before=_ALWAYS[0],
+                not_after=_ALWAYS[1],
+                agent_id=question.agent_id,
+            )
+    return Peer(
+        address=peer.address,
+        transport="gateway" if question.assurance is Assurance.GATEWAY else "internal",
+        certificate=certificate,
+        server_name=peer.server_name,
+        loopback=peer.loopback,
+        greeted=True,
+    )

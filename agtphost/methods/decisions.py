@@ -1,0 +1,99 @@
+"""INSPECT ``target=decision``: whether an agent may make a call, and which gate says so (design decision 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from agtphost.dispatch.decision import Decision, Question
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext
+from agtphost.iagtp import IAgentDirectory
+from agtphost.identity.peer import Assurance, Peer
+from agtphost.methods import parameters
+from agtphost.vocabulary import scopes
+from agtphost.vocabulary.status import Status
+
+OVERSEER = "inspect:all"
+"""The scope with which one agent may ask about another; never granted by ``*:*``."""
+
+ASSURANCES = {assurance.label: assurance for assurance in Assurance}
+
+
+class Decisions:
+    """
+    Answers what would be decided, to the agent itself and to those who oversee it.
+
+    :param decide: the gates' word.
+    :param directory: whose Genesis issuers may ask about them.
+    :param operators: key fingerprints of operators.
+    """
+
+    def __init__(
+        self,
+        decide: Callable[[Question, Peer], Awaitable[Decision]],
+        directory: IAgentDirectory,
+        operators: frozenset[str],
+    ) -> None:
+        self._decide = decide
+        self._directory = directory
+        self._operators = operators
+
+    async def __call__(self, context: EndpointContext) -> Mapping[str, Any]:
+        """The decision as a document."""
+        given = context.input
+        agent_id = None if given.get("agent_id") in (None, "") else parameters.agent_id(given)
+        self._authorize(context, agent_id)
+        sought = given.get("input")
+        if sought is not None and not isinstance(sought, dict):
+            raise parameters.invalid("input", "input is not an object.", "Send the input that the call would have.")
+        question = Question(
+            agent_id=agent_id,
+            method=parameters.required(given, "method"),
+            path=parameters.text(given, "path") or "/",
+            assurance=self._assurance(given, agent_id),
+            scopes=parameters.text(given, "authority_scope"),
+            input=sought,
+        )
+        if context.peer is None:
+            raise Refusal(Status.SERVER_ERROR, "server-error", "The question came from nowhere.")
+        decision = await self._decide(question, context.peer)
+        return {"agent_id": agent_id or "", "requested_method": question.method, **decision.document()}
+
+    @staticmethod
+    def _assurance(given: Mapping[str, Any], agent_id: str | None) -> Assurance:
+        if agent_id is None:
+            return Assurance.NONE
+        named = parameters.text(given, "assurance") or Assurance.CERTIFICATE.label
+        if named not in ASSURANCES or named == Assurance.NONE.label:
+            raise parameters.invalid(
+                "assurance", "That assurance is not known.", "Use certificate, header or gateway."
+            )
+        return ASSURANCES[named]
+
+    def _authorize(self, context: EndpointContext, agent_id: str | None) -> None:
+        """About itself every agent may ask, and about strangers everybody."""
+        caller = context.caller
+        if agent_id is None or (caller is not None and caller.agent_id == agent_id):
+            return
+        certificate = context.peer.certificate if context.peer is not None else None
+        if certificate is not None and certificate.fingerprint:
+            agent = self._directory.by_id(agent_id)
+            issuer = agent.issuer_fingerprint if agent is not None else None
+            if certificate.fingerprint in self._operators or certificate.fingerprint == issuer:
+                return
+        if context.assurance is Assurance.CERTIFICATE and not scopes.missing(context.scopes, (OVERSEER,)):
+            return
+        if caller is None and certificate is None:
+            raise Refusal(
+                Status.UNAUTHORIZED,
+                "agent-unauthenticated",
+                "What an agent may do is told to that agent and to those who oversee it.",
+                remedy="Connect with the certificate of the agent, of its Genesis issuer, or of an operator.",
+            )
+        raise Refusal(
+            Status.FORBIDDEN,
+            "acl-not-permitted",
+            "What another agent may do is told to those who oversee it.",
+            remedy=f"Ask with the scope {OVERSEER}, or with the certificate of its Genesis issuer or an operator.",
+        )
