@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from agtphost.audit.checkpoint import Checkpoint
-    from agtphost.audit.drafts import Draft, Reservation, ReservationKey, Sealed, StoredRecord
+    from agtphost.audit.drafts import Change, Draft, Reservation, ReservationKey, Sealed, StoredRecord, StreamEvent
     from agtphost.contract.binding import Binding, Resolution
+    from agtphost.contract.table import Match
     from agtphost.dispatch.exchange import Exchange
-    from agtphost.handlers.context import EndpointContext
+    from agtphost.handlers.context import EndpointContext, EndpointResponse
     from agtphost.identity.agents import Agent
     from agtphost.identity.peer import Peer
     from agtphost.stores.rows import CheckpointRow, HeadRow, HeldRow, RecordRow, ReservationRow, StateRow
@@ -248,6 +249,71 @@ class IWitness(Interface):
 
         :raises OSError: it could not.
         """
+
+
+class INegotiator(Interface):
+    """
+    Runtime negotiation of contracts: AGTP-API section 10.
+
+    The gates ask it about requests, built-in methods about everything else.
+    What it decides becomes true with the record of the response; it never
+    waits, and never changes anything by itself.
+    """
+
+    def presented(exchange: Exchange) -> Callable[[str, str], Match | None] | None:
+        """
+        What a request that presents a contract may be answered with, by method and path.
+
+        :return: None for a request that presents none.
+        :raises agtphost.errors.Refusal: 404 or 464 (AGTP-API section 10.1.4).
+        """
+
+    def unregistered(exchange: Exchange) -> Match | None:
+        """
+        What a request may be answered with that nothing is registered for: a contract of the caller's, or a new one.
+
+        :return: None: 404 or 405, as if nobody negotiated here.
+        :raises agtphost.errors.Refusal: where the caller opted in and a lock is closed (AGTP-API section 10.1.2).
+        """
+
+    def propose(context: EndpointContext) -> EndpointResponse:
+        """PROPOSE: 261 or 263; everything else is a refusal."""
+
+    def proposal(context: EndpointContext) -> EndpointResponse:
+        """``QUERY /proposals/{proposal_id}``."""
+
+    def proposals(context: EndpointContext) -> EndpointResponse:
+        """``QUERY /proposals``: what waits for a decision."""
+
+    def decide(context: EndpointContext) -> EndpointResponse:
+        """``CONFIRM /proposals/{proposal_id}``: an operator's decision."""
+
+    def patterns(context: EndpointContext) -> Mapping[str, Any]:
+        """The document of DISCOVER /patterns."""
+
+    def contracts(context: EndpointContext) -> Sequence[Mapping[str, Any]]:
+        """The document of DISCOVER /contracts."""
+
+    def persistent() -> Sequence[Mapping[str, Any]]:
+        """Definitions of persistent contracts in force."""
+
+    def contract(context: EndpointContext) -> Awaitable[Mapping[str, Any]]:
+        """``INSPECT target=contract``."""
+
+    def attempt(context: EndpointContext) -> Awaitable[Mapping[str, Any]]:
+        """``INSPECT target=rcns-attempt``."""
+
+    def release_contract(context: EndpointContext) -> EndpointResponse:
+        """``SUSPEND synthesis_id=...``."""
+
+    def revoke_contract(context: EndpointContext) -> EndpointResponse:
+        """``REVOKE target=contract``."""
+
+    def sweep(context: EndpointContext) -> EndpointResponse:
+        """``REVOKE target=stale-contracts``."""
+
+    def end_with_agent(agent_id: str) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
+        """What is committed together with an agent's revocation."""
 
 
 class IRecordStore(Interface):

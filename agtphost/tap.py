@@ -43,7 +43,7 @@ def makeService(options: Options) -> IService:
 
     path = Path(options["config"])
     try:
-        return Host(gather(load(path, os.environ)), reactor, os.environ)
+        return Host(gather(load(path, os.environ), os.environ), reactor, os.environ)
     except ConfigurationError as error:
         print(f"agtphost cannot start with {path}:", file=sys.stderr)
         for problem in error.problems:

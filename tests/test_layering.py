@@ -26,12 +26,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "handlers": EVERYONE | {"contract", "identity", "audit"},
     "adapters": EVERYONE | {"contract", "handlers", "identity"},
     "dispatch": EVERYONE | {"wire", "identity", "contract", "handlers", "audit"},
+    "negotiation": EVERYONE | {"wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "methods": EVERYONE | {"wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "client": EVERYONE | {"wire", "identity"},
-    "cli": EVERYONE | {"client", "config", "identity", "contract", "handlers", "audit", "stores"},
+    "http": EVERYONE | {"contract", "identity"},
+    "conformance": EVERYONE | {"wire", "identity", "contract"},
+    "cli": EVERYONE | {"conformance", "client", "config", "identity", "contract", "handlers", "audit", "stores", "http"},
     "host": EVERYONE
-    | {"config", "wire", "identity", "contract", "dispatch", "handlers", "methods"}
-    | {"adapters", "audit", "stores", "protocols"},
+    | {"config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
+    | {"adapters", "audit", "stores", "protocols", "http"},
     "tap": EVERYONE | {"config", "host"},
     "__init__": {"handlers"},
 }
@@ -117,6 +120,8 @@ def test_the_table_names_every_room() -> None:
         ("dispatch", "from agtphost.stores import sqlite"),
         ("client", "def f():\n    from agtphost.host import assemble"),
         ("host", "from twisted.internet import reactor"),
+        ("http", "from agtphost.dispatch.dispatcher import Dispatcher"),
+        ("http", "from agtphost.config import load"),
     ],
 )
 def test_a_forbidden_import_is_noticed(room: str, source: str) -> None:

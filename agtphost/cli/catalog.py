@@ -1,4 +1,4 @@
-"""``agtp catalog``: showing a method catalog, and what changes from one to another (AGTP-API section 4)."""
+"""``agtp catalog``: a method catalog's content, changes, soundness and approval (AGTP-API sections 3 and 4)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 import click
 
 from agtphost.cli.arguments import read_octets
+from agtphost.cli.catalog_pins import fetch, pin
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
-from agtphost.cli.options import EXISTING, Connection, json_option
+from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
 from agtphost.cli.output import print_fields, print_json, print_table, visible
-from agtphost.contract.catalog_diff import Artifact, CatalogDiff, Conflict, Role, compare, conflicts
+from agtphost.contract.catalog_diff import Artifact, CatalogDiff, Conflict, Role, compare, conflicts, irregularities
 from agtphost.vocabulary.catalog import CATEGORIES, Catalog, CatalogError, Entry
 
 HOST_FILES = ("host.toml", "agtp-server.toml")
@@ -27,7 +28,11 @@ _AT_LINE = re.compile(r"\(at line ([0-9]+),")
 
 @click.group()
 def command() -> None:
-    """Show the method catalog; compare two."""
+    """Show, compare, check, fetch and pin method catalogs."""
+
+
+command.add_command(fetch)
+command.add_command(pin)
 
 
 # show
@@ -37,6 +42,7 @@ def command() -> None:
 @click.argument("name", required=False, metavar="[METHOD]")
 @click.option("--category", type=click.Choice(CATEGORIES), help="Only methods of this effect class.")
 @click.option("--deprecated", is_flag=True, help="Only deprecated methods.")
+@click.option("--document", "whole", is_flag=True, help="Print the catalog itself, as the JSON document it is.")
 @click.option("--catalog", "file", type=EXISTING, metavar="FILE", help="This catalog.")
 @click.option("--config", type=EXISTING, metavar="FILE", help="The catalog of this host.toml.")
 @json_option
@@ -44,6 +50,7 @@ def show(
     name: str | None,
     category: str | None,
     deprecated: bool,
+    whole: bool,
     file: Path | None,
     config: Path | None,
     as_json: bool,
@@ -59,8 +66,12 @@ def show(
       agtp catalog show BOOK
       agtp catalog show --category transaction --json
       agtp catalog show --catalog methods-2.0.0.json --deprecated
+      agtp catalog show --document > methods.json
     """
     catalog = _configured(config) if file is None else _catalog(str(file))
+    if whole:
+        print_json(catalog.document())
+        return
     if name is not None:
         _show_one(catalog, name.upper(), as_json)
         return
@@ -133,6 +144,93 @@ def _inline(value: Any) -> Any:
     return "; ".join(f"{key} {part}" for key, part in value.items())
 
 
+# validate
+
+
+@command.command()
+@click.argument("name", required=False, metavar="[FILE]")
+@click.option("--previous", metavar="FILE", help="The version before it: the step is checked, too.")
+@click.option("--strict", is_flag=True, help="Broken version rules are errors.")
+@click.option("--config", type=EXISTING, metavar="FILE", help="The catalog of this host.toml.")
+@json_option
+def validate(name: str | None, previous: str | None, strict: bool, config: Path | None, as_json: bool) -> None:
+    """
+    Check that a file is a method catalog.
+
+    What it says of versions is checked, too. Without FILE: the one that the host.toml found here names, else the one
+    that ships with the host. - is standard input. Exit status 0 for a sound
+    catalog, 2 for what is none; version rules that it breaks are told, and
+    are exit status 1 with --strict.
+
+    \b
+    Examples:
+      agtp catalog validate methods.json
+      agtp catalog validate methods-1.2.0.json --previous methods-1.1.0.json --strict --json
+    """
+    catalog = _configured(config) if name is None else _catalog(name)
+    broken = list(irregularities(catalog))
+    if previous is not None:
+        broken.extend(compare(_catalog(previous), catalog).violations)
+    answer = {
+        "version": catalog.version,
+        "valid": True,
+        "methods": len(catalog.methods),
+        "deprecated": sorted(catalog.warnings),
+        "violations": broken,
+    }
+    if broken and strict:
+        listed = "\n".join(f"  {sentence}" for sentence in broken)
+        raise HostRefused(f"catalog {catalog.version} breaks the rules for versions:\n{listed}", answer=answer)
+    if as_json:
+        print_json(answer)
+        return
+    for sentence in broken:
+        click.echo(visible(f"version rule broken: {sentence}"))
+    click.echo(f"catalog {catalog.version} is sound ({len(catalog.methods)} methods)")
+
+
+# negotiate
+
+
+@command.command()
+@click.argument("uri", required=False, metavar="[URI]")
+@click.option("--prefer", "preferred", metavar="VERSION", help="Default: that of the catalog that ships with agtp.")
+@click.option("--known", multiple=True, metavar="VERSION", help="Another version that will do; may be repeated.")
+@connection_options
+@json_option
+def negotiate(
+    uri: str | None, preferred: str | None, known: tuple[str, ...], where: Connection, as_json: bool
+) -> None:
+    """
+    Find the catalog version for talking to a server.
+
+    The preferred one if the server has it, else the highest that both have.
+    Without --known, each version of the preferred one's MAJOR version will do.
+    Exit status 1 where there is none.
+
+    \b
+    Examples:
+      agtp catalog negotiate agtp://agents.example.com --prefer 1.2.0
+      agtp catalog negotiate --prefer 2.0.0 --known 1.1.0 --json
+    """
+    from agtphost.cli.exchange import connected
+    from agtphost.cli.reach import resolve
+    from agtphost.client.errors import CatalogMismatch
+
+    reach = resolve(where, uri)
+    wanted = preferred or Catalog.load().version
+    with connected(reach) as client:
+        try:
+            version = client.negotiate_catalog(reach.uri, wanted, {wanted, *known} if known else None)
+        except CatalogMismatch as error:
+            answer = {"preferred": wanted, "supported": list(error.supported), "version": None}
+            raise HostRefused(error.explanation, error.remedy, answer=answer) from None
+    if as_json:
+        print_json({"preferred": wanted, "version": version})
+    else:
+        click.echo(version)
+
+
 # diff
 
 
@@ -157,9 +255,9 @@ def _diff_options(function: Any) -> Any:
 @_diff_options
 def diff(old: str, new: str, deployment: Path | None, as_json: bool) -> None:
     """
-    Compare two catalogs: added, removed, deprecated and changed methods.
+    Compare two catalogs: what was added, removed, changed.
 
-    OLD and NEW are files; - is standard input. A version that breaks the
+    Deprecations count as changes, and are listed apart. OLD and NEW are files; - is standard input. A version that breaks the
     rules for versions is told, and does not change the exit status: 0 where
     nothing breaks, 1 where something in the deployment does, 2 for what
     cannot be read.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from agtphost.errors import ConfigurationError, Problem
 
 if TYPE_CHECKING:
     from agtphost.config import Config
+    from agtphost.contract.declaration import Rules
     from agtphost.contract.endpoint import Endpoint
 
 
@@ -76,42 +78,71 @@ def agent_problems(config: Config) -> Iterator[Problem]:
 
 
 def unresolved(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[Problem]:
-    """Endpoints whose functions cannot be imported, as the host will import them."""
+    """Endpoints whose functions cannot be imported, as the host will import them, or whose secrets are missing."""
+    from agtphost.config.service_secrets import headers_of
     from agtphost.handlers.function import UnresolvableFunction, resolve
 
     for path in config.endpoints.python_path:
         if str(path) not in sys.path:
             sys.path.insert(0, str(path))
     for endpoint in endpoints:
+        handler = endpoint.handler
         try:
-            resolve(endpoint.handler.function)
-        except UnresolvableFunction as error:
+            if handler.service is not None:
+                headers_of(handler.service, os.environ, Path(endpoint.file).parent)
+            elif handler.function:
+                resolve(handler.function)
+        except (UnresolvableFunction, ValueError) as error:
             yield Problem(message=f"{endpoint.name}: {error}", file=endpoint.file, line=endpoint.line)
+
+
+def unsettled(config: Config, endpoints: Sequence[Endpoint], rules: Rules) -> Sequence[Problem]:
+    """What is wrong with the recipes, and with the endpoints made of them."""
+    from agtphost.contract import recipe_settling
+
+    problems: list[Problem] = []
+    recipes = recipe_settling.read(config.recipes.file, rules, problems)
+    recipe_settling.settle(recipes, endpoints, rules.reserved, problems)
+    return problems
 
 
 def contract_problems(config: Config) -> Iterator[Problem]:
     """What is wrong with the catalog, the method policy and the operator's endpoints."""
     from agtphost.contract.declaration import Rules
-    from agtphost.contract.loading import load_endpoints
+    from agtphost.contract.loading import lasting, load_endpoints
     from agtphost.contract.policy import read_policy
     from agtphost.contract.reserved import RESERVED
-    from agtphost.vocabulary.catalog import Catalog, CatalogError
+    from agtphost.vocabulary.catalog_set import read_catalogs
 
-    try:
-        catalog = Catalog.load(config.catalog.path)
-    except CatalogError as error:
-        for fault in error.faults:
-            yield Problem(message=f"the method catalog is wrong: {fault}", file=str(config.catalog.path))
-        return
     methods = config.policies.methods
-    registered: set[str] = set()
+    catalogs, faults = read_catalogs(
+        config.catalog.path, config.catalog.versions, config.catalog.profiles, methods.profiles
+    )
+    for fault in faults:
+        file = config.file if fault.file is None else fault.file
+        yield Problem(message=f"the method catalog is wrong: {fault.message}", file=str(file), hint=fault.hint)
+    if faults:
+        return
+    catalog = catalogs.primary
+    custom = [*methods.custom, *sorted(catalogs.profile_methods)]
+    registered = set(catalogs.superseded)
     if config.endpoints.directory is not None:
-        rules = Rules(catalog=catalog, custom=methods.custom, reserved=RESERVED)
-        endpoints, problems = load_endpoints(config.endpoints.directory, rules)
-        registered = {endpoint.method for endpoint in endpoints}
+        rules = Rules(
+            catalog=catalog,
+            custom=catalogs.superseded.union(custom),
+            removed=catalogs.removed,
+            reserved=RESERVED,
+        )
+        directory = config.endpoints.directory
+
+        def find(by: Rules) -> list[Problem]:
+            endpoints, problems = load_endpoints(directory, by)
+            registered.update(endpoint.method for endpoint in endpoints)
+            return [*problems, *unresolved(config, endpoints), *unsettled(config, endpoints, by)]
+
+        found = find(rules)
         if config.endpoints.on_error == "refuse":
-            yield from problems
-            yield from unresolved(config, endpoints)
+            yield from lasting(found, rules, find)
     reading = read_policy(
         catalog,
         allow=methods.allow,
@@ -119,7 +150,7 @@ def contract_problems(config: Config) -> Iterator[Problem]:
         legacy=methods.legacy,
         aliases=methods.aliases,
         redirects=methods.redirects,
-        custom=methods.custom,
+        custom=custom,
         registered=registered,
     )
     for problem in reading.errors:

@@ -1,10 +1,10 @@
-"""``agtp manifest``: checking a server's manifest (AGTP-API section 8)."""
+"""``agtp manifest``: showing and checking a server's manifest (AGTP-API section 8)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,20 +13,107 @@ from agtphost.cli.exchange import connected, require_success
 from agtphost.cli.failures import HostRefused, NoConnection, Unverified, WrongInput
 from agtphost.cli.key import load_verifying_key
 from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
-from agtphost.cli.output import print_fields, print_json, visible
+from agtphost.cli.output import print_fields, print_json, print_table, visible
 from agtphost.cli.reach import Reach, resolve
 from agtphost.contract.manifest import verify_manifest
-from agtphost.contract.manifest_validation import Finding, examine
+from agtphost.contract.manifest_validation import Finding, examine, examine_answer
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.catalog import Catalog, CatalogError
+
+if TYPE_CHECKING:
+    from agtphost.client.manifests import ServerManifest
+    from agtphost.client.reply import Reply
 
 SCHEME = "agtp://"
 
 
 @click.group()
 def command() -> None:
-    """Check a server's manifest."""
+    """Show and check a server's manifest."""
+
+
+@command.command()
+@click.argument("uri", metavar="URI")
+@click.option(
+    "--issuer", "issuers", type=EXISTING, multiple=True, metavar="KEY", help="A key that may have signed it."
+)
+@connection_options
+@json_option
+def show(uri: str, issuers: tuple[Path, ...], where: Connection, as_json: bool) -> None:
+    """
+    Show what a server says it offers.
+
+    URI is agtp://HOST[:PORT], or - for the configured host. The signature is
+    checked where a key is at hand; an absent or wrong one is warned of, and the
+    manifest shown all the same.
+
+    \b
+    Examples:
+      agtp manifest show -
+      agtp manifest show agtp://agents.example.com --issuer signing.pub
+      agtp manifest show - --json
+    """
+    keys = {key.kid: key for key in map(load_verifying_key, issuers)}
+    reach = resolve(where, uri)
+    with connected(reach) as client:
+        from agtphost.client.manifests import manifest_of
+
+        reply = require_success(client.call(reach.uri, "DISCOVER", anonymous=True))
+        found = manifest_of(reply, keys or reach.keys)
+    if found.warning:
+        click.echo(visible(f"warning: {found.warning}"), err=True)
+    if as_json:
+        print_json(
+            {
+                "manifest": found.document,
+                "etag": found.etag,
+                "api_version": found.api_version,
+                "signature": found.signature.value,
+                "warning": found.warning,
+            }
+        )
+    else:
+        _show(found)
+
+
+def _show(found: ServerManifest) -> None:
+    document = found.document
+    server = document["server"] if isinstance(document["server"], dict) else {}
+    print_fields(
+        [
+            ("server", server.get("server_id")),
+            ("domain", server.get("domain")),
+            ("operator", server.get("operator")),
+            ("contact", server.get("contact")),
+            ("features", _listed(server.get("supported_features"))),
+            ("version", found.document_version),
+            ("api version", found.api_version),
+            ("updated", server.get("updated")),
+            ("catalog", _listed(document.get("catalog_versions_supported"))),
+            ("disclosure", document.get("agent_disclosure")),
+            ("agents", _listed(_members(document.get("hosted_agents"), "name"))),
+            ("protocols", _listed(_members(document.get("hosted_protocols"), "path"))),
+            ("apis", _listed(_members(document.get("apis"), "base_url"))),
+            ("signature", found.signature.value),
+        ]
+    )
+    click.echo()
+    endpoints = document["endpoints"] if isinstance(document["endpoints"], list) else []
+    rows = [
+        [str(endpoint.get(name, "")) for name in ("method", "path", "tier", "description")]
+        for endpoint in endpoints
+        if isinstance(endpoint, dict)
+    ]
+    print_table(("METHOD", "PATH", "TIER", "DESCRIPTION"), rows)
+
+
+def _members(entries: Any, name: str) -> list[Any]:
+    return [entry.get(name) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+
+
+def _listed(values: Any) -> str:
+    return ", ".join(str(value) for value in values) if isinstance(values, list) else ""
 
 
 @command.command()
@@ -47,6 +134,7 @@ def validate(
     """
     Check a manifest's structure and signature.
 
+    Every violation is listed with the name of its rule, where it is, and the section of AGTP-API that says so.
     The signature is checked where a key is at hand. FILE may be - for standard input; an agtp:// URI is asked for its
     manifest. A key comes from --issuer, or for a URI from --config. Exit
     status 0 for a sound manifest, 1 for a faulty one, 4 where the signature
@@ -62,10 +150,12 @@ def validate(
     if source.startswith(SCHEME):
         reach = resolve(where, source)
         keys = keys or dict(reach.keys)
-        manifest = fetch_manifest(reach)
+        reply = _answer(reach)
+        manifest = manifest_in(reply)
+        came_with = examine_answer({name.lower(): value for name, value in reply.headers})
     else:
-        manifest = _read(source)
-    findings = examine(manifest, _catalog(catalog_file))
+        manifest, came_with = _read(source), []
+    findings = [*came_with, *examine(manifest, _catalog(catalog_file))]
     faults = [finding for finding in findings if finding.fault]
     problem = _signature_problem(manifest, keys) if keys else None
     answer = {
@@ -93,8 +183,16 @@ def fetch_manifest(reach: Reach) -> Mapping[str, Any]:
 
     :raises CommandError: if there is none.
     """
+    return manifest_in(_answer(reach))
+
+
+def _answer(reach: Reach) -> Reply:
     with connected(reach) as client:
-        reply = require_success(client.call(reach.uri, "DISCOVER", anonymous=True))
+        return require_success(client.call(reach.uri, "DISCOVER", anonymous=True))
+
+
+def manifest_in(reply: Reply) -> Mapping[str, Any]:
+    """The manifest of an answer. :raises NoConnection: if it is none."""
     from agtphost.contract.openapi_text import DocumentTextError, read_json
 
     try:
@@ -132,7 +230,7 @@ def _signature_problem(manifest: Any, keys: Mapping[str, VerifyingKey]) -> str |
 
 
 def _line(finding: Finding) -> str:
-    return f"{finding.pointer or '(document)'} {finding.message} (AGTP-API {finding.section})"
+    return f"{finding.rule}: {finding.pointer or '(document)'} {finding.message} (AGTP-API {finding.section})"
 
 
 def _print(manifest: Mapping[str, Any], findings: list[Finding], *, verified: bool) -> None:

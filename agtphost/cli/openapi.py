@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from agtphost.contract.openapi_import import Imported, ImportedEndpoint
 
 NOT_LOADED = (
-    "This version runs no external_service handlers: the host loads none of these files. "
-    "Give an endpoint a function of yours ([handler] type = \"registered_function\"), confirm what its "
-    "REVIEW lines say, and rename it to .toml."
+    "The host loads none of these files yet. Confirm what the REVIEW lines of an endpoint say, set the "
+    "environment variables that its [handler] headers name, and rename it to .toml."
 )
 
 
@@ -51,9 +50,9 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, as_json: boo
 
     FILE is an OpenAPI 3.0 or 3.1 document, JSON or YAML; - is standard input. Nothing is fetched: what the
     document refers to elsewhere is left open, and told. Methods come from
-    the catalog. The declarations have external_service handlers, which this
-    version does not run, and are written as .toml.review, which no host
-    loads. Without --out they are only summarized.
+    the catalog. The declarations have external_service handlers, and are
+    written as .toml.review, which no host loads before they are renamed.
+    Without --out they are only summarized.
 
     \b
     Examples:

@@ -4,6 +4,9 @@ Calling AGTP hosts.
 - :class:`Client`: for Twisted programs; :class:`agtphost.client.sync.Client`: the same for scripts
 - :mod:`.reply`: :class:`Reply`, one answer
 - :mod:`.verification`: :class:`Verification`, whether its record is genuine
+- :mod:`.catalogs`: which version of the method catalog client and server use
+- :mod:`.manifests`: :class:`.manifests.ServerManifest`, and when it has to be read again
+- :mod:`.bootstrap`: what a domain says over HTTPS of where its AGTP endpoint is
 - :mod:`.errors`: :class:`ClientError` and its kinds: calls without an answer
 - :mod:`.requests`, :mod:`.conversation`, :mod:`.retries`, :mod:`.caller`, :mod:`.pool`, :mod:`.tls`: what
   both clients are made of, without I/O
@@ -18,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from agtphost.client.errors import (
     AgentGone,
     CannotConnect,
+    CatalogMismatch,
     ClientError,
     ConnectionLost,
     InvalidCall,
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentGone",
     "CannotConnect",
+    "CatalogMismatch",
     "Check",
     "Client",
     "ClientError",

@@ -12,12 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from agtphost.client.bootstrap import BootstrapPolicy, Bootstraps
+from agtphost.client.catalogs import Agreement
 from agtphost.client.errors import AgentGone, Timeout, VerificationFailed
+from agtphost.client.manifests import Manifests
 from agtphost.client.reply import Reply
-from agtphost.client.requests import Identity, PreparedCall, Scopes, parse_uri, prepare
+from agtphost.client.requests import Destination, Identity, PreparedCall, Scopes, parse_uri, prepare, with_field
 from agtphost.client.retries import RetryPolicy
 from agtphost.client.terminal import escape
 from agtphost.client.tls import TLSSettings, settings_of
+from agtphost.vocabulary.catalog_versions import HEADER as CATALOG_VERSION
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.uris import AgtpUri, Form
@@ -27,6 +31,9 @@ CONNECT_SECONDS = 10.0
 
 CALL_SECONDS = 60.0
 """From the call to its final reply, connecting and waiting for a free connection included."""
+
+MAX_AGREED = 4096
+"""Servers whose catalog version is remembered; beyond that the oldest is told none again."""
 
 MAX_GONE = 4096
 """Agent-IDs remembered as retired; beyond that the oldest is asked for once more."""
@@ -69,6 +76,7 @@ class Caller:
     :param cert: a PEM file with the client certificate; its Agent-ID is the default of ``agent_id``.
     :param key: a PEM file with its private key.
     :param resolver: the URI of the host that knows where Agent-IDs without a host are.
+    :param bootstrap: how domains are asked for their AGTP endpoint; None asks nobody.
     :raises agtphost.client.errors.InvalidCall: if one of these cannot be used.
     """
 
@@ -83,6 +91,7 @@ class Caller:
         session_id: str | None,
         resolver: str | AgtpUri | None,
         policy: RetryPolicy,
+        bootstrap: BootstrapPolicy | None = None,
     ) -> None:
         self.settings: TLSSettings = settings_of(trust, cert, key)
         if agent_id is None:
@@ -92,6 +101,15 @@ class Caller:
         self.policy = policy
         self._resolver = None if resolver is None else parse_uri(resolver)
         self._gone: dict[str, None] = {}
+        self.manifests = Manifests()
+        self.bootstraps = Bootstraps(bootstrap)
+        self._catalogs: dict[Destination, str] = {}
+
+    def manifest_call(self, server: str | AgtpUri | Destination) -> PreparedCall:
+        """The reading of a server's manifest (AGTP-API section 8.10)."""
+        if isinstance(server, Destination):
+            server = AgtpUri(form=Form.SERVER, host=server.host, port=server.port)
+        return self.prepare(server_of(server), "DISCOVER", "/", None, anonymous=True)
 
     def prepare(
         self,
@@ -110,7 +128,7 @@ class Caller:
         :raises AgentGone: if it would go to, or come from, an agent that is known to be retired.
         """
         call = prepare(
-            uri,
+            self.bootstraps.located(parse_uri(uri)),
             method,
             path,
             input,
@@ -120,7 +138,19 @@ class Caller:
             **options,
         )
         self._refuse_gone(call)
-        return call
+        version = self._catalogs.get(call.destination) if self._catalogs else None
+        return call if version is None else with_field(call, CATALOG_VERSION, version)
+
+    def agreed(self, uri: str | AgtpUri, agreement: Agreement) -> str:
+        """Remember the catalog version that calls to a server state from now on; returns it."""
+        server = parse_uri(uri)
+        place = Destination(server.host, server.port)
+        self._catalogs.pop(place, None)
+        if agreement.stated:
+            self._catalogs[place] = agreement.version
+            while len(self._catalogs) > MAX_AGREED:
+                del self._catalogs[next(iter(self._catalogs))]
+        return agreement.version
 
     def _refuse_gone(self, call: PreparedCall) -> None:
         """Agent-IDs answered with 410 are never called again (AGTP-076)."""
@@ -133,7 +163,8 @@ class Caller:
             raise AgentGone(f"The agent {who} is retired for good.", "A successor has another Agent-ID.")
 
     def note(self, call: PreparedCall, reply: Reply) -> None:
-        """Remember what a final reply says about the agents of its call."""
+        """Remember what a final reply says about the agents of its call, and about its server's manifest."""
+        self.manifests.note(call, reply)
         if reply.status != Status.GONE:
             return
         named = reply.document.get("agent_id")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
 from twisted.internet import error as network
-from twisted.internet.defer import CancelledError, Deferred, DeferredQueue, gatherResults
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock, DeferredQueue, gatherResults
 from twisted.internet.endpoints import HostnameEndpoint
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 
+from agtphost.client.bootstrap import ASK_DOMAINS, BootstrapPolicy
+from agtphost.client.bootstrap_fetch import BootstrapFetcher
 from agtphost.client.caller import (
     CALL_SECONDS,
     CONNECT_SECONDS,
@@ -25,9 +27,11 @@ from agtphost.client.caller import (
     server_of,
     timed_out,
 )
+from agtphost.client.catalogs import agree, check_versions
 from agtphost.client.connection import Link, LinkFactory
 from agtphost.client.conversation import CLIENT_LIMITS
 from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost
+from agtphost.client.manifests import ServerManifest, read_manifest
 from agtphost.client.pool import IDLE_SECONDS, PER_DESTINATION, Pool
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall, Scopes
@@ -60,6 +64,7 @@ class Client:
     :param idle: seconds that a connection is kept unused.
     :param retries: how many times a repeatable call answered with 429 or 503 is made again.
     :param limits: sizes of an answer.
+    :param bootstrap: how :meth:`resolve` asks domains for their AGTP endpoint; None asks nobody.
     :raises InvalidCall: for files and identifiers that cannot be used.
     """
 
@@ -80,6 +85,7 @@ class Client:
         idle: float = IDLE_SECONDS,
         retries: int = 0,
         limits: Limits = CLIENT_LIMITS,
+        bootstrap: BootstrapPolicy | None = ASK_DOMAINS,
     ) -> None:
         self._reactor = reactor
         self._caller = Caller(
@@ -91,6 +97,7 @@ class Client:
             session_id=session_id,
             resolver=resolver,
             policy=RetryPolicy(statuses=retries),
+            bootstrap=bootstrap,
         )
         self._context = openssl_context(self._caller.settings)
         self._limits = limits
@@ -98,6 +105,7 @@ class Client:
         self._timeout = timeout
         self._pool: Pool[Destination, Link] = Pool(bound=connections, idle=idle)
         self._waiting: dict[Destination, deque[Deferred[None]]] = defaultdict(deque)
+        self._reading: dict[Destination, DeferredLock] = {}
         self._closed = False
 
     @property
@@ -143,6 +151,8 @@ class Client:
         """
         call = self._caller.prepare(uri, method, path, input, streaming=stream is not None, **options)
         seconds = self._timeout if timeout is None else timeout
+        if self._caller.manifests.stale(call):
+            await self._read_again(call, seconds)
         progress = _Progress()
         return await self._limited(self._make(call, stream, progress, seconds), seconds, progress)
 
@@ -182,6 +192,7 @@ class Client:
         :raises VerificationFailed: if the document is of another agent than the URI names.
         """
         target, method, anonymous = resolution(uri, format)
+        await self._bootstrap(target)
         reply = await self.call(target, method, anonymous=anonymous)
         check_resolved(target, reply)
         return reply
@@ -197,7 +208,81 @@ class Client:
         reply = await self.call(server_of(uri), "DISCOVER", anonymous=True)
         if not reply.ok:
             raise no_manifest(reply)
-        return signing_keys_of(reply.document)
+        return signing_keys_of(read_manifest(reply))
+
+    async def manifest(
+        self,
+        uri: str | AgtpUri,
+        *,
+        keys: Mapping[str, VerifyingKey] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> ServerManifest:
+        """
+        The manifest of a server, from memory as long as it may be kept.
+
+        From the first time on, calls to this server compare its
+        ``AGTP-API-Version``, and read the manifest again before the next call
+        once it changed (core v08 section 7.6).
+
+        :param keys: that may have signed it, by ``kid``; None: those given before. An absent or invalid
+            signature is warned of (:class:`.manifests.ManifestWarning`), and the manifest returned all the same.
+        :raises VerificationFailed: if the server does not show one.
+        """
+        call = self._caller.manifest_call(uri)
+        kept = self._caller.manifests.fresh(call.destination, keys, self._reactor.seconds())
+        if kept is not None:
+            return kept
+        return await self._read_manifest(call, keys, self._timeout if timeout is None else timeout)
+
+    async def negotiate_catalog(
+        self, uri: str | AgtpUri, preferred: str, known: Collection[str] | None = None
+    ) -> str:
+        """
+        Agree with a server on a version of the method catalog (AGTP-API section 4.6).
+
+        Where the server has several, later calls of this client to it state the version.
+
+        :param preferred: the client's own version; taken wherever the server has it.
+        :param known: every version the client can work with; None: those of the preferred one's MAJOR version.
+        :return: the preferred version, else the highest in common.
+        :raises CatalogMismatch: if there is none.
+        :raises VerificationFailed: if the server does not show its manifest, or that does not say.
+        """
+        check_versions(preferred, known)
+        server = server_of(uri)
+        reply = await self.call(server, "DISCOVER", anonymous=True)
+        if not reply.ok:
+            raise no_manifest(reply)
+        return self._caller.agreed(server, agree(reply, preferred, known))
+
+    # Manifests and domains
+
+    async def _read_manifest(
+        self, call: PreparedCall, keys: Mapping[str, VerifyingKey] | None, seconds: float
+    ) -> ServerManifest:
+        progress = _Progress()
+        reply = await self._limited(self._make(call, None, progress, seconds), seconds, progress)
+        if not reply.ok:
+            raise no_manifest(reply)
+        return self._caller.manifests.adopt(call.destination, reply, keys, self._reactor.seconds())
+
+    async def _read_again(self, call: PreparedCall, seconds: float) -> None:
+        """The manifest of a call's server changed: read it before the call, once for all calls that wait."""
+        lock = self._reading.setdefault(call.destination, DeferredLock())
+        await lock.acquire()
+        try:
+            if self._caller.manifests.stale(call):
+                await self._read_manifest(self._caller.manifest_call(call.destination), None, seconds)
+        finally:
+            lock.release()
+
+    async def _bootstrap(self, uri: AgtpUri) -> None:
+        """Ask the URI's domain where its endpoint is, if it was not asked before."""
+        bootstraps = self._caller.bootstraps
+        domain = bootstraps.unasked(uri, self._reactor.seconds())
+        if domain is not None and bootstraps.policy is not None:
+            fetcher = BootstrapFetcher(self._reactor, self._caller.settings, bootstraps.policy)
+            bootstraps.note(domain, await fetcher.ask(domain), self._reactor.seconds())
 
     # The steps of a call
 

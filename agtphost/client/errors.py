@@ -11,6 +11,7 @@ from __future__ import annotations
 __all__ = [
     "AgentGone",
     "CannotConnect",
+    "CatalogMismatch",
     "ClientError",
     "ConnectionLost",
     "InvalidCall",
@@ -73,6 +74,20 @@ class ProtocolBroken(ClientError):
 
 class AgentGone(ClientError):
     """The Agent-ID was answered with 410 before; it is not called again: core v08 section 5.6."""
+
+
+class CatalogMismatch(ClientError):
+    """
+    Client and server have no version of the method catalog in common: AGTP-API section 4.6.
+
+    :param preferred: the client's version.
+    :param supported: the server's.
+    """
+
+    def __init__(self, explanation: str, remedy: str, *, preferred: str, supported: tuple[str, ...]) -> None:
+        super().__init__(explanation, remedy)
+        self.preferred = preferred
+        self.supported = supported
 
 
 class VerificationFailed(ClientError):

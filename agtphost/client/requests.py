@@ -151,6 +151,14 @@ def prepare(
     )
 
 
+def with_field(call: PreparedCall, name: str, value: str) -> PreparedCall:
+    """The call with one more header field, unless it has one of that name already."""
+    headers = call.request.headers
+    if name.lower() in headers:
+        return call
+    return replace(call, request=replace(call.request, headers=Headers([*headers, (name, value)])))
+
+
 def _checked(request: Request) -> Request:
     """The request with its line, after the codec agreed to send it."""
     try:

@@ -10,7 +10,8 @@ Two cases, and in both only what is safe to carry out twice:
 
 Safe is a method that the drafts call idempotent, an endpoint that its caller
 knows to be so, or a request with an Idempotency-Key. Never again: 410 (the
-Agent-ID is retired), 455 and 458, and everything else.
+Agent-ID is retired), 455, 456, 457 and 458 (the same request is refused the
+same way), and everything else.
 """
 
 from __future__ import annotations

@@ -12,12 +12,13 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Unpack
 
-from agtphost.client import tls
+from agtphost.client import bootstrap_blocking, tls
+from agtphost.client.bootstrap import ASK_DOMAINS, BootstrapPolicy
 from agtphost.client.caller import (
     CALL_SECONDS,
     CONNECT_SECONDS,
@@ -29,8 +30,10 @@ from agtphost.client.caller import (
     server_of,
     timed_out,
 )
+from agtphost.client.catalogs import agree, check_versions
 from agtphost.client.conversation import CLIENT_LIMITS, Conversation
 from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost, Timeout
+from agtphost.client.manifests import ServerManifest, read_manifest
 from agtphost.client.pool import IDLE_SECONDS, PER_DESTINATION, Pool
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall, Scopes
@@ -223,6 +226,7 @@ class Client:
     :param idle: seconds that a connection is kept unused.
     :param retries: how many times a repeatable call answered with 429 or 503 is made again.
     :param limits: sizes of an answer.
+    :param bootstrap: how :meth:`resolve` asks domains for their AGTP endpoint; None asks nobody.
     :raises InvalidCall: for files and identifiers that cannot be used.
     """
 
@@ -242,6 +246,7 @@ class Client:
         idle: float = IDLE_SECONDS,
         retries: int = 0,
         limits: Limits = CLIENT_LIMITS,
+        bootstrap: BootstrapPolicy | None = ASK_DOMAINS,
         clock: Clock = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -254,6 +259,7 @@ class Client:
             session_id=session_id,
             resolver=resolver,
             policy=RetryPolicy(statuses=retries),
+            bootstrap=bootstrap,
         )
         self._context = tls.stdlib_context(self._caller.settings)
         self._limits = limits
@@ -263,6 +269,7 @@ class Client:
         self._sleep = sleep
         self._pool: Pool[Destination, Link] = Pool(bound=connections, idle=idle)
         self._changed = threading.Condition()
+        self._reading = threading.Lock()
 
     @property
     def agent_id(self) -> str | None:
@@ -308,12 +315,7 @@ class Client:
         :raises ClientError: if there is none.
         """
         call = self._caller.prepare(uri, method, path, input, streaming=stream is not None, **options)
-        for reply in self._replies(call, timeout):
-            if not reply.interim:
-                return reply
-            if stream is not None:
-                stream(reply)
-        raise AssertionError("a call ends with a final reply or an error")
+        return self._final(call, timeout, stream)
 
     def stream(
         self,
@@ -337,6 +339,7 @@ class Client:
         :raises VerificationFailed: if the document is of another agent than the URI names.
         """
         target, method, anonymous = resolution(uri, format)
+        self._bootstrap(target)
         reply = self.call(target, method, anonymous=anonymous)
         check_resolved(target, reply)
         return reply
@@ -352,11 +355,87 @@ class Client:
         reply = self.call(server_of(uri), "DISCOVER", anonymous=True)
         if not reply.ok:
             raise no_manifest(reply)
-        return signing_keys_of(reply.document)
+        return signing_keys_of(read_manifest(reply))
+
+    def manifest(
+        self,
+        uri: str | AgtpUri,
+        *,
+        keys: Mapping[str, VerifyingKey] | None = None,
+        timeout: float | None = None,
+    ) -> ServerManifest:
+        """
+        The manifest of a server, from memory as long as it may be kept.
+
+        From the first time on, calls to this server compare its
+        ``AGTP-API-Version``, and read the manifest again before the next call
+        once it changed (core v08 section 7.6).
+
+        :param keys: that may have signed it, by ``kid``; None: those given before. An absent or invalid
+            signature is warned of (:class:`.manifests.ManifestWarning`), and the manifest returned all the same.
+        :raises VerificationFailed: if the server does not show one.
+        """
+        call = self._caller.manifest_call(uri)
+        kept = self._caller.manifests.fresh(call.destination, keys, self._clock())
+        return kept if kept is not None else self._read_manifest(call, keys, timeout)
+
+    def negotiate_catalog(
+        self, uri: str | AgtpUri, preferred: str, known: Collection[str] | None = None
+    ) -> str:
+        """
+        Agree with a server on a version of the method catalog (AGTP-API section 4.6).
+
+        Where the server has several, later calls of this client to it state the version.
+
+        :param preferred: the client's own version; taken wherever the server has it.
+        :param known: every version the client can work with; None: those of the preferred one's MAJOR version.
+        :return: the preferred version, else the highest in common.
+        :raises CatalogMismatch: if there is none.
+        :raises VerificationFailed: if the server does not show its manifest, or that does not say.
+        """
+        check_versions(preferred, known)
+        server = server_of(uri)
+        reply = self.call(server, "DISCOVER", anonymous=True)
+        if not reply.ok:
+            raise no_manifest(reply)
+        return self._caller.agreed(server, agree(reply, preferred, known))
+
+    # Manifests and domains
+
+    def _read_manifest(
+        self, call: PreparedCall, keys: Mapping[str, VerifyingKey] | None, timeout: float | None
+    ) -> ServerManifest:
+        reply = self._final(call, timeout, None)
+        if not reply.ok:
+            raise no_manifest(reply)
+        return self._caller.manifests.adopt(call.destination, reply, keys, self._clock())
+
+    def _bootstrap(self, uri: AgtpUri) -> None:
+        """Ask the URI's domain where its endpoint is, if it was not asked before."""
+        bootstraps = self._caller.bootstraps
+        domain = bootstraps.unasked(uri, self._clock())
+        if domain is not None and bootstraps.policy is not None:
+            answer = bootstrap_blocking.ask(domain, self._caller.settings, bootstraps.policy)
+            bootstraps.note(domain, answer, self._clock())
 
     # The steps of a call
 
+    def _final(
+        self, call: PreparedCall, timeout: float | None, stream: Callable[[Reply], object] | None
+    ) -> Reply:
+        for reply in self._replies(call, timeout):
+            if not reply.interim:
+                return reply
+            if stream is not None:
+                stream(reply)
+        raise AssertionError("a call ends with a final reply or an error")
+
     def _replies(self, call: PreparedCall, timeout: float | None) -> Iterator[Reply]:
+        if self._caller.manifests.stale(call):
+            # Once for all threads that wait.
+            with self._reading:
+                if self._caller.manifests.stale(call):
+                    self._read_manifest(self._caller.manifest_call(call.destination), None, timeout)
         deadline = Deadline(self._clock, self._timeout if timeout is None else timeout)
         policy = self._caller.policy
         attempt = 1

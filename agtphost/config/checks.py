@@ -9,6 +9,8 @@ from pathlib import Path
 
 from agtphost.config.faults import Fault
 from agtphost.config.lines import Location
+from agtphost.config.oauth_checks import oauth_faults
+from agtphost.config.published_checks import published_faults
 from agtphost.config.sections import Config
 from agtphost.config.upstreams import MCPServer
 from agtphost.config.values import Surroundings
@@ -45,6 +47,8 @@ def check(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
     yield from _issuers(config)
     yield from _method_policy(config)
     yield from _mcp(config, surroundings)
+    yield from published_faults(config)
+    yield from oauth_faults(config)
 
 
 def _host(config: Config) -> Iterator[Fault]:
@@ -192,6 +196,9 @@ def _directories(config: Config) -> Iterator[Fault]:
             yield Fault(location=location, message=f"names a directory that does not exist: {directory}")
     if catalog.path is not None and not catalog.path.is_file():
         yield Fault(location=("catalog", "path"), message=f"names a file that does not exist: {catalog.path}")
+    recipes = config.recipes.file
+    if recipes is not None and not recipes.is_file():
+        yield Fault(location=("recipes", "file"), message=f"names a file that does not exist: {recipes}")
 
 
 def _issuers(config: Config) -> Iterator[Fault]:

@@ -30,10 +30,8 @@ LATER = {
     "registry": "the discovery registry",
     "admin": "the admin interface",
     "metrics": "metrics",
-    "recipes": "composition recipes",
     "workers": "several workers",
     "envelope": "a choice of envelope",
-    "rcns": "RCNS",
     "oauth": "OAuth",
     "builtins": "a choice of built-in endpoints",
 }

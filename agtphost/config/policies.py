@@ -8,7 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from agtphost.config.oauth import OAuth
+from agtphost.config.bounds import ScopeDimensionSection
 from agtphost.config.values import Items, Line, Method, Section, Table
+from agtphost.vocabulary.catalog_profile import is_profile_name
 
 HTTP_VERBS = ("GET", "POST", "PUT", "DELETE", "PATCH")
 """The only names ``legacy`` may hold (AGTP-API section 9.2)."""
@@ -53,6 +56,12 @@ def _path(value: Any) -> str:
     return value
 
 
+def _profile(value: Any) -> str:
+    if not isinstance(value, str) or not is_profile_name(value):
+        raise ValueError(f"holds {str(value)[:64]!r}, which is not a profile name (agtp-profile-NAME)")
+    return value
+
+
 class Redirect(Section):
     """One entry of ``redirects``: a request that is answered as if it were another."""
 
@@ -82,6 +91,9 @@ class MethodPolicy(Section):
     custom: Items[Method] = ()
     """Methods beyond the catalog that endpoints here use (AGTP-API section 3.3)."""
 
+    profiles: Items[Annotated[str, BeforeValidator(_profile)]] = ()
+    """Profiles whose methods are valid here (core v08 section 7.4.3); their files are ``[catalog] profiles``."""
+
     @property
     def legacy_verbs(self) -> tuple[str, ...]:
         """The verbs that are opted in."""
@@ -94,10 +106,45 @@ class MethodPolicy(Section):
         return (name for name, target in self.aliases.items() if target in self.aliases)
 
 
-def _unsupported(value: Any) -> bool:
-    if value is not False:
-        raise ValueError("can only be false: negotiation is not supported by this version")
-    return False
+class RCNS(Section):
+    """``[policies.rcns]``: the gate for requests that nothing is registered for (AGTP-API section 10.1.7)."""
+
+    enabled: bool = False
+    mode: Literal["confirm-first", "optimistic"] = "confirm-first"
+    min_trust_tier: Annotated[int, Field(ge=1, le=3)] = 1
+    """The weakest trust tier admitted; 1 is the strictest."""
+
+    rate_limit_per_minute: Annotated[int, Field(ge=1, le=100_000)] = 10
+    contract_ttl_seconds: Annotated[int, Field(ge=1, le=31_536_000)] = 86_400
+    preview_ttl_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300
+    """How long a preview (461) waits to be accepted."""
+
+    on_policy_change: Literal["grandfather", "invalidate"] = "grandfather"
+
+
+class Synthesis(Section):
+    """``[policies.synthesis]``: what PROPOSE may lead to, once ``synthesis_enabled`` is true."""
+
+    approval: Literal["automatic", "operator"] = "automatic"
+    """``operator``: what passes every evaluation waits for an agent with the scope ``inspect:all``."""
+
+    review_seconds: Annotated[int, Field(ge=1, le=2_592_000)] = 3_600
+    """How long an operator has; afterwards the proposal is rejected."""
+
+    session_ttl_seconds: Annotated[int, Field(ge=1, le=604_800)] = 3_600
+    """How long a session-scoped endpoint lives at most."""
+
+    max_duration_seconds: Annotated[int, Field(ge=1, le=31_536_000)] = 86_400
+    """The longest duration granted to a request for one."""
+
+    persistent: bool = False
+    """Whether persistent synthesis is honoured, for agents with the scope ``rcns:persist``."""
+
+    max_impact: Literal["informational", "reversible", "irreversible"] = "reversible"
+    rate_limit_per_minute: Annotated[int, Field(ge=1, le=100_000)] = 10
+    """Proposals of one agent."""
+
+    max_contracts_per_agent: Annotated[int, Field(ge=1, le=10_000)] = 32
 
 
 class Policies(Section):
@@ -106,10 +153,16 @@ class Policies(Section):
     wildcards_accepted: bool = False
     anonymous_discovery: bool = True
     scope_required_for_invocation: bool = True
-    synthesis_enabled: Annotated[bool, BeforeValidator(_unsupported)] = False
+    synthesis_enabled: bool = False
     max_synthesis_depth: Annotated[int, Field(ge=1, le=1_000)] = 10
     agent_disclosure: Literal["public", "authenticated", "private"] = "public"
     """Who sees which agents are hosted (AGTP-API section 8.5)."""
 
     agent_disclosure_notice: Line | None = None
+    scope_dimensions: Items[ScopeDimensionSection] = ()
+    """What parameters may be, beyond the scopes: answered 455 outside."""
+
     methods: MethodPolicy = Field(default_factory=MethodPolicy)
+    rcns: RCNS = Field(default_factory=RCNS)
+    synthesis: Synthesis = Field(default_factory=Synthesis)
+    oauth: OAuth = Field(default_factory=OAuth)

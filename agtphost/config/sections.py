@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationInfo
 
 from agtphost.config import secret
+from agtphost.config.bounds import DelegationSection
 from agtphost.config.policies import Policies
+from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
 from agtphost.config.upstreams import MCP
 from agtphost.config.values import (
     Count,
@@ -130,6 +132,18 @@ class Limits(Section):
     )
     """Addresses that the limits per address do not apply to."""
 
+    requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000_000)] = 600_000
+    """Of one agent, for reading, acting and ESCALATE each (core v08 section 10.11); beyond it 429."""
+
+    requests_per_minute_per_principal: Annotated[int, Field(ge=1, le=1_000_000_000)] = 6_000_000
+    """Of all agents of one owner together."""
+
+    anonymous_requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000_000)] = 6_000
+    """From one address, without a name."""
+
+    rate_burst: Seconds = 60.0
+    """How many seconds' worth of requests may come at once."""
+
     requests_per_connection: Count = 10_000
     connection_age: Seconds = 3_600.0
     output_high_water: Annotated[int, Field(ge=1_024, le=1_073_741_824)] = 65_536
@@ -168,6 +182,12 @@ class Audit(Section):
 
     signing: bool = True
     key: FilePath = in_state("signing.key")
+    envelope: Literal["jws", "cose"] = "jws"
+    """How lifecycle events are signed; records on responses are always JWS (companion section 6.2)."""
+
+    witness: FilePath = in_state("checkpoint.txt")
+    """File that keeps the last checkpoint; on another disk it also notices a restored state directory."""
+
     read_acl: Literal["public", "agent_only", "operator_only"] = "public"
     """Core v08 section 7.2.4."""
 
@@ -200,6 +220,12 @@ class CatalogSection(Section):
     path: FilePath | None = None
     """None: the catalog that ships with the host."""
 
+    versions: Items[FilePath] = ()
+    """Further catalogs that requests can ask to be validated against (AGTP-API section 4.8)."""
+
+    profiles: Items[FilePath] = ()
+    """Files of the profiles that ``[policies.methods] profiles`` declares (core v08 section 7.4.3)."""
+
 
 class Endpoints(Section):
     """``[endpoints]``: the operator's own endpoints."""
@@ -212,6 +238,23 @@ class Endpoints(Section):
 
     python_path: Items[FilePath] = ()
     """Directories that handler modules are imported from, searched before all others."""
+
+    threads: Annotated[int, Field(ge=1, le=1_024)] = 16
+    """Functions declared ``blocking`` that run at the same time."""
+
+
+class Recipes(Section):
+    """``[recipes]``: what composition endpoints are made of."""
+
+    file: FilePath | None = None
+    """A TOML file of recipes; None: there are none."""
+
+
+class Query(Section):
+    """``[query]``: what QUERY and SUMMARIZE answer from, beside what can be called."""
+
+    documents: FilePath | None = None
+    """Directory of text, Markdown and JSON files that every caller may read; None exposes none."""
 
 
 class Config(Section):
@@ -228,8 +271,15 @@ class Config(Section):
     identity: Identity = absent()
     catalog: CatalogSection = Field(default_factory=CatalogSection)
     endpoints: Endpoints = Field(default_factory=Endpoints)
+    recipes: Recipes = Field(default_factory=Recipes)
+    query: Query = Field(default_factory=Query)
     policies: Policies = Field(default_factory=Policies)
+    delegation: DelegationSection = Field(default_factory=DelegationSection)
     mcp: MCP = Field(default_factory=MCP)
+    api: Items[API] = ()
+    data_class: Items[DataClass] = ()
+    manifest: ManifestSection = Field(default_factory=ManifestSection)
+    wellknown: WellKnown = Field(default_factory=WellKnown)
 
     file: Path = Field(default=Path(), exclude=True)
     """The file this was read from, absolute."""

@@ -70,7 +70,8 @@ def _program(name: str, surroundings: Surroundings) -> str:
     return str(surroundings.folder / Path(name).expanduser()) if "/" in name else name
 
 
-def _url(value: Any) -> str:
+def web_url(value: Any) -> str:
+    """An https URL, or an http one of this machine's own loopback addresses."""
     text = secret.text_of(value)
     if not text.isascii() or not text.isprintable() or any(character in text for character in ' "<>\\^`{|}'):
         raise ValueError("must be an http or https URL")
@@ -142,7 +143,7 @@ class MCPServer(Section):
     command: Annotated[tuple[str, ...] | None, BeforeValidator(_command)] = None
     """Program and arguments of a stdio server; ``{python}`` is replaced already."""
 
-    url: Annotated[str | None, BeforeValidator(_url)] = None
+    url: Annotated[str | None, BeforeValidator(web_url)] = None
     """Of a Streamable HTTP server. Exactly one of command and url is set."""
 
     cwd: FilePath = beside_file()

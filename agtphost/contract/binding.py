@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from agtphost.identity.peer import Assurance
@@ -55,8 +56,14 @@ class Binding:
     agents: frozenset[str] = frozenset()
     """Agent-IDs of the hosted agents that offer it; empty means every one."""
 
+    keyed: str = ""
+    """Keeps Idempotency-Keys of calls of this binding apart from those of others: an offer, and what is offered."""
+
     timeout: float | None = None
     """Seconds; None means the host's default."""
+
+    cost: Mapping[str, Decimal] | None = None
+    """What a call takes, by budget unit; None where nobody said (core v08 section 11.6)."""
 
     headers: tuple[tuple[str, str], ...] = ()
     """Response header fields of every answer, success or failure: ``AGTP-Endpoint-Warning``."""

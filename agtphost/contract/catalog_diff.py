@@ -12,6 +12,7 @@ from enum import Enum, IntEnum
 from typing import Any
 
 from agtphost.vocabulary.catalog import Catalog, Entry
+from agtphost.vocabulary.catalog_versions import version_of
 from agtphost.vocabulary.paths import bare
 
 Location = tuple[str | int, ...]
@@ -70,11 +71,6 @@ class CatalogDiff:
             "needed_bump": self.needed.name.lower(),
             "violations": list(self.violations),
         }
-
-
-def version_of(text: str) -> tuple[int, ...]:
-    """A catalog version, ready to compare."""
-    return tuple(int(part) for part in text.split("."))
 
 
 def compare(old: Catalog, new: Catalog) -> CatalogDiff:
@@ -152,18 +148,28 @@ def _removal(entry: Entry, version: str) -> Iterator[str]:
         yield f"{entry.name} is removed in {version}; {entry.removed_in} was announced"
 
 
-def common_version(preferred: str, known: Collection[str], supported: Collection[str]) -> str | None:
-    """
-    The catalog version for talking to a server (AGTP-API section 4.6).
+def irregularities(catalog: Catalog) -> tuple[str, ...]:
+    """What one catalog says of its own versions that AGTP-API sections 4.1 and 4.2 do not mean; sentences."""
+    return tuple(_irregularities(catalog))
 
-    :param preferred: the client's own.
-    :param known: every version the client can work with.
-    :param supported: the manifest's ``catalog_versions_supported``.
-    :return: the preferred one if the server has it, else the highest that both have; None without any.
-    """
-    if preferred in supported:
-        return preferred
-    return max(set(known) & set(supported), key=version_of, default=None)
+
+def _irregularities(catalog: Catalog) -> Iterator[str]:
+    current = version_of(catalog.version)
+    for name in sorted(catalog.warnings):
+        entry = catalog.entries[name]
+        assert entry.deprecated_in is not None, "only deprecated methods have a warning"
+        since = version_of(entry.deprecated_in)
+        if since > current:
+            yield f"{name} is deprecated since {entry.deprecated_in}, which is later than {catalog.version}"
+        if entry.removed_in is None:
+            continue
+        until = version_of(entry.removed_in)
+        if until[0] <= since[0]:
+            yield f"{name} is to go in {entry.removed_in}, which is no MAJOR step after {entry.deprecated_in}"
+        if until <= current:
+            yield f"{name} was to go in {entry.removed_in}, and is still in {catalog.version}"
+        if entry.successor in catalog.warnings:
+            yield f"{name} names the successor {entry.successor}, which is deprecated itself"
 
 
 # The deployment

@@ -6,14 +6,16 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
-from agtphost.contract.endpoint import HANDLER_TYPES, Deprecation, Endpoint, HandlerReference
+from agtphost.contract import handler_reference
+from agtphost.contract.endpoint import Deprecation, Endpoint, HandlerReference
 from agtphost.contract.schema_rules import tokens
 from agtphost.contract.schemas import CompiledSchema, Role, SchemaError, compile_schema
 from agtphost.contract.semantic import MEMBERS, Impact, is_statement, semantic, semantic_faults
 from agtphost.identity.peer import Assurance
-from agtphost.vocabulary import paths, scopes
+from agtphost.vocabulary import budget, paths, scopes
 from agtphost.vocabulary.catalog import LEGACY, Catalog, is_method_name
 from agtphost.vocabulary.identifiers import is_agent_name
 
@@ -25,7 +27,7 @@ REQUIRED = (
 
 OPTIONAL = (
     *("namespace", "required_scopes", "deprecated"),
-    *("min_assurance", "timeout", "strict_output", "agents"),
+    *("min_assurance", "timeout", "strict_output", "agents", "cost"),
 )
 """AGTP-API section 6.3, then our own."""
 
@@ -35,11 +37,7 @@ RESERVED_DISCOVER = ("methods", "agents", "genesis", "tools", "apis", "patterns"
 LONGEST_TIMEOUT = 86_400.0
 """Seconds: one day."""
 
-LATER_TYPES = ("composition", "external_service")
-"""Handler types that the drafts define and this host does not run."""
-
 _ERROR_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
-_DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+", re.ASCII)
 _VERSION = re.compile(r"[0-9A-Za-z.+_-]{1,64}", re.ASCII)
 
 Location = tuple[str | int, ...]
@@ -53,7 +51,10 @@ class Rules:
 
     catalog: Catalog
     custom: Collection[str] = ()
-    """Methods declared in ``policies.methods`` beyond the catalog."""
+    """Methods beyond the catalog: declared in ``policies.methods``, of its profiles, of other supported versions."""
+
+    removed: Collection[str] = ()
+    """Methods that earlier catalogs had; an endpoint that still has one is left out, whatever else is configured."""
 
     reserved: Collection[tuple[str, str]] = ()
     """Methods and paths that the host itself is bound to (tier A)."""
@@ -75,6 +76,8 @@ class Declaration:
         self._rules = rules
         self._tell = say
         self._wrong = False
+        self.removed = ""
+        """The endpoint's method, where the catalog removed it (AGTP-API section 4.5); not said as a fault."""
 
     def endpoint(self, file: str, line: int) -> Endpoint | None:
         """The endpoint; None where anything was wrong."""
@@ -96,6 +99,7 @@ class Declaration:
             "deprecated": self._deprecated(),
             "min_assurance": self._assurance(impact),
             "timeout": self._timeout(),
+            "cost": self._cost(),
         }
         if self._wrong or block is None or taken is None or given is None:
             return None
@@ -174,7 +178,11 @@ class Declaration:
         elif method in LEGACY:
             hint = f"use {catalog.legacy[method]}; aliases still take {method} from callers"
             self._say(("method",), f"method {method} is an HTTP verb, which new endpoints may not use", hint)
-        elif not catalog.knows(method) and method not in self._rules.custom:
+        elif catalog.knows(method) or method in self._rules.custom:
+            return method
+        elif method in self._rules.removed:
+            self.removed, self._wrong = method, True
+        else:
             close = ", ".join(catalog.close_matches(method))
             self._say(
                 ("method",),
@@ -252,24 +260,17 @@ class Declaration:
             return None
 
     def _handler(self) -> HandlerReference | None:
-        block = self._table_at("handler", '[handler] with type = "registered_function" and function')
+        block = self._table_at("handler", handler_reference.FORM)
         if block is None:
             return None
-        kind = block.get("type")
-        if kind not in HANDLER_TYPES:
-            later = " by this version" if kind in LATER_TYPES else ""
-            given = f"{str(kind)[:40]!r} is not supported{later}" if kind else "is missing"
-            self._say(("handler", "type"), f"handler.type {given}", f"supported: {', '.join(HANDLER_TYPES)}")
-            return None
-        self._members(block, ("type", "function"), ("function",), ("handler",))
-        function = block.get("function", "a.b")
-        if not isinstance(function, str) or _DOTTED.fullmatch(function) is None:
-            self._say(
-                ("handler", "function"),
-                f"handler.function {str(function)[:64]!r} is not a dotted path",
-                "such as package.module.function",
-            )
-        return HandlerReference(type=kind, function=str(function))
+        errors, schema = self._table.get("errors"), self._table.get("input_schema")
+        return handler_reference.read_handler(
+            block,
+            errors if isinstance(errors, list) else (),
+            schema if isinstance(schema, Mapping) else {},
+            members=self._members,
+            say=self._say,
+        )
 
     def _deprecated(self) -> Deprecation | None:
         block = self._table_at("deprecated", "[deprecated] with deprecated_in")
@@ -308,6 +309,18 @@ class Declaration:
         if value not in labels:
             self._say(("min_assurance",), f"min_assurance is not one of {', '.join(labels)}")
         return labels.get(str(value), Assurance.CERTIFICATE)
+
+    def _cost(self) -> Mapping[str, Decimal] | None:
+        value = self._table.get("cost")
+        if value is None:
+            return None
+        try:
+            if not isinstance(value, str):
+                raise budget.BudgetError("it is not text")
+            return budget.parse(value) or None
+        except budget.BudgetError as error:
+            self._say(("cost",), f"cost is not what a call takes: {error}", 'write "tokens=500, USD=0.02"')
+            return None
 
     def _timeout(self) -> float | None:
         value = self._table.get("timeout")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema
 from agtphost.contract.semantic import Impact, Semantic
 from agtphost.identity.peer import Assurance
+from agtphost.vocabulary import budget
 
 if TYPE_CHECKING:
+    from agtphost.contract.service import ServiceReference
     from agtphost.iagtp import IHandler
 
-HANDLER_TYPES = ("registered_function",)
+HANDLER_TYPES = ("registered_function", "composition", "external_service")
 """The binding kinds of AGTP-API section 12 that this host runs."""
 
 
@@ -25,8 +28,17 @@ class HandlerReference:
     type: str
     """One of :data:`HANDLER_TYPES`."""
 
-    function: str
+    function: str = ""
     """Dotted path of a Python function."""
+
+    blocking: bool = False
+    """Whether the function waits or computes for long, and so runs in a thread of its own."""
+
+    recipe: str = ""
+    """``name`` or ``name@version`` of a composition's recipe."""
+
+    service: ServiceReference | None = None
+    """The upstream of an external service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +112,9 @@ class Endpoint:
     agents: tuple[str, ...] = ()
     """Names of the hosted agents that offer it; empty means every one."""
 
+    cost: Mapping[str, Decimal] | None = None
+    """What a call takes, by budget unit: every answer says so in ``Cost-Estimate``, and Budget-Limit is held to it."""
+
     file: str = ""
     """Where it was declared."""
 
@@ -114,6 +129,12 @@ class Endpoint:
     def warning(self) -> str | None:
         """The value of ``AGTP-Endpoint-Warning``; None where the endpoint is not deprecated."""
         return self.deprecated.warning if self.deprecated is not None else None
+
+    def _headers(self) -> tuple[tuple[str, str], ...]:
+        fields = [] if self.warning is None else [("AGTP-Endpoint-Warning", self.warning)]
+        if self.cost is not None:
+            fields.append(("Cost-Estimate", budget.render(self.cost)))
+        return tuple(fields)
 
     def projection(self) -> dict[str, Any]:
         """The endpoint as the manifest shows it (AGTP-API section 8.9): of its handler, the kind alone."""
@@ -158,6 +179,7 @@ class Endpoint:
             state_changing=self.semantic.impact is not Impact.INFORMATIONAL,
             agents=frozenset(agent_ids),
             timeout=self.timeout,
-            headers=() if self.warning is None else (("AGTP-Endpoint-Warning", self.warning),),
+            cost=self.cost,
+            headers=self._headers(),
             details=self.projection(),
         )

@@ -8,75 +8,55 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from agtphost.contract.declaration import REQUIRED, Declaration, Location, Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.table import conflicts
+from agtphost.contract.toml_lines import locate
 from agtphost.errors import Problem
 from agtphost.vocabulary.paths import parse_template
 
 MAX_OCTETS = 1 << 20
 """Of one file."""
 
-_HEADER = re.compile(r"\s*(\[\[?)([^\[\]]+)\]")
-_PART = re.compile(r"[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'")
-_KEY = re.compile(rf"\s*((?:{_PART.pattern})(?:\s*\.\s*(?:{_PART.pattern}))*)\s*=")
-_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|#.*')
 _AT_LINE = re.compile(r"\(at line ([0-9]+),")
-
-
-def locate(text: str) -> dict[Location, int]:
-    """
-    The line of every table and key that begins a line; keys inside brackets count as their owner's.
-
-    :param text: a document that :mod:`tomllib` accepts.
-    """
-    lines: dict[Location, int] = {}
-    counts: dict[Location, int] = {}
-    table: Location = ()
-    depth, quote = 0, ""
-    for number, line in enumerate(text.split("\n"), 1):
-        if quote:
-            quote = "" if line.count(quote) % 2 else quote
-            continue
-        if depth <= 0:
-            header, key = _HEADER.match(line), _KEY.match(line)
-            if header is not None and key is None:
-                table = _enter(_parts(header[2]), counts, listed=header[1] == "[[")
-                lines.setdefault(table, number)
-                continue
-            if key is not None:
-                lines.setdefault((*table, *_parts(key[1])), number)
-                line = line[key.end() :]
-        quote = next((mark for mark in ('"""', "'''") if line.count(mark) % 2), "")
-        bare = _TEXT.sub("", line)
-        depth += sum(bare.count(mark) for mark in "[{") - sum(bare.count(mark) for mark in "]}")
-    return lines
-
-
-def _parts(key: str) -> list[str]:
-    return [part.strip("\"'") for part in _PART.findall(key)]
-
-
-def _enter(parts: Sequence[str], counts: dict[Location, int], *, listed: bool) -> Location:
-    """The location of a header, with the index of each list of tables that it is inside of."""
-    table: Location = ()
-    for position, part in enumerate(parts):
-        table += (part,)
-        if listed and position == len(parts) - 1:
-            counts[table] = counts.get(table, -1) + 1
-        if table in counts:
-            table += (counts[table],)
-    return table
 
 
 def _line_of(lines: Mapping[Location, int], location: Location) -> int:
     while location and location not in lines:
         location = location[:-1]
     return lines.get(location, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemovedMethod(Problem):
+    """
+    An endpoint whose method the catalog no longer has (AGTP-API section 4.5).
+
+    It never keeps the host from starting: the endpoint is left out, and the
+    operator is told.
+    """
+
+
+def lasting(
+    found: Sequence[Problem], rules: Rules, find: Callable[[Rules], Sequence[Problem]]
+) -> list[Problem]:
+    """
+    Those problems that are no consequence of a removed method: that it would not solve to have it back.
+
+    An endpoint with such a method is left out, and so is what cannot do without that endpoint.
+
+    :param found: what is wrong by ``rules``.
+    :param find: what is wrong by other rules.
+    """
+    if not found or not rules.removed:
+        return list(found)
+    still = set(find(replace(rules, custom={*rules.custom, *rules.removed}, removed=())))
+    return [problem for problem in found if problem in still]
 
 
 def load_endpoints(directory: Path, rules: Rules) -> tuple[list[Endpoint], list[Problem]]:
@@ -141,12 +121,22 @@ def read_endpoints(text: str, file: str, rules: Rules) -> tuple[list[Endpoint], 
             where = _line_of(lines, (*at, *location))
             problems.append(Problem(message=f"{label}{message}", file=file, line=where, hint=hint))
 
-        endpoint = Declaration(table, rules, say).endpoint(file, line)
+        declaration = Declaration(table, rules, say)
+        endpoint = declaration.endpoint(file, line)
         if endpoint is not None:
             endpoints.append(endpoint)
+        elif declaration.removed:
+            where = _line_of(lines, (*at, "method"))
+            problems.append(_removal(declaration.removed, label, file, where, rules.catalog.version))
     if not endpoints and not problems:
         problems.append(Problem(message="it declares no endpoint", file=file, hint="see AGTP-API section 6"))
     return endpoints, sorted(problems, key=lambda problem: problem.line)
+
+
+def _removal(method: str, label: str, file: str, line: int, version: str) -> RemovedMethod:
+    message = f"{label}the method {method} was removed; catalog {version} does not have it"
+    hint = f"agtp catalog show {method} --catalog OLD names its successor, if it has one"
+    return RemovedMethod(message=message, file=file, line=line, hint=hint)
 
 
 def _tables(document: Mapping[str, Any]) -> Iterator[tuple[Location, Mapping[str, Any]]]:

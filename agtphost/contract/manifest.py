@@ -15,16 +15,30 @@ from typing import Any
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
-from agtphost.identity import jws
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
-from agtphost.identity.keys import Signer, VerifyingKey
+from agtphost.identity.keys import VerifyingKey
+from agtphost.identity.manifest_signature import SIGNATURE, sign_manifest, verify_manifest
 from agtphost.vocabulary.catalog import Catalog
+
+__all__ = [
+    "AGTP_API_VERSION",
+    "AGTP_VERSION",
+    "SIGNATURE",
+    "Disclosure",
+    "Policies",
+    "ServerFacts",
+    "Surface",
+    "build_manifest",
+    "content_digest",
+    "project_binding",
+    "sign_manifest",
+    "surface_digest",
+    "verify_manifest",
+]
 
 AGTP_VERSION = "1.0"
 AGTP_API_VERSION = "1.0"
-
-SIGNATURE = "manifest_signature"
 
 _ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 
@@ -93,6 +107,23 @@ class Policies:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Surface:
+    """What else a server has to offer (AGTP-API section 8.6)."""
+
+    apis: Sequence[Mapping[str, Any]] = ()
+    """Legacy HTTP APIs: the entries of ``apis``."""
+
+    hosted_protocols: Sequence[Mapping[str, Any]] = ()
+    """What the payload adapters say of their upstreams."""
+
+    data_classes: Sequence[Mapping[str, Any]] = ()
+    """The entries of ``data_manifest.available_data`` (AGIS section 8.3); without any the member is left out."""
+
+    directory: Sequence[str] = ()
+    """Paths of the server's own DISCOVER documents (spec-conflicts 35)."""
+
+
 def build_manifest(
     facts: ServerFacts,
     *,
@@ -101,23 +132,24 @@ def build_manifest(
     disclosure: Disclosure,
     endpoints: Sequence[Endpoint] = (),
     built_ins: Sequence[Binding] = (),
-    hosted_protocols: Sequence[Mapping[str, Any]] = (),
+    surface: Surface = Surface(),
     signing_keys: Sequence[VerifyingKey] = (),
+    versions_supported: Sequence[str] = (),
 ) -> dict[str, Any]:
     """
     The manifest, unsigned.
 
     :param endpoints: the operator's.
     :param built_ins: the host's own bindings, which are published like any other.
-    :param hosted_protocols: what the payload adapters say of their upstreams.
     :param signing_keys: what records and this manifest are verified with.
+    :param versions_supported: of the catalog; empty means that of ``catalog`` alone.
     """
     manifest: dict[str, Any] = {
         "agtp_version": AGTP_VERSION,
         "agtp_api_version": AGTP_API_VERSION,
         "document_version": facts.document_version,
         "catalog_version": catalog.version,
-        "catalog_versions_supported": [catalog.version],
+        "catalog_versions_supported": list(versions_supported) or [catalog.version],
         "server": {
             "server_id": facts.server_id,
             "domain": facts.domain,
@@ -137,10 +169,16 @@ def build_manifest(
         "agent_disclosure": disclosure.level,
         "hosted_agents": [_agent(agent) for agent in disclosure.shown],
         "agent_disclosure_notice": disclosure.notice,
-        "apis": [],
-        "hosted_protocols": [dict(entry) for entry in hosted_protocols],
+        "apis": [dict(entry) for entry in surface.apis],
+        "hosted_protocols": [dict(entry) for entry in surface.hosted_protocols],
         "policies": policies.document(),
+        "directory": [{"path": path, "tier": "A"} for path in surface.directory],
     }
+    if surface.data_classes:
+        manifest["data_manifest"] = {
+            "available_data": [dict(entry) for entry in surface.data_classes],
+            "pre_auth_discovery": policies.anonymous_discovery,
+        }
     manifest[SIGNATURE] = None
     return manifest
 
@@ -188,6 +226,18 @@ def _agent(agent: Agent) -> dict[str, Any]:
     }
 
 
+def surface_digest(manifest: Mapping[str, Any]) -> str:
+    """
+    SHA-256, hex, of what ``AGTP-API-Version`` counts the changes of (core v08 section 7.6).
+
+    Endpoints with their semantic declarations, custom methods and data classes.
+    Nothing else: who operates the host, its policies and its agents change the
+    manifest, and not what can be called.
+    """
+    counted = {name: manifest.get(name) for name in ("endpoints", "custom_methods", "data_manifest")}
+    return hashlib.sha256(canonical(counted)).hexdigest()
+
+
 def content_digest(manifest: Mapping[str, Any]) -> str:
     """
     SHA-256, hex, of what a manifest says: the same for two that differ in version, times and signature only.
@@ -198,34 +248,3 @@ def content_digest(manifest: Mapping[str, Any]) -> str:
     server = manifest["server"]
     content["server"] = {name: value for name, value in server.items() if name not in ("issued", "updated")}
     return hashlib.sha256(canonical(content)).hexdigest()
-
-
-def sign_manifest(manifest: Mapping[str, Any], signer: Signer | None) -> dict[str, Any]:
-    """
-    The manifest with its signature: a JWS over the canonical form of the rest (companion section 3.3).
-
-    :param signer: None leaves the member null.
-    """
-    body = {name: value for name, value in manifest.items() if name != SIGNATURE}
-    signed = None
-    if signer is not None:
-        signed = jws.compact(jws.protected_header(signer, jws.MANIFEST_TYPE), canonical(body), signer)
-    return {**body, SIGNATURE: signed}
-
-
-def verify_manifest(manifest: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> None:
-    """
-    Check that a manifest is what its signature covers.
-
-    :param keys: by ``kid``; from somewhere other than the manifest itself, or it proves nothing.
-    :raises agtphost.identity.jws.JWSError: where it is unsigned, or signed otherwise.
-    """
-    signature = manifest.get(SIGNATURE)
-    if not isinstance(signature, str):
-        raise jws.JWSError("unsigned", "the manifest is not signed")
-    body = canonical({name: value for name, value in manifest.items() if name != SIGNATURE})
-    if jws.verify_covering(signature, body, keys, typ=jws.MANIFEST_TYPE) is not None:
-        return
-    covered = jws.verify(signature, keys, typ=jws.MANIFEST_TYPE)
-    if canonical(covered) != body:
-        raise jws.JWSError("signature", "the manifest is not the one that was signed")

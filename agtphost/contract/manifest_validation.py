@@ -22,6 +22,7 @@ from agtphost.contract.schema_rules import escape
 from agtphost.contract.schemas import DIALECT
 from agtphost.contract.semantic import semantic_faults
 from agtphost.vocabulary.catalog import CATEGORIES, FLOOR, LEGACY, Catalog, is_method_name
+from agtphost.vocabulary.media_types import JSON, MANIFEST_JSON, essence
 from agtphost.vocabulary.paths import template_faults
 
 VERSIONS = ("1.0",)
@@ -53,6 +54,37 @@ _VERSION = re.compile(r"(?:0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*)){2}", re.ASCII)
 Pointer = tuple[str | int, ...]
 
 
+RULES: Mapping[str, str] = {
+    "3.2": "method-name",
+    "3.6": "legacy-verb",
+    "4.3": "catalog-version",
+    "4.8": "catalog-versions",
+    "5.2": "path-grammar",
+    "5.3": "path-parameter",
+    "5.9": "reserved-path",
+    "6.1": "endpoint-tier",
+    "6.2": "endpoint-unique",
+    "6.3": "endpoint-identity",
+    "6.4": "endpoint-contract",
+    "6.5": "endpoint-deprecation",
+    "7.1": "semantic-block",
+    "8.2": "manifest-structure",
+    "8.3": "server-block",
+    "8.4": "method-inventory",
+    "8.5": "agent-disclosure",
+    "8.6": "protocol-surface",
+    "8.7": "policies-block",
+    "8.8": "manifest-signature",
+    "8.9": "endpoint-projection",
+    "8.10": "manifest-retrieval",
+    "8.11": "manifest-caching",
+    "9.2": "method-policy",
+    "12": "handler-binding",
+    "13.3": "input-strictness",
+}
+"""What each section's rules are called."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing about a manifest."""
@@ -67,9 +99,37 @@ class Finding:
     fault: bool = True
     """False: a remark; the drafts allow it."""
 
+    @property
+    def rule(self) -> str:
+        """The stable name of what is violated."""
+        return RULES[self.section]
+
     def document(self) -> dict[str, str]:
         """The same as JSON members."""
-        return {"pointer": self.pointer, "message": self.message, "section": self.section}
+        return {"rule": self.rule, "pointer": self.pointer, "message": self.message, "section": self.section}
+
+
+def examine_answer(headers: Mapping[str, str]) -> list[Finding]:
+    """
+    What is to be said about the header fields a manifest came with (AGTP-API sections 8.10 and 8.11).
+
+    :param headers: by lower-case name.
+    """
+    found: list[Finding] = []
+    kind = headers.get("content-type", "")
+    if essence(kind) != MANIFEST_JSON:
+        message = f"came as {kind[:64] or 'nothing'}, not {MANIFEST_JSON}"
+        # Section 17.2 lets servers send plain JSON until the type is registered.
+        found.append(Finding(pointer="", message=message, section="8.10", fault=essence(kind) != JSON))
+    found.extend(
+        Finding(pointer="", message=f"came without {name}", section="8.11", fault=False)
+        for name in ("ETag", "Cache-Control")
+        if name.lower() not in headers
+    )
+    if "agtp-api-version" not in headers:
+        message = "came without AGTP-API-Version, so readers cannot tell when it changes (core v08 section 7.6)"
+        found.append(Finding(pointer="", message=message, section="8.11", fault=False))
+    return found
 
 
 def examine(manifest: Any, catalog: Catalog | None = None) -> list[Finding]:
@@ -322,11 +382,26 @@ class _Examination:
                 for index, entry in enumerate(self._manifest[name]):
                     if not isinstance(entry, Mapping):
                         self._fault((name, index), "is not an object", "8.6")
+        self._data_manifest()
         protocols = self._manifest.get("hosted_protocols")
         for index, entry in enumerate(protocols if isinstance(protocols, list) else ()):
             if isinstance(entry, Mapping):
                 for member in ("protocol", "method", "path"):
                     self._expect(entry, member, ("hosted_protocols", index), _is_text, "text", "8.6")
+
+    def _data_manifest(self) -> None:
+        """The block of AGIS section 8.3, where a server has one."""
+        if not self._expect(self._manifest, "data_manifest", (), _is_object, "an object", "8.2", required=False):
+            return
+        at: Pointer = ("data_manifest",)
+        block = self._manifest["data_manifest"]
+        if self._expect(block, "available_data", at, _is_list, "a list", "8.2"):
+            for index, entry in enumerate(block["available_data"]):
+                here = (*at, "available_data", index)
+                if not isinstance(entry, Mapping):
+                    self._fault(here, "is not an object", "8.2")
+                else:
+                    self._expect(entry, "class", here, _is_text, "text", "8.2")
 
     def _policies(self) -> None:
         if not self._expect(self._manifest, "policies", (), _is_object, "an object", "8.7"):

@@ -2,9 +2,8 @@
 OpenAPI 3.0 and 3.1 to endpoint declarations with external_service handlers (AGTP-API sections 12.3 and 14.1).
 
 Machine-made: what a person has to confirm before an endpoint is published
-stands as ``REVIEW`` comments in its text. This version of the host does not
-run external_service handlers, so the texts are named ``.toml.review``, which
-no host loads. Pure: nothing is fetched, whatever the document refers to.
+stands as ``REVIEW`` comments in its text. Until then the texts are named
+``.toml.review``, which no host loads. Pure: nothing is fetched, whatever the document refers to.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class ImportedEndpoint:
         lines = [
             f"Derived from OpenAPI: {self.source} of {title}.",
             "Nobody has confirmed intent, outcome and impact yet; check every REVIEW line.",
-            "This version runs no external_service handlers: it does not load this file.",
+            "No host loads this file until it is renamed to .toml.",
             *(f"REVIEW {review}" for review in self.reviews),
             *(f"LOST {loss}" for loss in self.losses),
             *(f"PROBLEM {problem}" for problem in self.problems),

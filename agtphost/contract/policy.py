@@ -9,7 +9,7 @@ has is skipped with a warning (AGTP-API section 9.4).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -96,7 +96,13 @@ class MethodPolicy:
 
     redirects: tuple[Redirect, ...] = ()
     custom: frozenset[str] = frozenset()
-    """Methods beyond the catalog (AGTP-API section 3.3)."""
+    """Methods beyond the catalog (AGTP-API section 3.3), those of the declared profiles included."""
+
+    profiles: tuple[str, ...] = ()
+    """Names of the declared profiles (core v08 section 7.4.3)."""
+
+    wildcards_accepted: bool = False
+    """The host's side of the consent to ad-hoc invocation (AGTP-API section 16.4)."""
 
     aliases: Mapping[str, str] = field(init=False, repr=False, compare=False)
     """Wire method to method, the opted-in legacy verbs included: what the alias gate looks up."""
@@ -151,23 +157,33 @@ class MethodPolicy:
             admitted=admitted and self.admits(final_method),
         )
 
+    @property
+    def legacy_acts(self) -> frozenset[str]:
+        """The HTTP verbs that act as section 3.6 has it: opted in, and no alias says otherwise."""
+        return frozenset(self.legacy) - frozenset(self.declared_aliases)
+
     def legacy_parameters(self, requested_method: str | None) -> Mapping[str, str]:
         """What an opted-in legacy verb adds to the parameters: DELETE and PATCH name their ``action``."""
-        if requested_method not in self.legacy or requested_method in self.declared_aliases:
+        if requested_method not in self.legacy_acts:
             return {}
         action = LEGACY_ACTIONS.get(requested_method)
         return {"action": action} if action else {}
 
+    def demands_key(self, requested_method: str | None) -> bool:
+        """Whether the verb is PUT acting as EXECUTE with ``idempotency_key`` (AGTP-API section 3.6)."""
+        return requested_method == "PUT" and "PUT" in self.legacy_acts
+
     def document(self) -> dict[str, Any]:
         """``policies.methods`` of the manifest (AGTP-API section 9.3)."""
         legacy: Any = "*" if set(self.legacy) == set(LEGACY) else list(self.legacy) or "NONE"
-        return {
+        document = {
             "allow": "*" if self.allow is None else sorted(self.allow),
             "disallow": sorted(self.disallow),
             "legacy": legacy,
             "aliases": dict(sorted(self.declared_aliases.items())),
             "redirects": [entry.document() for entry in self.redirects],
         }
+        return document | ({"profiles": list(self.profiles)} if self.profiles else {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,14 +210,21 @@ def read_policy(
     redirects: Sequence[RedirectSetting] = (),
     custom: Sequence[str] = (),
     registered: Collection[str] = (),
+    profiles: Sequence[str] = (),
+    wildcards_accepted: bool = False,
 ) -> PolicyReading:
     """
     Check ``[policies.methods]`` against a catalog.
 
-    :param registered: methods that endpoints are bound to; they count as known.
+    :param registered: methods that count as known: those that endpoints are bound to, and those of other
+        catalog versions that the host supports.
+    :param profiles: names of the declared profiles, whose methods are among ``custom``.
+    :param wildcards_accepted: ``[policies] wildcards_accepted``.
     """
     reader = _Reader(catalog, custom, registered)
-    return reader.read(allow, disallow, legacy, aliases, redirects)
+    reading = reader.read(allow, disallow, legacy, aliases, redirects)
+    policy = replace(reading.policy, profiles=tuple(profiles), wildcards_accepted=wildcards_accepted)
+    return replace(reading, policy=policy)
 
 
 class _Reader:
@@ -223,7 +246,7 @@ class _Reader:
         admitted = None if allow == "*" else frozenset(self._names("allow", self._listed("allow", allow)))
         verbs = tuple(self._legacy(legacy))
         kept = dict(self._aliases(aliases))
-        refused = frozenset(self._disallowed(disallow, kept))
+        refused = frozenset(self._disallowed(disallow, kept, verbs))
         policy = MethodPolicy(
             allow=admitted,
             disallow=refused,
@@ -267,12 +290,17 @@ class _Reader:
             else:
                 yield name
 
-    def _disallowed(self, names: Sequence[str], aliases: Mapping[str, str]) -> Iterator[str]:
+    def _disallowed(
+        self, names: Sequence[str], aliases: Mapping[str, str], verbs: Sequence[str]
+    ) -> Iterator[str]:
         """``disallow`` is compared after aliases, so an alias in it never matches (spec-conflicts 43)."""
         plain = []
         for name in names:
             if name in aliases:
                 self._skip(f"disallow: {name} is an alias of {aliases[name]}, which is what is compared")
+            elif name in verbs:
+                acted = LEGACY_METHODS[name]
+                self._skip(f"disallow: {name} is opted in by legacy and acts as {acted}, which is what is compared")
             else:
                 plain.append(name)
             if name in FLOOR:

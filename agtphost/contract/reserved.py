@@ -8,6 +8,28 @@ DISCOVERY = ("/", "/agents", "/genesis", "/methods", "/tools")
 LIFECYCLE = ("ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE")
 """The lifecycle methods of core v08 sections 7.2.14 to 7.2.18, each on ``/``."""
 
+NEGOTIATION = (
+    ("PROPOSE", "/"),
+    ("QUERY", "/proposals"),
+    ("QUERY", "/proposals/{proposal_id}"),
+    ("CONFIRM", "/proposals/{proposal_id}"),
+)
+"""Proposals and what becomes of them (core v08 sections 7.2.7 and 7.5)."""
+
+OPEN = (("QUERY", "/"), ("SUMMARIZE", "/"), ("PLAN", "/"))
+"""Cognitive methods that the host answers only where no endpoint of the operator's is declared there."""
+
+MECHANICS = (
+    ("ESCALATE", "/"),
+    ("QUERY", "/escalations"),
+    ("CONFIRM", "/"),
+    ("SUSPEND", "/"),
+    ("RESUME", "/"),
+    ("NOTIFY", "/"),
+    ("QUERY", "/notifications"),
+)
+"""Escalations, sessions that stand still, and notifications (core v08 sections 7.2.10 to 7.2.13)."""
+
 RESERVED = (
     *(("DISCOVER", path) for path in DISCOVERY),
     *(("DESCRIBE", path) for path in ("/", "/agents", "/agents/{name}", "/agents/{name}/status")),
@@ -15,6 +37,9 @@ RESERVED = (
     ("INSPECT", "/"),
     ("EXECUTE", "/"),
     ("EXECUTE", "/mcp/{server}"),
+    ("DELEGATE", "/"),
     *((method, "/") for method in LIFECYCLE),
+    *NEGOTIATION,
+    *MECHANICS,
 )
 """All of them, as the endpoint rules take them."""

@@ -94,7 +94,9 @@ def unwrap(value: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """
     if not isinstance(value, dict):
         raise _malformed("malformed-body", "The body is not a JSON object.", "Send an object.")
-    if not value.keys() <= ENVELOPE or not ("parameters" in value or "context" in value or "method" in value):
+    wrapped = "parameters" in value or "method" in value or value.keys() == {"context"}
+    if not wrapped or not value.keys() <= ENVELOPE:
+        # Also ``{session_id, context}``: the parameters of SUSPEND, and of every method that accepts a context.
         return value, _EMPTY
     parameters, context = value.get("parameters"), value.get("context")
     for name, member in (("parameters", parameters), ("context", context)):

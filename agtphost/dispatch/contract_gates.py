@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -16,10 +16,11 @@ from agtphost.dispatch.dispatcher import store_down
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.sealing import recall
 from agtphost.errors import Refusal
-from agtphost.iagtp import IGate, ILedger
+from agtphost.iagtp import IGate, ILedger, INegotiator
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import paths, scopes
 from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.status import Status
 
 MEMOIZED = 10_000
@@ -63,30 +64,116 @@ class AliasGate:
 
 
 @implementer(IGate)
+class ContractGate:
+    """A presented contract is the caller's own and in force: else 404 or 464 (AGTP-API section 10.1.4)."""
+
+    name = "contract presentation"
+
+    def __init__(self, negotiator: INegotiator) -> None:
+        self._presented = negotiator.presented
+
+    def check(self, exchange: Exchange) -> None:
+        fields = exchange.request.headers.by_name
+        if "contract-synthesized" in fields or "synthesis-id" in fields:
+            exchange.contract = self._presented(exchange)
+
+
+@implementer(IGate)
 class CatalogGate:
-    """The method is one of the catalog's, or one the operator declared: else 459 (AGTP-API section 3.2)."""
+    """
+    The method is one of the catalog's, or one the operator declared: else 459 (AGTP-API section 3.2).
+
+    :param catalog: what requests are validated against unless they ask for another version.
+    :param custom: methods beyond every catalog.
+    :param policy: for the consent to ad-hoc invocation.
+    :param others: further versions that the header AGTP-Catalog-Version can ask for.
+    """
 
     name = "catalog"
 
-    def __init__(self, catalog: Catalog, custom: Collection[str]) -> None:
+    def __init__(
+        self, catalog: Catalog, custom: Collection[str], policy: MethodPolicy, others: Sequence[Catalog] = ()
+    ) -> None:
         self._catalog = catalog
+        self._policy = policy
         self._known = frozenset(catalog.methods) | frozenset(custom)
+        self._by_version = {
+            supported.version: (supported, frozenset(supported.methods) | frozenset(custom))
+            for supported in (catalog, *others)
+        }
+        self._versions = list(self._by_version)
 
     def check(self, exchange: Exchange) -> None:
-        method = exchange.method
-        if method in self._known:
-            return
-        raise Refusal(
+        catalog, known = self._catalog, self._known
+        asked = exchange.request.headers.get("agtp-catalog-version")
+        if asked is not None:
+            catalog, known = self._asked(asked)
+            exchange.catalog_warnings = catalog.warnings
+        if exchange.method not in known:
+            require_consent(exchange, self._policy)
+            raise self._violation(exchange.method, catalog)
+
+    def _asked(self, version: str) -> tuple[Catalog, frozenset[str]]:
+        found = self._by_version.get(version)
+        if found is None:
+            raise Refusal(
+                Status.BAD_REQUEST,
+                "catalog-version-unsupported",
+                "This host does not validate against the catalog version that AGTP-Catalog-Version names.",
+                remedy="Name a supported version, or leave AGTP-Catalog-Version out.",
+                details={"catalog_version": self._catalog.version, "catalog_versions_supported": self._versions},
+            )
+        return found
+
+    def _violation(self, method: str, catalog: Catalog) -> Refusal:
+        elsewhere = [version for version, (_, known) in self._by_version.items() if method in known]
+        details: dict[str, object] = {
+            "method": method[:64],
+            "catalog_version": catalog.version,
+            "close_matches": list(catalog.close_matches(method)),
+        }
+        remedy = "Use a catalog method; the closest ones are listed."
+        if elsewhere:
+            details["catalog_versions_with_method"] = elsewhere
+            remedy = f"Use a method of this catalog version, or send AGTP-Catalog-Version: {elsewhere[0]}."
+        return Refusal(
             Status.METHOD_VIOLATION,
             "method-violation",
             "The method is not in the method catalog of this host.",
-            remedy="Use a catalog method; the closest ones are listed.",
-            details={
-                "method": method[:64],
-                "catalog_version": self._catalog.version,
-                "close_matches": list(self._catalog.close_matches(method)),
-            },
+            remedy=remedy,
+            details=details,
         )
+
+
+def require_consent(exchange: Exchange, policy: MethodPolicy) -> None:
+    """
+    Ask for the missing half of the consent to ad-hoc invocation (AGTP-API section 16.4, spec-conflicts 50).
+
+    A call of what the host does not offer is an ordinary 459 or 405 where
+    neither side consents, and also where both do: nothing here runs it. Where
+    exactly one does, the other is told that it is its turn.
+
+    :raises Refusal: 262 ``wildcards-required``.
+    """
+    agent = exchange.caller is not None and exchange.caller.document.get("wildcards") is True
+    if agent is policy.wildcards_accepted:
+        return
+    missing = "server policy" if agent else "agent identity document"
+    raise Refusal(
+        Status.AUTHORIZATION_REQUIRED,
+        "wildcards-required",
+        f"Methods outside what this host offers need both sides' consent; the {missing} does not give it.",
+        remedy=(
+            "Call what DISCOVER /methods lists."
+            if agent
+            else "Declare wildcards: true in the agent's Identity Document, or call what DISCOVER /methods lists."
+        ),
+        details={
+            "method": exchange.method[:64],
+            "path": exchange.path,
+            "consents": {"agent": agent, "server": policy.wildcards_accepted},
+        },
+    )
 
 
 @implementer(IGate)
@@ -169,20 +256,79 @@ class BodyGate:
 
 
 @implementer(IGate)
-class EndpointGate:
-    """Method and path are bound: else 404 for an unknown path, 405 for a known one (AGTP-API section 6.1)."""
+class LegacyGate:
+    """
+    Gives an opted-in HTTP verb the parameters of the EXECUTE it stands for (AGTP-API section 3.6).
 
-    name = "endpoint"
+    DELETE and PATCH name their ``action``; PUT has an ``idempotency_key``,
+    which is its Idempotency-Key. Only in the order where the policy opts such
+    a verb in.
+    """
 
-    def __init__(self, table: EndpointTable, policy: MethodPolicy) -> None:
-        self._table = table
-        self._match = table.match
+    name = "legacy verb"
+
+    def __init__(self, policy: MethodPolicy) -> None:
         self._policy = policy
 
     def check(self, exchange: Exchange) -> None:
-        match = self._match(exchange.method, exchange.path)
+        verb = exchange.requested_method
+        if verb is None or exchange.method != "EXECUTE":
+            return
+        added: dict[str, str] = dict(self._policy.legacy_parameters(verb))
+        if self._policy.demands_key(verb):
+            added["idempotency_key"] = self._key(exchange)
+        for name, value in added.items():
+            if exchange.parameters.get(name, value) != value:
+                raise Refusal(
+                    Status.UNPROCESSABLE,
+                    "legacy-parameter-conflict",
+                    f"The parameter {name} contradicts what {verb} stands for.",
+                    remedy=f"Leave {name} out, or call EXECUTE.",
+                    details={"parameter": name, "expected": value},
+                )
+        if added:
+            exchange.parameters = {**exchange.parameters, **added}
+
+    @staticmethod
+    def _key(exchange: Exchange) -> str:
+        if exchange.idempotency_key is None:
+            given = exchange.parameters.get("idempotency_key")
+            if not isinstance(given, str) or not is_opaque_id(given):
+                raise Refusal(
+                    Status.UNPROCESSABLE,
+                    "idempotency-key-required",
+                    "PUT acts as EXECUTE with an idempotency key, and the request has none.",
+                    remedy="Send Idempotency-Key: 1 to 128 visible ASCII characters.",
+                    details={"parameter": "idempotency_key"},
+                )
+            exchange.idempotency_key = given
+        return exchange.idempotency_key
+
+
+@implementer(IGate)
+class EndpointGate:
+    """
+    Method and path are bound: else 404 for an unknown path, 405 for a known one (AGTP-API section 6.1).
+
+    A request that presents a contract is for that contract or for nothing; what nobody registered may
+    still be negotiated about.
+    """
+
+    name = "endpoint"
+
+    def __init__(self, table: EndpointTable, policy: MethodPolicy, negotiator: INegotiator | None = None) -> None:
+        self._table = table
+        self._match = table.match
+        self._policy = policy
+        self._negotiator = negotiator
+
+    def check(self, exchange: Exchange) -> None:
+        match = (exchange.contract or self._match)(exchange.method, exchange.path)
+        if match is None and self._negotiator is not None:
+            match = self._negotiator.unregistered(exchange)
         if match is None:
             if self._table.methods_at(exchange.path):
+                require_consent(exchange, self._policy)
                 raise not_allowed(exchange, self._table, self._policy, "The path does not take that method.")
             raise Refusal(
                 Status.NOT_FOUND,
@@ -321,11 +467,15 @@ class IdempotencyGate:
             return None
         sure = exchange.assurance is Assurance.CERTIFICATE
         owner = caller.agent_id if sure else f"{exchange.assurance.label}:{caller.agent_id}"
+        if binding.keyed:
+            owner = f"{binding.keyed}:{owner}"
         return self._reserve(exchange, ReservationKey(agent_id=owner, key=key))
 
     async def _reserve(self, exchange: Exchange, key: ReservationKey) -> None:
         request = exchange.request
-        digest = sha256(f"{exchange.method} {request.path}?{request.query or ''}\n".encode() + request.body)
+        # The wire verb: several HTTP verbs may stand for one method, and do not mean the same.
+        verb = exchange.requested_method or exchange.method
+        digest = sha256(f"{verb} {request.path}?{request.query or ''}\n".encode() + request.body)
         try:
             reservation = await self._ledger.reserve(key, digest.digest()[:16])
         except LedgerUnavailable:

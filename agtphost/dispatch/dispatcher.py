@@ -9,17 +9,18 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import CoroutineType
 from typing import Any, cast
 
-from twisted.internet.defer import Deferred, TimeoutError
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StaleChange, StaleLifecycle
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StaleLifecycle
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Invocation
 from agtphost.dispatch.sealing import RETRY_AFTER, Outcome, Sealer, new_id
+from agtphost.dispatch.waiting import bounded
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.iagtp import IDispatcher, IGate, ILedger
@@ -73,6 +74,8 @@ class Dispatcher:
                 outcome = self._sealer.plain(exchange, answer)
         except Refusal as refusal:
             outcome = self._sealer.refusal(exchange, refusal)
+        except CancelledError:
+            outcome = self._sealer.refusal(exchange, _given_up())
         except Exception:
             # What went wrong is for the operator's log; the caller learns only that it did (HAIDIP-038).
             log.failure("the handler of {method} {path} failed", method=exchange.method, path=exchange.path)
@@ -102,7 +105,7 @@ class Dispatcher:
         try:
             answer = binding.handler.handle(self._context(exchange, binding, seconds, interim))
             if type(answer) is not dict and inspect.isawaitable(answer):
-                answer = await self._within(answer, seconds)
+                answer = await self._within(answer, seconds, self._leaving(exchange, binding))
         except EndpointError as error:
             answer = error
         if isinstance(answer, EndpointError):
@@ -134,7 +137,18 @@ class Dispatcher:
             remedy="The operator's log has the details.",
         )
 
-    async def _within(self, waiting: Awaitable[Any], seconds: float) -> Any:
+    @staticmethod
+    def _leaving(exchange: Exchange, binding: Binding) -> set[Callable[[], None]] | None:
+        """
+        Where to hear that the caller is gone: nobody needs the rest of a call that changes nothing then.
+
+        What changes the world is finished and recorded, and so is each step of a call that may.
+        """
+        return None if binding.state_changing or exchange.peer.depth else exchange.peer.leaving
+
+    async def _within(
+        self, waiting: Awaitable[Any], seconds: float, leaving: set[Callable[[], None]] | None
+    ) -> Any:
         """Wait for a handler, but not for longer than it may take."""
         if isinstance(waiting, CoroutineType):
             # Most coroutines end without ever waiting; those are spared the machinery of those that do.
@@ -145,7 +159,7 @@ class Dispatcher:
             waiting = Deferred.fromCoroutine(_resumed(waiting, first))
         deferred = cast("Deferred[Any]", waiting)
         if not deferred.called:
-            deferred.addTimeout(seconds, self._clock)
+            deferred = bounded(deferred, seconds, self._clock, leaving)
         try:
             return await deferred
         except TimeoutError:
@@ -168,16 +182,20 @@ class Dispatcher:
             caller=exchange.caller,
             named=exchange.agent_id is not None,
             assurance=exchange.assurance,
+            acting_principal=exchange.acting_principal,
             scopes=exchange.scopes,
             agent=exchange.agent,
             session_id=exchange.session_id,
             task_id=exchange.task_id,
             request_id=exchange.request_id,
+            idempotency_key=exchange.idempotency_key,
             deadline=self._clock.seconds() + seconds,
+            headers=exchange.request.headers,
             peer=exchange.peer,
             admits=invocation.admits,
             emit=invocation.emit,
             invoke=invocation.invoke,
+            invocation=invocation,
         )
 
     @staticmethod
@@ -211,6 +229,36 @@ class Dispatcher:
         """Seal an interim message, and hand it to the connection."""
         outcome = self._sealer.interim(exchange, event, os.urandom(16).hex())
         interim(await self._seal(exchange, outcome, performed=True))
+
+    async def commit(
+        self,
+        exchange: Exchange,
+        event: Mapping[str, Any],
+        changes: Sequence[Change],
+        extra: Mapping[str, Any],
+        interim: Interim | None,
+    ) -> str:
+        """
+        Make held items durable before a handler goes on, with a record of their own: an interim message's.
+
+        :param interim: sends the message; None where the caller did not ask for a stream.
+        :return: the Audit-ID of the record.
+        :raises Refusal: 409 where an item changed meanwhile, 503 where nothing can be made durable.
+        """
+        outcome = self._sealer.interim(exchange, event, os.urandom(16).hex())
+        outcome.changes, outcome.extra = tuple(changes), extra
+        response_id = new_id(exchange.now)
+        draft = self._sealer.draft(exchange, outcome, response_id)
+        draft.reservation = None
+        try:
+            sealed = await self._ledger.submit(draft)
+        except StaleChange:
+            raise _taken_meanwhile() from None
+        except LedgerUnavailable:
+            raise store_down() from None
+        if interim is not None:
+            interim(self._sealer.response(exchange, outcome, response_id, sealed))
+        return sealed.audit_id
 
     # The one way out
 
@@ -276,6 +324,15 @@ def store_down() -> Refusal:
         "The host cannot make records durable at the moment, so it does nothing.",
         remedy="Try again later; whether a call that was already running took effect is in doubt.",
         headers=(RETRY_AFTER,),
+    )
+
+
+def _given_up() -> Refusal:
+    return Refusal(
+        Status.TIMEOUT,
+        "cancelled",
+        "The call was given up before it ended: its caller left, or the call that it was part of ended.",
+        remedy="Call again.",
     )
 
 

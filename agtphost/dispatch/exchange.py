@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from agtphost.audit.drafts import ReservationKey
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.contract.binding import Binding
+from agtphost.contract.table import Match
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, Peer
@@ -50,6 +51,9 @@ class Exchange:
     # Identity.
     caller: Agent | None = None
     assurance: Assurance = Assurance.NONE
+    acting_principal: str | None = None
+    """On whose behalf the caller acts, by a credential that was validated."""
+
     agent: Agent | None = None
     """The addressed agent."""
 
@@ -69,8 +73,14 @@ class Exchange:
     requested_method: str | None = None
     """The wire verb, where an alias was resolved."""
 
+    catalog_warnings: Mapping[str, str] | None = None
+    """Deprecated methods of the catalog version that the request asked for; None: of the host's own."""
+
     binding: Binding | None = None
     path_parameters: Mapping[str, str] = field(default_factory=_nothing)
+
+    contract: Callable[[str, str], Match | None] | None = None
+    """What a presented contract answers, by method and path; None where the request presents none."""
 
     # Body.
     parameters: Mapping[str, Any] = field(default_factory=_nothing)
@@ -81,6 +91,9 @@ class Exchange:
 
     input: Mapping[str, Any] = field(default_factory=_nothing)
     """What the handler gets: valid against the binding's input schema."""
+
+    invoked: list[str] | None = None
+    """Audit-IDs of the calls that the handler made in the caller's name, in the order in which they ended."""
 
     # Idempotency.
     reservation: ReservationKey | None = None

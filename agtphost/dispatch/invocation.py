@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,13 @@ from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
 
 if TYPE_CHECKING:
+    from agtphost.audit.drafts import Change
     from agtphost.dispatch.dispatcher import Dispatcher
+    from agtphost.identity.delegation import Lineage
+    from agtphost.identity.peer import Peer
+
+BOUNDS = ("AGTP-Zone-ID", "Budget-Limit")
+"""Fields that bound what is done in a request's course, and so go along with what it delegates."""
 
 MAX_DEPTH = 10
 """Calls inside calls; the same figure as the drafts' max_synthesis_depth."""
@@ -57,31 +63,110 @@ class Invocation:
         :raises Refusal: with the status and reason of a response outside 2xx.
         """
         peer = self._exchange.peer
-        if peer.depth >= MAX_DEPTH:
-            raise Refusal(
-                Status.UNPROCESSABLE,
-                "invocation-too-deep",
-                f"Calls inside calls go {MAX_DEPTH} deep at most.",
-                remedy="Break the cycle between the endpoints.",
-            )
-        inner = replace(peer, transport="internal", depth=peer.depth + 1, greeted=True)
+        _require_room(peer)
+        inner = replace(
+            peer,
+            transport="internal",
+            depth=peer.depth + 1,
+            greeted=True,
+            acting_principal=self._exchange.acting_principal,
+        )
         response = await self._dispatcher.dispatch(self._request(method, path, input), inner)
+        audit_id = response.headers.get("audit-id")
+        if audit_id is not None:
+            self._exchange.invoked = [*(self._exchange.invoked or ()), audit_id]
         return _result(response)
 
-    def _request(self, method: str, path: str, input: Mapping[str, Any]) -> Request:
+    # For DELEGATE
+
+    @property
+    def exchange(self) -> Exchange:
+        """The present request's progress through dispatch."""
+        return self._exchange
+
+    async def commit(
+        self, event: Mapping[str, Any], changes: Sequence[Change], extra: Mapping[str, Any]
+    ) -> str:
+        """
+        Make held items durable now; see :meth:`.Dispatcher.commit`.
+
+        :return: the Audit-ID of the record that tells of it.
+        """
+        wanted = self._exchange.context.get("stream") is True
+        return await self._dispatcher.commit(
+            self._exchange, event, changes, extra, self._interim if wanted else None
+        )
+
+    async def delegate(
+        self, method: str, path: str, input: Mapping[str, Any], lineage: Lineage, session_id: str
+    ) -> Response:
+        """
+        Call an endpoint under a delegation: with the granted scopes and no others, in a session of its own.
+
+        :param path: at the delegatee, ``/agents/NAME/...``.
+        """
+        exchange = self._exchange
+        _require_room(exchange.peer)
+        peer = replace(
+            exchange.peer,
+            transport="internal",
+            depth=exchange.peer.depth + 1,
+            greeted=True,
+            delegation=lineage,
+            acting_principal=exchange.acting_principal,
+        )
+        request = self._request(method, path, input, lineage.scope, session_id, BOUNDS)
+        response = await self._dispatcher.dispatch(request, peer)
+        audit_id = response.headers.get("audit-id")
+        if audit_id is not None:
+            exchange.invoked = [*(exchange.invoked or ()), audit_id]
+        return response
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        input: Mapping[str, Any],
+        scope: frozenset[str] | None = None,
+        session_id: str | None = None,
+        kept: Sequence[str] = (),
+    ) -> Request:
         exchange = self._exchange
         fields = [("Content-Type", media_types.AGTP_JSON)]
         if exchange.caller is not None:
             fields.append(("Agent-ID", exchange.caller.agent_id))
-            fields.append(("Authority-Scope", scopes.render(exchange.scopes)))
-        for name, value in (("Task-ID", exchange.task_id), ("Session-ID", exchange.session_id)):
+            fields.append(("Authority-Scope", scopes.render(exchange.scopes if scope is None else scope)))
+        for name, value in (("Task-ID", exchange.task_id), ("Session-ID", session_id or exchange.session_id)):
             if value is not None:
                 fields.append((name, value))
+        for name in kept:
+            bound = exchange.request.headers.get(name.lower())
+            if bound is not None:
+                fields.append((name, bound))
         body = jsontext.encode({"method": method, "parameters": dict(input)})
-        path, _, query = path.partition("?")
+        path, _, query = self._addressed(path).partition("?")
         line = f"AGTP/1.0 {method} {path}{'?' + query if query else ''}\r\n".encode("ascii")
         return Request(
             method=method, path=path, query=query or None, headers=Headers(fields), body=body, line=line
+        )
+
+
+    def _addressed(self, path: str) -> str:
+        """The path at the agent that the present request addresses by its own path, if it does."""
+        exchange = self._exchange
+        own = path == "/agents" or path.startswith("/agents/")
+        if own or exchange.agent is None or not exchange.request.path.startswith("/agents/"):
+            return path
+        return f"/agents/{exchange.agent.name}{path}"
+
+
+def _require_room(peer: Peer) -> None:
+    if peer.depth >= MAX_DEPTH:
+        raise Refusal(
+            Status.UNPROCESSABLE,
+            "invocation-too-deep",
+            f"Calls inside calls go {MAX_DEPTH} deep at most.",
+            remedy="Break the cycle between the endpoints.",
         )
 
 

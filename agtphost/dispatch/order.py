@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch import contract_gates, identity_gates
-from agtphost.iagtp import IAgentDirectory, IGate, ILedger
+from agtphost.iagtp import IAgentDirectory, IGate, ILedger, INegotiator
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.paths import PathGrammar
 
@@ -32,6 +32,23 @@ class Collaborators:
     table: EndpointTable
     action: IGate
     ledger: ILedger
+    principal: IGate | None = None
+    """Looks at external credentials; None where no identity provider is configured."""
+
+    other_catalogs: Sequence[Catalog] = ()
+    """Further versions that requests can ask to be validated against."""
+
+    rate: IGate | None = None
+    """Counts callers; None counts nobody."""
+
+    bounds: Sequence[IGate] = ()
+    """What holds a call to its budget and to the operator's scope dimensions."""
+
+    sessions: IGate | None = None
+    """Holds sessions and tasks that were stopped; None where nothing stops any."""
+
+    negotiator: INegotiator | None = None
+    """None: nothing is negotiated, and contracts are unknown."""
 
 
 def gates(given: Collaborators) -> Sequence[IGate]:
@@ -40,18 +57,25 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         identity_gates.FramingGate(),
         identity_gates.ConnectionGate(),
         identity_gates.CallerGate(given.directory, given.states),
+        *((given.rate,) if given.rate is not None else ()),
         identity_gates.AddresseeGate(given.directory, given.states, given.by_server_name),
         contract_gates.ReservedHeadersGate(),
         contract_gates.AliasGate(given.policy),
-        contract_gates.CatalogGate(given.catalog, given.custom_methods),
+        *((contract_gates.ContractGate(given.negotiator),) if given.negotiator is not None else ()),
+        contract_gates.CatalogGate(given.catalog, given.custom_methods, given.policy, given.other_catalogs),
         contract_gates.PathGate(given.grammar),
         contract_gates.PolicyGate(given.policy, given.table),
         contract_gates.BodyGate(),
-        contract_gates.EndpointGate(given.table, given.policy),
+        # Where no HTTP verb is opted in there is nothing to do, and so no gate.
+        *((contract_gates.LegacyGate(given.policy),) if given.policy.legacy_acts else ()),
+        contract_gates.EndpointGate(given.table, given.policy, given.negotiator),
         contract_gates.AnonymousGate(),
         given.action,
+        *((given.principal,) if given.principal is not None else ()),
         contract_gates.ClaimedScopesGate(),
         contract_gates.AuthorityGate(),
+        *((given.sessions,) if given.sessions is not None else ()),
+        *given.bounds,
         contract_gates.SchemaGate(),
         contract_gates.IdempotencyGate(given.ledger),
         contract_gates.StoreGate(given.ledger),

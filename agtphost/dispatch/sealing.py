@@ -70,8 +70,16 @@ class Sealer:
         self._server_id = server_id
         self._warnings = warnings or {}
         self._supported = ("Supported-Methods", ", ".join(supported_methods))
-        self._server_header = ("Server-ID", server_id)
+        self._heading: tuple[tuple[str, str], ...] = (("Server-ID", server_id),)
         self._postures: dict[str, tuple[tuple[str, str], ...]] = {}
+
+    def announce(self, api_version: int) -> None:
+        """
+        Let every response from now on carry ``AGTP-API-Version`` (core v08 section 7.6).
+
+        :param api_version: the manifest's counter.
+        """
+        self._heading = (("Server-ID", self._server_id), ("AGTP-API-Version", str(api_version)))
 
     # Outcomes
 
@@ -183,17 +191,27 @@ class Sealer:
             payload["session_id"] = exchange.session_id
         if exchange.task_id is not None:
             payload["task_id"] = exchange.task_id
+        if exchange.acting_principal is not None:
+            payload["acting_principal_id"] = exchange.acting_principal
         if exchange.requested_method is not None:
             payload["requested_method"] = exchange.requested_method
         if refused:
             payload["reason"] = outcome.reason
         if binding is not None:
+            payload["tier"] = binding.tier
             if binding.state_changing and not refused:
                 payload["action_id"] = new_id(exchange.now)
             if binding.extra:
                 payload["extra"] = dict(binding.extra)
         if outcome.extra:
             payload["extra"] = {**(binding.extra if binding is not None else {}), **outcome.extra}
+        if exchange.invoked:
+            # What was called in this call's course: its records are found from here, and they from its Task-ID.
+            payload["invoked"] = list(exchange.invoked)
+        if exchange.peer.delegation is not None:
+            lineage = exchange.peer.delegation
+            payload["delegation"] = lineage.members()
+            payload["prior_actions"] = [{"agent_id": lineage.chain[-2], "audit_id": lineage.audit_id}]
         draft = Draft(chain=HOST_CHAIN if server_level or agent is None else agent.agent_id, payload=payload)
         draft.changes, draft.events = outcome.changes, outcome.events
         if outcome.event is not None and outcome.describe is not None:
@@ -209,7 +227,7 @@ class Sealer:
 
     def response(self, exchange: Exchange, outcome: Outcome, response_id: str, sealed: Sealed) -> Response:
         """The response that carries the sealed record: core v08 section 5.5, response headers."""
-        fields = [self._server_header]
+        fields = [*self._heading]
         if exchange.agent_id is not None:
             fields.append(("Agent-ID", exchange.agent_id))
         if exchange.task_id is not None:
@@ -230,8 +248,12 @@ class Sealer:
         fields.extend(outcome.headers)
         if exchange.binding is not None and exchange.binding.headers:
             fields.extend(exchange.binding.headers)
-        if self._warnings and exchange.method in self._warnings:
-            fields.append(("AGTP-Catalog-Warning", self._warnings[exchange.method]))
+        warnings = self._warnings if exchange.catalog_warnings is None else exchange.catalog_warnings
+        if warnings:
+            # The method asked for, then the one that a redirect made of it.
+            warning = warnings.get(exchange.requested_method or exchange.method) or warnings.get(exchange.method)
+            if warning is not None:
+                fields.append(("AGTP-Catalog-Warning", warning))
         body = outcome.body if sealed.body is None else sealed.body
         if body:
             fields.append(("Content-Type", outcome.content_type))

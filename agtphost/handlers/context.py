@@ -42,6 +42,9 @@ class EndpointContext:
     assurance: Assurance = Assurance.NONE
     """How the caller's identity was established."""
 
+    acting_principal: str | None = None
+    """On whose behalf the caller acts: the lifted claim of a credential that was validated (core v08 section 8.6)."""
+
     scopes: frozenset[str] = frozenset()
     """What the caller may do here and now: declared, committed and claimed, intersected."""
 
@@ -51,8 +54,14 @@ class EndpointContext:
     session_id: str | None = None
     task_id: str | None = None
     request_id: str | None = None
+    idempotency_key: str | None = None
+    """The caller's, where it sent one; unique for that caller alone."""
+
     deadline: float = 0.0
     """Reactor time by which the call ends with 408."""
+
+    headers: Any = None
+    """The request's header fields, for built-in methods whose parameters are there."""
 
     peer: Peer | None = None
     """The connection's other end; built-in methods decide by its certificate."""
@@ -65,6 +74,9 @@ class EndpointContext:
 
     invoke: Callable[[str, str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]] = None  # type: ignore[assignment]
     """``await context.invoke(method, path, input)`` calls another endpoint as the same caller."""
+
+    invocation: Any = None
+    """The :class:`~agtphost.dispatch.invocation.Invocation` behind ``emit`` and ``invoke``: for built-in methods."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,17 +1,35 @@
-"""Registered functions: one dotted path, imported when the endpoint is registered (AGTP-API section 12.2)."""
+"""
+Registered functions: one dotted path, imported when the endpoint is registered (AGTP-API section 12.2).
+
+A function runs in the reactor's thread, so it must not wait: it returns at
+once, or a coroutine or Deferred that does the waiting. One that cannot, as it
+calls a library that blocks, is declared with ``blocking = true``.
+"""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.threads import blockingCallFromThread
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.threads import Threads
 from agtphost.iagtp import IHandler
 
 Function = Callable[[EndpointContext], Any]
+
+LONGEST_CALL = 0.1
+"""Seconds for which a function may hold the reactor before it is told of: security.md, P14."""
+
+log = Logger()
 
 
 class UnresolvableFunction(Exception):
@@ -46,11 +64,75 @@ class RegisteredFunction:
     """
     Calls a function with the context.
 
+    The first call that holds the reactor for longer than :data:`LONGEST_CALL`
+    is logged; none after it, because the operator knows by then.
+
     :param function: returns a mapping, an EndpointResponse, an EndpointError,
         or a Deferred or coroutine of one of them.
+    :param seconds: a clock.
     """
 
     kind = "registered_function"
 
-    def __init__(self, function: Function) -> None:
-        self.handle = function
+    def __init__(self, function: Function, seconds: Callable[[], float] = perf_counter) -> None:
+        self._function = function
+        self._seconds = seconds
+        self.handle: Function = self._watched
+
+    def _watched(self, context: EndpointContext) -> Any:
+        began = self._seconds()
+        try:
+            return self._function(context)
+        finally:
+            held = self._seconds() - began
+            if held > LONGEST_CALL:
+                self.handle = self._function
+                log.warn(
+                    "{method} {path} held the whole host for {milliseconds:.0f} ms: declare its handler "
+                    "blocking = true, or make it a coroutine that waits (said once)",
+                    method=context.method,
+                    path=context.path,
+                    milliseconds=held * 1000,
+                )
+
+
+@implementer(IHandler)
+class BlockingFunction:
+    """
+    Calls a function in a thread.
+
+    Inside it, ``context.invoke`` and ``context.emit`` wait by themselves and
+    return what they otherwise resolve to.
+
+    :param function: returns a mapping, an EndpointResponse or an EndpointError.
+    :param threads: where it runs.
+    :param reactor: where what it invokes runs.
+    """
+
+    kind = "registered_function"
+
+    def __init__(self, function: Function, threads: Threads, reactor: IReactorFromThreads) -> None:
+        self._function = function
+        self._threads = threads
+        self._reactor = reactor
+
+    def handle(self, context: EndpointContext) -> Deferred[Any]:
+        """Call it; see :class:`agtphost.iagtp.IHandler`."""
+        inside = replace(context, invoke=self._waiting(context.invoke), emit=self._waiting(context.emit))
+        return self._threads.run(lambda: self._function(inside))
+
+    def _waiting(self, asynchronous: Callable[..., Any]) -> Callable[..., Any]:
+        """The same for a thread, which waits."""
+
+        def begin(*arguments: Any) -> Deferred[Any]:
+            async def run() -> Any:
+                return await asynchronous(*arguments)
+
+            return ensureDeferred(run())
+
+        def wait(*arguments: Any) -> Any:
+            return blockingCallFromThread(self._reactor, begin, *arguments)
+
+        return wait
+
+

@@ -16,23 +16,35 @@ from agtphost.adapters.mcp.adapter import McpAdapter
 from agtphost.audit.held import HeldTable
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.audit.tree import TreeKeeper
+from agtphost.audit.witness import WitnessFile
 from agtphost.contract.binding import Binding
 from agtphost.contract.table import EndpointTable
+from agtphost.dispatch.decision import Decider
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.sealing import Sealer
-from agtphost.host import bindings, upstreams
+from agtphost.host import bindings, bounds, upstreams
+from agtphost.host.bootstrap import sidecar
+from agtphost.host.floor import floor_methods, state_changing_floor
+from agtphost.host.handling import Workshop
 from agtphost.host.listener import Announcement, listening_service
 from agtphost.host.materials import Materials
+from agtphost.host.negotiation import negotiator
+from agtphost.host.oauth import acting_principals
 from agtphost.host.publication import HISTORY, Publication
+from agtphost.host.revision import Watch
 from agtphost.host.services import Keeping, OrderedServices
 from agtphost.identity.keys import fastest_signer
+from agtphost.methods.decisions import Decisions
 from agtphost.methods.description import Description
+from agtphost.methods.documents import Library
 from agtphost.methods.discovery import Discovery
 from agtphost.methods.execution import ActionGate, Carrier
 from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.namespace import Namespace
+from agtphost.methods.proposal import Ending, Proposing
 from agtphost.stores import OffReactorRecords, open_store
 from agtphost.vocabulary.paths import PathGrammar
 
@@ -67,6 +79,8 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         server_id=config.host.server_id,
         lifecycle=states,
         held=held,
+        events=config.audit.envelope,
+        tree=TreeKeeper(store, config.host.server_id, materials.key, (_witness(materials),)),
         free_space_floor=config.store.free_space_floor,
     )
     records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
@@ -75,6 +89,10 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     servers = upstreams.mcp_servers(reactor, config.mcp.server, environ)
     adapters = (McpAdapter(servers),)
     carrier = Carrier()
+
+    # The operator's endpoints.
+    workshop = Workshop(reactor, config.endpoints.threads)
+    bound = [prepared.bind(workshop) for prepared in materials.bound]
 
     # Methods and endpoints. The lists show what is in `everything`, which is complete before the first request.
     everything: list[Binding] = []
@@ -88,6 +106,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         directory=directory,
         key=materials.key,
         now=now,
+        versions_supported=materials.catalogs.versions,
     )
     namespace = Namespace(
         directory,
@@ -101,8 +120,13 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     listed = adapters if policy.admits("EXECUTE") else ()
 
     def admitted() -> list[Binding]:
-        return [binding for binding in (*everything, *materials.bound) if policy.admits(binding.method)]
+        return [binding for binding in (*everything, *bound) if policy.admits(binding.method)]
 
+    # Contracts: held items that stand in for endpoints nobody registered.
+    negotiating = negotiator(materials, held, lambda: (*everything, *bound), reactor)
+
+    operators = frozenset(config.audit.operators)
+    inspection = Inspection(records, ReadACL(config.audit.read_acl), operators)
     built_ins = bindings.built_ins(
         catalog,
         discover=Discovery(
@@ -116,40 +140,71 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         describe=Description(
             directory, lambda: bindings.methods_of(admitted()), listed, states.state_of, namespace
         ),
-        inspect=Inspection(records, ReadACL(config.audit.read_acl), frozenset(config.audit.operators)),
-        change=Lifecycle(directory, states.state_of, LifecycleAuth(config.lifecycle.auth)),
+        inspect=inspection,
+        change=Lifecycle(directory, states.state_of, LifecycleAuth(config.lifecycle.auth), Ending(negotiating)),
         carrier=carrier,
+        propose=Proposing(negotiating),
     )
+    floor = floor_methods(
+        catalog,
+        directory=directory,
+        held=held,
+        records=records,
+        listed=admitted,
+        adapters=listed,
+        endpoints=bound,
+        library=Library(materials.documents),
+        aside=partial(deferToThreadPool, reactor, reactor.getThreadPool()),
+        operators=operators,
+        disclosure=config.policies.agent_disclosure,
+        assurance=state_changing_floor(config),
+        release=negotiating.release_contract,
+    )
+    delegate = bounds.delegation(materials, held, states.state_of, reactor)
+    built_ins = (*built_ins, *floor.bindings, delegate)
     everything.extend(built_ins)
-    table = EndpointTable((*built_ins, *materials.bound))
+    table = EndpointTable((*built_ins, *bound))
 
-    # The one way in and the one way out.
-    dispatcher = Dispatcher(
-        gates(
-            Collaborators(
-                directory=directory,
-                states=states.state_of,
-                by_server_name={},
-                catalog=catalog,
-                custom_methods=policy.custom,
-                grammar=PathGrammar({*catalog.methods, *policy.custom}),
-                policy=policy,
-                table=table,
-                action=ActionGate(carrier, adapters),
-                ledger=ledger,
-            )
-        ),
-        ledger,
-        Sealer(config.host.server_id, tuple(bindings.methods_of(admitted())), catalog.warnings),
-        reactor,
-        config.limits.request_timeout,
+    # The one way in and the one way out. Every response carries the version of what can be called here.
+    sealer = Sealer(config.host.server_id, tuple(bindings.methods_of(admitted())), catalog.warnings)
+    publication.announce_to(sealer.announce)
+    principal, issuer_keys = acting_principals(reactor, config.policies.oauth)
+    order = gates(
+        Collaborators(
+            directory=directory,
+            states=states.state_of,
+            by_server_name={},
+            catalog=catalog,
+            other_catalogs=materials.catalogs.others,
+            custom_methods=policy.custom,
+            grammar=PathGrammar({*catalog.methods, *policy.custom}),
+            policy=policy,
+            table=table,
+            action=ActionGate(carrier, adapters),
+            principal=principal,
+            rate=bounds.rate_gate(config),
+            bounds=bounds.bounds(config, bound),
+            sessions=floor.gate,
+            ledger=ledger,
+            negotiator=negotiating,
+        )
     )
+    inspection.offer("contract", negotiating.contract, own_rules=True)
+    inspection.offer("rcns-attempt", negotiating.attempt, own_rules=True)
+    inspection.offer("decision", Decisions(Decider(order).decide, directory, operators), own_rules=True)
+    dispatcher = Dispatcher(order, ledger, sealer, reactor, config.limits.request_timeout)
 
     # Started in this order, stopped in the reverse: no connection outlives its ledger.
     host = OrderedServices()  # type: ignore[no-untyped-call]
     Keeping(ledger).setServiceParent(host)  # type: ignore[no-untyped-call]
+    for keys in issuer_keys:
+        keys.setServiceParent(host)  # type: ignore[no-untyped-call]
+    workshop.setServiceParent(host)  # type: ignore[no-untyped-call]
     for server in servers:
         server.setServiceParent(host)  # type: ignore[no-untyped-call]
+    Watch(reactor, publication.refresh).setServiceParent(host)  # type: ignore[no-untyped-call]
+    if config.wellknown.listen is not None:
+        sidecar(reactor, config, config.wellknown.listen).setServiceParent(host)  # type: ignore[no-untyped-call]
     listening = listening_service(reactor, config, materials.tls, dispatcher)
     listening.setServiceParent(host)  # type: ignore[no-untyped-call]
     Announcement(reactor, listening, servers, _summary(materials, adapters)).setServiceParent(host)  # type: ignore[no-untyped-call]
@@ -160,6 +215,11 @@ def _is_new(materials: Materials) -> bool:
     """Whether this host never ran before: only then is a store made. A missing one later is a fault."""
     config = materials.config
     return config.host.development or not (config.host.state_dir / HISTORY).exists()
+
+
+def _witness(materials: Materials) -> WitnessFile:
+    keys = () if materials.key is None else (materials.key.public,)
+    return WitnessFile(materials.config.audit.witness, keys)
 
 
 def _certificate_fingerprint(materials: Materials) -> str:

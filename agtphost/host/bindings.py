@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agtphost.config import Config
@@ -13,7 +13,9 @@ from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.loading import load_endpoints
 from agtphost.errors import Problem
-from agtphost.handlers.function import RegisteredFunction, UnresolvableFunction, resolve
+from agtphost.handlers.function import UnresolvableFunction
+from agtphost.host import handling, recipes
+from agtphost.host.recipes import RecipeBook
 from agtphost.iagtp import IAgentDirectory, IHandler
 from agtphost.identity.peer import Assurance
 from agtphost.methods import execution
@@ -28,6 +30,7 @@ def built_ins(
     inspect: IHandler,
     change: IHandler,
     carrier: execution.Carrier,
+    propose: IHandler | None = None,
 ) -> tuple[Binding, ...]:
     """Tier A: what every host of this kind answers, whatever its operator configures."""
 
@@ -63,7 +66,24 @@ def built_ins(
         # Who may change a lifecycle is decided by the client certificate's key, not by a calling agent.
         *(replace(read(method, "/", change), state_changing=True) for method in reserved.LIFECYCLE),
         *execution.bindings(carrier, floor),
+        *(_negotiation(catalog, propose) if propose is not None else ()),
     )
+
+
+def _negotiation(catalog: Catalog, propose: IHandler) -> Iterator[Binding]:
+    """Who may propose depends on what is proposed, so the handler decides (core v08 section 7.5)."""
+    for method, path in reserved.NEGOTIATION:
+        reads = method == "QUERY"
+        yield Binding(
+            method=method,
+            path=path,
+            handler=propose,
+            tier="A",
+            description=_statement(catalog, method),
+            min_assurance=Assurance.HEADER if method == "CONFIRM" else Assurance.NONE,
+            idempotent=reads,
+            state_changing=not reads,
+        )
 
 
 def _statement(catalog: Catalog, method: str) -> str:
@@ -72,35 +92,46 @@ def _statement(catalog: Catalog, method: str) -> str:
 
 
 def endpoints(
-    config: Config, rules: Rules, directory: IAgentDirectory, problems: list[Problem]
-) -> tuple[list[Endpoint], list[Binding]]:
+    config: Config,
+    rules: Rules,
+    directory: IAgentDirectory,
+    problems: list[Problem],
+    environ: Mapping[str, str],
+) -> tuple[list[Endpoint], list[handling.Prepared], RecipeBook]:
     """
-    Tier B: the operator's endpoints with their functions imported.
+    Tier B: the operator's endpoints with whatever their handlers need, and the recipes.
 
     :param problems: takes what is wrong; with ``on_error = "skip"`` the host starts without those endpoints.
     """
+    read = recipes.read(config.recipes.file, rules, problems)
     folder = config.endpoints.directory
     if folder is None:
-        return [], []
+        return [], [], recipes.settle(read, (), rules.reserved, problems)[0]
     for path in config.endpoints.python_path:
         if str(path) not in sys.path:
             sys.path.insert(0, str(path))
     declared, wrong = load_endpoints(folder, rules)
     problems.extend(wrong)
-    sound: list[Endpoint] = []
-    bound: list[Binding] = []
-    for endpoint in declared:
+    ready: dict[str, handling.Prepared] = {}
+
+    def prepare(endpoint: Endpoint, book: RecipeBook) -> None:
         try:
-            handler = RegisteredFunction(resolve(endpoint.handler.function))
-            agent_ids = list(_agent_ids(endpoint, directory))
+            ready[endpoint.name] = handling.prepare(endpoint, _agent_ids(endpoint, directory), book, environ)
         except UnresolvableFunction as error:
             problems.append(
                 Problem(message=f"{endpoint.name}: {error}", file=endpoint.file, line=endpoint.line)
             )
-            continue
-        sound.append(endpoint)
-        bound.append(endpoint.bind(handler, agent_ids))
-    return sound, bound
+
+    for endpoint in declared:
+        if not endpoint.handler.recipe:
+            prepare(endpoint, recipes.EMPTY)
+    able = [endpoint for endpoint in declared if endpoint.handler.recipe or endpoint.name in ready]
+    book, settled = recipes.settle(read, able, rules.reserved, problems)
+    for endpoint in settled:
+        if endpoint.handler.recipe:
+            prepare(endpoint, book)
+    bound = [ready[endpoint.name] for endpoint in settled if endpoint.name in ready]
+    return [prepared.endpoint for prepared in bound], bound, book
 
 
 def _agent_ids(endpoint: Endpoint, directory: IAgentDirectory) -> Iterator[str]:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from twisted.logger import Logger
 
 from agtphost.config import Config
-from agtphost.contract.binding import Binding
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
+from agtphost.contract.loading import lasting
 from agtphost.contract.policy import MethodPolicy, read_policy
 from agtphost.contract.reserved import RESERVED
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import agents, bindings
+from agtphost.host.handling import Prepared
+from agtphost.host.recipes import RecipeBook
 from agtphost.identity.agents import AgentDirectory, distinct
 from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
 from agtphost.identity.provisioning import ProvisioningError, provision_development
+from agtphost.methods.documents import Document, read_documents
 from agtphost.protocols.tls import ServerTLS, TLSFiles
-from agtphost.vocabulary.catalog import Catalog, CatalogError
+from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.catalog_set import CatalogSet, read_catalogs
 
 log = Logger()
 
@@ -29,55 +34,80 @@ class Materials:
     """What a host is built from, checked."""
 
     config: Config
-    catalog: Catalog
+    catalogs: CatalogSet
     policy: MethodPolicy
     directory: AgentDirectory
     endpoints: Sequence[Endpoint]
-    bound: Sequence[Binding]
-    """The endpoints with their handlers."""
+    bound: Sequence[Prepared]
+    """The endpoints with whatever their handlers need."""
+
+    recipes: RecipeBook
+
+    documents: Sequence[Document]
+    """What QUERY and SUMMARIZE may read."""
 
     key: SigningKey | None
     tls: ServerTLS
 
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog that requests are validated against unless they ask for another version."""
+        return self.catalogs.primary
 
-def gather(config: Config) -> Materials:
+
+def gather(config: Config, environ: Mapping[str, str] = os.environ) -> Materials:
     """
     Read and check everything; in the development profile, make what is missing first.
 
+    :param environ: where the secrets of external services are.
     :raises ConfigurationError: with every problem found.
     """
     problems: list[Problem] = []
     if config.host.development:
         _provision(config)
-    catalog = _catalog(config, problems)
+    catalogs = _catalogs(config, problems)
     admitted, clashes = distinct(agents.load(config, problems))
     problems.extend(clashes)
     directory = AgentDirectory(admitted)
-    custom = _custom(config, catalog)
+    custom = _custom(config, catalogs)
     endpoint_problems: list[Problem] = []
-    endpoints, bound = bindings.endpoints(
-        config,
-        Rules(catalog=catalog, custom=custom, reserved=RESERVED, relaxed=_relaxed(config)),
-        directory,
-        endpoint_problems,
+    rules = Rules(
+        catalog=catalogs.primary,
+        custom=frozenset(custom) | catalogs.superseded,
+        removed=catalogs.removed,
+        reserved=RESERVED,
+        relaxed=_relaxed(config),
     )
+    endpoints, bound, book = bindings.endpoints(config, rules, directory, endpoint_problems, environ)
+
+    def find(other: Rules) -> list[Problem]:
+        found: list[Problem] = []
+        bindings.endpoints(config, other, directory, found, environ)
+        return found
+
+    # Removed methods are told, and never in the way (AGTP-API section 4.5).
+    remaining = lasting(endpoint_problems, rules, find)
+    _tell(problem for problem in endpoint_problems if problem not in remaining)
+    endpoint_problems = remaining
     if config.endpoints.on_error == "skip":
-        for problem in endpoint_problems:
-            log.error("an endpoint is left out: {problem}", problem=str(problem))
+        _tell(endpoint_problems)
     else:
         problems.extend(endpoint_problems)
-    policy = _policy(config, catalog, custom, endpoints, problems)
+    policy = _policy(config, catalogs, custom, endpoints, problems)
+    documents = _documents(config, problems)
     key = _key(config, problems)
     tls = _tls(config, problems)
     if problems or tls is None:
         raise ConfigurationError(problems)
     return Materials(
         config=config,
-        catalog=catalog,
+        catalogs=catalogs,
         policy=policy,
         directory=directory,
         endpoints=endpoints,
         bound=bound,
+        recipes=book,
+        documents=documents,
         key=key,
         tls=tls,
     )
@@ -101,44 +131,63 @@ def _provision(config: Config) -> None:
         raise ConfigurationError([Problem(message=str(error), file=str(config.host.state_dir))]) from None
 
 
-def _catalog(config: Config, problems: list[Problem]) -> Catalog:
-    path = config.catalog.path
-    try:
-        return Catalog.load(path)
-    except CatalogError as error:
-        problems.extend(Problem(message=fault, file=str(path)) for fault in error.faults)
-    except OSError as error:
-        problems.append(Problem(message=f"it cannot be read: {error.strerror}", file=str(path)))
-    return Catalog.load(None)
+def _catalogs(config: Config, problems: list[Problem]) -> CatalogSet:
+    found, faults = read_catalogs(
+        config.catalog.path, config.catalog.versions, config.catalog.profiles, config.policies.methods.profiles
+    )
+    for fault in faults:
+        file = config.file if fault.file is None else fault.file
+        problems.append(Problem(message=fault.message, file=str(file), hint=fault.hint))
+    return found
 
 
-def _custom(config: Config, catalog: Catalog) -> Sequence[str]:
-    """Methods beyond the catalog that the operator declares (AGTP-API section 3.3)."""
-    return [method for method in config.policies.methods.custom if not catalog.knows(method)]
+def _custom(config: Config, catalogs: CatalogSet) -> Sequence[str]:
+    """Methods beyond the catalog: the operator's own, and its profiles' (AGTP-API section 3.3)."""
+    own = [method for method in config.policies.methods.custom if not catalogs.primary.knows(method)]
+    return [*own, *sorted(catalogs.profile_methods - set(own))]
+
+
+def _tell(left_out: Iterable[Problem]) -> None:
+    for problem in left_out:
+        log.error("an endpoint is left out: {problem}", problem=str(problem))
 
 
 def _policy(
     config: Config,
-    catalog: Catalog,
+    catalogs: CatalogSet,
     custom: Sequence[str],
     endpoints: Sequence[Endpoint],
     problems: list[Problem],
 ) -> MethodPolicy:
     given = config.policies.methods
     reading = read_policy(
-        catalog,
+        catalogs.primary,
         allow=given.allow,
         disallow=given.disallow,
         legacy=given.legacy,
         aliases=given.aliases,
         redirects=given.redirects,
         custom=custom,
-        registered={endpoint.method for endpoint in endpoints},
+        registered=catalogs.superseded.union(endpoint.method for endpoint in endpoints),
+        profiles=given.profiles,
+        wildcards_accepted=config.policies.wildcards_accepted,
     )
     problems.extend(reading.errors)
     for warning in reading.warnings:
         log.warn("policies.methods: {warning}", warning=str(warning))
     return reading.policy
+
+
+def _documents(config: Config, problems: list[Problem]) -> Sequence[Document]:
+    folder = config.query.documents
+    if folder is None:
+        return ()
+    if not folder.is_dir():
+        problems.append(
+            Problem(message=f"[query] documents is no directory: {folder}", file=str(config.file), hint="create it")
+        )
+        return ()
+    return read_documents(folder, problems)
 
 
 def _key(config: Config, problems: list[Problem]) -> SigningKey | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
+
+from twisted.logger import Logger
 
 from agtphost.config import Config
 from agtphost.contract import manifest
@@ -13,22 +15,43 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.reserved import DISCOVERY
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointResponse
+from agtphost.host.revision import History, Revision
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
-from agtphost.identity import files
+from agtphost.identity.canonical import canonical
 from agtphost.identity.keys import SigningKey
+from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.status import Status
+
+log = Logger()
 
 HISTORY = "manifest.json"
 """File of the state directory that remembers what was published when."""
 
-FEATURES = ("endpoint-registry", "mcp")
+UNSETTLED = frozenset({"stopped", "idle", "starting", "backoff", "failed"})
+"""States of an upstream that cannot say at the moment what it offers: what was last known of it counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """One form of the manifest, ready to be sent."""
+
+    document: Mapping[str, Any]
+    response: EndpointResponse
+    """Its octets, encoded once; the same object for every reader."""
 
 
 class Publication:
     """
-    Answers the manifest for each kind of reader.
+    Answers the manifest for each kind of reader, and counts ``AGTP-API-Version``.
+
+    Nothing is built before :meth:`refresh`, the first request or :meth:`announce_to`:
+    ``built_ins`` may still grow until then.
 
     :param now: the present time, RFC 3339.
+    :param versions_supported: of the catalog; empty means that of ``catalog`` alone.
     """
 
     def __init__(
@@ -43,9 +66,11 @@ class Publication:
         directory: IAgentDirectory,
         key: SigningKey | None,
         now: Callable[[], str],
+        versions_supported: Sequence[str] = (),
     ) -> None:
         self._config = config
         self._catalog = catalog
+        self._versions_supported = versions_supported
         self._policies = manifest.Policies(
             methods=policy,
             wildcards_accepted=config.policies.wildcards_accepted,
@@ -59,73 +84,211 @@ class Publication:
         self._adapters = adapters
         self._directory = directory
         self._key = key
-        self._now = now
-        self._history = _History(config.host.state_dir / HISTORY, now)
-        self._built: dict[bool, tuple[Any, Mapping[str, Any]]] = {}
+        self._history = History(config.host.state_dir / HISTORY, now)
+        self._upstreams: dict[str, Mapping[str, Any]] = {
+            path: entry for path, entry in self._history.upstreams.items() if isinstance(entry, dict)
+        }
+        self._looked: tuple[Any, ...] | None = None
+        self._shown: tuple[Mapping[str, Any], ...] = ()
+        self._forms: dict[bool, Published] = {}
+        self._announce: Callable[[int], None] = lambda _: None
+        self._counting = True
+        self._own = ""
+        self.api_version = 0
+        """The number of ``AGTP-API-Version``; 0 before the first :meth:`refresh`."""
 
-    def __call__(self, disclosed: bool) -> Mapping[str, Any]:
-        """The signed manifest; built anew only after an upstream changed."""
-        upstreams = [_published(entry) for adapter in self._adapters for entry in adapter.hosted()]
-        known = self._built.get(disclosed)
-        if known is None or known[0] != upstreams:
-            known = self._built[disclosed] = (upstreams, self._build(disclosed, upstreams))
-        return known[1]
+        self.builds = 0
+        """How often a form was built, encoded and signed."""
 
-    def _build(self, disclosed: bool, upstreams: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-        config = self._config
+    def announce_to(self, announce: Callable[[int], None]) -> None:
+        """
+        Tell ``AGTP-API-Version`` now, and again whenever it moves.
 
-        def build(issued: str, updated: str, version: str) -> dict[str, Any]:
-            return manifest.build_manifest(
-                manifest.ServerFacts(
-                    server_id=config.host.server_id,
-                    operator=config.host.operator,
-                    contact=config.host.contact,
-                    issued=issued,
-                    updated=updated,
-                    document_version=version,
-                    supported_features=FEATURES,
-                ),
-                catalog=self._catalog,
-                policies=self._policies,
-                disclosure=manifest.Disclosure(
-                    level=config.policies.agent_disclosure,
-                    notice=config.policies.agent_disclosure_notice,
-                    agents=self._directory.hosted() if disclosed else (),
-                ),
-                endpoints=self._endpoints,
-                built_ins=self._built_ins,
-                hosted_protocols=upstreams,
-                signing_keys=() if self._key is None else (self._key.public,),
-            )
+        :param announce: takes the number, which is on disk by then.
+        """
+        self._announce = announce
+        self.refresh()
 
-        digest = manifest.content_digest(build("", "", ""))
-        document = build(*self._history.revision("disclosed" if disclosed else "reserved", digest))
-        document["directory"] = [{"path": path, "tier": "A"} for path in DISCOVERY]
-        return manifest.sign_manifest(document, self._key)
+    def __call__(self, disclosed: bool) -> EndpointResponse:
+        """
+        The signed manifest as it is sent.
 
+        :param disclosed: whether the reader may see which agents are hosted.
+        :raises Refusal: 503 for a first manifest whose version cannot be made durable.
+        """
+        return self.published(disclosed).response
 
-def _published(entry: Mapping[str, object]) -> Mapping[str, Any]:
-    """An upstream without its state of the moment, which changes with every restart and is DESCRIBE's to tell."""
-    return {name: value for name, value in entry.items() if name not in ("state", "tools")}
+    def published(self, disclosed: bool) -> Published:
+        """The same with the document it was encoded from."""
+        self.refresh()
+        form = self._forms.get(disclosed)
+        if form is None:
+            try:
+                form = self._forms[disclosed] = self._build(disclosed)
+            except OSError as error:
+                log.error("the manifest's history cannot be written: {why}", why=str(error))
+                raise Refusal(
+                    Status.UNAVAILABLE,
+                    "manifest-unavailable",
+                    "The version of the changed manifest cannot be made durable at the moment.",
+                    remedy="Try again later.",
+                ) from None
+        return form
 
+    def refresh(self) -> None:
+        """Look at the upstreams; what changed is counted, and the manifest is built anew when it is next asked for."""
+        looked = tuple((adapter.hosted(), tuple(adapter.tools())) for adapter in self._adapters)
+        if self._looked is not None and self._same(looked):
+            return
+        self._looked = looked
+        shown = tuple(self._entries(looked))
+        if shown != self._shown or not self.api_version:
+            self._shown = shown
+            self._forms.clear()
+            self._counting = True
+        if self._counting:
+            self._count()
 
-class _History:
-    """Which content was published under which version, kept over restarts (AGTP-API sections 8.3 and 8.11)."""
+    def _same(self, looked: tuple[Any, ...]) -> bool:
+        """Whether the upstreams are what they were at the last look: tools are compared as objects, which is fast."""
+        assert self._looked is not None
+        for (entries, tools), (old_entries, old_tools) in zip(looked, self._looked, strict=True):
+            if entries != old_entries or len(tools) != len(old_tools):
+                return False
+            if any(tool is not old for tool, old in zip(tools, old_tools, strict=True)):
+                return False
+        return not self._counting
 
-    def __init__(self, path: Path, now: Callable[[], str]) -> None:
-        self._path = path
-        self._now = now
+    def _entries(self, looked: tuple[Any, ...]) -> list[Mapping[str, Any]]:
+        """
+        The upstreams as published: without their state of the moment, which changes with every
+        restart and is DESCRIBE's to tell. One that is down is shown as it was last known.
+        """
+        found = []
+        for entries, tools in looked:
+            for entry in entries:
+                path = _path_of(entry)
+                settled = entry.get("state") not in UNSETTLED
+                if not settled and path in self._upstreams:
+                    found.append(self._upstreams[path])
+                    continue
+                shown = {name: value for name, value in entry.items() if name not in ("state", "tools")}
+                shown["definitions"] = _definitions(tools, path)
+                if settled:
+                    self._upstreams[path] = shown
+                found.append(shown)
+        return found
+
+    def _count(self) -> None:
+        """Number what can be called, and say so if it moved."""
+        if not self._own:
+            # What is the host's own does not change while it runs; with a thousand endpoints this takes a while.
+            self._own = manifest.surface_digest(self._document(False, _UNDATED))
+        definitions = {_path_of(entry): entry.get("definitions", "") for entry in self._shown}
+        digest = sha256(canonical([self._own, definitions])).hexdigest()
         try:
-            self._seen: dict[str, Any] = json.loads(path.read_text())
-        except FileNotFoundError:
-            self._seen = {"issued": now(), "revision": 0, "contents": {}}
+            number = self._history.surface(digest, self._upstreams)
+        except OSError as error:
+            # A number that nobody will remember must not be seen. The next look tries again.
+            log.error("AGTP-API-Version cannot be written: {why}", why=str(error))
+            return
+        self._counting = False
+        if number != self.api_version:
+            self.api_version = number
+            self._announce(number)
 
-    def revision(self, form: str, digest: str) -> tuple[str, str, str]:
-        """``issued``, ``updated`` and ``document_version`` of a content; a new one gets the next version."""
-        known = self._seen["contents"].get(form)
-        if known is None or known["digest"] != digest:
-            self._seen["revision"] += 1
-            known = {"digest": digest, "updated": self._now(), "version": f"v{self._seen['revision']}"}
-            self._seen["contents"][form] = known
-            files.replace(self._path, json.dumps(self._seen, indent=1).encode(), files.PRIVATE)
-        return self._seen["issued"], known["updated"], known["version"]
+    # Building
+
+    def _build(self, disclosed: bool) -> Published:
+        self.builds += 1
+        digest = manifest.content_digest(self._document(disclosed, _UNDATED))
+        revision = self._history.document("disclosed" if disclosed else "reserved", digest)
+        document = self._document(disclosed, revision)
+        headers = (("ETag", _etag(digest, revision)), ("Cache-Control", self._cache_control()))
+        signed = manifest.sign_manifest(document, self._key)
+        response = EndpointResponse(
+            body=jsontext.encode(signed),
+            enveloped=False,
+            content_type=media_types.MANIFEST_JSON,
+            headers=headers,
+        )
+        return Published(document=signed, response=response)
+
+    def _document(self, disclosed: bool, revision: Revision) -> dict[str, Any]:
+        config = self._config
+        return manifest.build_manifest(
+            manifest.ServerFacts(
+                server_id=config.host.server_id,
+                domain=config.manifest.domain,
+                operator=config.host.operator,
+                contact=config.host.contact,
+                issued=revision.issued,
+                updated=revision.updated,
+                document_version=revision.version,
+                supported_features=self._features(),
+            ),
+            catalog=self._catalog,
+            versions_supported=self._versions_supported,
+            policies=self._policies,
+            disclosure=manifest.Disclosure(
+                level=config.policies.agent_disclosure,
+                notice=config.policies.agent_disclosure_notice,
+                agents=self._directory.hosted() if disclosed else (),
+            ),
+            endpoints=self._endpoints,
+            built_ins=self._built_ins,
+            surface=manifest.Surface(
+                apis=[entry.document() for entry in config.api],
+                hosted_protocols=self._shown,
+                data_classes=[entry.document() for entry in config.data_class],
+                directory=DISCOVERY,
+            ),
+            signing_keys=() if self._key is None else (self._key.public,),
+        )
+
+    def _features(self) -> tuple[str, ...]:
+        """What this very host can do, and no more (AGTP-API section 8.3)."""
+        protocols = sorted({str(entry.get("protocol", "")).lower() for entry in self._shown} - {""})
+        features = ["endpoint-registry", *protocols]
+        if self._config.policies.synthesis_enabled:
+            features.append("synthesis")
+        if self._key is not None:
+            features.append("signed-manifest")
+        return tuple(features)
+
+    def _cache_control(self) -> str:
+        """AGTP-API section 8.11. What not every reader gets is not for caches that several readers share."""
+        policies = self._config.policies
+        shared = policies.agent_disclosure != "authenticated" and policies.anonymous_discovery
+        age = f"max-age={self._config.manifest.max_age}"
+        return age if shared else f"private, {age}"
+
+
+_UNDATED = Revision(issued="", updated="", version="")
+"""In place of a revision where only the content is looked at."""
+
+
+def _path_of(upstream: Mapping[str, Any]) -> str:
+    return str(upstream.get("path", upstream.get("name", "")))
+
+
+def _etag(digest: str, revision: Revision) -> str:
+    """A strong validator: of everything in the manifest but its signature, which follows from the rest."""
+    whole = "\n".join((digest, revision.issued, revision.updated, revision.version))
+    return f'"{sha256(whole.encode()).hexdigest()[:40]}"'
+
+
+def _definitions(tools: Sequence[Binding], path: str) -> str:
+    """SHA-256, hex, of what an upstream's tools are: that they changed is for all to see, what they are is not."""
+    listed = sorted(
+        [
+            tool.name,
+            tool.description,
+            list(tool.required_scopes),
+            tool.min_assurance.label,
+            str(tool.details.get("definition_digest", "")) or dict(tool.details),
+        ]
+        for tool in tools
+        if tool.path == path
+    )
+    return sha256(canonical(listed)).hexdigest()

@@ -118,4 +118,4 @@ class Host(Service):
 
 
 def _read(running: Config, environ: Mapping[str, str]) -> Materials:
-    return gather(load(running.file, environ))
+    return gather(load(running.file, environ), environ)

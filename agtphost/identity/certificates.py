@@ -120,11 +120,11 @@ def _read_extensions(certificate: x509.Certificate) -> dict[Extension, Any]:
     return values
 
 
-def _key_fingerprint(certificate: x509.Certificate) -> str:
+def _key(certificate: x509.Certificate) -> VerifyingKey | None:
     try:
-        return VerifyingKey.of(certificate.public_key()).fingerprint
+        return VerifyingKey.of(certificate.public_key())
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        return ""
+        return None
 
 
 def parse_peer_certificate(der: bytes) -> PeerCertificate:
@@ -146,8 +146,10 @@ def parse_peer_certificate(der: bytes) -> PeerCertificate:
         values = _read_extensions(certificate)
     except ExtensionError as error:
         malformed = str(error)
+    key = _key(certificate)
     return PeerCertificate(
-        fingerprint=_key_fingerprint(certificate),
+        fingerprint="" if key is None else key.fingerprint,
+        key=key,
         sha256=hashlib.sha256(der).hexdigest(),
         serial=f"{certificate.serial_number:x}",
         subject=subject,

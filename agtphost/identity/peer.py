@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agtphost.identity.delegation import Lineage
+    from agtphost.identity.keys import VerifyingKey
 
 
 class Assurance(IntEnum):
@@ -67,6 +73,8 @@ class PeerCertificate:
     trust_tier: int | None = None
     archetype: str | None = None
     activation_certificate_id: str | None = None
+    key: VerifyingKey | None = None
+    """The public key that :attr:`fingerprint` is of; None for other key types. Delegation tokens are signed with it."""
 
     valid_from: float = field(init=False, default=0.0)
     """``not_before`` in seconds since the epoch, for the comparison on every request."""
@@ -84,7 +92,7 @@ class PeerCertificate:
 
 @dataclass(slots=True, kw_only=True)
 class Peer:
-    """One connection's other end. ``greeted`` is the only member that changes."""
+    """One connection's other end. ``greeted`` and ``leaving`` are the only members that change."""
 
     address: str
     """IP address without port, for logs and limits."""
@@ -104,5 +112,17 @@ class Peer:
     depth: int = 0
     """Calls inside calls: 0 for a request from outside."""
 
+    link: object = field(default_factory=object, compare=False, repr=False)
+    """Stands for the connection itself: one object for every request of it, and for the calls these make inside."""
+
+    acting_principal: str | None = None
+    """With ``internal``: on whose behalf the outer call is made."""
+
+    delegation: Lineage | None = None
+    """The delegation that calls inside this host run under; None for all others."""
+
     greeted: bool = field(default=False)
     """Whether a response with Supported-Methods went out on this connection."""
+
+    leaving: set[Callable[[], None]] = field(default_factory=set, repr=False, compare=False)
+    """Called once the connection is lost: whoever works for this peer alone may stop."""

@@ -22,8 +22,8 @@ from agtphost.methods import execution, parameters
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.status import Status
 
-Manifest = Callable[[bool], Mapping[str, Any]]
-"""Builds the signed server manifest; the argument says whether hosted agents are disclosed."""
+Manifest = Callable[[bool], EndpointResponse]
+"""The signed server manifest as it is sent; the argument says whether hosted agents are disclosed."""
 
 
 def document(result: Any, content_type: str = "") -> EndpointResponse:
@@ -91,8 +91,7 @@ class Discovery:
         directory = [{"path": path, "tier": "A"} for path in DISCOVERY]
         if context.named:
             return document({"directory": directory})
-        manifest = dict(self._manifest(self._disclosed(context)))
-        return document(manifest, media_types.MANIFEST_JSON)
+        return self._manifest(self._disclosed(context))
 
     def _disclosed(self, context: EndpointContext) -> bool:
         if self._disclosure == "authenticated":

@@ -16,7 +16,7 @@ from typing import Any
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from agtphost.audit.drafts import LifecycleEvent, Sealed
+from agtphost.audit.drafts import Change, LifecycleEvent, Sealed, StreamEvent
 from agtphost.audit.lifecycle import LifecycleState, Noop, Refused, Transition, decide
 from agtphost.dispatch.sealing import LifecycleOutcome
 from agtphost.errors import Refusal
@@ -25,6 +25,7 @@ from agtphost.iagtp import IAgentDirectory, IHandler
 from agtphost.identity.agents import Agent
 from agtphost.identity.genesis import is_timestamp
 from agtphost.methods import parameters
+from agtphost.methods.proposal import Ending
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
 
@@ -47,18 +48,26 @@ class Lifecycle:
     Answers the five lifecycle methods.
 
     :param states: the present state of an agent.
+    :param ending: ends contracts, by themselves and with their agent; None where there are none.
     """
 
     kind = "built_in"
 
     def __init__(
-        self, directory: IAgentDirectory, states: Callable[[Agent], LifecycleState], auth: LifecycleAuth
+        self,
+        directory: IAgentDirectory,
+        states: Callable[[Agent], LifecycleState],
+        auth: LifecycleAuth,
+        ending: Ending | None = None,
     ) -> None:
         self._directory = directory
         self._states = states
         self._auth = auth
+        self._ending = ending
 
     def handle(self, context: EndpointContext) -> EndpointResponse:
+        if self._ending is not None and context.method == "REVOKE" and "target" in context.input:
+            return self._ending(context.input["target"], context)
         agent_id = self._target(context.input)
         self._require_certificate(context)
         agent = self._directory.by_id(agent_id)
@@ -82,7 +91,9 @@ class Lifecycle:
             )
         if isinstance(decision, Noop):
             return EndpointResponse(result=self._noop(agent_id, state))
-        return self._change(agent_id, state, decision, fields)
+        revoking = self._ending is not None and context.method == "REVOKE"
+        ended = self._ending.with_agent(agent_id) if self._ending is not None and revoking else ((), ())
+        return self._change(agent_id, state, decision, fields, ended)
 
     # Who
 
@@ -178,7 +189,11 @@ class Lifecycle:
 
     @staticmethod
     def _change(
-        agent_id: str, state: LifecycleState, transition: Transition, fields: dict[str, object]
+        agent_id: str,
+        state: LifecycleState,
+        transition: Transition,
+        fields: dict[str, object],
+        ended: tuple[tuple[Change, ...], tuple[StreamEvent, ...]],
     ) -> EndpointResponse:
         previous, new = state.status.value, transition.new.value
         event = LifecycleEvent(
@@ -199,7 +214,8 @@ class Lifecycle:
                 **{name: fields[name] for name in ("successor_agent_id", "migration_deadline") if name in fields},
             }
 
-        return LifecycleOutcome(event=event, describe=describe)
+        changes, events = ended
+        return LifecycleOutcome(event=event, describe=describe, changes=changes, events=events)
 
 
 def _succession(given: Mapping[str, Any]) -> dict[str, object]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from agtphost.errors import Refusal
-from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.identity.genesis import is_timestamp
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
 from agtphost.vocabulary.status import Status
 
 MAX_TEXT = 2_000
@@ -65,3 +68,53 @@ def count(parameters: Mapping[str, Any], name: str, default: int, most: int) -> 
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise invalid(name, f"{name} is not a positive whole number.", f"Send {name} as a number from 1.")
     return min(value, most)
+
+
+def identifier(parameters: Mapping[str, Any], name: str) -> str:
+    """A required identifier: 1 to 128 visible ASCII characters."""
+    return matching(parameters, name, is_opaque_id, "1 to 128 visible ASCII characters")
+
+
+def choice(parameters: Mapping[str, Any], name: str, allowed: Sequence[str], default: str = "") -> str:
+    """One of a few words; required where there is no default."""
+    value = parameters.get(name)
+    if value is None and default:
+        return default
+    if value is None:
+        raise invalid(name, f"The parameter {name} is missing.", f"Use {', '.join(allowed)}.", missing=True)
+    if value not in allowed:
+        raise invalid(name, f"{name} is not one of the known words.", f"Use {', '.join(allowed)}.")
+    return str(value)
+
+
+def moment(parameters: Mapping[str, Any], name: str) -> float | None:
+    """An optional RFC 3339 time, in seconds since the epoch."""
+    value = parameters.get(name)
+    if value is None:
+        return None
+    if not is_timestamp(value):
+        raise invalid(name, f"{name} is not an RFC 3339 time with its offset.", "Send 2027-01-31T00:00:00Z.")
+    return datetime.fromisoformat(value).timestamp()
+
+
+def stamp(seconds: float) -> str:
+    """Seconds since the epoch as RFC 3339 text."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def kept(parameters: Mapping[str, Any], name: str, most: int) -> Any:
+    """Any JSON that the host keeps, of at most ``most`` octets; None where absent."""
+    value = parameters.get(name)
+    if value is not None and len(jsontext.encode(value)) > most:
+        raise invalid(name, f"{name} is longer than {most} octets.", f"Send less in {name}.")
+    return value
+
+
+def fraction(parameters: Mapping[str, Any], name: str) -> float:
+    """An optional number from 0 to 1; 0 where absent."""
+    value = parameters.get(name)
+    if value is None:
+        return 0.0
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise invalid(name, f"{name} is not a number from 0.0 to 1.0.", f"Send {name} as a number such as 0.5.")
+    return float(value)

@@ -15,7 +15,7 @@ follows what is decided by :mod:`agtphost.protocols.automaton`. The rules:
 - There are no timers here, only :attr:`ServerConnection.deadline`: one sweep over all
   connections calls :meth:`ServerConnection.sweep`.
 - A peer that ends its side is gone, be it by close_notify or FIN: what was in dispatch is
-  completed and recorded, and its answer is dropped.
+  completed, or given up where it changes nothing, and recorded, and its answer is dropped.
 """
 
 from __future__ import annotations
@@ -211,6 +211,8 @@ class ServerConnection:
         self._output.clear()
         self._transport = None
         self._owner.closed(self)
+        for leave in tuple(self._peer.leaving):
+            leave()
 
     # IPushProducer: the transport says whether it takes more
 

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.catalog_versions import is_version
 
 FLOOR = (
     *("QUERY", "DISCOVER", "DESCRIBE", "INSPECT", "SUMMARIZE", "PLAN", "PROPOSE"),
@@ -41,7 +42,6 @@ MAX_OCTETS = 4 << 20
 """Of a catalog file: fifty times the size of ours."""
 
 _NAME = re.compile(r"[A-Z]{3,32}", re.ASCII)
-_VERSION = re.compile(r"(?:0|[1-9][0-9]{0,5})(?:\.(?:0|[1-9][0-9]{0,5})){2}", re.ASCII)
 _MEMBERS = frozenset({"version", "embedded", "legacy", "categories", "verbs"})
 _ENTRY_MEMBERS = frozenset(
     {"categories", "description", "deprecated_in", "removed_in", "successor", "floor", "standard"}
@@ -137,13 +137,7 @@ class Catalog:
         """
         if path is None:
             return _shipped()
-        try:
-            octets = path.read_bytes() if path.stat().st_size <= MAX_OCTETS else None
-        except OSError as error:
-            raise CatalogError((f"it cannot be read: {error.strerror}",)) from None
-        if octets is None:
-            raise CatalogError((f"it is larger than {MAX_OCTETS} octets",))
-        return cls.parse(octets)
+        return cls.parse(read_octets(path))
 
     @classmethod
     def parse(cls, octets: bytes) -> Catalog:
@@ -152,13 +146,7 @@ class Catalog:
 
         :raises CatalogError: for what is no JSON, or no catalog.
         """
-        try:
-            document = jsontext.decode(octets)
-        except jsontext.JSONTextError as error:
-            raise CatalogError((f"it is not JSON: {error}",)) from None
-        if not isinstance(document, dict):
-            raise CatalogError(("it is not a JSON object",))
-        return cls(document)
+        return cls(_decoded(octets))
 
     def knows(self, method: str) -> bool:
         """Whether ``method`` is in the catalog; legacy verbs are not."""
@@ -192,6 +180,41 @@ class Catalog:
         )
         close = [word for score, word in ranked[: limit + 1] if score >= 0.5 and word != preferred]
         return tuple(([preferred] if preferred else []) + close)[:limit]
+
+
+def read_octets(path: Path) -> bytes:
+    """
+    The content of a catalog file, or of one that belongs to a catalog.
+
+    :raises CatalogError: if it cannot be read, or is too large.
+    """
+    try:
+        with path.open("rb") as stream:
+            octets = stream.read(MAX_OCTETS + 1)
+    except OSError as error:
+        raise CatalogError((f"it cannot be read: {error.strerror}",)) from None
+    if len(octets) > MAX_OCTETS:
+        raise CatalogError((f"it is larger than {MAX_OCTETS} octets",))
+    return octets
+
+
+def read_document(path: Path) -> Mapping[str, Any]:
+    """
+    The JSON object in a file.
+
+    :raises CatalogError: if there is none.
+    """
+    return _decoded(read_octets(path))
+
+
+def _decoded(octets: bytes) -> Mapping[str, Any]:
+    try:
+        document = jsontext.decode(octets)
+    except jsontext.JSONTextError as error:
+        raise CatalogError((f"it is not JSON: {error}",)) from None
+    if not isinstance(document, dict):
+        raise CatalogError(("it is not a JSON object",))
+    return document
 
 
 @cache
@@ -244,13 +267,14 @@ class _Check:
         self._legacy()
         for name, verb in self._verbs.items():
             self._verb(name, verb)
+        self._successors()
         return self._faults
 
     def _say(self, fault: str) -> None:
         self._faults.append(fault)
 
     def _version(self, where: str, value: object) -> None:
-        if not isinstance(value, str) or _VERSION.fullmatch(value) is None:
+        if not is_version(value):
             self._say(f"{where} is not a version of the form MAJOR.MINOR.PATCH")
 
     def _top(self) -> None:
@@ -309,7 +333,26 @@ class _Check:
         for member in ("deprecated_in", "removed_in"):
             if member in verb:
                 self._version(f"{where}.{member}", verb[member])
-        if "successor" in verb and verb["successor"] not in self._verbs:
+        if "successor" in verb and self._successor_of(verb) is None:
             self._say(f"{where}.successor is not a verb of this catalog")
         if "deprecated_in" not in verb and ("removed_in" in verb or "successor" in verb):
             self._say(f"{where} has a removal or a successor, but no deprecated_in")
+
+    def _successor_of(self, verb: object) -> str | None:
+        successor = verb.get("successor") if isinstance(verb, dict) else None
+        return successor if isinstance(successor, str) and successor in self._verbs else None
+
+    def _successors(self) -> None:
+        """Whoever follows successors arrives somewhere: no verb succeeds itself, at one step or at many."""
+        settled: set[str] = set()
+        for name in self._verbs:
+            trail: dict[str, None] = {}
+            at: str | None = name
+            while at is not None and at not in settled and at not in trail:
+                trail[at] = None
+                at = self._successor_of(self._verbs[at])
+            if at is not None and at in trail:
+                words = list(trail)
+                circle = [word[:64] for word in words[words.index(at) :]]
+                self._say(f"verbs.{circle[0]}.successor leads back to itself: {' -> '.join([*circle, circle[0]][:8])}")
+            settled.update(trail)

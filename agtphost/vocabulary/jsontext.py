@@ -102,7 +102,7 @@ def prepared(encoder: json.JSONEncoder) -> Callable[[Any], str]:
 _encode = prepared(_ENCODER)
 
 
-def _measure(value: Any, max_depth: int) -> None:
+def _measure(value: Any, max_depth: int, max_tokens: int) -> None:
     """Refuse ``value`` when it is nested too deeply or has too many values and names."""
     tokens = 0
     level: list[Any] = [value]
@@ -116,8 +116,8 @@ def _measure(value: Any, max_depth: int) -> None:
             elif isinstance(item, list):
                 tokens += len(item)
                 below.extend(item)
-        if tokens > MAX_TOKENS:
-            _refuse(f"it has more than {MAX_TOKENS} values and names")
+        if tokens > max_tokens:
+            _refuse(f"it has more than {max_tokens} values and names")
         if any(isinstance(item, (dict, list)) for item in level):
             depth += 1
             if depth > max_depth:
@@ -137,12 +137,13 @@ def _read(text: str) -> Any:
     return _DECODER.decode(text)
 
 
-def decode(octets: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
+def decode(octets: bytes, *, max_depth: int = MAX_DEPTH, max_tokens: int = MAX_TOKENS) -> Any:
     """
     Read one JSON text.
 
     :param octets: the whole text, UTF-8 without a byte order mark.
     :param max_depth: how many arrays and objects may be inside each other.
+    :param max_tokens: how many values and names it may have; more for documents known to be large.
     :return: dicts, lists, strings, ints, finite floats, booleans and None.
     :raises JSONTextError: naming what is wrong.
     """
@@ -157,8 +158,8 @@ def decode(octets: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
     except json.JSONDecodeError as error:
         raise JSONTextError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
     openings = octets.count(b"{") + octets.count(b"[")
-    if openings > max_depth or openings + octets.count(b",") > MAX_TOKENS:
-        _measure(value, max_depth)
+    if openings > max_depth or openings + octets.count(b",") > max_tokens:
+        _measure(value, max_depth, max_tokens)
     if b"\\ud" in octets or b"\\uD" in octets:
         try:
             _ENCODER.encode(value).encode("utf-8")

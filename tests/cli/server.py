@@ -64,6 +64,8 @@ class Answer:
     """Whether the body differs from what the record says."""
 
     raw: bytes | None = None
+    kind: str = "application/vnd.agtp+json"
+    """Content-Type."""
 
 
 Handler = Callable[[Exchange], Answer]
@@ -174,7 +176,7 @@ class AgtpServer:
             ("Response-ID", str(payload["response_id"])),
             ("Audit-ID", hashlib.sha256(record.encode()).hexdigest()),
             ("Attribution-Record", record),
-            ("Content-Type", "application/vnd.agtp+json"),
+            ("Content-Type", answer.kind),
             *answer.headers,
         ]
         return Response(status=answer.status, headers=Headers(fields), body=body + b" " * answer.forged)

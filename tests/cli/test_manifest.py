@@ -17,6 +17,12 @@ def signed(state: Path, **members: Any) -> dict[str, Any]:
     return sign_manifest({**sound(), **members}, SigningKey.load(state / "signing.key"))
 
 
+def published(manifest: Any, **headers: str) -> Answer:
+    """An answer to DISCOVER / as a host gives it."""
+    fields = [(name.replace("_", "-"), value) for name, value in headers.items()]
+    return Answer(manifest, kind="application/vnd.agtp.manifest+json", headers=fields)
+
+
 def test_a_sound_file_is_exit_0(run: Run, folder: Path) -> None:
     """Structure alone where no key is given (API-151)."""
     Path("m.json").write_text(json.dumps(sound()))
@@ -34,8 +40,9 @@ def test_every_fault_is_listed_with_its_pointer(run: Run, folder: Path) -> None:
     Path("m.json").write_text(json.dumps(broken))
     done = run("manifest", "validate", "m.json", "--json")
     assert done.exit_code == 1
-    assert [fault["pointer"] for fault in json.loads(done.stdout)["faults"]] == ["/server/operator", "/policies"]
-    assert "/policies is missing (AGTP-API 8.7)" in done.stderr
+    faults = [(fault["rule"], fault["pointer"]) for fault in json.loads(done.stdout)["faults"]]
+    assert faults == [("server-block", "/server/operator"), ("policies-block", "/policies")]
+    assert "policies-block: /policies is missing (AGTP-API 8.7)" in done.stderr
 
 
 def test_a_signature_is_checked_with_a_key(run: Run, folder: Path) -> None:
@@ -65,16 +72,16 @@ def test_an_unsigned_manifest_is_not_rejected_for_that(run: Run, folder: Path) -
 def test_a_host_is_asked_and_its_key_is_at_hand(run: Run, server: AgtpServer) -> None:
     """With --config the host's own key verifies what it publishes, a thousand endpoints too."""
     many = [endpoint(path=f"/room-{number}") for number in range(1_000)]
-    server.answers["DISCOVER", "/"] = Answer(signed(server.state, endpoints=many))
+    server.answers["DISCOVER", "/"] = published(signed(server.state, endpoints=many))
     done = run("manifest", "validate", server.uri, "--config", "host.toml")
     assert done.exit_code == 0, done.output
     assert "signature  verified" in done.stdout
     forged = {**signed(server.state, endpoints=many), "document_version": "forged"}
     resigned = sign_manifest({**sound(), "endpoints": many}, SigningKey.generate())
     for manifest in (forged, resigned):
-        server.answers["DISCOVER", "/"] = Answer(manifest)
+        server.answers["DISCOVER", "/"] = published(manifest)
         assert run("manifest", "validate", server.uri, "--config", "host.toml").exit_code == 4
-    server.answers["DISCOVER", "/"] = Answer({**signed(server.state), "document_version": "forged"})
+    server.answers["DISCOVER", "/"] = published({**signed(server.state), "document_version": "forged"})
     assert run("manifest", "validate", server.uri, "--config", "host.toml").exit_code == 4
 
 
@@ -85,3 +92,54 @@ def test_local_input_that_cannot_be_read_is_exit_2(run: Run, folder: Path) -> No
     assert run("manifest", "validate", "m.json").exit_code == 2
     assert run("manifest", "validate", "m.json", "--issuer", "absent.pub").exit_code == 2
     assert run("manifest", "validate", "agtp://127.0.0.1:1", "--cacert", "state/ca.pem").exit_code == 3
+
+
+def test_what_it_came_with_is_checked_too(run: Run, server: AgtpServer) -> None:
+    """API-084, API-085, AGTP-269: the type is a fault, missing validators and versions are remarks."""
+    manifest = signed(server.state)
+    server.answers["DISCOVER", "/"] = Answer(manifest)
+    done = run("manifest", "validate", server.uri, "--config", "host.toml", "--json")
+    assert done.exit_code == 1
+    answer = json.loads(done.stdout)
+    assert [fault["rule"] for fault in answer["faults"]] == ["manifest-retrieval"]
+    assert [remark["rule"] for remark in answer["remarks"]].count("manifest-caching") == 3
+    server.answers["DISCOVER", "/"] = published(manifest, ETag='"1"', Cache_Control="max-age=5", AGTP_API_Version="1")
+    done = run("manifest", "validate", server.uri, "--config", "host.toml", "--json")
+    assert done.exit_code == 0, done.output
+    assert "manifest-caching" not in done.stdout
+    server.answers["DISCOVER", "/"] = Answer(manifest, kind="application/json")
+    assert run("manifest", "validate", server.uri, "--config", "host.toml").exit_code == 0
+
+
+def test_a_manifest_is_shown(run: Run, server: AgtpServer) -> None:
+    """Who, which versions, what can be called; the whole of it with --json."""
+    manifest = signed(server.state, endpoints=[endpoint(path="/room")])
+    server.answers["DISCOVER", "/"] = published(manifest, AGTP_API_Version="7", Cache_Control="max-age=5")
+    done = run("manifest", "show", server.uri, "--config", "host.toml")
+    assert done.exit_code == 0, done.output
+    for words in ("agents.acme.com", "api version", "7", "verified", "/room"):
+        assert words in done.stdout
+    shown = json.loads(run("manifest", "show", server.uri, "--config", "host.toml", "--json").stdout)
+    assert shown == {"manifest": manifest, "etag": None, "api_version": "7", "signature": "verified", "warning": ""}
+
+
+def test_showing_warns_and_goes_on(run: Run, server: AgtpServer) -> None:
+    """API-081, API-082: an unsigned and a tampered manifest are shown with a warning; exit status 0."""
+    for manifest, word in (
+        ({**sound(), "manifest_signature": None}, "absent"),
+        ({**signed(server.state), "document_version": "forged"}, "invalid"),
+    ):
+        server.answers["DISCOVER", "/"] = published(manifest)
+        done = run("manifest", "show", server.uri, "--config", "host.toml")
+        assert done.exit_code == 0, done.output
+        assert word in done.stdout
+        assert "warning:" in done.stderr
+
+
+def test_showing_what_is_no_manifest_fails(run: Run, server: AgtpServer) -> None:
+    """A refusal is exit 1; an answer that is none is exit 4."""
+    refusal = {"status": 262, "reason": "anonymous-discovery-disabled", "explanation": "No."}
+    server.answers["DISCOVER", "/"] = Answer(refusal, 262)
+    assert run("manifest", "show", server.uri, "--config", "host.toml").exit_code == 1
+    server.answers["DISCOVER", "/"] = Answer({"result": 1})
+    assert run("manifest", "show", server.uri, "--config", "host.toml").exit_code == 4

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from agtphost.client import Client, Reply, sync
+from agtphost.client.manifests import ServerManifest
 from agtphost.identity.keys import VerifyingKey
 
 
@@ -23,6 +24,10 @@ class Driver(Protocol):
     async def resolve(self, uri: str, format: str | None = None) -> Reply: ...
 
     async def fetch_signing_keys(self, uri: str) -> dict[str, VerifyingKey]: ...
+
+    async def manifest(self, uri: str, **options: Any) -> ServerManifest: ...
+
+    async def negotiate_catalog(self, uri: str, preferred: str, known: Any = None) -> str: ...
 
 
 class BlockingDriver:
@@ -53,6 +58,16 @@ class BlockingDriver:
         from twisted.internet.threads import deferToThread
 
         return await deferToThread(self._client.fetch_signing_keys, uri)
+
+    async def manifest(self, uri: str, **options: Any) -> ServerManifest:
+        from twisted.internet.threads import deferToThread
+
+        return await deferToThread(self._client.manifest, uri, **options)
+
+    async def negotiate_catalog(self, uri: str, preferred: str, known: Any = None) -> str:
+        from twisted.internet.threads import deferToThread
+
+        return await deferToThread(self._client.negotiate_catalog, uri, preferred, known)
 
 
 def twisted_driver(**options: Any) -> Client:

@@ -124,9 +124,9 @@ def test_waits_grow_and_end() -> None:
     assert RetryPolicy().wait_after(refused(503), True, 1) is None
 
 
-@pytest.mark.parametrize("status", [200, 262, 400, 401, 403, 408, 409, 410, 422, 455, 456, 458, 500, 551])
+@pytest.mark.parametrize("status", [200, 262, 400, 401, 403, 408, 409, 410, 422, 455, 456, 457, 458, 500, 551])
 def test_no_other_status_is_tried_again(status: int) -> None:
-    """410, 455 and 458 above all (AGTP-076, AGTP-079, AGTP-297)."""
+    """410, 455, 456, 457 and 458 above all (AGTP-076, AGTP-079, AGTP-080, AGTP-081, AGTP-297)."""
     assert RetryPolicy(statuses=9).wait_after(refused(status), True, 1) is None
 
 

@@ -20,7 +20,7 @@ FINGERPRINT = "0" * 64
 CASES: list[tuple[str, str, int, str, str]] = [
     # id, text after HEAD, line of the problem, message, hint
     ("unknown section", "[lissen]\n", 4, "[lissen] is unknown", 'did you mean "listen"?'),
-    ("far-off section", "[zzzzzz]\n", 4, "[zzzzzz] is unknown", "known here: audit, catalog"),
+    ("far-off section", "[zzzzzz]\n", 4, "[zzzzzz] is unknown", "known here: api, audit, catalog"),
     ("unknown host key", "servr_id = 1\n", 4, "[host] servr_id is unknown", 'did you mean "server_id"?'),
     ("unknown listen key", "[listen]\nprot = 1\n", 5, "[listen] prot is unknown", 'did you mean "port"?'),
     ("unknown tls key", "[tls]\ncertficate = 'x'\n", 5, "[tls] certficate is unknown", '"certificate"'),
@@ -63,18 +63,12 @@ CASES: list[tuple[str, str, int, str, str]] = [
     ("later: registry", "[registry]\n", 4, "[registry] is not supported by this version", "remove it"),
     ("later: admin", "[admin]\n", 4, "[admin] is not supported by this version", "remove it"),
     ("later: metrics", "[metrics]\n", 4, "[metrics] is not supported by this version", "remove it"),
-    ("later: recipes", "[recipes]\n", 4, "[recipes] is not supported by this version", "remove it"),
+    ("recipes: no file", "[recipes]\nfile = 'none.toml'\n", 5, "[recipes] file names a file that does not exist", ""),
     ("later: workers", "workers = 4\n", 4, "[host] workers is not supported by this version", "remove it"),
     ("later: envelope", "[audit]\nenvelope = 'cose'\n", 5, "[audit] envelope is not supported", "remove it"),
     ("later: oauth", "[policies.oauth]\n", 4, "[policies.oauth] is not supported", "remove it"),
-    ("later: rcns", "[policies.rcns]\n", 4, "[policies.rcns] is not supported", "remove it"),
-    (
-        "later: synthesis",
-        "[policies]\nsynthesis_enabled = true\n",
-        5,
-        "[policies] synthesis_enabled can only be false",
-        "",
-    ),
+    ("rcns: mode", "[policies.rcns]\nmode = 'sometimes'\n", 5, "[policies.rcns] mode must be", ""),
+    ("rcns: unknown", "[policies.rcns]\nspeed = 4\n", 5, "[policies.rcns] speed", ""),
     ("later: isolation", SERVER + 'isolation = "per-agent"\n', 7, 'must be "shared", the only isolation', ""),
     ("later: postgresql", "[store]\nurl = 'postgresql://x'\n", 5, "PostgreSQL is not supported", ""),
     (

@@ -17,11 +17,11 @@ from agtphost.contract.catalog_diff import (
     Conflict,
     Kind,
     Role,
-    common_version,
     compare,
     conflicts,
 )
 from agtphost.vocabulary.catalog import FLOOR, Catalog
+from agtphost.vocabulary.catalog_versions import common_version
 
 OLD = "1.1.0"
 

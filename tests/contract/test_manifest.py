@@ -16,9 +16,11 @@ from agtphost.contract.manifest import (
     Disclosure,
     Policies,
     ServerFacts,
+    Surface,
     build_manifest,
     content_digest,
     sign_manifest,
+    surface_digest,
     verify_manifest,
 )
 from agtphost.contract.policy import read_policy
@@ -42,6 +44,21 @@ FACTS = ServerFacts(
     updated="2026-04-15T09:00:00Z",
     document_version="v2",
     supported_features=("endpoint-registry",),
+)
+
+
+SHOP = {
+    "name": "shop",
+    "description": "Orders.",
+    "base_url": "https://shop.example/v1",
+    "openapi_url": "https://shop.example/openapi.json",
+}
+LOCATION = {"class": "location", "description": "Where.", "formats": ["json"], "sensitivity": "informational"}
+SURFACE = Surface(
+    apis=[SHOP],
+    hosted_protocols=[{"protocol": "mcp", "method": "EXECUTE", "path": "/mcp/files"}],
+    data_classes=[LOCATION],
+    directory=["/", "/methods"],
 )
 
 
@@ -71,7 +88,7 @@ def manifest(**changes: Any) -> dict[str, Any]:
                 input_schema=compile_schema({"type": "object"}, role="output"),
             )
         ],
-        "hosted_protocols": [{"protocol": "mcp", "method": "EXECUTE", "path": "/mcp/files"}],
+        "surface": SURFACE,
         "signing_keys": [KEY.public],
     }
     return build_manifest(changes.pop("facts", FACTS), **(settings | changes))
@@ -180,8 +197,64 @@ def test_the_digest_follows_the_content() -> None:
     other = dataclasses.replace(FACTS, document_version="v3", issued="1", updated="2")
     assert content_digest(manifest(facts=other)) == content_digest(built)
     assert content_digest(sign_manifest(built, KEY)) == content_digest(built)
-    for member in ("endpoints", "hosted_protocols", "signing_keys"):
+    for member in ("endpoints", "signing_keys"):
         assert content_digest(manifest(**{member: []})) != content_digest(built)
+    for member in ("apis", "hosted_protocols", "data_classes", "directory"):
+        assert content_digest(manifest(surface=dataclasses.replace(SURFACE, **{member: []}))) != content_digest(built)
+
+
+def test_apis_and_protocols_are_listed() -> None:
+    """API-076: fronted HTTP APIs with where their descriptions are, and protocols with their method and path."""
+    built = manifest()
+    assert built["apis"] == [SHOP]
+    assert built["hosted_protocols"] == [{"protocol": "mcp", "method": "EXECUTE", "path": "/mcp/files"}]
+    assert built["directory"] == [{"path": "/", "tier": "A"}, {"path": "/methods", "tier": "A"}]
+
+
+def test_data_classes_are_listed_where_there_are_some() -> None:
+    """Core v08 section 7.6 and AGIS section 8.3: the data_manifest block; left out where nothing is declared."""
+    assert manifest()["data_manifest"] == {"available_data": [LOCATION], "pre_auth_discovery": True}
+    assert "data_manifest" not in manifest(surface=Surface())
+
+
+def test_several_catalog_versions_can_be_supported() -> None:
+    """API-012: the versions given, or that of the catalog alone."""
+    assert manifest(versions_supported=("1.0.0", "1.1.0"))["catalog_versions_supported"] == ["1.0.0", "1.1.0"]
+    assert manifest()["catalog_versions_supported"] == ["1.1.0"]
+
+
+def _changed_surface(change: str) -> dict[str, Any]:
+    (endpoint,), _ = read_endpoints(SOUND, "rooms.toml", Rules(catalog=CATALOG))
+    other = dataclasses.replace(endpoint.semantic, outcome="The room is kept free.")
+    changes: dict[str, dict[str, Any]] = {
+        "a new endpoint": {"endpoints": [endpoint, dataclasses.replace(endpoint, path="/tables/{room_id}")]},
+        "a semantic declaration": {"endpoints": [dataclasses.replace(endpoint, semantic=other)]},
+        "a custom method": {"policies": Policies(methods=read_policy(CATALOG, custom=["PRESCRIBE", "MEND"]).policy)},
+        "a data class": {"surface": dataclasses.replace(SURFACE, data_classes=[LOCATION, {"class": "price"}])},
+        "the operator": {"facts": dataclasses.replace(FACTS, operator="Another")},
+        "the agents": {"disclosure": Disclosure(agents=[_agent()])},
+        "an api": {"surface": dataclasses.replace(SURFACE, apis=[])},
+        "a policy": {
+            "policies": Policies(methods=read_policy(CATALOG, custom=["PRESCRIBE"]).policy, max_synthesis_depth=9)
+        },
+    }
+    return manifest(**changes[change])
+
+
+@pytest.mark.parametrize(
+    "change", ["a new endpoint", "a semantic declaration", "a custom method", "a data class"]
+)
+def test_the_surface_digest_follows_what_can_be_called(change: str) -> None:
+    """AGTP-269: each of the four things whose change raises AGTP-API-Version changes the digest."""
+    assert surface_digest(_changed_surface(change)) != surface_digest(manifest())
+
+
+@pytest.mark.parametrize("change", ["the operator", "the agents", "an api", "a policy"])
+def test_the_surface_digest_follows_nothing_else(change: str) -> None:
+    """The control of the one above: these change the manifest, and not AGTP-API-Version."""
+    changed = _changed_surface(change)
+    assert content_digest(changed) != content_digest(manifest())
+    assert surface_digest(changed) == surface_digest(manifest())
 
 
 def test_the_signature_verifies() -> None:

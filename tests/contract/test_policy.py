@@ -239,3 +239,33 @@ def test_the_manifest_form() -> None:
 def test_what_is_neither_word_nor_list_is_an_error() -> None:
     """allow = "BOOK" would otherwise be read letter by letter."""
     assert "neither" in str(reading(allow="BOOK").errors[0])
+
+
+def test_disallowing_an_opted_in_verb_is_pointed_out() -> None:
+    """Spec-conflicts 43: what is compared is the method that the verb acts as."""
+    read = reading(aliases={}, legacy=["PATCH"], disallow=["PATCH"])
+    assert "PATCH is opted in by legacy and acts as EXECUTE" in str(read.warnings[0])
+    assert read.policy.disallow == frozenset()
+
+
+def test_which_verbs_act_by_themselves() -> None:
+    """API-008, spec-conflicts 42: opted in and not aliased; PUT among them needs a key."""
+    assert policy().legacy_acts == policy(legacy="*").legacy_acts == frozenset()
+    some = policy(legacy=["PUT", "GET"], aliases={"GET": "FETCH"})
+    assert some.legacy_acts == {"PUT"}
+    assert [some.demands_key(verb) for verb in ("PUT", "GET", "EXECUTE", None)] == [True, False, False, False]
+
+
+def test_an_alias_of_a_legacy_verb_is_no_second_hop() -> None:
+    """API-090: GET is no catalog method, so nothing leads to it."""
+    read = reading(aliases={"RETRIEVEIT": "GET"}, legacy=["GET"])
+    assert read.policy.declared_aliases == {}
+    assert "leads to GET" in str(read.warnings[0])
+
+
+def test_profiles_are_shown_where_there_are_any() -> None:
+    """AGTP-256: by name; the methods are in ``custom``."""
+    shown = policy(custom=["PRESCRIBE"], profiles=["agtp-profile-healthcare"])
+    assert shown.document()["profiles"] == ["agtp-profile-healthcare"]
+    assert "profiles" not in policy().document()
+    assert policy(wildcards_accepted=True).wildcards_accepted

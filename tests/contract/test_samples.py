@@ -13,6 +13,8 @@ import pytest
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.loading import load_endpoints
+from agtphost.contract.recipe_settling import read, settle
+from agtphost.contract.reserved import RESERVED
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.function import resolve
 from agtphost.identity.peer import Assurance
@@ -44,7 +46,7 @@ def call(endpoint: Endpoint, given: Mapping[str, Any], **members: Any) -> Any:
 
 def test_the_samples_show_what_there_is(samples: Mapping[str, Endpoint]) -> None:
     """A template, an irreversible action with a scope, an informational one."""
-    assert set(samples) == {"QUERY /library/{isbn}", "BOOK /room", "ECHO /text"}
+    assert set(samples) == {"QUERY /library/{isbn}", "BOOK /room", "BOOK /reading", "ECHO /text"}
     room = samples["BOOK /room"]
     assert (room.required_scopes, room.min_assurance) == (("booking:room",), Assurance.CERTIFICATE)
     assert samples["ECHO /text"].min_assurance is Assurance.HEADER
@@ -75,6 +77,18 @@ def test_the_rooms(samples: Mapping[str, Endpoint]) -> None:
             call(room, given)
         assert name in room.errors
     assert not room.input_schema.is_valid({**stay, "arrival": "tomorrow"})
+
+
+def test_the_reading_stay(samples: Mapping[str, Endpoint]) -> None:
+    """The sample recipe is sound, and what its endpoint says of itself is true of its steps."""
+    rules, problems = Rules(catalog=Catalog.load(), reserved=RESERVED), []  # type: ignore[var-annotated]
+    book, settled = settle(read(ETC / "recipes.toml", rules, problems), list(samples.values()), RESERVED, problems)
+    assert problems == []
+    (recipe,) = book.all()
+    reading = next(endpoint for endpoint in settled if endpoint.path == "/reading")
+    assert book.find(reading.handler.recipe) is recipe
+    assert set(recipe.required_scopes) == {"documents:query", "booking:room"} == set(reading.required_scopes)
+    assert reading.min_assurance is Assurance.CERTIFICATE
 
 
 def test_the_text(samples: Mapping[str, Endpoint]) -> None:

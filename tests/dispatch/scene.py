@@ -126,7 +126,7 @@ class Scene:
             ),
             *changes.pop("bindings", ()),
         ]
-        catalog = Catalog.load(None)
+        catalog = changes.pop("catalog", None) or Catalog.load(None)
         policy = changes.pop("policy", MethodPolicy())
         table = EndpointTable(self.bindings)
         self.gates: list[IGate] = list(
@@ -136,7 +136,8 @@ class Scene:
                     states=self.state_of,
                     by_server_name={},
                     catalog=catalog,
-                    custom_methods=(),
+                    other_catalogs=changes.pop("other_catalogs", ()),
+                    custom_methods=policy.custom,
                     grammar=PathGrammar(catalog.methods),
                     policy=policy,
                     table=table,
@@ -145,7 +146,7 @@ class Scene:
                 )
             )
         )
-        self.sealer = Sealer("test-host", ("QUERY", "RESERVE"))
+        self.sealer = Sealer("test-host", ("QUERY", "RESERVE"), catalog.warnings)
         assert not changes, changes
 
     def state_of(self, which: Agent) -> LifecycleState:

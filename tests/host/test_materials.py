@@ -31,7 +31,7 @@ def test_the_sample_deployment_is_sound(tmp_path: Path) -> None:
     demo = json.loads((tmp_path / "etc/state/agents/demo/document.json").read_text())
     known = materials.directory.by_id(demo["agent_id"])
     assert known is not None and not known.hosted
-    assert len(materials.endpoints) == len(materials.bound) == 3
+    assert len(materials.endpoints) == len(materials.bound) == 4
     assert materials.key is not None
 
 
@@ -74,7 +74,8 @@ def test_endpoints_can_be_left_out_instead(tmp_path: Path) -> None:
     library.write_text(library.read_text().replace("handlers.library.look_up", "handlers.library.look_down"))
     materials = gather(config)
     assert len(materials.endpoints) == len(materials.bound) == 2
-    assert "/library/{isbn}" not in {endpoint.path for endpoint in materials.endpoints}
+    # The composition that would have called it goes with it.
+    assert {endpoint.path for endpoint in materials.endpoints} == {"/room", "/text"}
 
 
 @pytest.mark.parametrize(

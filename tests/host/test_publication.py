@@ -1,18 +1,26 @@
-"""The manifest as published: signed, and with a version that moves exactly when the content does."""
+"""The manifest as published: signed, encoded once, and with versions that move exactly when the content does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agtphost.contract.manifest import verify_manifest
+from agtphost.contract.binding import Binding
+from agtphost.contract.manifest import content_digest, verify_manifest
+from agtphost.contract.manifest_validation import examine
+from agtphost.errors import Refusal
 from agtphost.host.materials import Materials, gather
 from agtphost.host.publication import HISTORY, Publication
+from agtphost.identity import files
 from agtphost.identity.jws import JWSError
+from tests.dispatch.scene import Recorder
 from tests.host.hosts import configured, reloaded
 from tests.methods.stage import Toolbox
 
@@ -38,6 +46,22 @@ def published(materials: Materials, box: Toolbox | None = None, now: Callable[[]
     )
 
 
+def document(publication: Publication, disclosed: bool = True) -> Mapping[str, Any]:
+    """The manifest as a reader of the octets has it."""
+    served = publication(disclosed).body
+    assert served is not None
+    found: Mapping[str, Any] = json.loads(served)
+    assert found == publication.published(disclosed).document
+    return found
+
+
+def restarted(materials: Materials, append: str = "") -> Publication:
+    """The publication of a host that starts again, with more in its configuration."""
+    file = materials.config.file
+    file.write_text(file.read_text() + append)
+    return published(gather(reloaded(file)))
+
+
 @pytest.fixture
 def materials(tmp_path: Path) -> Materials:
     return gather(configured(tmp_path))
@@ -48,9 +72,15 @@ def version(manifest: Any) -> tuple[str, str, str]:
     return manifest["document_version"], manifest["server"]["issued"], manifest["server"]["updated"]
 
 
+def a_tool(name: str, description: str = "Does it.") -> Binding:
+    return Binding(
+        method="EXECUTE", path="files", handler=Recorder(), tier="B", name=name, description=description
+    )
+
+
 def test_the_manifest_is_signed_by_the_hosts_key(materials: Materials) -> None:
-    """The signature verifies with the host's key, covers every member, and fails with another key."""
-    manifest = dict(published(materials)(True))
+    """API-081: the signature verifies with the host's key, covers every member, and fails with another key."""
+    manifest = dict(document(published(materials)))
     assert materials.key is not None
     keys = {materials.key.kid: materials.key.public}
     verify_manifest(manifest, keys)
@@ -62,56 +92,283 @@ def test_the_manifest_is_signed_by_the_hosts_key(materials: Materials) -> None:
     assert manifest["server"]["signing_keys"][0]["kid"] == materials.key.kid
 
 
+def test_a_complete_manifest_is_sound(tmp_path: Path) -> None:
+    """API-072 to 077: everything that can be configured is shown, and the validator has nothing to say."""
+    config = configured(
+        tmp_path,
+        edit=(('agent_disclosure = "public"', 'agent_disclosure_notice = "Ask."\nmethods.custom = ["PRESCRIBE"]'),),
+        append=(
+            '\n[manifest]\ndomain = "agents.example"\n'
+            '[[api]]\nname = "shop"\nbase_url = "https://shop.example/v1"\nopenapi_url = "https://shop.example/o.json"\n'
+            '[[data_class]]\nname = "location"\ndescription = "Where."\nformats = ["json"]\n'
+        ),
+    )
+    box = Toolbox()
+    box.hosted = lambda: [{"protocol": "MCP", "method": "EXECUTE", "path": "/mcp/files"}]  # type: ignore[method-assign]
+    manifest = document(published(gather(config), box))
+    assert [finding for finding in examine(manifest) if finding.fault] == []
+    assert manifest["custom_methods"] == ["PRESCRIBE"]
+    assert manifest["server"]["domain"] == "agents.example"
+    assert manifest["agent_disclosure_notice"] == "Ask."
+    assert manifest["apis"] == [
+        {"name": "shop", "base_url": "https://shop.example/v1", "openapi_url": "https://shop.example/o.json"}
+    ]
+    assert manifest["data_manifest"]["available_data"][0]["class"] == "location"
+    (protocol,) = manifest["hosted_protocols"]
+    assert (protocol["protocol"], protocol["method"], protocol["path"]) == ("MCP", "EXECUTE", "/mcp/files")
+    assert manifest["server"]["supported_features"] == ["endpoint-registry", "mcp", "signed-manifest"]
+
+
+def test_features_are_those_the_host_has(tmp_path: Path) -> None:
+    """AGTP-API section 8.3: no MCP server, no key: neither is claimed."""
+    manifest = document(published(gather(configured(tmp_path, append="\n[audit]\nsigning = false\n"))))
+    assert manifest["server"]["supported_features"] == ["endpoint-registry"]
+
+
 def test_the_same_content_keeps_its_version_over_restarts(materials: Materials) -> None:
-    """AGTP-API sections 8.3 and 8.11: a restart changes neither version nor times."""
+    """API-073, API-085: a restart changes neither version, times, ETag nor a single octet."""
     clock = ticking()
-    first = published(materials, now=clock)(True)
-    again = published(gather(reloaded(materials.config.file)), now=clock)(True)
-    assert version(again) == version(first)
-    assert again == first
+    first = published(materials, now=clock)
+    before = version(document(first))
+    again = published(gather(reloaded(materials.config.file)), now=clock)
+    assert version(document(again)) == before
+    assert again(True).body == first(True).body
+    assert again(True).headers == first(True).headers
 
 
 def test_changed_content_gets_the_next_version(materials: Materials) -> None:
-    """A changed endpoint moves ``document_version`` and ``updated``; ``issued`` stays."""
+    """API-073, API-085: a changed endpoint moves version, ``updated`` and ETag; ``issued`` and server_id stay."""
     clock = ticking()
-    first = version(published(materials, now=clock)(True))
+    before = published(materials, now=clock)
+    first, tag = document(before), before(True).headers[0]
     (materials.config.file.parent / "endpoints" / "text.toml").unlink()
-    second = version(published(gather(reloaded(materials.config.file)), now=clock)(True))
-    assert second[0] != first[0]
-    assert second[1] == first[1]
-    assert second[2] > first[2]
+    after = published(gather(reloaded(materials.config.file)), now=clock)
+    second = document(after)
+    assert second["document_version"] != first["document_version"]
+    assert second["server"]["issued"] == first["server"]["issued"]
+    assert second["server"]["server_id"] == first["server"]["server_id"]
+    assert second["server"]["updated"] > first["server"]["updated"]
+    assert after(True).headers[0] != tag
 
 
 def test_a_version_is_never_used_for_two_contents(materials: Materials) -> None:
-    """AGTP-268 in spirit: going back to an earlier content still takes a new version."""
+    """Going back to an earlier content still takes a new document_version, ETag and AGTP-API-Version."""
     clock = ticking()
     text = materials.config.file.parent / "endpoints" / "text.toml"
     content = text.read_text()
-    seen = [version(published(materials, now=clock)(True))[0]]
-    text.unlink()
-    seen.append(version(published(gather(reloaded(materials.config.file)), now=clock)(True))[0])
-    text.write_text(content)
-    seen.append(version(published(gather(reloaded(materials.config.file)), now=clock)(True))[0])
-    assert len(set(seen)) == 3
+    seen = []
+    for change in (lambda: None, text.unlink, lambda: text.write_text(content)):
+        change()
+        publication = published(gather(reloaded(materials.config.file)), now=clock)
+        seen.append((document(publication)["document_version"], publication(True).headers[0], publication.api_version))
+    versions, tags, numbers = zip(*seen, strict=True)
+    assert (len(set(versions)), len(set(tags)), list(numbers)) == (3, 3, [1, 2, 3])
 
 
 def test_the_two_forms_are_two_documents(materials: Materials) -> None:
-    """With and without the hosted agents: different contents never share a version."""
+    """API-075: with and without the hosted agents: different contents never share a version or an ETag."""
     publication = published(materials)
-    open_form, reserved = publication(True), publication(False)
+    open_form, reserved = document(publication, True), document(publication, False)
     assert open_form["document_version"] != reserved["document_version"]
+    assert publication(True).headers[0] != publication(False).headers[0]
     assert "librarian" in str(open_form)
     assert materials.directory.hosted()[0].agent_id not in str(reserved)
 
 
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        ((), "max-age=300"),
+        ((('agent_disclosure = "public"', 'agent_disclosure = "private"'),), "max-age=300"),
+        ((('agent_disclosure = "public"', 'agent_disclosure = "authenticated"'),), "private, max-age=300"),
+        ((('agent_disclosure = "public"', "anonymous_discovery = false"),), "private, max-age=300"),
+    ],
+)
+def test_cache_headers(tmp_path: Path, edit: tuple[tuple[str, str], ...], expected: str) -> None:
+    """API-085: Cache-Control from the configuration, private where the answer depends on who asks; a strong ETag."""
+    headers = dict(published(gather(configured(tmp_path, edit=edit)))(False).headers)
+    assert headers["Cache-Control"] == expected
+    assert headers["ETag"].startswith('"')
+    assert headers["ETag"].endswith('"')
+
+
+def test_max_age_is_configured(tmp_path: Path) -> None:
+    """API-085: ``[manifest] max_age``."""
+    config = configured(tmp_path, append="\n[manifest]\nmax_age = 5\n")
+    assert dict(published(gather(config))(True).headers)["Cache-Control"] == "max-age=5"
+
+
+def test_a_private_host_shows_no_agent(tmp_path: Path) -> None:
+    """API-075: whoever asks."""
+    edit = (('agent_disclosure = "public"', 'agent_disclosure = "private"'),)
+    publication = published(gather(configured(tmp_path, edit=edit)))
+    assert document(publication, True)["hosted_agents"] == document(publication, False)["hosted_agents"] == []
+
+
+# Caching
+
+
+def many(materials: Materials, number: int) -> Materials:
+    """The same host with so many endpoints."""
+    endpoint = materials.endpoints[0]
+    endpoints = [dataclasses.replace(endpoint, path=f"/generated/{n}") for n in range(number)]
+    return dataclasses.replace(materials, endpoints=endpoints)
+
+
+def test_a_thousand_endpoints_are_encoded_once(materials: Materials) -> None:
+    """The manifest of 1,000 endpoints is served from a cache: the very same octets, one build for each form."""
+    publication = published(many(materials, 1000))
+    answers = [publication(True) for _ in range(50)]
+    assert all(answer is answers[0] for answer in answers)
+    assert len(document(publication)["endpoints"]) == 1000
+    publication(False)
+    assert publication.builds == 2
+
+
+def test_what_a_manifest_costs_does_not_grow_with_the_endpoints(materials: Materials) -> None:
+    """Serving the manifest of 1,000 endpoints takes no longer than that of 10, the octets aside."""
+
+    def cost(publication: Publication) -> float:
+        publication(True)
+        rounds = []
+        for _ in range(5):
+            began = time.process_time()
+            for _ in range(400):
+                publication(True)
+            rounds.append(time.process_time() - began)
+        return min(rounds)
+
+    few, lots = published(many(materials, 10)), published(many(materials, 1000))
+    assert cost(lots) < 5 * cost(few) + 0.01
+
+
+def test_a_manifest_encoded_anew_would_be_noticed(materials: Materials, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: a publication that forgets its forms builds other octets objects each time, and counts them."""
+    publication = published(materials)
+    first = publication(True)
+    monkeypatch.setattr(publication, "_forms", {})
+    second = publication(True)
+    assert second.body is not first.body
+    assert publication.builds == 2
+
+
+# AGTP-API-Version
+
+
+def test_the_api_version_is_a_number_that_outlives_the_host(materials: Materials) -> None:
+    """AGTP-269: 1 at first, announced once, and the same after a restart without changes."""
+    heard: list[int] = []
+    publication = published(materials)
+    publication.announce_to(heard.append)
+    publication.refresh()
+    assert heard == [publication.api_version] == [1]
+    assert restarted_number(materials) == 1
+
+
+def restarted_number(materials: Materials, append: str = "") -> int:
+    heard: list[int] = []
+    restarted(materials, append).announce_to(heard.append)
+    return heard[-1]
+
+
+def test_what_raises_the_api_version(materials: Materials) -> None:
+    """AGTP-269: a new endpoint, a changed semantic block, a custom method and a data class each raise it."""
+    published(materials).refresh()
+    endpoints = materials.config.file.parent / "endpoints"
+    text = endpoints / "text.toml"
+    content = text.read_text()
+    numbers = [1]
+    text.write_text(content.replace('intent = "', 'intent = "Now: ', 1))
+    assert text.read_text() != content
+    numbers.append(restarted_number(materials))
+    text.unlink()
+    numbers.append(restarted_number(materials))
+    text.write_text(content)
+    numbers.append(restarted_number(materials))
+    numbers.append(restarted_number(materials, '\n[[data_class]]\nname = "location"\n'))
+    file = materials.config.file
+    file.write_text(file.read_text().replace("[policies]\n", '[policies]\nmethods.custom = ["PRESCRIBE"]\n', 1))
+    numbers.append(restarted_number(materials))
+    assert numbers == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_does_not_raise_the_api_version(materials: Materials) -> None:
+    """The control of AGTP-269: operator and fronted APIs change the document, and not what can be called."""
+    first = published(materials)
+    before = document(first)["document_version"]
+    again = restarted(materials, '\n[[api]]\nname = "shop"\nbase_url = "https://shop.example/"\n')
+    assert document(again)["document_version"] != before
+    assert again.api_version == first.api_version == 1
+
+
 def test_the_state_of_an_upstream_is_no_content(materials: Materials) -> None:
-    """A tool server that restarts does not move the version: its state of the moment is left out."""
-    box = Toolbox()
+    """A tool server that restarts moves neither version: what was last known of it is shown."""
+    box = Toolbox(a_tool("files.list"))
     publication = published(materials, box)
     first = publication(True)
-    box.state = "backoff"
+    tools, box.bound, box.state = box.bound, (), "backoff"
     assert publication(True) is first
-    assert "ready" not in str(first["hosted_protocols"])
+    box.bound, box.state = tools, "ready"
+    assert publication(True) is first
+    assert publication.api_version == 1
+    assert "ready" not in str(document(publication)["hosted_protocols"])
+
+
+def test_an_upstream_that_is_not_up_yet_is_as_before_the_restart(materials: Materials) -> None:
+    """AGTP-269: a restart with slow tool servers is no change; neither is their coming up."""
+    publication = published(materials, Toolbox(a_tool("files.list")))
+    publication.refresh()
+    box = Toolbox()
+    box.state = "starting"
+    again = published(gather(reloaded(materials.config.file)), box)
+    heard: list[int] = []
+    again.announce_to(heard.append)
+    box.bound, box.state = (a_tool("files.list"),), "ready"
+    again.refresh()
+    assert heard == [1]
+
+
+def test_changed_tools_move_both_versions_while_the_host_runs(materials: Materials) -> None:
+    """AGTP-269: a new tool, and another definition of a known one; each is announced, and the manifest is new."""
+    box = Toolbox(a_tool("files.list"))
+    publication = published(materials, box)
+    heard: list[int] = []
+    publication.announce_to(heard.append)
+    versions = [document(publication)["document_version"]]
+    for tools in ((a_tool("files.list"), a_tool("files.read")), (a_tool("files.list"), a_tool("files.read", "Other."))):
+        box.bound = tools
+        publication.refresh()
+        versions.append(document(publication)["document_version"])
+    assert heard == [1, 2, 3]
+    assert len(set(versions)) == 3
+    box.bound = tuple(dataclasses.replace(tool) for tool in box.bound)
+    publication.refresh()
+    assert heard == [1, 2, 3], "the same definitions, listed again"
+
+
+def test_a_number_that_cannot_be_written_is_not_seen(materials: Materials, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AGTP-268 in spirit: with a full disk the old number stays, and the next look tries again."""
+    box = Toolbox(a_tool("files.list"))
+    publication = published(materials, box)
+    heard: list[int] = []
+    publication.announce_to(heard.append)
+
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "replace", full)
+        box.bound = ()
+        publication.refresh()
+        assert heard == [1]
+        with pytest.raises(Refusal) as refused:
+            publication(True)
+        assert (refused.value.status, refused.value.reason) == (503, "manifest-unavailable")
+    publication.refresh()
+    assert heard == [1, 2]
+
+
+# The rest
 
 
 def test_the_history_is_private_and_replaced_whole(materials: Materials) -> None:
@@ -122,7 +379,15 @@ def test_the_history_is_private_and_replaced_whole(materials: Materials) -> None
 
 
 def test_an_unsigned_host_publishes_an_unsigned_manifest(tmp_path: Path) -> None:
-    """Without a key the member is null, and verification says so."""
-    manifest = published(gather(configured(tmp_path, append="\n[audit]\nsigning = false\n")))(True)
+    """API-082: without a key the member is null, and verification says so."""
+    manifest = document(published(gather(configured(tmp_path, append="\n[audit]\nsigning = false\n"))))
+    assert manifest["manifest_signature"] is None
     with pytest.raises(JWSError):
         verify_manifest(manifest, {})
+
+
+def test_the_directory_is_part_of_what_is_signed_and_counted(materials: Materials) -> None:
+    """Spec-conflicts 35: the manifest carries the directory; a host with another one has another content."""
+    manifest = document(published(materials))
+    assert {"path": "/methods", "tier": "A"} in manifest["directory"]
+    assert content_digest(manifest) != content_digest({**manifest, "directory": []})

@@ -38,13 +38,14 @@ from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Peer, PeerCertificate
 from agtphost.identity.trust import TrustPosture
 from agtphost.methods.description import Description
-from agtphost.methods.discovery import Discovery
+from agtphost.methods.discovery import Discovery, document
 from agtphost.methods.execution import ActionGate, Carrier
 from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.namespace import Namespace
 from agtphost.stores import MemoryStore, OffReactorRecords
 from agtphost.stores.rows import StateRow
+from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.paths import PathGrammar
 from agtphost.vocabulary.status import Status
@@ -225,7 +226,7 @@ class Stage:
                 self.directory,
                 lambda: (*everything, *endpoints),
                 adapters,
-                manifest or (lambda disclosed: {"disclosed": disclosed}),
+                manifest or (lambda disclosed: document({"disclosed": disclosed}, media_types.MANIFEST_JSON)),
                 anonymous=anonymous,
                 disclosure=disclosure,
             ),

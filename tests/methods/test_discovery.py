@@ -27,8 +27,8 @@ BY_NAME = {"Agent-ID": CALLER.agent_id}
 
 def test_a_caller_that_names_no_agent_gets_the_manifest() -> None:
     """Design decision 5: DISCOVER / without Agent-ID is the manifest, with its own media type."""
-    response = Stage(manifest=lambda disclosed: {"aud": disclosed}).ask("DISCOVER")
-    assert body_of(response) == {"aud": True}
+    response = Stage().ask("DISCOVER")
+    assert body_of(response) == {"disclosed": True}
     assert response.headers.get("content-type") == "application/vnd.agtp.manifest+json"
 
 

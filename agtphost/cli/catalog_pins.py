@@ -1,0 +1,194 @@
+"""``agtp catalog fetch`` and ``pin``: which catalog is approved, and no other (AGTP-API section 16.5)."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+
+from agtphost.cli.download import check_url, download
+from agtphost.cli.failures import CommandError, HostRefused, Unverified, WrongInput
+from agtphost.cli.options import EXISTING, json_option
+from agtphost.cli.output import print_json, visible
+from agtphost.contract.catalog_diff import compare, irregularities
+from agtphost.identity import files
+from agtphost.vocabulary.catalog import MAX_OCTETS, Catalog, CatalogError, read_octets
+from agtphost.vocabulary.catalog_pin import Pin, is_digest, place
+
+APPROVE = "Compare them by `agtp catalog diff`, then add --upgrade."
+
+
+@click.command()
+@click.argument("url", metavar="URL")
+@click.argument("file", type=EXISTING, required=False, metavar="[FILE]")
+@click.option("--sha256", "digest", metavar="HEX", help="What the content must be; needed unless it is pinned already.")
+@click.option("--upgrade", is_flag=True, help="Approve the replacement of what is pinned.")
+@click.option("--cacert", type=EXISTING, metavar="FILE", help="Authority of the server's certificate.")
+@click.option("--timeout", type=click.FloatRange(0.1, 3_600), default=30.0, show_default=True, help="Seconds.")
+@json_option
+def fetch(
+    url: str,
+    file: Path | None,
+    digest: str | None,
+    upgrade: bool,
+    cacert: Path | None,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """
+    Fetch a catalog over HTTPS, and pin it.
+
+    FILE is where it goes; by default the last part of the URL, in the working
+    directory. The content must have the SHA-256 given, or be the pinned one.
+    What is pinned is never replaced without --upgrade.
+
+    Exit status: 0 fetched, or nothing new; 1 refused; 2 wrong usage, such as
+    http://; 3 no connection; 4 other content than the SHA-256 says.
+
+    \b
+    Examples:
+      agtp catalog fetch https://agtp.io/api/methods.json --sha256 HEX
+      agtp catalog fetch https://agtp.io/api/methods.json methods.json --sha256 HEX --upgrade
+    """
+    check_url(url)
+    file = file or _named(url)
+    wanted = _digest(digest)
+    pinned = _pin(file)
+    if wanted is None and pinned is None:
+        raise WrongInput(
+            "the content's --sha256 is needed", "Its publisher tells it; what comes over the network cannot."
+        )
+    octets = download(url, cacert=cacert, timeout=timeout, limit=MAX_OCTETS)
+    found = sha256(octets).hexdigest()
+    if wanted is not None and found != wanted:
+        raise Unverified(f"the content has the SHA-256 {found}, not {wanted}", "Nothing was changed.")
+    if wanted is None and pinned is not None and found != pinned.sha256:
+        raise Unverified(
+            f"the content has the SHA-256 {found}, and catalog {pinned.version} is pinned with {pinned.sha256}",
+            "Nothing was changed. To upgrade, give the new one's --sha256, and --upgrade.",
+        )
+    approve(file, octets, pinned, upgrade=upgrade, as_json=as_json, write=True)
+
+
+@click.command()
+@click.argument("file", type=EXISTING, metavar="FILE")
+@click.option("--sha256", "digest", metavar="HEX", help="What the content must be.")
+@click.option("--upgrade", is_flag=True, help="Approve the replacement of what is pinned.")
+@json_option
+def pin(file: Path, digest: str | None, upgrade: bool, as_json: bool) -> None:
+    """
+    Approve the content of a catalog file.
+
+    Hosts start with nothing else in it from then on. The pin is FILE.pin, beside it. What is pinned is never replaced without
+    --upgrade. Without a change of the content it does nothing.
+
+    Exit status: 0 pinned, 1 another content is pinned, 2 what is no catalog,
+    4 other content than the SHA-256 says.
+
+    \b
+    Examples:
+      agtp catalog pin methods.json
+      agtp catalog pin methods.json --upgrade --json
+    """
+    wanted = _digest(digest)
+    try:
+        octets = read_octets(file)
+    except CatalogError as error:
+        raise WrongInput(f"{file}: {error}") from None
+    found = sha256(octets).hexdigest()
+    if wanted is not None and found != wanted:
+        raise Unverified(f"the content has the SHA-256 {found}, not {wanted}", "Nothing was changed.")
+    approve(file, octets, _pin(file), upgrade=upgrade, as_json=as_json, write=False)
+
+
+def approve(
+    file: Path, octets: bytes, pinned: Pin | None, *, upgrade: bool, as_json: bool, write: bool
+) -> None:
+    """
+    Pin content, if nothing else is pinned or its replacement is approved.
+
+    :param write: whether the file itself is to have the content, too.
+    :raises CommandError: if it is no catalog, or is not approved; then nothing changed.
+    """
+    catalog = _catalog(file, octets)
+    changed = pinned is None or not pinned.holds(octets)
+    if pinned is not None and changed and not upgrade:
+        raise HostRefused(
+            f"catalog {pinned.version} is pinned, and this is another content of version {catalog.version}",
+            f"Nothing was changed. {APPROVE}",
+            answer={"pinned": pinned.version, "found": catalog.version, "sha256": sha256(octets).hexdigest()},
+        )
+    before = _present(file, pinned)
+    remarks = list(irregularities(catalog) if before is None else compare(before, catalog).violations)
+    gone = set(pinned.removed if pinned is not None else ())
+    if before is not None:
+        gone |= before.methods - catalog.methods
+    approved = Pin.of(octets, gone)
+    try:
+        if write:
+            files.replace(file, octets, files.PUBLIC)
+        if changed or pinned != approved:
+            files.replace(place(file), approved.octets(), files.PUBLIC)
+    except OSError as error:
+        raise WrongInput(f"{file} cannot be written: {error.strerror}") from None
+    if as_json:
+        print_json(
+            {
+                "file": str(file),
+                "version": catalog.version,
+                "sha256": approved.sha256,
+                "replaced": pinned.version if pinned is not None and changed else None,
+                "changed": changed,
+                "removed": sorted(gone - catalog.methods),
+                "violations": remarks,
+            }
+        )
+        return
+    for remark in remarks:
+        click.echo(visible(f"version rule broken: {remark}"), err=True)
+    state = "is pinned" if changed else "was pinned already"
+    click.echo(f"catalog {catalog.version} {state}: {file} ({approved.sha256})")
+
+
+def _named(url: str) -> Path:
+    name = urlsplit(url).path.rpartition("/")[2]
+    if not name or name.startswith(".") or not name.isprintable():
+        raise WrongInput("the URL does not say what the file is called", "Name the FILE.")
+    return Path(name)
+
+
+def _digest(text: str | None) -> str | None:
+    if text is None:
+        return None
+    lowered = text.lower()
+    if not is_digest(lowered):
+        raise WrongInput("--sha256 is not 64 hexadecimal digits")
+    return lowered
+
+
+def _pin(file: Path) -> Pin | None:
+    try:
+        return Pin.beside(file)
+    except CatalogError as error:
+        raise WrongInput(f"{place(file)} is no pin: {error}", "Remove it to start afresh.") from None
+
+
+def _catalog(file: Path, octets: bytes) -> Catalog:
+    try:
+        return Catalog.parse(octets)
+    except CatalogError as error:
+        listed = "\n".join(f"  {fault}" for fault in error.faults)
+        answer = {"file": str(file), "faults": list(error.faults)}
+        failure: CommandError = WrongInput(f"{file} is not a method catalog:\n{listed}", answer=answer)
+        raise failure from None
+
+
+def _present(file: Path, pinned: Pin | None) -> Catalog | None:
+    """The catalog that was in use: the file's, where that is what was pinned."""
+    try:
+        octets = read_octets(file)
+        return Catalog.parse(octets) if pinned is not None and pinned.holds(octets) else None
+    except CatalogError:
+        return None

@@ -1,0 +1,242 @@
+"""``agtp conformance``: a server examined from outside, requirement by requirement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agtphost.cli.configured import find_config, load_config
+from agtphost.cli.failures import HostRefused, NoConnection, WrongInput
+from agtphost.cli.identities import CALLER, REGISTRAR, certified_agent, identities, pair, present
+from agtphost.cli.key import load_verifying_key
+from agtphost.cli.options import EXISTING, HERE, Connection, connection_options, json_option
+from agtphost.cli.output import print_json, visible
+from agtphost.cli.reach import Reach, resolve
+from agtphost.conformance.access import Access, Who
+from agtphost.conformance.case import Case
+from agtphost.conformance.cases import every_case
+from agtphost.conformance.link import Credentials, Endpoint, Unreachable
+from agtphost.conformance.reporting import describe, document, junit, line, summary
+from agtphost.conformance.running import Outcome, Plan, Result, counts, run
+from agtphost.conformance.target import connect
+from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.uris import DEFAULT_PORT, UriError, parse
+
+LONGEST_WAIT = 15.0
+"""Seconds that one answer may take, whatever --timeout says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supplied:
+    """What the command line adds to a connection."""
+
+    second_cert: Path | None
+    second_key: Path | None
+    registrar_cert: Path | None
+    registrar_key: Path | None
+    signing_key: Path | None
+    state_dir: Path | None
+    destructive: bool
+    expendable: str | None
+
+
+@click.command(
+    epilog="Exit status: 0 every case that ran passed, 1 a case failed, 2 wrong usage, 3 no connection.",
+)
+@click.argument("uri", default=HERE)
+@click.option("--list", "listing", is_flag=True, help="Print every case and what it needs; connect to nothing.")
+@click.option(
+    "--only", multiple=True, metavar="PATTERN", help="Cases to run: an id, an area or a requirement; * and ? count."
+)
+@click.option("--fail-fast", is_flag=True, help="End with the first failure.")
+@click.option("--strict", is_flag=True, help="A case that was not run counts as failed.")
+@click.option("--junit", "report", type=click.Path(path_type=Path), metavar="FILE", help="Write a JUnit report.")
+@click.option("--second-cert", type=EXISTING, metavar="FILE", help="A second agent's certificate.")
+@click.option("--second-key", type=EXISTING, metavar="FILE", help="Its key; default: beside it.")
+@click.option("--registrar-cert", type=EXISTING, metavar="FILE", help="The Genesis issuer's certificate.")
+@click.option("--registrar-key", type=EXISTING, metavar="FILE", help="Its key; default: beside it.")
+@click.option(
+    "--signing-key", type=EXISTING, metavar="FILE", help="The key that records are signed with (public part)."
+)
+@click.option("--state-dir", type=EXISTING, metavar="DIR", help="Everything from a development host's state directory.")
+@click.option("--destructive", is_flag=True, help="Run the cases that end an agent's life; needs --expendable.")
+@click.option("--expendable", metavar="ID", help="The Agent-ID whose life may be ended.")
+@connection_options
+@json_option
+def command(
+    uri: str,
+    listing: bool,
+    only: Sequence[str],
+    fail_fast: bool,
+    strict: bool,
+    report: Path | None,
+    where: Connection,
+    as_json: bool,
+    **more: Any,
+) -> None:
+    """
+    Examine a server over the wire, case by case.
+
+    Each case cites the requirements that it shows. Nothing is changed on the
+    server, unless --destructive says so. A case whose needs are not supplied
+    is reported as not run.
+
+    \b
+    Examples:
+      agtp conformance agtp://agents.example.com --cacert ca.pem --cert me.pem --agent-id ID
+      agtp conformance --config host.toml --junit conformance.xml
+      agtp conformance --list
+      agtp conformance --only 'wire.*' --only AGTP-046 --fail-fast
+    """
+    if listing:
+        _list([case for case in every_case() if Plan(only=only).selects(case)], as_json=as_json)
+        return
+    plan = Plan(only=only, strict=strict, fail_fast=fail_fast)
+    if not any(plan.selects(case) for case in every_case()):
+        raise WrongInput("no case matches --only", "agtp conformance --list shows them all.")
+    reach, access = _access(uri, where, Supplied(**more))
+    results = _examine(access, plan, quiet=as_json)
+    if report is not None:
+        _write(report, junit(results, reach.uri))
+    _conclude(results, reach.uri, as_json=as_json)
+
+
+def _list(cases: Sequence[Case], *, as_json: bool) -> None:
+    if as_json:
+        print_json([describe(case) for case in cases])
+        return
+    for case in cases:
+        needs = ", ".join(need.what for need in case.needs)
+        click.echo(f"{case.id}  [{' '.join(case.requirements)}]  {case.title}{f'  (needs {needs})' if needs else ''}")
+    requirements = {item for case in cases for item in case.requirements}
+    click.echo(f"{len(cases)} cases, {len(requirements)} requirements")
+
+
+def _examine(access: Access, plan: Plan, *, quiet: bool) -> list[Result]:
+    def told(result: Result) -> None:
+        if not quiet:
+            click.echo(visible(line(result)))
+
+    try:
+        target = connect(access)
+    except Unreachable as error:
+        raise NoConnection(str(error), "Check the address, --cacert and --cert.") from None
+    with target:
+        return run(target, every_case(), plan, told)
+
+
+def _write(report: Path, octets: bytes) -> None:
+    try:
+        report.write_bytes(octets)
+    except OSError as error:
+        raise WrongInput(f"the report cannot be written: {error}") from None
+
+
+def _conclude(results: Sequence[Result], uri: str, *, as_json: bool) -> None:
+    failed = counts(results)[Outcome.FAILED]
+    answer = document(results, uri)
+    if failed:
+        if not as_json:
+            click.echo(summary(results))
+        raise HostRefused(f"{failed} of {len(results)} cases failed", answer=answer)
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(summary(results))
+
+
+# Credentials
+
+
+def _access(uri: str, where: Connection, supplied: Supplied) -> tuple[Reach, Access]:
+    if supplied.destructive != (supplied.expendable is not None):
+        raise WrongInput("--destructive and --expendable go together")
+    if supplied.expendable is not None and not is_agent_id(supplied.expendable):
+        raise WrongInput("--expendable is not 64 lower-case hexadecimal digits")
+    if supplied.state_dir is not None:
+        where = _from_state(where, supplied.state_dir)
+    reach = resolve(where, uri)
+    keys = dict(reach.keys)
+    if supplied.signing_key is not None:
+        key = load_verifying_key(supplied.signing_key)
+        keys = {key.kid: key}
+    return reach, Access(
+        where=_endpoint(reach.uri),
+        trust=reach.cacert,
+        credentials=_credentials(reach, where, supplied),
+        keys=keys,
+        expendable=supplied.expendable,
+        timeout=min(reach.timeout, LONGEST_WAIT),
+    )
+
+
+def _endpoint(uri: str) -> Endpoint:
+    try:
+        found = parse(uri)
+    except UriError as error:
+        raise WrongInput(str(error)) from None
+    if not found.host:
+        raise WrongInput("the URI names no host", "Use agtp://HOST or agtp://HOST:PORT.")
+    return Endpoint(host=found.host.strip("[]"), port=found.port or DEFAULT_PORT)
+
+
+def _from_state(where: Connection, state: Path) -> Connection:
+    """The options that a development host's state directory supplies, below those that are given."""
+    given = {item.name: getattr(where, item.name) for item in fields(where)}
+    demo = state / "agents" / CALLER
+    given["cacert"] = where.cacert or state / "ca.pem"
+    if where.cert is None and not where.no_cert and (demo / "agent.pem").is_file():
+        given["cert"], given["key"] = demo / "agent.pem", demo / "agent.key"
+    return Connection(**given)
+
+
+def _credentials(reach: Reach, where: Connection, supplied: Supplied) -> dict[Who, Credentials]:
+    found = {}
+    if reach.cert is not None:
+        agent_id = reach.agent_id or certified_agent(reach.cert)
+        found[Who.AGENT] = Credentials(cert=reach.cert, key=reach.key, agent_id=agent_id)
+    elif reach.agent_id is not None:
+        found[Who.AGENT] = Credentials(agent_id=reach.agent_id)
+    registrar, second = _beside(where, supplied, found.get(Who.AGENT))
+    registrar = _pair(supplied.registrar_cert, supplied.registrar_key, "the issuer's certificate") or registrar
+    second = _pair(supplied.second_cert, supplied.second_key, "the second agent's certificate") or second
+    if registrar is not None:
+        found[Who.REGISTRAR] = Credentials(cert=registrar[0], key=registrar[1])
+    if second is not None:
+        found[Who.SECOND] = Credentials(cert=second[0], key=second[1], agent_id=certified_agent(second[0]))
+    return found
+
+
+Pair = tuple[Path, Path | None]
+
+
+def _pair(certificate: Path | None, key: Path | None, what: str) -> Pair | None:
+    if certificate is None:
+        return None
+    shown = present(certificate, what)
+    cert, found = pair(shown or certificate, key)
+    return (cert, found) if cert is not None else None
+
+
+def _beside(where: Connection, supplied: Supplied, agent: Credentials | None) -> tuple[Pair | None, Pair | None]:
+    """The issuer, and another agent than the caller, among the identities of a host on this machine."""
+    if supplied.state_dir is not None:
+        state = supplied.state_dir
+        known = {REGISTRAR: state / "registrar.pem"}
+        known |= {entry.parent.name: entry for entry in sorted(state.glob("agents/*/agent.pem"))}
+    else:
+        path = find_config(where) if where.cacert is None else where.config
+        known = identities(load_config(path)) if path is not None else {}
+    issuer = known.pop(REGISTRAR, None)
+    spent = supplied.expendable
+    others = [
+        entry
+        for entry in known.values()
+        if agent is not None and certified_agent(entry) not in (agent.agent_id, spent, None)
+    ]
+    registrar = _pair(issuer, None, "the issuer's certificate") if issuer is not None and issuer.is_file() else None
+    return registrar, _pair(others[0], None, "the second agent's certificate") if others else None

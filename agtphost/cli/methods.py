@@ -1,0 +1,111 @@
+"""``agtp methods``: what the drafts tabulate of each method, or what a host offers (core v08 section 7.2.20)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from agtphost.cli.failures import NoConnection, WrongInput
+from agtphost.cli.options import Connection, connection_options, json_option
+from agtphost.cli.output import print_json, print_table
+from agtphost.vocabulary.catalog import FLOOR, Catalog, Entry
+
+ALL = "all"
+
+
+@click.command()
+@click.argument("uri", required=False, metavar="[URI]")
+@click.option("--tier", type=click.Choice(("1", "2", ALL)), help="1: the floor (default); 2: standard methods.")
+@connection_options
+@json_option
+def command(uri: str | None, tier: str | None, where: Connection, as_json: bool) -> None:
+    """
+    Show the eighteen methods of every host, the fifty standard ones, or those that one host offers.
+
+    Without URI nothing is asked over the network: the rows are the drafts'
+    tables, with both taxonomies: the drafts' own category, and the effect
+    classes of the catalog. With an agtp:// URI, or - for the configured host,
+    they are what DISCOVER /methods shows to this caller.
+
+    \b
+    Examples:
+      agtp methods
+      agtp methods --tier 2 --json
+      agtp methods agtp://agents.example.com --cacert ca.pem
+    """
+    if uri is not None:
+        if tier is not None:
+            raise WrongInput("--tier is for the drafts' tables, which need no URI")
+        _show_offered(uri, where, as_json)
+        return
+    catalog = Catalog.load()
+    rows = [row for row in described(catalog) if tier == ALL or row["tier"] == int(tier or "1")]
+    if as_json:
+        print_json({"version": catalog.version, "methods": rows})
+        return
+    print_table(
+        ("METHOD", "TIER", "GROUP", "CATEGORY", "CHANGES", "IDEMPOTENT", "ERRORS", "EFFECTS"),
+        (
+            (
+                row["method"],
+                row["tier"],
+                row.get("group", ""),
+                row["category"],
+                _word(row["state_modifying"]),
+                _word(row["idempotent"]),
+                " ".join(map(str, row.get("errors", ()))),
+                ", ".join(row["categories"]),
+            )
+            for row in rows
+        ),
+    )
+
+
+def described(catalog: Catalog) -> Iterator[dict[str, Any]]:
+    """
+    One object for each method that a draft tabulates: the floor in its order, then the rest by name.
+
+    ``category`` is the draft's own, ``categories`` are the catalog's effect
+    classes; ``idempotent`` is true, false, ``per_action`` or ``conditional``.
+    """
+    for name in FLOOR:
+        entry = catalog.entries[name]
+        yield _row(entry, 1, entry.floor or {})
+    for name in sorted(catalog.methods):
+        entry = catalog.entries[name]
+        if entry.standard is not None:
+            yield _row(entry, 2, entry.standard)
+
+
+def _row(entry: Entry, tier: int, tabulated: Any) -> dict[str, Any]:
+    return {
+        "method": entry.name,
+        "tier": tier,
+        **tabulated,
+        "categories": list(entry.categories),
+        "description": entry.description,
+    }
+
+
+def _word(value: object) -> str:
+    return str(value).replace("_", " ") if isinstance(value, str) else "yes" if value else "no"
+
+
+def _show_offered(uri: str, where: Connection, as_json: bool) -> None:
+    from agtphost.cli.exchange import ask
+    from agtphost.cli.reach import resolve
+
+    reach = resolve(where, uri)
+    listed = ask(reach, "DISCOVER", "/methods").result
+    if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
+        raise NoConnection("the answer is no list of methods", "Is this an AGTP host of the same version?")
+    if as_json:
+        print_json({"uri": reach.uri, "methods": listed})
+        return
+    columns = ("method", "path", "tier", "description")
+    print_table(
+        [column.upper() for column in columns],
+        ([entry.get(column, "") for column in columns] for entry in listed),
+    )

@@ -1,0 +1,42 @@
+"""``agtp wellknown``: the bootstrap document of a host, for operators who serve it elsewhere (core v08 section 6.1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from agtphost.cli.configured import NO_HOST, find_config, load_config
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.options import EXISTING, Connection, json_option
+
+
+@click.command()
+@click.argument("file", type=EXISTING, required=False, metavar="[HOST.TOML]")
+@json_option
+def command(file: Path | None, as_json: bool) -> None:
+    """
+    Print the document to be served at https://DOMAIN/.well-known/agtp.
+
+    It tells clients that know the domain alone where its AGTP endpoint is. The
+    host serves it itself where [wellknown] listen is set; otherwise put it on
+    the domain's web server, as application/json.
+
+    \b
+    Examples:
+      agtp wellknown host.toml > /var/www/html/.well-known/agtp
+      agtp wellknown
+    """
+    from agtphost.config.presence import NoPresence, bootstrap_facts
+    from agtphost.http.wellknown import Namespace, encoded
+
+    path = find_config(Connection(config=file))
+    if path is None:
+        raise WrongInput("no host.toml is named", NO_HOST)
+    config = load_config(path)
+    try:
+        document = encoded(Namespace(**bootstrap_facts(config)))
+    except NoPresence as error:
+        raise WrongInput(str(error)) from None
+    # The document is JSON, whether or not --json asks for it.
+    click.echo(document.decode(), nl=False)

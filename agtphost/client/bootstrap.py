@@ -1,0 +1,174 @@
+"""
+What a domain says of its AGTP presence over HTTPS: core v08 section 6.1, ``/.well-known/agtp``.
+
+Before a URI that names a domain is resolved for the first time, the domain is
+asked where its AGTP endpoint is. The answer is advice: a domain that does not
+answer, or answers with anything but a bootstrap document, is dialled as its
+URI says. Only HTTP 404 is an answer of its own: the domain operates no agent
+namespace, and is not asked again for a while (spec-conflicts 62).
+
+No I/O: both clients share this; :mod:`.bootstrap_fetch` and the blocking
+client's own fetch bring the octets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agtphost.client.errors import ClientError
+from agtphost.client.manifests import cache_seconds
+from agtphost.vocabulary import jsontext, uris
+from agtphost.vocabulary.uris import DEFAULT_PORT, AgtpUri, Form, UriError
+
+PATH = "/.well-known/agtp"
+
+ABSENT_SECONDS = 86_400.0
+"""How long a 404 is remembered where it does not say (core v08 section 6.1)."""
+
+PRESENT_SECONDS = 3_600.0
+"""The same for a document."""
+
+LONGEST_SECONDS = 604_800.0
+"""Longer than any answer is remembered, whatever it says."""
+
+FAILED_SECONDS = 300.0
+"""How long a domain that could not be asked is left alone."""
+
+MAX_OCTETS = 65_536
+"""Of a document; the draft's own example has five hundred."""
+
+MAX_DOMAINS = 1024
+"""Remembered at once; beyond that the oldest is asked again."""
+
+_FORMS = frozenset({Form.DOMAIN, Form.NAMED_AGENT, Form.NAMED_AGENT_AT_SUBDOMAIN, Form.NAMESPACE})
+_IN_NAMESPACE = _FORMS - {Form.DOMAIN}
+
+
+class NoNamespace(ClientError):
+    """The domain declares that it operates no agent namespace: its bootstrap document is 404."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootstrapPolicy:
+    """Whether and how domains are asked."""
+
+    port: int = 443
+    timeout: float = 5.0
+    """Seconds for the whole question, connecting included: it is only advice."""
+
+    single_labels: bool = False
+    """Whether names without a dot, such as ``localhost``, are asked too."""
+
+
+ASK_DOMAINS = BootstrapPolicy()
+"""What clients do unless they are told otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HTTPAnswer:
+    """What a domain's HTTPS server said."""
+
+    status: int
+    cache_control: str | None = None
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bootstrap:
+    """What is known of one domain."""
+
+    expires: float
+    """On the client's clock."""
+
+    endpoint: AgtpUri | None = None
+    """Where its AGTP traffic goes; None: where its URIs say."""
+
+    absent: bool = False
+    """Whether it declares that it has no namespace."""
+
+    failure: str = ""
+    """Why it is not known what it says; empty where it is."""
+
+
+class Bootstraps:
+    """
+    The domains that one client asked.
+
+    :param policy: None asks nobody.
+    """
+
+    def __init__(self, policy: BootstrapPolicy | None) -> None:
+        self.policy = policy
+        self._known: dict[str, Bootstrap] = {}
+
+    def unasked(self, uri: AgtpUri, now: float) -> str | None:
+        """The domain that has to be asked before ``uri`` is resolved; None where there is none."""
+        if self.policy is None or uri.form not in _FORMS or uri.port != DEFAULT_PORT:
+            return None
+        if "." not in uri.host and not self.policy.single_labels:
+            return None
+        known = self._known.get(uri.host)
+        return uri.host if known is None or now >= known.expires else None
+
+    def note(self, domain: str, answer: HTTPAnswer | str, now: float) -> Bootstrap:
+        """
+        Remember what a domain answered.
+
+        :param answer: or why there is none.
+        """
+        found = _failed(answer, now) if isinstance(answer, str) else _read(answer, now)
+        self._known.pop(domain, None)
+        self._known[domain] = found
+        while len(self._known) > MAX_DOMAINS:
+            del self._known[next(iter(self._known))]
+        return found
+
+    def located(self, uri: AgtpUri) -> AgtpUri:
+        """
+        The URI with the host and port that its domain gave.
+
+        :raises NoNamespace: where the domain said that it has none, and ``uri`` is in it.
+        """
+        known = self._known.get(uri.host)
+        if known is None or uri.form not in _FORMS or uri.port != DEFAULT_PORT:
+            return uri
+        if known.absent and uri.form in _IN_NAMESPACE:
+            raise NoNamespace(
+                f"The domain {uri.host} declares that it has no agent namespace: https://{uri.host}{PATH} is 404.",
+                "Check the domain, or make the client with bootstrap=None to dial it all the same.",
+            )
+        if known.endpoint is None:
+            return uri
+        return replace(uri, host=known.endpoint.host, port=known.endpoint.port)
+
+
+def _failed(why: str, now: float) -> Bootstrap:
+    return Bootstrap(expires=now + FAILED_SECONDS, failure=why)
+
+
+def _read(answer: HTTPAnswer, now: float) -> Bootstrap:
+    if answer.status == 404:
+        return Bootstrap(expires=now + _kept(answer, ABSENT_SECONDS), absent=True)
+    if answer.status != 200:
+        return _failed(f"the status is {answer.status}", now)
+    try:
+        document = jsontext.decode(answer.body)
+        endpoint = _endpoint(document)
+    except (jsontext.JSONTextError, UriError, ValueError) as error:
+        return _failed(f"it is no bootstrap document: {error}", now)
+    return Bootstrap(expires=now + _kept(answer, PRESENT_SECONDS), endpoint=endpoint)
+
+
+def _kept(answer: HTTPAnswer, otherwise: float) -> float:
+    return min(cache_seconds(answer.cache_control, otherwise), LONGEST_SECONDS)
+
+
+def _endpoint(document: Any) -> AgtpUri:
+    given = document.get("endpoint") if isinstance(document, dict) else None
+    if not isinstance(given, str):
+        raise ValueError("it has no endpoint")
+    endpoint = uris.parse(given)
+    if not endpoint.host:
+        raise ValueError("its endpoint names no host")
+    return endpoint

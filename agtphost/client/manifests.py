@@ -1,0 +1,246 @@
+"""
+Manifests a client has read, and when they have to be read again.
+
+A server says with ``AGTP-API-Version`` which manifest its answers follow (core
+v08 section 7.6). A client that has read a server's manifest once compares that
+number in every later answer, and reads the manifest again before its next call
+when it changed. A client that never asked for a manifest relies on none, so
+its calls are never preceded by anything.
+
+No I/O: both clients share this.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from agtphost.client.errors import VerificationFailed
+from agtphost.client.reply import Reply
+from agtphost.client.requests import Destination, PreparedCall
+from agtphost.client.terminal import escape
+from agtphost.identity.jws import JWSError
+from agtphost.identity.keys import VerifyingKey
+from agtphost.identity.manifest_signature import SIGNATURE, verify_manifest
+from agtphost.vocabulary import jsontext
+
+VERSION = "agtp-api-version"
+
+MAX_SERVERS = 1024
+"""Remembered at once; beyond that the one that was read first is forgotten, with what it was pinned to."""
+
+MAX_TOKENS = 4_000_000
+"""Values and names in one manifest: a thousand endpoints have some fifty thousand."""
+
+_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+_MAX_AGE = re.compile(r"(?:^|[,\s])max-age=([0-9]{1,9})(?=$|[,\s])", re.ASCII)
+
+REQUIRED = (
+    *("agtp_version", "agtp_api_version", "document_version", "catalog_version"),
+    *("server", "endpoints", "policies"),
+)
+"""Members without which a document is no manifest (AGTP-API section 8.2)."""
+
+
+class ManifestWarning(UserWarning):
+    """A manifest that is used all the same: unsigned, wrongly signed, or of a server that went backwards."""
+
+
+class SignatureState(Enum):
+    """What is known of a manifest's signature (AGTP-API section 8.8)."""
+
+    VERIFIED = "verified"
+    """By a key that was given for it."""
+
+    UNCHECKED = "unchecked"
+    """There is one, and no key to check it with."""
+
+    ABSENT = "absent"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerManifest:
+    """A manifest as read; in this revision of the drafts it is used whatever its signature says (API-082)."""
+
+    document: Mapping[str, Any]
+    etag: str | None
+    document_version: str
+    api_version: str | None
+    """The ``AGTP-API-Version`` that came with it; None where the server sends none."""
+
+    expires: float
+    """On the client's clock: until then it is used without being asked for again."""
+
+    signature: SignatureState
+    warning: str = ""
+    """What is wrong with it; empty where nothing is."""
+
+    @property
+    def server_id(self) -> str:
+        """``server.server_id``, unverified."""
+        server = self.document.get("server")
+        found = server.get("server_id") if isinstance(server, dict) else None
+        return found if isinstance(found, str) else ""
+
+
+@dataclass(slots=True)
+class _Server:
+    manifest: ServerManifest
+    keys: Mapping[str, VerifyingKey]
+    version: str | None
+
+
+class Manifests:
+    """The manifests of one client, by destination."""
+
+    def __init__(self) -> None:
+        self._servers: dict[Destination, _Server] = {}
+
+    def note(self, call: PreparedCall, reply: Reply) -> None:
+        """Remember the version that an answer follows; servers whose manifest was never read are left alone."""
+        known = self._servers.get(call.destination)
+        version = reply.headers.get(VERSION)
+        if known is not None and version is not None:
+            known.version = version
+
+    def stale(self, call: PreparedCall) -> bool:
+        """Whether a call has to wait until the manifest of its server was read again (AGTP-270)."""
+        known = self._servers.get(call.destination)
+        return known is not None and known.version != known.manifest.api_version and not _asks_for_it(call)
+
+    def fresh(
+        self, destination: Destination, keys: Mapping[str, VerifyingKey] | None, now: float
+    ) -> ServerManifest | None:
+        """
+        A manifest that can be used without asking.
+
+        :param keys: those it has to have been checked with; None: whatever it was checked with.
+        """
+        known = self._servers.get(destination)
+        if known is None or known.version != known.manifest.api_version or now >= known.manifest.expires:
+            return None
+        return known.manifest if keys is None or known.keys == keys else None
+
+    def adopt(
+        self, destination: Destination, reply: Reply, keys: Mapping[str, VerifyingKey] | None, now: float
+    ) -> ServerManifest:
+        """
+        Take a manifest that was read.
+
+        :param keys: that may have signed it; None: those given the last time.
+        :raises VerificationFailed: where the answer is no manifest. A signature alone never makes it fail.
+        """
+        known = self._servers.get(destination)
+        pinned = keys if keys is not None else known.keys if known is not None else {}
+        etag = reply.headers.get("etag")
+        unchanged = known is not None and etag is not None and etag == known.manifest.etag and known.keys == pinned
+        if known is not None and unchanged:
+            # The same octets with the same keys: what was found out about them holds.
+            version = reply.headers.get(VERSION)
+            manifest = replace(known.manifest, api_version=version, expires=now + max_age(reply))
+        else:
+            manifest = manifest_of(reply, pinned, now)
+        if known is not None and not manifest.warning and _went_back(known.manifest.api_version, manifest.api_version):
+            manifest = replace(manifest, warning="The server's AGTP-API-Version went backwards.")
+        self._servers.pop(destination, None)
+        self._servers[destination] = _Server(manifest=manifest, keys=pinned, version=manifest.api_version)
+        while len(self._servers) > MAX_SERVERS:
+            del self._servers[next(iter(self._servers))]
+        if manifest.warning:
+            warnings.warn(f"{destination}: {manifest.warning}", ManifestWarning, stacklevel=2)
+        return manifest
+
+
+def manifest_of(reply: Reply, keys: Mapping[str, VerifyingKey], now: float = 0.0) -> ServerManifest:
+    """
+    The manifest in an answer to ``DISCOVER /``, its signature checked.
+
+    :raises VerificationFailed: where the answer is none.
+    """
+    document = read_manifest(reply)
+    state, problem = _checked(document, keys)
+    return ServerManifest(
+        document=document,
+        etag=reply.headers.get("etag"),
+        document_version=str(document["document_version"]),
+        api_version=reply.headers.get(VERSION),
+        expires=now + max_age(reply),
+        signature=state,
+        warning=problem,
+    )
+
+
+def read_manifest(reply: Reply) -> Mapping[str, Any]:
+    """
+    The manifest in an answer to ``DISCOVER /``, of whatever size.
+
+    :raises VerificationFailed: if it is none.
+    """
+    try:
+        document = jsontext.decode(reply.body, max_tokens=MAX_TOKENS)
+    except jsontext.JSONTextError as error:
+        raise VerificationFailed(f"The server's manifest is not JSON: {escape(str(error))}.") from None
+    if not isinstance(document, dict):
+        raise VerificationFailed("The server's manifest is not an object.")
+    return document
+
+
+def max_age(reply: Reply) -> float:
+    """Seconds for which an answer says that it may be kept; 0 where it does not say."""
+    return cache_seconds(reply.headers.get("cache-control"), 0.0)
+
+
+def cache_seconds(cache_control: str | None, otherwise: float) -> float:
+    """``max-age`` of a Cache-Control value; ``no-store`` and ``no-cache`` are 0."""
+    value = (cache_control or "").lower()
+    if "no-store" in value or "no-cache" in value:
+        return 0.0
+    match = _MAX_AGE.search(value)
+    return float(match[1]) if match is not None else otherwise
+
+
+def _checked(document: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> tuple[SignatureState, str]:
+    missing = [name for name in REQUIRED if name not in document]
+    if missing:
+        raise VerificationFailed(
+            f"The server's answer is no manifest: it lacks {missing[0]}.", "Is this an AGTP host?"
+        )
+    if document.get(SIGNATURE) is None:
+        return SignatureState.ABSENT, "The manifest is not signed."
+    if not keys:
+        return SignatureState.UNCHECKED, ""
+    try:
+        verify_manifest(document, keys)
+    except JWSError as error:
+        return SignatureState.INVALID, f"The manifest's signature does not verify: {escape(str(error))}."
+    return SignatureState.VERIFIED, ""
+
+
+def _asks_for_it(call: PreparedCall) -> bool:
+    """Whether a call is itself the reading of the manifest."""
+    return call.request.method == "DISCOVER" and call.request.path == "/" and call.caller_id is None
+
+
+def _went_back(before: str | None, after: str | None) -> bool:
+    """Whether a version that is a number became a smaller one, which no server may do (core v08 section 7.6)."""
+    numbers = [int(text) for text in (before, after) if text is not None and _NUMBER.fullmatch(text)]
+    return len(numbers) == 2 and numbers[1] < numbers[0]
+
+
+__all__ = [
+    "MAX_SERVERS",
+    "REQUIRED",
+    "ManifestWarning",
+    "Manifests",
+    "ServerManifest",
+    "SignatureState",
+    "cache_seconds",
+    "manifest_of",
+    "max_age",
+    "read_manifest",
+]

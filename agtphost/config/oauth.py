@@ -1,0 +1,63 @@
+"""``[policies.oauth]``: external credentials, and who may issue them (core v08 section 8.6)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from agtphost.config.upstreams import web_url
+from agtphost.config.values import FilePath, Items, Line, Method, Seconds, Section
+from agtphost.identity.bearer import ALGORITHMS
+
+
+def _algorithm(value: str) -> str:
+    if value not in ALGORITHMS:
+        raise ValueError(f"holds {value[:20]!r}, which is not one of {', '.join(sorted(ALGORITHMS))}")
+    return value
+
+
+class Issuer(Section):
+    """One ``[[policies.oauth.issuer]]``: an identity provider. Exactly one source of keys is set."""
+
+    expected_issuer: Line = ""
+    """The ``iss`` of its tokens. Required."""
+
+    expected_audience: Items[Line] = ()
+    """One of these has to be in ``aud``; without any, tokens for other services are accepted too."""
+
+    allowed_algs: Items[Annotated[str, AfterValidator(_algorithm)]] = ("EdDSA",)
+    principal_id_claim: Line = "sub"
+    """The claim that becomes ``acting_principal_id``."""
+
+    required_scopes: Items[Line] = ()
+    """OAuth scopes that its tokens must have; they have nothing to do with Authority-Scope."""
+
+    leeway_seconds: Annotated[float, Field(ge=0, le=600)] = 60.0
+    jwks: FilePath | None = None
+    """A file with its JSON Web Key Set."""
+
+    jwks_uri: Annotated[str | None, BeforeValidator(web_url)] = None
+    """Where its key set is fetched from, at start and every ``refresh_seconds``."""
+
+    discovery_url: Annotated[str | None, BeforeValidator(web_url)] = None
+    """Its OpenID Connect discovery document, which names the ``jwks_uri``."""
+
+    ca: FilePath | None = None
+    """Authority of its HTTPS certificate, where it is not a public one."""
+
+    refresh_seconds: Seconds = 3_600.0
+
+    @property
+    def sources(self) -> int:
+        """How many sources of keys are set."""
+        return sum(source is not None for source in (self.jwks, self.jwks_uri, self.discovery_url))
+
+
+class OAuth(Section):
+    """Without an issuer the feature is off, and Authorization headers are ignored (core v08 section 8.6)."""
+
+    required_on_methods: Items[Method] = ()
+    """Methods, aliases resolved, that need a credential."""
+
+    issuer: Items[Issuer] = ()

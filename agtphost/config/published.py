@@ -1,0 +1,148 @@
+"""What is published beside the endpoints: ``[[api]]``, ``[[data_class]]``, ``[manifest]``, ``[wellknown]``."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from agtphost.config import secret
+from agtphost.config.values import FilePath, Items, Line, Section
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_DOMAIN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+_LISTENER = re.compile(r"ssl:(?:port=)?[0-9]{1,5}(?::interface=[0-9A-Za-z.:\\]+)?", re.ASCII)
+
+
+def _name(value: str) -> str:
+    if _NAME.fullmatch(value) is None:
+        raise ValueError("must be 1 to 64 letters, digits, '.', '_' or '-', and begin with a letter or digit")
+    return value
+
+
+def _url(value: Any) -> str:
+    """A URL that anyone may read: it is published, so no credentials are in it."""
+    text = secret.text_of(value)
+    wrong = "must be an http or https URL without user name, password and fragment"
+    if not text.isascii() or not text.isprintable() or any(character in text for character in ' "<>\\^`{|}'):
+        raise ValueError(wrong)
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise ValueError(wrong) from None
+    credentials = parts.username is not None or parts.password is not None
+    if parts.scheme not in ("http", "https") or not host or credentials or parts.fragment:
+        raise ValueError(wrong)
+    return text
+
+
+def _domain(value: str) -> str:
+    if len(value) > 253 or _DOMAIN.fullmatch(value) is None:
+        raise ValueError("must be a host name in lower-case letters, without scheme and port")
+    return value
+
+
+def _listener(value: str) -> str:
+    if _LISTENER.fullmatch(value) is None:
+        raise ValueError('must be "ssl:PORT" or "ssl:PORT:interface=ADDRESS"; certificate and key name its files')
+    return value
+
+
+PublicURL = Annotated[str, BeforeValidator(_url)]
+Domain = Annotated[str, AfterValidator(_domain)]
+
+
+class API(Section):
+    """``[[api]]``: an HTTP API that this server fronts (AGTP-API section 8.6)."""
+
+    name: Annotated[str, AfterValidator(_name)] = ""
+    """Required, and unique."""
+
+    description: Line = ""
+    base_url: PublicURL = ""
+    """Required: where the API answers."""
+
+    openapi_url: PublicURL | None = None
+    """Its OpenAPI description."""
+
+    documentation_url: PublicURL | None = None
+    """Pages for people."""
+
+    def document(self) -> dict[str, str]:
+        """The entry of the manifest's ``apis``, and of ``DISCOVER /apis``; absent members are left out."""
+        members = {
+            "name": self.name,
+            "description": self.description,
+            "base_url": self.base_url,
+            "openapi_url": self.openapi_url or "",
+            "documentation_url": self.documentation_url or "",
+        }
+        return {name: value for name, value in members.items() if value}
+
+
+class DataClass(Section):
+    """``[[data_class]]``: a kind of data this server works with (core v08 section 7.6, AGIS section 8.3)."""
+
+    name: Annotated[str, AfterValidator(_name)] = ""
+    """Required, and unique."""
+
+    description: Line = ""
+    formats: Items[Annotated[str, AfterValidator(_name)]] = ()
+    """Such as ``json``."""
+
+    sensitivity: Literal["informational", "reversible", "irreversible", "low", "medium", "high"] = "informational"
+    requires_authorization: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """The entry of the manifest's ``data_manifest.available_data``."""
+        return {
+            "class": self.name,
+            "description": self.description,
+            "formats": list(self.formats),
+            "sensitivity": self.sensitivity,
+            "requires_authorization": self.requires_authorization,
+        }
+
+
+class ManifestSection(Section):
+    """``[manifest]``: how the server manifest is published (AGTP-API section 8)."""
+
+    domain: Domain | None = None
+    """Where the host is reached, if ``server_id`` does not say (AGTP-API section 8.3)."""
+
+    max_age: Annotated[int, Field(ge=0, le=31_536_000)] = 300
+    """Seconds that a reader may use a manifest without asking again: ``Cache-Control: max-age``."""
+
+
+class WellKnown(Section):
+    """``[wellknown]``: the bootstrap document of core v08 section 6.1, at ``/.well-known/agtp`` over HTTPS."""
+
+    listen: Annotated[Line, AfterValidator(_listener)] | None = None
+    """A Twisted endpoint string: ``ssl:443``, ``ssl:443:interface=192.0.2.1``; None: this host serves no HTTPS."""
+
+    certificate: FilePath | None = None
+    """PEM file of the HTTPS certificate, with its chain; None: that of ``[tls]``."""
+
+    key: FilePath | None = None
+    """PEM file of its private key; None: that of ``[tls]``."""
+
+    domain: Domain | None = None
+    """The domain the document is for; None: ``[manifest] domain``, else ``server_id``."""
+
+    port: Annotated[int, Field(ge=1, le=65_535)] | None = None
+    """The port that clients reach; None: that of ``[listen]``."""
+
+    dns_anchor: Line = ""
+    """Name of the DNS record that anchors the domain; empty: none."""
+
+    log_anchor: PublicURL | None = None
+    """The transparency log that anchors it."""
+
+    issuer: PublicURL | None = None
+    """URL of the issuer of the agents' documents."""
+
+    max_age: Annotated[int, Field(ge=0, le=31_536_000)] = 86_400
+    """Seconds that a client may keep the document."""

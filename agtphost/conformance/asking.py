@@ -1,0 +1,42 @@
+"""Requests as octets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+JSON = "application/vnd.agtp+json"
+
+Field = tuple[str, str]
+
+
+def encoded(value: object) -> bytes:
+    """A JSON text; octets stay what they are."""
+    return value if isinstance(value, bytes) else json.dumps(value).encode()
+
+
+def request(
+    method: str,
+    target: str = "/",
+    body: object = None,
+    fields: Iterable[Field] = (),
+    *,
+    content_type: str | None = JSON,
+) -> bytes:
+    """
+    One request.
+
+    :param body: octets, or a value that is sent as JSON; None for no body.
+    :param content_type: None to leave it out.
+    """
+    octets = b"" if body is None else encoded(body)
+    lines = [f"AGTP/1.0 {method} {target}", *(f"{name}: {value}" for name, value in fields)]
+    if body is not None and content_type is not None:
+        lines.append(f"Content-Type: {content_type}")
+    lines.append(f"Content-Length: {len(octets)}")
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + octets
+
+
+def enveloped(method: str, parameters: object, **members: object) -> dict[str, object]:
+    """The envelope of core v08 section 5.4.2."""
+    return {"method": method, "parameters": parameters, **members}

@@ -1,0 +1,110 @@
+"""Methods: core v08 section 7 and AGTP-API section 3."""
+
+from __future__ import annotations
+
+from agtphost.conformance.case import Cases, Need, expect
+from agtphost.conformance.cases.headers import FLOOR
+from agtphost.conformance.expectations import answered, has, is_list, never
+from agtphost.conformance.target import Target
+
+CASES = Cases("catalog")
+
+NOWHERE = "/conformance/none"
+
+TIER_2 = ["FETCH", "SEARCH", "SCAN", "PULL", "IMPORT", "FIND", "EXTRACT", "FILTER", "VALIDATE", "TRANSFORM", "TRANSLATE", "NORMALIZE", "PREDICT", "RANK", "MAP", "REGISTER", "SUBMIT", "TRANSFER", "PURCHASE", "SIGN", "MERGE", "LINK", "LOG", "SYNC", "PUBLISH", "REPLY", "SEND", "REPORT", "MONITOR", "ROUTE", "RETRY", "PAUSE", "RESUME", "RUN", "CHECK", "ANALYZE", "AUTHORIZE", "BATCH", "BROADCAST", "CALCULATE", "CANCEL", "CHAIN", "CLASSIFY", "CONNECT", "EMBED", "EVALUATE", "GENERATE", "QUOTE", "RECOMMEND", "ALERT"]
+DEMOTED = ("BOOK", "SCHEDULE", "LEARN", "COLLABORATE")
+
+
+def _recognized(target: Target, methods: tuple[str, ...]) -> None:
+    for method in methods:
+        answer = target.ask(method, NOWHERE)
+        expect(answer.status != 459, f"{method} is answered {answer}")
+
+
+CASES.row(
+    "tier-2", "METH-066 AGTP-255", "None of the fifty standard methods is answered 459.", _recognized, tuple(TIER_2)
+)
+CASES.row(
+    "demoted", "AGTP-255", "BOOK, SCHEDULE, LEARN and COLLABORATE are still in the catalog.", _recognized, DEMOTED
+)
+
+for _method in sorted(FLOOR):
+
+    def _floor(target: Target, method: str) -> None:
+        never(target.ask(method, "/", {}, who=target.best), 404, 405, 459, 501)
+
+    CASES.row(f"floor-{_method.lower()}", "AGTP-183", f"{_method} is supported on /.", _floor, _method)
+
+
+for _name, _requirements, _title, _method in (
+    ("unknown", "API-004 AGTP-253", "A word that is no method is answered 459.", "FROBNICATE"),
+    ("experimental", "AGTP-252", "A name with the prefix X- is answered 459.", "X-NEGOTIATE"),
+    ("lower-case", "AGTP-184 API-005", "A method in lower case is answered 459.", "discover"),
+    ("mixed-case", "AGTP-184 API-005", "A method in mixed case is answered 459.", "Discover"),
+    ("two-letters", "API-005", "A name of two letters is answered 459.", "GO"),
+    ("underscore", "API-005", "A name with an underscore is answered 459.", "DO_IT"),
+    ("digits", "API-005", "A name with digits is answered 459.", "QUERY2"),
+    ("33-letters", "API-005", "A name of 33 letters is answered 459.", "A" * 33),
+    ("http-head", "API-004", "HTTP's HEAD is answered 459.", "HEAD"),
+    ("http-options", "API-004", "HTTP's OPTIONS is answered 459.", "OPTIONS"),
+    ("profile", "AGTP-256", "A method of a profile that is not declared is answered 459.", "PRESCRIBE"),
+    ("prefix-of-known", "API-004", "The beginning of a known name is answered 459.", "DISCOV"),
+    ("extension-of-known", "API-004", "A known name with a letter more is answered 459.", "DISCOVERX"),
+):
+
+    def _refused(target: Target, method: str) -> None:
+        if method in set(target.member("custom_methods") or ()):
+            return
+        allowed = (459,) if method.isalpha() and method.isupper() else (459, 400)
+        answered(target.ask(method, NOWHERE), *allowed)
+
+    CASES.row(f"refused-{_name}", _requirements, _title, _refused, _method)
+
+
+@CASES.case("459-close-matches", "API-004")
+def close_matches(target: Target) -> None:
+    """The body of a 459 may list close matches, all of which are methods."""
+    answer = answered(target.ask("DISCOVR", "/"), 459)
+    for name in is_list(answer.members.get("close_matches", []), "close_matches"):
+        never(target.ask(str(name), NOWHERE), 459)
+
+
+@CASES.case("embedded-are-known", "API-001 AGTP-183", Need.MANIFEST)
+def embedded(target: Target) -> None:
+    """Every embedded method of the manifest is recognized."""
+    _recognized(target, tuple(map(str, target.member("embedded_methods") or ())))
+
+
+@CASES.case("custom-are-known", "AGTP-254 API-006", Need.MANIFEST)
+def custom(target: Target) -> None:
+    """Every custom method of the manifest is recognized."""
+    _recognized(target, tuple(map(str, target.member("custom_methods") or ())))
+
+
+@CASES.case("context-accepted", "AGTP-184")
+def context(target: Target) -> None:
+    """Methods accept a context parameter."""
+    plain = target.ask("INSPECT", "/", {"target": "audit", "audit_id": "0" * 64})
+    answer = target.ask("INSPECT", "/", {"target": "audit", "audit_id": "0" * 64, "context": {}})
+    expect(plain.status == answer.status, f"{answer} with context, {plain} without")
+
+
+@CASES.case("deprecated-not-refused", "API-015 API-014", Need.MANIFEST)
+def deprecated(target: Target) -> None:
+    """A method that answers with AGTP-Catalog-Warning is answered by its endpoint, never 459."""
+    for item in target.declared[:50]:
+        answer = target.ask(item.method, NOWHERE)
+        if answer.header("AGTP-Catalog-Warning") is not None:
+            expect(
+                (answer.header("AGTP-Catalog-Warning") or "").startswith("deprecated"), "the warning has another form"
+            )
+            never(answer, 459)
+
+
+@CASES.case("versions-negotiated", "API-020 API-012", Need.MANIFEST)
+def versions(target: Target) -> None:
+    """The version of a 459 is one of those that the manifest supports."""
+    answer = answered(target.ask("FROBNICATE", "/"), 459)
+    version = has(answer.value, ["catalog_version"], "the body")["catalog_version"]
+    supported = is_list(target.member("catalog_versions_supported"), "catalog_versions_supported")
+    expect(version in supported, f"{version!r} is not among {supported}")

@@ -1,0 +1,309 @@
+"""Methods of the floor that think, plan, hand over and negotiate: core v08 sections 7.2.1 to 7.2.13."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from secrets import token_hex
+
+from agtphost.conformance.case import Cases, Need, expect
+from agtphost.conformance.cases.tour import NOBODY
+from agtphost.conformance.expectations import answered, has, header, is_list, mentions, reason, succeeded
+from agtphost.conformance.link import Answer
+from agtphost.conformance.target import Target
+
+CASES = Cases("methods")
+
+TEXT = "Rain fell all night. The river rose. By the morning, the bridge was closed and the ferry had stopped."
+NEW_ID = "0b3c6f0e-5d4a-4c55-9c8f-2f3d1c0a9b87"
+
+
+def _ask(target: Target, method: str, **parameters: object) -> Answer:
+    return target.as_agent(method, "/", parameters)
+
+
+_Row = tuple[str, str, str, Mapping[str, object]]
+
+_MISSING: tuple[_Row, ...] = (
+    ("QUERY", "AGTP-185 AGTP-077", "intent", {}),
+    ("SUMMARIZE", "AGTP-205", "source", {}),
+    ("PLAN", "AGTP-206", "goal", {}),
+    ("DELEGATE", "AGTP-213", "target_agent_id", {"task": "x", "authority_scope": "a:x", "delegation_token": "x"}),
+    ("DELEGATE", "AGTP-213", "task", {"target_agent_id": NOBODY, "authority_scope": "a:x", "delegation_token": "x"}),
+    ("DELEGATE", "AGTP-213", "authority_scope", {"target_agent_id": NOBODY, "task": "x", "delegation_token": "x"}),
+    ("DELEGATE", "AGTP-213", "delegation_token", {"target_agent_id": NOBODY, "task": "x", "authority_scope": "a:x"}),
+    ("ESCALATE", "AGTP-217", "task_id", {"reason": "scope_limit", "context": {}}),
+    ("ESCALATE", "AGTP-217", "reason", {"task_id": "t", "context": {}}),
+    ("ESCALATE", "AGTP-217", "context", {"task_id": "t", "reason": "scope_limit"}),
+    ("CONFIRM", "AGTP-220", "target_id", {"status": "accepted"}),
+    ("CONFIRM", "AGTP-220", "status", {"target_id": NEW_ID}),
+    ("SUSPEND", "AGTP-221", "session_id", {}),
+    ("NOTIFY", "AGTP-226", "recipient", {"content": "x"}),
+    ("NOTIFY", "AGTP-226", "content", {"recipient": NOBODY}),
+)
+
+for _method, _ids, _missing, _given in _MISSING:
+
+    def _without(target: Target, method: str, member: str, given: Mapping[str, object]) -> None:
+        answer = answered(_ask(target, method, **given), 422, 400)
+        mentions(answer, member)
+
+    CASES.row(
+        f"{_method.lower()}-without-{_missing.replace('_', '-')}", _ids, f"{_method} without {_missing} is refused naming it.",
+        _without, _method, _missing, _given, needs=[Need.AGENT],
+    )
+
+_INVALID: tuple[_Row, ...] = (
+    ("QUERY", "AGTP-185", "format", {"intent": "What is here?", "format": "xml"}),
+    ("QUERY", "AGTP-185", "confidence_threshold", {"intent": "What is here?", "confidence_threshold": 2}),
+    ("SUMMARIZE", "AGTP-205", "length", {"source": TEXT, "length": "endless"}),
+    ("SUMMARIZE", "AGTP-205", "format", {"source": TEXT, "format": "opera"}),
+    ("ESCALATE", "AGTP-217", "reason", {"task_id": "t", "reason": "boredom", "context": {}}),
+    ("ESCALATE", "AGTP-217", "priority", {"task_id": "t", "reason": "scope_limit", "context": {}, "priority": "now"}),
+    ("CONFIRM", "AGTP-220", "status", {"target_id": NEW_ID, "status": "maybe"}),
+    ("NOTIFY", "AGTP-226", "urgency", {"recipient": NOBODY, "content": "x", "urgency": "extreme"}),
+    ("DESCRIBE", "AGTP-190", "capability_domains", {"capability_domains": "astrology"}),
+)
+
+for _method, _ids, _member, _given in _INVALID:
+
+    def _invalid(target: Target, method: str, given: Mapping[str, object]) -> None:
+        answered(_ask(target, method, **given), 422, 400)
+
+    CASES.row(
+        f"{_method.lower()}-bad-{_member.replace('_', '-')}", _ids, f"{_method} with a {_member} that is none is refused.",
+        _invalid, _method, _given, needs=[Need.AGENT],
+    )
+
+
+@CASES.case("query-answers", "AGTP-185 AGTP-186", Need.AGENT)
+def query(target: Target) -> None:
+    """QUERY with an intent is answered, or 404 where nothing is known."""
+    answered(_ask(target, "QUERY", intent="What can this server do?"), 200, 404)
+
+
+@CASES.case("query-threshold", "AGTP-186", Need.AGENT)
+def threshold(target: Target) -> None:
+    """QUERY returns nothing below confidence_threshold."""
+    answer = answered(_ask(target, "QUERY", intent="What can this server do?", confidence_threshold=0.9), 200, 404)
+    result = answer.result if answer.status == 200 else None
+    for items in result.values() if isinstance(result, dict) else ():
+        for item in items if isinstance(items, list) else ():
+            if isinstance(item, dict) and "confidence" in item:
+                expect(item["confidence"] >= 0.9, f"an item has confidence {item['confidence']}")
+
+
+@CASES.case("summarize-members", "AGTP-205", Need.AGENT)
+def summarize(target: Target) -> None:
+    """SUMMARIZE of a text returns summary, source_hash and confidence."""
+    answer = answered(_ask(target, "SUMMARIZE", source=TEXT), 200)
+    has(answer.result, ("summary", "source_hash", "confidence"), "the result")
+
+
+@CASES.case("summarize-same-hash", "AGTP-205", Need.AGENT)
+def same_hash(target: Target) -> None:
+    """SUMMARIZE of one text returns one source_hash."""
+    found = [answered(_ask(target, "SUMMARIZE", source=TEXT), 200).result.get("source_hash") for _ in range(2)]
+    expect(found[0] == found[1], "they differ")
+
+
+@CASES.case("summarize-lengths", "AGTP-205", Need.AGENT)
+def lengths(target: Target) -> None:
+    """A brief summary is not longer than a detailed one."""
+    brief, detailed = (
+        answered(_ask(target, "SUMMARIZE", source=TEXT * 3, length=length), 200).result.get("summary", "")
+        for length in ("brief", "detailed")
+    )
+    expect(len(str(brief)) <= len(str(detailed)), "it is")
+
+
+@CASES.case("plan-members", "AGTP-206", Need.AGENT)
+def plan(target: Target) -> None:
+    """PLAN returns ordered_steps, estimated_cost, confidence and assumptions."""
+    answer = answered(_ask(target, "PLAN", goal="List what this server offers"), 200, 422, 503)
+    if answer.status == 200:
+        result = has(answer.result, ("ordered_steps", "estimated_cost", "confidence", "assumptions"), "the result")
+        is_list(result["ordered_steps"], "ordered_steps")
+
+
+@CASES.case("plan-available-methods", "AGTP-206", Need.AGENT)
+def plan_methods(target: Target) -> None:
+    """PLAN uses no method that is not among available_methods."""
+    answer = answered(
+        _ask(target, "PLAN", goal="List what this server offers", available_methods=["DISCOVER"]), 200, 422, 503
+    )
+    for step in answer.result.get("ordered_steps", []) if answer.status == 200 else ():
+        expect(step.get("method") == "DISCOVER", f"a step uses {step.get('method')}")
+
+
+@CASES.case("describe-members", "AGTP-189", Need.AGENT)
+def describe(target: Target) -> None:
+    """DESCRIBE returns the Capability Document with its members."""
+    names = ["methods", "modalities", "tools", "version", "version_min_satisfied", "trust_score", "budget_units_accepted", "zones_accepted"]
+    has(answered(_ask(target, "DESCRIBE"), 200).result, names, "the Capability Document")
+
+
+@CASES.case("describe-domains", "AGTP-190", Need.AGENT)
+def domains(target: Target) -> None:
+    """capability_domains chooses the sections of the Capability Document."""
+    result = answered(_ask(target, "DESCRIBE", capability_domains="methods"), 200).result
+    expect("methods" in result and "modalities" not in result, f"it has {', '.join(result)}")
+
+
+for _version, _satisfied in (("0.1", True), ("99.0", False)):
+
+    def _version_min(target: Target, version: str, satisfied: bool) -> None:
+        found = answered(_ask(target, "DESCRIBE", version_min=version), 200).result.get("version_min_satisfied")
+        expect(found is satisfied, f"version_min_satisfied is {found!r}")
+
+    CASES.row(
+        f"describe-version-min-{_version}", "AGTP-191", f"version_min {_version} is {'' if _satisfied else 'not '}satisfied.",
+        _version_min, _version, _satisfied, needs=[Need.AGENT],
+    )
+
+
+@CASES.case("delegate-bad-token", "AGTP-216 AGTP-090", Need.AGENT, Need.HOSTED, Need.SCOPED)
+def delegate_token(target: Target) -> None:
+    """DELEGATE with a token that cannot be verified is answered 551."""
+    assert target.scoped is not None
+    held = target.scoped[1]
+    given = {
+        "target_agent_id": target.hosted[0]["agent_id"],
+        "task": "x",
+        "authority_scope": held,
+        "delegation_token": "x.y.z",
+    }
+    answered(_ask(target, "DELEGATE", **given), 551)
+
+
+@CASES.case("delegate-overclaimed", "AGTP-214 AGTP-324", Need.AGENT, Need.HOSTED)
+def delegate_scope(target: Target) -> None:
+    """DELEGATE of a scope that the agent does not hold is refused."""
+    given = {
+        "target_agent_id": target.hosted[0]["agent_id"], "task": "x", "authority_scope": "conformance:none", "delegation_token": "x.y.z",
+    }
+    answered(_ask(target, "DELEGATE", **given), 262, 551)
+
+
+@CASES.case("confirm-unknown", "AGTP-220", Need.AGENT)
+def confirm(target: Target) -> None:
+    """CONFIRM of something that is not there is answered 404."""
+    answered(_ask(target, "CONFIRM", target_id=NEW_ID, status="accepted"), 404)
+
+
+@CASES.case("suspend-unknown", "AGTP-221", Need.AGENT)
+def suspend(target: Target) -> None:
+    """SUSPEND of a session that is not there is answered 404."""
+    answered(_ask(target, "SUSPEND", session_id=f"conformance-{token_hex(8)}"), 404)
+
+
+@CASES.case("notify-unknown", "AGTP-226", Need.AGENT)
+def notify(target: Target) -> None:
+    """NOTIFY of a recipient that is not there is answered 404."""
+    answered(_ask(target, "NOTIFY", recipient=NOBODY, content="conformance"), 404)
+
+
+for _method in (
+    "QUERY", "SUMMARIZE", "PLAN", "DELEGATE", "ESCALATE", "CONFIRM", "SUSPEND", "NOTIFY", "PROPOSE", "EXECUTE"
+):
+
+    def _anonymous(target: Target, method: str) -> None:
+        answered(target.ask(method, "/", {}), 401, 262, 422, 400, 463)
+
+    CASES.row(
+        f"{_method.lower()}-anonymous", "AGTP-029 AGTP-183", f"{_method} by nobody is refused.", _anonymous, _method
+    )
+
+
+# PROPOSE
+
+
+def _proposed(**more: object) -> dict[str, object]:
+    definition: dict[str, object] = {
+        "name": "conformance",
+        "method": "TRANSLATE",
+        "path": "/conformance/none",
+        "description": "A proposal that only asks.",
+        "semantic": {
+            "intent": "Ask.", "actor": "agent", "outcome": "Nothing.", "capability": "analysis",
+            "confidence": 0.5, "impact": "informational", "is_idempotent": True,
+        },
+        "input_schema": {"type": "object", "additionalProperties": False, "properties": {}},
+        "output_schema": {"type": "object"},
+        "errors": [],
+    }
+    return {**definition, **more}
+
+
+def _off(target: Target) -> bool:
+    return target.policies.get("synthesis_enabled") is not True
+
+
+@CASES.case("propose-off", "API-079 AGTP-258 AGTP-085", Need.AGENT, Need.MANIFEST)
+def propose_off(target: Target) -> None:
+    """Where synthesis is off, PROPOSE is answered 463 synthesis-disabled with an explanation; elsewhere it is evaluated."""
+    answer = answered(_ask(target, "PROPOSE", endpoint=_proposed()), 463, 263, 261, 262)
+    if _off(target):
+        reason(answered(answer, 463), "synthesis-disabled")
+        has(answer.value, ["explanation"], "the body")
+
+
+@CASES.case("propose-negotiation-id", "AGTP-259", Need.AGENT)
+def negotiation_id(target: Target) -> None:
+    """Answers to PROPOSE have a Negotiation-ID."""
+    header(_ask(target, "PROPOSE", endpoint=_proposed()), "Negotiation-ID")
+
+
+_PROPOSALS: tuple[tuple[str, str, str, Mapping[str, object], tuple[int, ...]], ...] = (
+    (
+        "unknown-method",
+        "API-118",
+        "PROPOSE of an unknown method is answered 459.",
+        {"endpoint": _proposed(method="FROBNICATE")},
+        (459,),
+    ),
+    (
+        "bad-path",
+        "API-118",
+        "PROPOSE of a path with a method in it is answered 460.",
+        {"endpoint": _proposed(path="/book/x")},
+        (460,),
+    ),
+    (
+        "no-intent",
+        "API-118",
+        "PROPOSE of a semantic block without intent is answered 400.",
+        {"endpoint": _proposed(semantic={})},
+        (400,),
+    ),
+    (
+        "bad-schema",
+        "API-118 API-144",
+        "PROPOSE of a schema that is none is answered 400.",
+        {"endpoint": _proposed(input_schema={"type": "nothing"})},
+        (400,),
+    ),
+    ("both-forms", "API-114", "PROPOSE in both forms is answered 400.", {"endpoint": _proposed(), "name": "x"}, (400,)),
+)
+
+for _name, _ids, _title, _given, _statuses in _PROPOSALS:
+
+    def _checked(target: Target, given: Mapping[str, object], statuses: tuple[int, ...]) -> None:
+        # A server that never negotiates may say so first (AGTP-258).
+        answered(_ask(target, "PROPOSE", **given), *statuses, *((463,) if _off(target) else ()))
+
+    CASES.row(f"propose-{_name}", _ids, _title, _checked, _given, _statuses, needs=[Need.AGENT, Need.MANIFEST])
+
+
+@CASES.case("inspect-after-propose", "AGTP-085 AGTP-059", Need.AGENT)
+def propose_recorded(target: Target) -> None:
+    """A refused proposal is recorded like any other request."""
+    header(_ask(target, "PROPOSE", endpoint=_proposed()), "Audit-ID")
+
+
+@CASES.case("discover-unaffected", "AGTP-206", Need.AGENT)
+def no_effect(target: Target) -> None:
+    """PLAN and QUERY change nothing of what is offered."""
+    before = succeeded(target.as_agent("DISCOVER", "/methods")).digest
+    _ask(target, "PLAN", goal="List what this server offers")
+    _ask(target, "QUERY", intent="What can this server do?")
+    expect(succeeded(target.as_agent("DISCOVER", "/methods")).digest == before, "DISCOVER /methods differs")

@@ -1,0 +1,240 @@
+"""Agents under their names, and what is returned for them: core v08 section 6.1 and 6.2."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from agtphost.conformance.access import Who
+from agtphost.conformance.case import Cases, Inapplicable, Need, expect
+from agtphost.conformance.expectations import answered, has, is_hex64, is_list, is_moment, succeeded
+from agtphost.conformance.link import Answer
+from agtphost.conformance.target import Target
+
+CASES = Cases("uri")
+
+NAMESPACE = ["document_type", "schema_version", "org_domain", "governance_zone", "generated_at", "signature", "agents", "total_active", "namespace_cert_fingerprint"]
+ENTRY = ["agent_label", "canonical_id", "lifecycle_state", "trust_tier", "cert_status", "manifest_uri", "activated_at", "last_updated"]
+STATUS = ["document_type", "canonical_id", "agent_label", "org_domain", "lifecycle_state", "cert_status", "last_action_method", "last_action_timestamp", "pending_escalations", "generated_at"]
+TYPES = ("application/vnd.agtp.identity+json", "application/vnd.agtp+json")
+
+
+def _whole(answer: Answer) -> Mapping[str, Any]:
+    """A document, in an envelope or not."""
+    found = answer.result
+    expect(isinstance(found, dict), "the document is not an object")
+    return found if isinstance(found, dict) else {}
+
+
+def _read(target: Target, rest: str = "", who: Who | None = None) -> Answer:
+    return succeeded(target.ask("DESCRIBE", target.agent_path() + rest, who=who or target.best))
+
+
+# Names
+
+
+for _name, _title, _path in (
+    ("unknown-name", "An agent name that is not hosted is answered 404.", "/agents/conformance-nobody"),
+    ("unknown-id", "A canonical Agent-ID that is not hosted is answered 404.", "/agents/" + "ab" * 32),
+    (
+        "unknown-status",
+        "The status of an agent that is not hosted is answered 404.",
+        "/agents/conformance-nobody/status",
+    ),
+):
+
+    def _not_found(target: Target, path: str) -> None:
+        answered(target.ask("DESCRIBE", path), 404)
+
+    CASES.row(_name, "AGTP-107", _title, _not_found, _path)
+
+for _name, _ids, _path in (
+    ("name-with-dot", "AGTP-104 AGTP-106", "/agents/bad.name"),
+    ("name-escaped-space", "AGTP-104 AGTP-106", "/agents/bad%20name"),
+    ("name-escaped-slash", "AGTP-104 AGTP-106", "/agents/..%2F..%2Fetc"),
+    ("name-escaped-nul", "AGTP-104 AGTP-106", "/agents/bad%00"),
+    ("id-of-63-digits", "AGTP-105", "/agents/" + "a" * 63),
+    ("id-in-upper-case", "AGTP-104", "/agents/" + "AB" * 32),
+):
+
+    def _malformed(target: Target, path: str) -> None:
+        answered(target.ask("DESCRIBE", path), 400, 404, 460)
+
+    CASES.row(_name, _ids, f"{_path[:24]} resolves to nothing.", _malformed, _path)
+
+for _suffix in ("agent", "nomo", "agtp"):
+
+    def _redirected(target: Target, suffix: str) -> None:
+        answer = answered(target.ask("DESCRIBE", f"{target.agent_path()}.{suffix}"), 301, 404, 400)
+        if answer.status == 301:
+            expect(f".{suffix}\"".encode() not in answer.body.replace(b"path", b""), "the target still has the suffix")
+
+    CASES.row(
+        f"suffix-{_suffix}",
+        "AGTP-109 AGTP-108",
+        f"A name with .{_suffix} is redirected, or unknown; never resolved.",
+        _redirected,
+        _suffix,
+        needs=[Need.HOSTED],
+    )
+
+
+@CASES.case("by-name-and-id", "AGTP-102 AGTP-097 AGTP-126", Need.HOSTED)
+def by_id(target: Target) -> None:
+    """An agent's name and its canonical Agent-ID resolve to one Identity Document."""
+    by_name = _whole(_read(target))
+    by_number = _whole(succeeded(target.ask("DESCRIBE", f"/agents/{target.hosted[0]['agent_id']}", who=target.best)))
+    expect(by_name.get("agent_id") == by_number.get("agent_id"), "they differ")
+
+
+@CASES.case("resolves-to-listed-id", "AGTP-097 AGTP-102", Need.HOSTED)
+def resolves(target: Target) -> None:
+    """An agent's name resolves to the Agent-ID that DISCOVER /agents lists."""
+    for entry in target.hosted[:5]:
+        found = _whole(succeeded(target.ask("DESCRIBE", f"/agents/{entry['name']}", who=target.best)))
+        expect(found.get("agent_id") == entry["agent_id"], f"{entry['name']} resolves to another")
+
+
+@CASES.case("no-suffix-in-documents", "AGTP-108", Need.HOSTED)
+def no_suffix(target: Target) -> None:
+    """No URI in manifest or lists ends in .agent, .nomo or .agtp."""
+    text = json.dumps([target.manifest, *target.hosted])
+    for suffix in (".agent\"", ".nomo\"", ".agtp\""):
+        expect(f"agtp://{suffix}" not in text and suffix not in text, f"one ends in {suffix[:-1]}")
+
+
+# Formats
+
+
+@CASES.case("format-manifest", "AGTP-112", Need.HOSTED)
+def format_manifest(target: Target) -> None:
+    """format=manifest returns the document that no format returns."""
+    expect(_whole(_read(target)) == _whole(_read(target, "?format=manifest")), "they differ")
+
+
+@CASES.case("format-json", "AGTP-113 AGTP-112", Need.HOSTED)
+def format_json(target: Target) -> None:
+    """format=json returns the same document without white space."""
+    answer = _read(target, "?format=json")
+    expect(_whole(answer) == _whole(_read(target)), "the document differs")
+    compact = json.dumps(answer.value, separators=(",", ":"), ensure_ascii=False)
+    expect(len(answer.body) <= len(compact.encode()), "there is white space")
+
+
+@CASES.case("format-certificate", "AGTP-114", Need.HOSTED)
+def format_certificate(target: Target) -> None:
+    """format=certificate returns members of the Genesis, and nothing of the document."""
+    found = _whole(_read(target, "?format=certificate"))
+    present = [name for name in ("trust_score", "methods", "capabilities", "status") if name in found]
+    expect(not present, f"it has {', '.join(present)}")
+    expect(is_hex64(found.get("agent_id")), "it has no agent_id")
+
+
+@CASES.case("format-status", "AGTP-115", Need.HOSTED)
+def format_status(target: Target) -> None:
+    """format=status returns the lifecycle state and nothing of the identity."""
+    found = _whole(_read(target, "?format=status"))
+    present = [name for name in ("trust_score", "methods", "capabilities", "scopes_accepted") if name in found]
+    expect(not present and "lifecycle_state" in found, f"it has {', '.join(present) or 'no lifecycle_state'}")
+
+
+@CASES.case("format-unknown", "AGTP-111", Need.HOSTED)
+def format_unknown(target: Target) -> None:
+    """A format that is not known is refused, or ignored."""
+    for text in ("package", "code", "..%2F..", "%00"):
+        answered(target.ask("DESCRIBE", f"{target.agent_path()}?format={text}", who=target.best), 400, 404, 422, 200)
+
+
+@CASES.case("formats-are-json", "AGTP-116 AGTP-111", Need.HOSTED)
+def format_types(target: Target) -> None:
+    """Every format is JSON of a type of the drafts'."""
+    for text in ("manifest", "json", "certificate", "status"):
+        found = _read(target, f"?format={text}").content_type
+        expect(found in TYPES, f"{text} is {found}")
+
+
+# Status and namespace
+
+
+for _member in STATUS:
+
+    def _in_status(target: Target, name: str) -> None:
+        if name == "org_domain" and not _whole(_read(target)).get("org_domain"):
+            raise Inapplicable("a hosted agent with an org_domain")
+        has(_whole(_read(target, "/status")), [name], "the status document")
+
+    CASES.row(
+        f"status-{_member.replace('_', '-')}",
+        "AGTP-157 AGTP-115",
+        f"/agents/NAME/status has {_member}.",
+        _in_status,
+        _member,
+        needs=[Need.HOSTED],
+    )
+
+
+@CASES.case("status-values", "AGTP-157", Need.HOSTED)
+def status_values(target: Target) -> None:
+    """The status document names the agent, its state in lower case and when it was made."""
+    found = _whole(_read(target, "/status"))
+    expect(found.get("document_type") == "agtp-status", f"document_type is {found.get('document_type')!r}")
+    expect(found.get("canonical_id") == target.hosted[0]["agent_id"], "canonical_id is another agent's")
+    expect(
+        found.get("lifecycle_state") in ("active", "suspended", "retired", "deprecated"), "the state has another form"
+    )
+    expect(is_moment(found.get("generated_at")), "generated_at is not RFC 3339")
+
+
+for _method in ("DESCRIBE", "QUERY"):
+
+    def _namespace_by(target: Target, method: str) -> None:
+        found = _whole(succeeded(target.ask(method, "/agents", who=target.best)))
+        expect(found.get("document_type") == "agtp-namespace", f"document_type is {found.get('document_type')!r}")
+
+    CASES.row(
+        f"namespace-{_method.lower()}",
+        "AGTP-122 AGTP-130",
+        f"{_method} /agents returns the Agent Namespace Document.",
+        _namespace_by,
+        _method,
+    )
+
+for _member in NAMESPACE:
+
+    def _in_namespace(target: Target, name: str) -> None:
+        has(_whole(succeeded(target.ask("DESCRIBE", "/agents", who=target.best))), [name], "the Namespace Document")
+
+    CASES.row(
+        f"namespace-{_member.replace('_', '-')}",
+        "AGTP-130",
+        f"The Namespace Document has {_member}.",
+        _in_namespace,
+        _member,
+    )
+
+
+@CASES.case("namespace-entries", "AGTP-131 AGTP-132", Need.HOSTED)
+def namespace_entries(target: Target) -> None:
+    """Its entries have their eight members, and are active."""
+    found = _whole(succeeded(target.ask("DESCRIBE", "/agents", who=target.best)))
+    for entry in is_list(found.get("agents"), "agents"):
+        has(entry, ENTRY, "an entry")
+        expect(
+            entry["lifecycle_state"] == "active" and is_hex64(entry["canonical_id"]),
+            "an entry is not active, or has no id",
+        )
+
+
+@CASES.case("namespace-total", "AGTP-132")
+def namespace_total(target: Target) -> None:
+    """total_active is the number of its entries."""
+    found = _whole(succeeded(target.ask("DESCRIBE", "/agents", who=target.best)))
+    expect(found.get("total_active") == len(is_list(found.get("agents"), "agents")), "it is not")
+
+
+@CASES.case("namespace-signature", "AGTP-130 AGTP-134")
+def namespace_signature(target: Target) -> None:
+    """Its signature names algorithm, key and value."""
+    found = _whole(succeeded(target.ask("DESCRIBE", "/agents", who=target.best)))
+    has(found.get("signature"), ("algorithm", "key_id", "value"), "signature")

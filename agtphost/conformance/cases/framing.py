@@ -1,0 +1,60 @@
+"""What several wire modules do with raw octets."""
+
+from __future__ import annotations
+
+from agtphost.conformance.case import Failure, expect
+from agtphost.conformance.link import Answer
+from agtphost.conformance.target import Target
+
+PROBE = b"AGTP/1.0 DISCOVER /agents\r\nContent-Length: 0\r\n\r\n"
+"""A request that every server answers, and answers shortly."""
+
+QUIET = 0.12
+"""Seconds within which a server would have said something."""
+
+
+def probe(target: Target) -> Answer:
+    """The answer to :data:`PROBE` on a new connection."""
+    with target.link() as link:
+        link.send(PROBE)
+        answer = link.answer(PROBE)
+    if answer is None:
+        raise Failure("the connection was closed instead of answering a plain DISCOVER")
+    expect(answer.status != 400, f"a plain DISCOVER is answered {answer}")
+    return target.note(answer)
+
+
+def serves(target: Target) -> None:
+    """The server answers others."""
+    probe(target)
+
+
+def refuses(target: Target, octets: bytes) -> Answer:
+    """
+    Malformed octets are answered by one 400, after which the connection ends.
+
+    A well-formed request follows them, which must never be answered: framing
+    is lost.
+    """
+    with target.link() as link:
+        link.send(octets + PROBE)
+        answer = link.answer()
+        if answer is None:
+            raise Failure("the connection was closed without a 400")
+        expect(answer.status == 400, f"expected 400, got {answer}")
+        expect(link.closes(), "the connection is not closed after a 400, or more was sent on it")
+    return target.note(answer)
+
+
+def accepts(target: Target, octets: bytes) -> Answer:
+    """Octets are one well-formed request, and the connection stays for the next."""
+    with target.link() as link:
+        link.send(octets)
+        answer = link.answer(octets)
+        if answer is None:
+            raise Failure("the connection was closed instead of answering")
+        expect(answer.status != 400, f"expected anything but 400, got {answer}")
+        link.send(PROBE)
+        second = link.answer(PROBE)
+        expect(second is not None and second.status != 400, f"the next request is answered {second}")
+    return target.note(answer)

@@ -1,0 +1,446 @@
+"""Fields of requests and responses: core v08 section 5.5."""
+
+from __future__ import annotations
+
+from agtphost.conformance.access import Who
+from agtphost.conformance.case import Cases, Need, expect
+from agtphost.conformance.cases.tour import tour
+from agtphost.conformance.expectations import answered, header, is_hex64, never, reason, refused, without
+from agtphost.conformance.link import Answer
+from agtphost.conformance.records import record_of
+from agtphost.conformance.target import Target
+
+CASES = Cases("headers")
+
+TIERS = {"1", "2", "3"}
+VERIFICATION_PATHS = {"dns-anchored", "log-anchored", "hybrid", "org-asserted", "self-signed"}
+
+
+# On every answer
+
+
+def _every(target: Target, judge: object) -> None:
+    assert callable(judge)
+    for asked, answer in tour(target):
+        said = judge(answer)
+        expect(not said, f"{asked}: {answer} {said}")
+
+
+def _absent(*names: str) -> object:
+    return lambda answer: ", ".join(f"carries {name}" for name in names if answer.header(name) is not None)
+
+
+def _present(name: str) -> object:
+    return lambda answer: "" if answer.header(name) else f"has no {name}"
+
+
+def _once(answer: Answer) -> str:
+    names = [name.lower() for name, _ in answer.fields]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    return f"has {', '.join(twice)} twice" if twice else ""
+
+
+def _typed(answer: Answer) -> str:
+    if answer.body:
+        return "" if answer.content_type else "has a body and no Content-Type"
+    return "has a Content-Type and no body" if answer.content_type else ""
+
+
+def _visible(answer: Answer) -> str:
+    ok = all(sign in b"\t\r\n" or 0x20 <= sign < 0x7F for sign in answer.head)
+    return "" if ok else "has octets in its head that are not printable ASCII"
+
+
+for _name, _requirements, _title, _judge in (
+    ("server-id", "AGTP-041", "Server-ID is on every answer, refusals included.", _present("Server-ID")),
+    ("response-id", "AGTP-045", "Response-ID is on every answer.", _present("Response-ID")),
+    ("audit-id", "AGTP-046", "Audit-ID is on every answer.", _present("Audit-ID")),
+    ("attribution-record", "AGTP-051", "Attribution-Record is on every answer.", _present("Attribution-Record")),
+    ("content-length", "AGTP-012", "Content-Length is on every answer.", _present("Content-Length")),
+    ("no-transfer-encoding", "AGTP-015", "Transfer-Encoding is on no answer.", _absent("Transfer-Encoding")),
+    (
+        "no-version-fields",
+        "AGTP-024",
+        "AGTP-Version, AGTP-Method and AGTP-Status are on no answer.",
+        _absent("AGTP-Version", "AGTP-Method", "AGTP-Status"),
+    ),
+    (
+        "no-removed-fields",
+        "AGTP-025",
+        "Principal-ID and Server-Agent-ID are on no answer.",
+        _absent("Principal-ID", "Server-Agent-ID"),
+    ),
+    ("content-type", "AGTP-093 AGTP-062", "Content-Type is on every answer with a body and on no other.", _typed),
+    ("no-repeats", "AGTP-041 AGTP-045 AGTP-046", "No field of an answer stands twice.", _once),
+    ("printable", "AGTP-018", "Heads of answers are printable ASCII.", _visible),
+):
+    CASES.row(f"every-{_name}", _requirements, _title, _every, _judge)
+
+
+@CASES.case("server-id-is-one", "AGTP-041")
+def one_server(target: Target) -> None:
+    """Server-ID is the same on every answer, and the manifest's."""
+    found = {answer.header("Server-ID") for _, answer in tour(target)}
+    expect(len(found) == 1, f"Server-ID is {', '.join(map(str, found))}")
+    server = target.member("server")
+    if isinstance(server, dict) and "server_id" in server:
+        expect(server["server_id"] in found, f"the manifest says {server['server_id']!r}")
+
+
+@CASES.case("response-ids-differ", "AGTP-045")
+def response_ids(target: Target) -> None:
+    """No two answers have the same Response-ID."""
+    found = [answer.header("Response-ID") for answer in target.journal] or ["", ""]
+    expect(len(found) == len(set(found)), "a Response-ID came twice")
+
+
+@CASES.case("response-id-is-not-request-id", "AGTP-045")
+def own_response_id(target: Target) -> None:
+    """Response-ID is not the request's Request-ID."""
+    answer = target.ask("DISCOVER", "/agents", fields=[("Request-ID", "conformance-request")])
+    expect(header(answer, "Response-ID") != "conformance-request", "Response-ID repeats Request-ID")
+
+
+@CASES.case("audit-id-form", "AGTP-046")
+def audit_id_form(target: Target) -> None:
+    """Audit-ID is 64 lower-case hexadecimal digits."""
+    expect(is_hex64(header(target.ask("DISCOVER", "/agents"), "Audit-ID")), "it is not")
+
+
+# Echoes
+
+
+for _field, _ids in (("Task-ID", "AGTP-037"), ("Request-ID", "AGTP-044")):
+
+    def _echoed(target: Target, name: str) -> None:
+        for value in ("t-1", "A.b_C~9", "x" * 64):
+            got = header(target.ask("DISCOVER", "/agents", fields=[(name, value)]), name)
+            expect(got == value, f"{value!r} comes back as {got!r}")
+
+    def _not_minted(target: Target, name: str) -> None:
+        without(target.ask("DISCOVER", "/agents"), name)
+
+    def _on_refusals(target: Target, name: str) -> None:
+        answer = target.ask("FROBNICATE", "/", fields=[(name, "kept")])
+        expect(answer.header(name) == "kept", f"the refusal {answer} has {name} {answer.header(name)!r}")
+
+    def _no_splitting(target: Target, name: str) -> None:
+        answer = target.ask("DISCOVER", "/agents", fields=[(name, "a%0d%0aX-Injected: 1")])
+        without(answer, "X-Injected")
+
+    CASES.row(f"{_field.lower()}-echoed", _ids, f"{_field} comes back as it was sent.", _echoed, _field)
+    CASES.row(
+        f"{_field.lower()}-not-minted", _ids, f"{_field} is absent where the request had none.", _not_minted, _field
+    )
+    CASES.row(f"{_field.lower()}-on-refusals", _ids, f"{_field} comes back on a refusal, too.", _on_refusals, _field)
+    CASES.row(f"{_field.lower()}-no-splitting", _ids, f"Escapes in {_field} never become lines.", _no_splitting, _field)
+
+
+@CASES.case("agent-id-echoed", "AGTP-042 AGTP-043", Need.AGENT)
+def agent_id_echoed(target: Target) -> None:
+    """Agent-ID comes back octet by octet, on successes and refusals."""
+    for answer in (target.as_agent("DISCOVER", "/agents"), target.as_agent("FROBNICATE", "/")):
+        expect(answer.header("Agent-ID") == target.agent_id, f"{answer} has Agent-ID {answer.header('Agent-ID')!r}")
+
+
+@CASES.case("agent-id-absent-for-anonymous", "AGTP-042")
+def agent_id_absent(target: Target) -> None:
+    """Answers to anonymous requests carry no Agent-ID."""
+    without(target.ask("DISCOVER", "/agents"), "Agent-ID")
+    without(target.ask("FROBNICATE", "/"), "Agent-ID")
+
+
+# Removed, reserved and foreign fields
+
+
+for _field in ("AGTP-Method", "AGTP-Version", "AGTP-Status", "Principal-ID", "Server-Agent-ID"):
+
+    def _no_effect(target: Target, name: str) -> None:
+        plain = target.ask("DISCOVER", "/agents")
+        answer = target.ask("DISCOVER", "/agents", fields=[(name, "EXECUTE")])
+        answered(answer, 400, plain.status)
+        without(answer, name)
+
+    CASES.row(
+        f"removed-{_field.lower()}",
+        "AGTP-026",
+        f"The removed field {_field} is refused or ignored.",
+        _no_effect,
+        _field,
+    )
+
+for _field, _value in (
+    ("Priority", "critical"),
+    ("TTL", "1"),
+    ("Budget-Limit", "tokens=1"),
+    ("AGTP-Zone-ID", "zone:conformance"),
+    ("Content-Schema", "https://example.com/schema"),
+    ("Telemetry-Export", "none"),
+    ("Method-Grammar", "AGIS/1.0"),
+    ("X-Agent-ID", "ab" * 32),
+    ("X-Authority-Scope", "payments:purchase"),
+    ("X-Forwarded-For", "192.0.2.1"),
+):
+
+    def _ignored(target: Target, name: str, value: str) -> None:
+        plain, answer = target.ask("DISCOVER", "/agents"), target.ask("DISCOVER", "/agents", fields=[(name, value)])
+        expect(answer.status == plain.status, f"answered {answer} with {name}, {plain} without")
+
+    _ids = {"Method-Grammar": "AGIS-075"}.get(_field, "AGTP-028" if _field.startswith("X-") else "AGTP-027")
+    CASES.row(f"ignored-{_field.lower()}", _ids, f"{_field} changes nothing.", _ignored, _field, _value)
+
+
+@CASES.case("grammar-field-and-unknown-verb", "AGIS-075")
+def method_grammar(target: Target) -> None:
+    """With Method-Grammar: AGIS/1.0, an unknown verb is still answered 459."""
+    answered(target.ask("FROBNICATE", "/", fields=[("Method-Grammar", "AGIS/1.0")]), 459)
+
+
+@CASES.case("delegation-chain", "AGTP-038")
+def delegation_chain(target: Target) -> None:
+    """Delegation-Chain is answered 501 naming it, or has no effect."""
+    plain = target.ask("DISCOVER", "/agents")
+    answer = target.ask("DISCOVER", "/agents", fields=[("Delegation-Chain", "x")])
+    if answer.status == 501:
+        expect(b"Delegation-Chain" in answer.body, "the body of the 501 does not name Delegation-Chain")
+    else:
+        answered(answer, plain.status)
+
+
+@CASES.case("authorization-without-policy", "AGTP-039 API-056 AGTP-293")
+def authorization(target: Target) -> None:
+    """An Authorization field changes nothing where no OAuth policy is declared."""
+    if target.policies.get("oauth"):
+        return
+    plain = target.ask("DISCOVER", "/agents")
+    answer = target.ask("DISCOVER", "/agents", fields=[("Authorization", "Bearer conformance-token")])
+    expect(answer.status == plain.status, f"answered {answer} with Authorization, {plain} without")
+
+
+@CASES.case("authorization-not-recorded", "AGTP-292")
+def authorization_not_recorded(target: Target) -> None:
+    """A credential is in no record and no body."""
+    secret = "conformance-secret-7d1f"
+    answer = target.ask("DISCOVER", "/agents", fields=[("Authorization", f"Bearer {secret}")])
+    expect(secret not in str(record_of(answer).payload), "the record holds the credential")
+    expect(secret.encode() not in answer.body and secret.encode() not in answer.head, "the answer holds the credential")
+
+
+@CASES.case("repeated-agent-id", "AGTP-029 AGTP-316")
+def repeated_agent_id(target: Target) -> None:
+    """Two Agent-ID fields are refused."""
+    answer = target.ask("DISCOVER", "/agents", fields=[("Agent-ID", "ab" * 32), ("Agent-ID", "cd" * 32)])
+    answered(answer, 400, 401)
+
+
+# What answers say of the server and the addressed agent
+
+
+@CASES.case("supported-methods", "AGTP-053 METH-051")
+def supported_methods(target: Target) -> None:
+    """The first answer of a connection lists the methods implemented, all eighteen of the floor among them."""
+    with target.link() as link:
+        link.send(b"AGTP/1.0 DISCOVER /agents\r\nContent-Length: 0\r\n\r\n")
+        answer = link.answer()
+    assert answer is not None
+    listed = {name.strip() for name in header(answer, "Supported-Methods").split(",")}
+    missing = FLOOR - listed
+    expect(not missing, f"it does not list {', '.join(sorted(missing))}")
+
+
+FLOOR = frozenset(
+    ["QUERY", "DISCOVER", "DESCRIBE", "INSPECT", "SUMMARIZE", "PLAN", "PROPOSE", "EXECUTE", "DELEGATE", "ESCALATE", "CONFIRM", "SUSPEND", "NOTIFY", "ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE"]
+)
+
+
+@CASES.case("supported-methods-covers-endpoints", "METH-051", Need.MANIFEST)
+def supported_covers(target: Target) -> None:
+    """The list of the first answer names every method that has an endpoint."""
+    with target.link() as link:
+        link.send(b"AGTP/1.0 DISCOVER /agents\r\nContent-Length: 0\r\n\r\n")
+        answer = link.answer()
+    assert answer is not None
+    listed = {name.strip() for name in header(answer, "Supported-Methods").split(",")}
+    missing = {item.method for item in target.declared} - listed
+    expect(not missing, f"it does not list {', '.join(sorted(missing)[:5])}")
+
+
+def _stamp(target: Target, name: str, allowed: set[str]) -> None:
+    answer = target.ask("DESCRIBE", target.agent_path(), who=Who.AGENT)
+    value = answer.header(name)
+    expect(value is None or value in allowed, f"{name} is {value!r}")
+    entry = target.hosted[0]
+    member = name.lower().replace("-", "_")
+    if value is not None and member in entry:
+        expect(str(entry[member]) == value, f"{name} is {value!r}, DISCOVER /agents says {entry[member]!r}")
+
+
+CASES.row(
+    "trust-tier",
+    "AGTP-048 API-046",
+    "Trust-Tier is 1, 2 or 3, and what DISCOVER /agents says.",
+    _stamp,
+    "Trust-Tier",
+    TIERS,
+    needs=[Need.HOSTED],
+)
+CASES.row(
+    "verification-path", "AGTP-049 API-046", "Verification-Path is a known one, and what DISCOVER /agents says.",
+    _stamp, "Verification-Path", VERIFICATION_PATHS, needs=[Need.HOSTED],
+)
+
+
+@CASES.case("owner-id", "AGTP-047", Need.HOSTED)
+def owner(target: Target) -> None:
+    """Owner-ID is on answers of an agent whose owner is disclosed."""
+    entry = target.hosted[0]
+    if entry.get("owner_id"):
+        got = header(target.ask("DESCRIBE", target.agent_path(), who=Who.AGENT), "Owner-ID")
+        expect(got == entry["owner_id"], f"Owner-ID is {got!r}, DISCOVER /agents says {entry['owner_id']!r}")
+
+
+@CASES.case("trust-warning", "AGTP-050", Need.HOSTED)
+def trust_warning(target: Target) -> None:
+    """Trust-Warning is on answers of a Tier 2 agent that has one, and of no other."""
+    for entry in target.hosted[:5]:
+        answer = target.ask("DESCRIBE", f"/agents/{entry.get('name')}", who=Who.AGENT)
+        warned = entry.get("trust_tier") == 2 and bool(entry.get("trust_warning"))
+        expect(
+            (answer.header("Trust-Warning") is not None) == warned,
+            f"{entry.get('name')}: Trust-Warning is {answer.header('Trust-Warning')!r}",
+        )
+
+
+# Scope claims
+
+
+for _name, _value in (
+    ("one-part", "nonsense"),
+    ("upper-case", "Documents:Query"),
+    ("inner-space", "documents:qu ery"),
+    ("empty-part", "documents:"),
+    ("space-separated", "documents:query knowledge:query"),
+    ("semicolon", "documents:query;knowledge:query"),
+):
+
+    def _malformed(target: Target, value: str) -> None:
+        answer = target.as_agent("DISCOVER", "/agents", fields=[("Authority-Scope", value)])
+        if answered(answer, 400, 262).status == 262:
+            reason(answer, "scope-claim-invalid")
+
+    CASES.row(
+        f"scope-malformed-{_name}",
+        "AGTP-033",
+        f"The scope claim {_value!r} is refused.",
+        _malformed,
+        _value,
+        needs=[Need.AGENT],
+    )
+
+
+@CASES.case("scope-overclaimed", "AGTP-030 AGTP-064", Need.AGENT)
+def overclaimed(target: Target) -> None:
+    """A scope that the agent's document does not grant is refused as scope-claim-invalid."""
+    refused(
+        target.as_agent("DISCOVER", "/agents", fields=[("Authority-Scope", "conformance:none")]),
+        262,
+        "scope-claim-invalid",
+    )
+
+
+@CASES.case("scope-partly-overclaimed", "AGTP-030", Need.SCOPED, Need.AGENT)
+def partly_overclaimed(target: Target) -> None:
+    """One granted scope does not carry one that is not."""
+    assert target.scoped is not None
+    held = target.scoped[1]
+    refused(
+        target.as_agent("DISCOVER", "/agents", fields=[("Authority-Scope", f"{held}, conformance:none")]),
+        262,
+        "scope-claim-invalid",
+    )
+
+
+@CASES.case("scope-inherited", "AGTP-031", Need.SCOPED)
+def inherited(target: Target) -> None:
+    """Without Authority-Scope, a request has every scope of the agent's document."""
+    assert target.scoped is not None
+    never(target.call(target.scoped[0]), 262, 455, 403)
+
+
+@CASES.case("scope-narrowed", "AGTP-032 AGTP-065 API-064", Need.SCOPED)
+def narrowed(target: Target) -> None:
+    """With Authority-Scope, only what it claims counts, and the missing scope is named."""
+    assert target.scoped is not None
+    endpoint, other = target.scoped
+    answer = refused(target.call(endpoint, fields=[("Authority-Scope", other)]), 262, "scope-required")
+    expect(
+        any(scope.encode() in answer.body for scope in endpoint.required_scopes),
+        "the body does not name the missing scope",
+    )
+
+
+for _name, _separator in (("comma", ","), ("comma-space", ", "), ("space-comma", " , "), ("comma-tab", ",\t")):
+
+    def _separated(target: Target, separator: str) -> None:
+        assert target.scoped is not None
+        endpoint, other = target.scoped
+        claim = separator.join([*sorted(endpoint.required_scopes), other])
+        never(target.call(endpoint, fields=[("Authority-Scope", claim)]), 262, 400, 455)
+
+    CASES.row(
+        f"scope-separator-{_name}", "AGTP-034", f"Scopes separated by {_separator!r} are read.", _separated, _separator, needs=[
+            Need.SCOPED
+        ]
+    )
+
+
+# Bodies
+
+
+for _name, _type, _ids in (
+    ("agtp-json", "application/vnd.agtp+json", "AGTP-091 AGTP-320"),
+    ("json", "application/json", "API-155"),
+    ("parameter", "application/vnd.agtp+json; charset=utf-8", "AGTP-091"),
+    ("any-case", "Application/VND.agtp+JSON", "AGTP-091"),
+):
+
+    def _read(target: Target, kind: str) -> None:
+        answer = target.ask("INSPECT", "/", {"target": "audit", "audit_id": "0" * 64}, content_type=kind)
+        answered(answer, 404, 401, 403)
+
+    CASES.row(f"body-{_name}", _ids, f"A body labelled {_type} is read.", _read, _type)
+
+
+@CASES.case("body-yaml", "AGTP-091 AGTP-320")
+def yaml_body(target: Target) -> None:
+    """A YAML body says the same as its JSON."""
+    body = f"target: audit\naudit_id: '{'0' * 64}'\n".encode()
+    answered(target.ask("INSPECT", "/", body, content_type="application/vnd.agtp+yaml"), 404, 401, 403)
+
+
+for _name, _title, _octets in (
+    ("python-tag", "A YAML tag for a Python object is refused.", b"target: !!python/object/apply:os.getpid []\n"),
+    (
+        "alias",
+        "YAML aliases are not expanded without bound.",
+        b"a: &a [x,x,x]\nb: &b [*a,*a,*a]\nc: &c [*b,*b,*b]\nd: [*c,*c,*c]\n",
+    ),
+    ("broken", "YAML that cannot be read is refused.", b"target: [audit\n"),
+):
+
+    def _yaml_refused(target: Target, octets: bytes) -> None:
+        answered(target.ask("INSPECT", "/", octets, content_type="application/vnd.agtp+yaml"), 400, 422)
+
+    CASES.row(f"body-yaml-{_name}", "AGTP-091", _title, _yaml_refused, _octets)
+
+
+@CASES.case("body-without-type", "AGTP-093")
+def untyped_body(target: Target) -> None:
+    """A body without Content-Type is refused."""
+    answered(target.ask("INSPECT", "/", b'{"target":"audit"}', content_type=None), 400, 415, 422)
+
+
+@CASES.case("body-of-unknown-type", "AGTP-093")
+def unknown_type(target: Target) -> None:
+    """A body of a type that means nothing here is refused."""
+    answered(target.ask("INSPECT", "/", b'{"target":"audit"}', content_type="image/png"), 400, 415, 422)

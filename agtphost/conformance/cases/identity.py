@@ -1,0 +1,295 @@
+"""Callers, agents, Genesis and Identity Documents: core v08 section 6."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agtphost.conformance.access import Who
+from agtphost.conformance.asking import request
+from agtphost.conformance.case import Cases, Inapplicable, Need, expect
+from agtphost.conformance.cases.headers import FLOOR
+from agtphost.conformance.cases.tour import NOBODY
+from agtphost.conformance.expectations import answered, has, is_hex64, is_list, is_moment, refused, succeeded
+from agtphost.conformance.records import record_of
+from agtphost.conformance.target import Target
+from agtphost.identity.documents import DocumentError, check_signature
+from agtphost.identity.genesis import Genesis, GenesisError, agent_id_of
+
+CASES = Cases("identity")
+
+DOCUMENT = ["agtp_version", "document_type", "document_version", "agent_id", "name", "description", "principal", "principal_id", "issuer", "issued_at", "updated_at", "status", "methods", "capabilities", "scopes_accepted", "trust_score"]
+GENESIS = ["agent_id", "owner", "archetype", "governance_zone", "scope", "issued_at", "issuer_public_key", "signature", "trust_tier"]
+ARCHETYPES = ("assistant", "analyst", "executor", "orchestrator", "monitor")
+SECRETS = ("private_key", "api_key", "password", "secret", "code", "source", "weights", "session_history", "action_log")
+
+
+# Callers
+
+
+@CASES.case("certificate-and-header-agree", "AGTP-125 AGTP-316", Need.CERTIFICATE)
+def disagreement(target: Target) -> None:
+    """An Agent-ID that is not the certificate's is answered 401."""
+    answered(target.as_agent("DISCOVER", "/agents", fields=[("Agent-ID", NOBODY)]), 401)
+
+
+@CASES.case("hosted-id-with-other-certificate", "AGTP-125 AGTP-316", Need.CERTIFICATE, Need.HOSTED)
+def borrowed(target: Target) -> None:
+    """The Agent-ID of a hosted agent cannot be claimed with another agent's certificate."""
+    entry = target.hosted[0]
+    if entry.get("agent_id") == target.agent_id:
+        raise Inapplicable("a hosted agent other than the caller")
+    answered(target.as_agent("DISCOVER", "/agents", fields=[("Agent-ID", str(entry["agent_id"]))]), 401)
+
+
+@CASES.case("never-inherited", "AGTP-011 AGTP-029", Need.ENDPOINT)
+def not_inherited(target: Target) -> None:
+    """Without certificate, an Agent-ID of one request is not carried over to the next."""
+    endpoint = target.endpoint
+    assert endpoint is not None
+    path, body = endpoint.address(endpoint.input or {})
+    with target.link() as link:
+        link.send(request("DISCOVER", "/agents", fields=[("Agent-ID", target.agent_id)]))
+        link.answer()
+        link.send(request(endpoint.method, path, body))
+        second = link.answer()
+    expect(second is not None and second.status == 401, f"the second request is answered {second}")
+
+
+for _name, _value in (
+    ("63-digits", "a" * 63),
+    ("65-digits", "a" * 65),
+    ("upper-case", "AB" * 32),
+    ("not-hex", "g" * 64),
+    ("label", "agt-librarian"),
+    ("uri", "agtp://" + "ab" * 32),
+    ("empty", ""),
+):
+
+    def _malformed(target: Target, value: str) -> None:
+        answered(target.ask("DISCOVER", "/agents", fields=[("Agent-ID", value)]), 400, 401)
+
+    CASES.row(f"agent-id-{_name}", "AGTP-105 AGTP-159", f"The Agent-ID {_value[:20]!r} is refused.", _malformed, _value)
+
+
+@CASES.case("unknown-refused-everywhere", "AGTP-159")
+def unknown_everywhere(target: Target) -> None:
+    """An unknown Agent-ID is answered 401 before anything else is looked at."""
+    for method, path in (("DISCOVER", "/"), ("FROBNICATE", "/"), ("QUERY", "/book/room"), ("INSPECT", "/")):
+        answered(target.ask(method, path, fields=[("Agent-ID", NOBODY)]), 401)
+
+
+@CASES.case("record-names-caller", "AGTP-309 AGTP-124", Need.CERTIFICATE)
+def caller_recorded(target: Target) -> None:
+    """The record of an agent's request names the agent by its canonical id, and says how it was proven."""
+    payload = record_of(target.as_agent("DISCOVER", "/agents")).payload
+    expect(payload.get("caller_id", target.agent_id) == target.agent_id, f"caller_id is {payload.get('caller_id')!r}")
+    assurance = payload.get("identity_assurance")
+    expect(assurance in (None, "certificate", "certificate-bound"), f"identity_assurance is {assurance!r}")
+
+
+@CASES.case("header-is-not-certificate", "AGTP-309 AGTP-316", Need.AGENT)
+def header_assurance(target: Target) -> None:
+    """An Agent-ID without its certificate is never recorded as proven."""
+    answer = target.ask("DISCOVER", "/agents", fields=[("Agent-ID", target.agent_id)])
+    assurance = record_of(answer).payload.get("identity_assurance")
+    expect(assurance not in ("certificate", "certificate-bound"), f"identity_assurance is {assurance!r}")
+
+
+@CASES.case("registrar-is-no-agent", "AGTP-008", Need.REGISTRAR)
+def registrar(target: Target) -> None:
+    """The issuer's certificate makes no agent of its bearer."""
+    answer = target.ask("DISCOVER", "/agents", who=Who.REGISTRAR)
+    answered(answer, 200)
+    expect(answer.header("Agent-ID") is None, "the answer names an agent")
+
+
+# Identity Documents
+
+
+def _document(target: Target) -> Mapping[str, Any]:
+    answer = succeeded(target.ask("DESCRIBE", target.agent_path(), who=target.best))
+    found = answer.value
+    expect(isinstance(found, dict), "the Identity Document is not an object")
+    document: Mapping[str, Any] = found if "agent_id" in found else answer.result
+    return document
+
+
+for _member in DOCUMENT:
+
+    def _has(target: Target, name: str) -> None:
+        has(_document(target), [name], "the Identity Document")
+
+    CASES.row(
+        f"document-{_member.replace('_', '-')}", "AGTP-136 AGTP-153", f"The Identity Document has {_member}.", _has, _member, needs=[
+            Need.HOSTED
+        ]
+    )
+
+
+@CASES.case("document-type", "AGTP-137", Need.HOSTED)
+def document_type(target: Target) -> None:
+    """Its document_type is agtp-identity."""
+    expect(_document(target).get("document_type") == "agtp-identity", "it is not")
+
+
+@CASES.case("document-media-type", "AGTP-092 AGTP-116 AGTP-320", Need.HOSTED)
+def media_type(target: Target) -> None:
+    """It is served as application/vnd.agtp.identity+json."""
+    found = target.ask("DESCRIBE", target.agent_path(), who=target.best).content_type
+    expect(found == "application/vnd.agtp.identity+json", f"it is served as {found}")
+
+
+@CASES.case("document-moments", "AGTP-138", Need.HOSTED)
+def document_moments(target: Target) -> None:
+    """updated_at is not before issued_at."""
+    found = _document(target)
+    expect(is_moment(found.get("issued_at")) and is_moment(found.get("updated_at")), "they are not RFC 3339")
+    expect(str(found["issued_at"])[:19] <= str(found["updated_at"])[:19], "it is")
+
+
+@CASES.case("document-lifecycle-word", "AGTP-139", Need.HOSTED)
+def document_status(target: Target) -> None:
+    """Its status is active, suspended, retired or deprecated, in lower case."""
+    found = _document(target).get("status")
+    expect(found in ("active", "suspended", "retired", "deprecated"), f"it is {found!r}")
+
+
+@CASES.case("document-floor", "AGTP-140", Need.HOSTED)
+def document_methods(target: Target) -> None:
+    """Its methods include the eighteen of the floor."""
+    missing = FLOOR - set(is_list(_document(target).get("methods"), "methods"))
+    expect(not missing, f"it lacks {', '.join(sorted(missing))}")
+
+
+@CASES.case("document-score", "AGTP-141", Need.HOSTED)
+def document_score(target: Target) -> None:
+    """Its trust_score is a number from 0 to 1."""
+    found = _document(target).get("trust_score")
+    expect(isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found <= 1, f"it is {found!r}")
+
+
+@CASES.case("document-scopes", "AGTP-035", Need.HOSTED)
+def document_scopes(target: Target) -> None:
+    """Its scopes are an array with one scope to an element."""
+    for scope in is_list(_document(target).get("scopes_accepted"), "scopes_accepted"):
+        expect(isinstance(scope, str) and "," not in scope and " " not in scope, f"{scope!r} is not one scope")
+
+
+@CASES.case("document-warning", "AGTP-147", Need.HOSTED)
+def document_warning(target: Target) -> None:
+    """A trust_warning comes with a trust_explanation, and Tier 2 with a trust_warning."""
+    found = _document(target)
+    if found.get("trust_tier") == 2:
+        expect(found.get("trust_warning"), "it is Tier 2 and has no trust_warning")
+    expect(not found.get("trust_warning") or found.get("trust_explanation"), "it has no trust_explanation")
+
+
+@CASES.case("document-signature", "AGTP-148 AGTP-116", Need.HOSTED)
+def document_signature(target: Target) -> None:
+    """A signed Identity Document is the one that was signed."""
+    try:
+        key = check_signature(_document(target))
+    except DocumentError as error:
+        expect(False, f"it is not: {error}")
+        return
+    if key is None:
+        raise Inapplicable("a signed Identity Document")
+
+
+@CASES.case("document-no-secrets", "AGTP-152 AGTP-111", Need.HOSTED)
+def document_secrets(target: Target) -> None:
+    """It holds no code, credential, session or action log."""
+    found = _document(target)
+    present = [name for name in SECRETS if name in found]
+    expect(not present, f"it has {', '.join(present)}")
+
+
+@CASES.case("document-sessions-hidden", "AGTP-158", Need.HOSTED)
+def sessions_hidden(target: Target) -> None:
+    """An anonymous caller is not told the number of active sessions."""
+    answer = target.ask("DESCRIBE", target.agent_path())
+    expect(b"active_session_count" not in answer.body, "it is")
+
+
+# Genesis
+
+
+def _genesis(target: Target) -> tuple[bytes, dict[str, Any]]:
+    answer = succeeded(target.ask("DISCOVER", target.agent_path("genesis")))
+    return answer.body, answer.members
+
+
+@CASES.case("genesis-members", "AGTP-160", Need.GENESIS)
+def genesis_members(target: Target) -> None:
+    """A Genesis has its nine members."""
+    has(_genesis(target)[1], GENESIS, "the Genesis")
+
+
+@CASES.case("genesis-agent-id", "AGTP-162 API-042 API-044", Need.GENESIS)
+def genesis_id(target: Target) -> None:
+    """The Agent-ID is the SHA-256 of the Genesis in canonical form."""
+    members = _genesis(target)[1]
+    expect(is_hex64(members.get("agent_id")), "the agent_id is not 64 hexadecimal digits")
+    expect(agent_id_of(members) == members["agent_id"], "it is not")
+
+
+@CASES.case("genesis-signature", "AGTP-163 AGTP-164 API-042", Need.GENESIS)
+def genesis_signature(target: Target) -> None:
+    """The Genesis is signed by the key that it names."""
+    try:
+        Genesis.load(_genesis(target)[0])
+    except GenesisError as error:
+        expect(False, f"it is not sound: {error}")
+
+
+@CASES.case("genesis-of-addressed", "API-042 AGTP-126", Need.GENESIS)
+def genesis_addressed(target: Target) -> None:
+    """DISCOVER of an agent's genesis returns the Genesis of that agent."""
+    entry = target.hosted[0]
+    expect(_genesis(target)[1].get("agent_id") == entry.get("agent_id"), "it is another agent's")
+
+
+@CASES.case("genesis-stable", "API-042 AGTP-241", Need.GENESIS)
+def genesis_stable(target: Target) -> None:
+    """Asked for again, a Genesis is the same, octet for octet."""
+    expect(_genesis(target)[0] == _genesis(target)[0], "it differs")
+
+
+@CASES.case("genesis-archetype", "AGTP-167", Need.GENESIS)
+def genesis_archetype(target: Target) -> None:
+    """Its archetype is one of five."""
+    found = _genesis(target)[1].get("archetype")
+    expect(found in ARCHETYPES, f"it is {found!r}")
+
+
+@CASES.case("genesis-trust", "AGTP-169 AGTP-161", Need.GENESIS)
+def genesis_trust(target: Target) -> None:
+    """A Tier 1 Genesis names how it is anchored, and what that takes."""
+    members = _genesis(target)[1]
+    expect(members.get("trust_tier") in (1, 2, 3), f"the tier is {members.get('trust_tier')!r}")
+    if members["trust_tier"] == 1:
+        expect(members.get("verification_path") in ("dns-anchored", "log-anchored", "hybrid"), "it is not anchored")
+        expect(members.get("verification_path") == "log-anchored" or members.get("org_domain"), "it has no org_domain")
+
+
+@CASES.case("genesis-matches-document", "AGTP-144 AGTP-168", Need.GENESIS)
+def genesis_matches(target: Target) -> None:
+    """Genesis and Identity Document agree on agent_id and verification_path."""
+    members, found = _genesis(target)[1], _document(target)
+    for name in ("agent_id", "verification_path"):
+        if name in members and name in found:
+            expect(members[name] == found[name], f"{name} is {members[name]!r} and {found[name]!r}")
+
+
+@CASES.case("genesis-unknown-agent", "API-043 AGTP-107")
+def genesis_unknown(target: Target) -> None:
+    """The Genesis of an agent that is not hosted is answered 404."""
+    answered(target.ask("DISCOVER", "/agents/conformance-nobody/genesis"), 404)
+
+
+@CASES.case("401-names-reason", "AGTP-069 AGTP-289")
+def reasons(target: Target) -> None:
+    """A 401 names its reason whatever credential comes with it."""
+    fields = [("Agent-ID", NOBODY), ("Authorization", "Bearer conformance")]
+    refused(target.ask("DISCOVER", "/agents", fields=fields), 401, "agent-unauthenticated")

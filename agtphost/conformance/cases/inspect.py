@@ -1,0 +1,234 @@
+"""INSPECT: core v08 section 7.2.4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agtphost.conformance.access import Who
+from agtphost.conformance.case import Cases, Inapplicable, Need, expect
+from agtphost.conformance.expectations import answered, has, header, is_hex64, is_list, mentions, reason, succeeded
+from agtphost.conformance.link import Answer
+from agtphost.conformance.records import ZEROS, Record, read, record_of
+from agtphost.conformance.target import Target
+
+CASES = Cases("inspect")
+
+WALK = 12
+TARGETS = ("audit", "chain_head", "lifecycle", "contract", "rcns-attempt")
+
+
+def inspect(server: Target, /, **parameters: object) -> Answer:
+    """An INSPECT by whoever may read most."""
+    return server.ask("INSPECT", "/", parameters, who=server.best)
+
+
+def _readable(answer: Answer) -> Mapping[str, Any]:
+    """The result of a read that the mode in effect permits."""
+    if answer.status in (401, 403):
+        raise Inapplicable("permission to read records")
+    result = succeeded(answer).result
+    expect(isinstance(result, dict), "the result is not an object")
+    found: Mapping[str, Any] = result
+    return found
+
+
+def _signed_text(entry: Mapping[str, Any]) -> str:
+    found = next((entry[name] for name in ("jws", "record", "attribution_record") if name in entry), None)
+    expect(isinstance(found, str), "the entry has no JWS")
+    return str(found)
+
+
+def fetch(target: Target, audit_id: str) -> Record:
+    """A stored record, which must be the one that its Audit-ID names."""
+    record = read(_signed_text(_readable(inspect(target, target="audit", audit_id=audit_id))))
+    expect(record.audit_id == audit_id, f"the record of {audit_id[:12]} has another hash")
+    return record
+
+
+@CASES.case("audit-returns-record", "AGTP-193")
+def returns_record(target: Target) -> None:
+    """target=audit returns the record that was sent, character by character."""
+    answer = target.ask("DISCOVER", "/agents", who=target.best)
+    expect(fetch(target, header(answer, "Audit-ID")).text == header(answer, "Attribution-Record"), "it differs")
+
+
+@CASES.case("audit-payload", "AGTP-193")
+def returns_payload(target: Target) -> None:
+    """target=audit returns the payload beside the record, and they agree."""
+    answer = target.ask("DISCOVER", "/agents", who=target.best)
+    result = _readable(inspect(target, target="audit", audit_id=header(answer, "Audit-ID")))
+    expect(has(result, ["payload"], "the result")["payload"] == record_of(answer).payload, "they do not")
+
+
+@CASES.case("audit-of-refusal", "AGTP-193 AGTP-059")
+def refusal_stored(target: Target) -> None:
+    """The record of a refusal is stored like any other."""
+    answer = target.ask("FROBNICATE", "/", who=target.best)
+    expect(fetch(target, header(answer, "Audit-ID")).payload.get("status") == answer.status, "its status differs")
+
+
+@CASES.case("audit-of-malformed", "AGTP-193 AGTP-059")
+def malformed_stored(target: Target) -> None:
+    """The record of a malformed request is stored, too."""
+    from agtphost.conformance.cases.framing import refuses
+
+    answer = refuses(target, b"garbage\r\n\r\n")
+    expect(fetch(target, header(answer, "Audit-ID")).payload.get("status") == 400, "its status differs")
+
+
+@CASES.case("audit-of-inspect", "AGTP-193")
+def own_record(target: Target) -> None:
+    """INSPECT is recorded itself."""
+    answer = inspect(target, target="audit", audit_id=ZEROS)
+    fetch(target, header(answer, "Audit-ID"))
+
+
+for _name, _title, _parameters in (
+    ("no-target", "INSPECT without target is refused.", {}),
+    ("unknown-target", "An unknown target is refused.", {"target": "conformance"}),
+    ("target-of-other-type", "A target that is no text is refused.", {"target": 7}),
+    ("audit-without-id", "target=audit without audit_id is refused.", {"target": "audit"}),
+    ("audit-short-id", "An audit_id of 63 digits is refused.", {"target": "audit", "audit_id": "a" * 63}),
+    ("audit-upper-case", "An audit_id in upper case is refused.", {"target": "audit", "audit_id": "AB" * 32}),
+    ("audit-not-hex", "An audit_id that is not hexadecimal is refused.", {"target": "audit", "audit_id": "g" * 64}),
+    ("audit-number", "An audit_id that is a number is refused.", {"target": "audit", "audit_id": 7}),
+    ("audit-path", "An audit_id that looks like a path is refused.", {"target": "audit", "audit_id": "../" * 21 + "x"}),
+    ("chain-head-without-agent", "target=chain_head without agent_id is refused.", {"target": "chain_head"}),
+    ("chain-head-not-hex", "target=chain_head with a label is refused.", {"target": "chain_head", "agent_id": "label"}),
+    ("lifecycle-without-agent", "target=lifecycle without agent_id is refused.", {"target": "lifecycle"}),
+    ("lifecycle-not-hex", "target=lifecycle with a label is refused.", {"target": "lifecycle", "agent_id": "label"}),
+    (
+        "lifecycle-bad-limit",
+        "A limit that is no number is refused.",
+        {"target": "lifecycle", "agent_id": "a" * 64, "limit": "x"},
+    ),
+):
+
+    def _refused(target: Target, parameters: Mapping[str, object]) -> None:
+        answered(inspect(target, **parameters), 422, 400)
+
+    CASES.row(_name, "AGTP-192 AGTP-199", _title, _refused, _parameters)
+
+
+@CASES.case("names-targets", "AGTP-192")
+def names_parameter(target: Target) -> None:
+    """The refusal of an unknown target names the parameter."""
+    mentions(inspect(target, target="conformance"), "target")
+
+
+for _target, _member in (
+    ("audit", "audit_id"),
+    ("chain_head", "agent_id"),
+    ("contract", "synthesis_id"),
+    ("rcns-attempt", "attempt_id"),
+):
+
+    def _missing(target: Target, name: str, member: str) -> None:
+        answer = inspect(target, target=name, **{member: ZEROS})
+        answered(answer, *((404, 401, 403, 422) if name in ("contract", "rcns-attempt") else (404, 401, 403)))
+
+    CASES.row(
+        f"missing-{_target}",
+        "AGTP-198",
+        f"target={_target} of something that is not there is answered 404.",
+        _missing,
+        _target,
+        _member,
+    )
+
+
+@CASES.case("chain-head", "AGTP-194", Need.HOSTED, Need.ENDPOINT)
+def chain_head(target: Target) -> None:
+    """target=chain_head returns the Audit-ID of the agent's latest record."""
+    assert target.endpoint is not None
+    record = record_of(target.call(target.endpoint))
+    agent_id = record.payload.get("agent_id")
+    if not agent_id:
+        raise Inapplicable("an endpoint that answers for an agent")
+    result = _readable(inspect(target, target="chain_head", agent_id=agent_id))
+    found = next((result[name] for name in ("audit_id", "last_audit_id", "chain_head") if name in result), None)
+    expect(found == record.audit_id, f"it is {str(found)[:12]}, the latest answer's is {record.audit_id[:12]}")
+
+
+@CASES.case("chain-walk", "AGTP-204 AGTP-303", Need.HOSTED, Need.ENDPOINT)
+def walk(target: Target) -> None:
+    """From its head, a chain can be walked back record by record, each with its own hash."""
+    assert target.endpoint is not None
+    for _ in range(3):
+        target.call(target.endpoint)
+    record = record_of(target.call(target.endpoint))
+    agent_id = record.payload.get("agent_id")
+    for _ in range(WALK):
+        previous = record.payload.get("previous_audit_id")
+        expect(is_hex64(previous), f"previous_audit_id is {previous!r}")
+        if previous == ZEROS:
+            return
+        record = fetch(target, str(previous))
+        expect(record.payload.get("agent_id") == agent_id, "the chain leads to another agent's record")
+
+
+@CASES.case("chain-is-signed", "AGTP-204 AGTP-304", Need.SIGNING_KEY, Need.SIGNATURES)
+def chain_signed(target: Target) -> None:
+    """A stored record verifies by the server's key."""
+    answer = target.ask("DISCOVER", "/agents", who=target.best)
+    expect(fetch(target, header(answer, "Audit-ID")).covered_by(target.keys), "it does not")
+
+
+def _events(target: Target, **more: object) -> list[Mapping[str, Any]]:
+    agent_id = str(target.hosted[0]["agent_id"])
+    result = _readable(inspect(target, target="lifecycle", agent_id=agent_id, **more))
+    found = next((value for value in result.values() if isinstance(value, list)), None)
+    return is_list(found, "the list of lifecycle events")
+
+
+@CASES.case("lifecycle-list", "AGTP-195", Need.HOSTED)
+def lifecycle(target: Target) -> None:
+    """target=lifecycle returns a list of events, each with its format."""
+    for entry in _events(target):
+        expect(has(entry, ["format"], "an event")["format"] in ("jws", "cose"), f"the format is {entry['format']!r}")
+
+
+@CASES.case("lifecycle-limit", "AGTP-195", Need.HOSTED)
+def lifecycle_limit(target: Target) -> None:
+    """limit bounds the events."""
+    expect(len(_events(target, limit=1)) <= 1, "there are more than asked for")
+
+
+@CASES.case("lifecycle-newest-first", "AGTP-195", Need.HOSTED)
+def newest_first(target: Target) -> None:
+    """Events come newest first."""
+    every = _events(target)
+    if len(every) < 2:
+        raise Inapplicable("a hosted agent with two lifecycle events")
+    expect(_events(target, limit=1)[0] == every[0], "the first of all is not the first of one")
+    moments = [str((entry.get("payload") or {}).get("issued_at", "")) for entry in every]
+    expect(moments == sorted(moments, reverse=True), "their moments rise")
+
+
+@CASES.case("lifecycle-signed", "AGTP-195 AGTP-231", Need.HOSTED, Need.SIGNING_KEY, Need.SIGNATURES)
+def lifecycle_signed(target: Target) -> None:
+    """Lifecycle events in JWS form verify by the server's key."""
+    found = [entry for entry in _events(target) if entry.get("format") == "jws"]
+    if not found:
+        raise Inapplicable("a hosted agent with a lifecycle event")
+    for entry in found[:5]:
+        expect(read(_signed_text(entry)).covered_by(target.keys), "one does not")
+
+
+@CASES.case("anonymous-by-mode", "AGTP-200 AGTP-203 AGTP-250")
+def anonymous(target: Target) -> None:
+    """An anonymous read is served, or refused 401 acl-anonymous-blocked."""
+    answer = target.ask("DISCOVER", "/agents")
+    read_back = target.ask("INSPECT", "/", {"target": "audit", "audit_id": header(answer, "Audit-ID")})
+    if answered(read_back, 200, 401).status == 401:
+        reason(read_back, "acl-anonymous-blocked")
+
+
+@CASES.case("others-by-mode", "AGTP-201 AGTP-203", Need.SECOND)
+def others(target: Target) -> None:
+    """Another agent's record is served, or refused without naming anybody."""
+    answer = target.as_agent("DISCOVER", "/agents")
+    body = {"target": "audit", "audit_id": header(answer, "Audit-ID")}
+    read_back = answered(target.ask("INSPECT", "/", body, who=Who.SECOND), 200, 403)
+    expect(read_back.status == 200 or target.agent_id.encode() not in read_back.body, "the refusal names the agent")

@@ -1,0 +1,213 @@
+"""Paths: AGTP-API section 5."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from agtphost.conformance.case import Cases, Need, expect
+from agtphost.conformance.expectations import answered, never, succeeded
+from agtphost.conformance.target import Target
+
+CASES = Cases("path")
+
+for _name, _requirements, _title, _path, _segment in (
+    ("first-segment", "API-027 AGTP-023", "A method as first segment", "/book/room", "book"),
+    ("last-segment", "API-027", "A method as last segment", "/conformance/book", "book"),
+    ("middle-segment", "API-027", "A method between other segments", "/conformance/search/none", "search"),
+    ("capital", "API-027", "A method with a capital letter", "/Book", "Book"),
+    ("upper-case", "API-027", "A method in capital letters", "/BOOK/room", "BOOK"),
+    ("hyphen", "API-027", "A method with a hyphen in it", "/bo-ok", "bo-ok"),
+    ("underscores", "API-027", "A method with underscores in it", "/B_O_O_K/x", "B_O_O_K"),
+    ("floor-method", "API-027", "A method of the floor", "/conformance/execute", "execute"),
+    ("with-query", "API-027 AGTP-021", "A method before a query", "/conformance/delegate?a=1", "delegate"),
+    ("with-number-path", "API-027", "A method among numbers", "/1/purchase/2", "purchase"),
+    ("escaped-letter", "API-027", "A method with an escaped letter", "/conformance/b%6Fok", ""),
+):
+
+    def _leaked(target: Target, path: str, segment: str) -> None:
+        answer = answered(target.ask("QUERY", path), 460)
+        said = answer.members.get("segment")
+        expect(not segment or said == segment, f"the body says segment {said!r}")
+
+    CASES.row(f"leak-{_name}", _requirements, f"{_title} is answered 460 naming the segment.", _leaked, _path, _segment)
+
+for _name, _requirements, _title, _path in (
+    ("trailing-slash", "API-026", "A trailing slash is answered 460.", "/conformance/"),
+    ("trailing-slash-known", "API-026", "A trailing slash after a known path is answered 460.", "/methods/"),
+    ("empty-segment", "API-029", "An empty segment is refused.", "/conformance//none"),
+    ("two-trailing", "API-026", "Two trailing slashes are refused.", "/conformance//"),
+):
+
+    def _malformed(target: Target, path: str) -> None:
+        answered(target.ask("QUERY", path), 460, 400)
+
+    CASES.row(f"form-{_name}", _requirements, _title, _malformed, _path)
+
+for _name, _requirements, _title, _path in (
+    ("longer-word", "API-027", "A word that begins with a method is no method.", "/conformance/bookings"),
+    ("word-with-method", "API-027", "A word that holds a method is no method.", "/conformance/notebook"),
+    ("mixed-case", "API-034", "Capital letters are welcome.", "/Conformance_Items/sub-Item"),
+    ("deep", "API-034", "Any depth is welcome.", "/conformance/a/b/c/d/e/f/g/h/i/j"),
+    ("escape", "API-029", "An escaped space is welcome.", "/conformance/a%20b"),
+    ("sub-delims", "API-029", "Sub-delimiters are welcome.", "/conformance/a!$&'()*+,;=b"),
+    ("colon-at", "API-029", "A colon and an @ are welcome.", "/conformance/a:b@c"),
+    ("tilde", "API-029", "Unreserved signs are welcome.", "/conformance/a-b.c_d~e"),
+    ("number", "API-029", "Digits are welcome.", "/conformance/12345"),
+    ("well-known", "API-039", "/.well-known is a path like any other.", "/.well-known/agtp"),
+    ("underscore-agtp", "API-039", "/_agtp is a path like any other.", "/_agtp/x"),
+):
+
+    def _unregistered(target: Target, path: str) -> None:
+        answered(target.ask("QUERY", path), 404, 405)
+
+    CASES.row(f"accepted-{_name}", _requirements, _title, _unregistered, _path)
+
+
+@CASES.case("root-is-no-violation", "API-026")
+def root(target: Target) -> None:
+    """The bare root is a path."""
+    never(target.ask("DISCOVER", "/"), 460, 400)
+
+
+for _name, _title, _path in (
+    ("dots", "Dot segments are not resolved.", "/conformance/../methods"),
+    ("escaped-dots", "Escaped dot segments are not resolved.", "/conformance/%2e%2e/methods"),
+    ("escaped-slash", "An escaped slash does not separate segments.", "/agents%2Fnone"),
+    ("escaped-nul", "An escaped NUL ends nothing.", "/methods%00"),
+    ("escaped-crlf", "Escaped line ends are no line ends.", "/methods%0d%0aX-Injected:%201"),
+    ("overlong", "An overlong escape is no slash.", "/conformance/%c0%af"),
+    ("double-escape", "Escapes are decoded once.", "/%256dethods"),
+    ("case", "Paths are compared with regard to case.", "/METHODS"),
+):
+
+    def _nothing_there(target: Target, path: str) -> None:
+        answer = target.ask("DISCOVER", path)
+        answered(answer, 400, 404, 405, 422, 460)
+        expect(answer.header("X-Injected") is None, "a field was injected")
+
+    CASES.row(f"unresolved-{_name}", "API-029 API-035", _title, _nothing_there, _path)
+
+
+@CASES.case("published-follow-grammar", "API-026 API-027 API-030 API-031 API-032", Need.MANIFEST)
+def published(target: Target) -> None:
+    """No published path ends with a slash, mixes text and parameter, or repeats one."""
+    for item in target.declared:
+        names = item.parameters
+        segments = item.path.split("/")[1:]
+        whole = all("{" not in part or (part.startswith("{") and part.endswith("}")) for part in segments)
+        expect(item.path.startswith("/") and (item.path == "/" or not item.path.endswith("/")), f"{item}: its slashes")
+        expect(whole, f"{item}: a segment mixes text and a parameter")
+        expect(len(names) == len(set(names)), f"{item}: a parameter stands twice")
+        expect(
+            all(name.replace("_", "").isalnum() for name in names), f"{item}: a parameter of another form than a name"
+        )
+
+
+@CASES.case("parameters-declared", "API-033", Need.MANIFEST)
+def declared(target: Target) -> None:
+    """Every path parameter of an operator's endpoint is a property of its input schema."""
+    for item in target.operators:
+        properties = (item.definition.get("input_schema") or {}).get("properties") or {}
+        missing = [name for name in item.parameters if name not in properties]
+        expect(not missing, f"{item}: {', '.join(missing)} is not declared")
+
+
+@CASES.case("template-matches", "API-035 AGTP-023 API-028", Need.TEMPLATE)
+def template(target: Target) -> None:
+    """A path whose parameter is filled reaches its endpoint."""
+    endpoint = target.with_parameter
+    assert endpoint is not None
+    never(target.call(endpoint), 404, 405, 460, 459)
+
+
+@CASES.case("template-value-checked", "API-033", Need.TEMPLATE)
+def template_value(target: Target) -> None:
+    """A path parameter that its schema refuses is answered 422."""
+    endpoint = target.with_parameter
+    assert endpoint is not None and endpoint.samples is not None
+    for fault in endpoint.samples.faults():
+        if fault.member in endpoint.parameters and isinstance(fault.value.get(fault.member), str):
+            text = fault.value[fault.member]
+            if text and text not in (".", "..") and "/" not in text:
+                answered(target.call(endpoint, fault.value), 422)
+                return
+
+
+@CASES.case("template-takes-one-segment", "API-035", Need.TEMPLATE)
+def one_segment(target: Target) -> None:
+    """A parameter stands for one segment."""
+    endpoint = target.with_parameter
+    assert endpoint is not None
+    path, _ = endpoint.address(endpoint.input or {})
+    taken = {item.path for item in target.declared}
+    if not any(other.startswith(endpoint.path + "/") for other in taken):
+        answered(target.as_agent(endpoint.method, path + "/conformance"), 404, 405)
+
+
+@CASES.case("template-escape-decoded", "API-033 API-037", Need.TEMPLATE)
+def escaped_value(target: Target) -> None:
+    """Escapes in a path parameter are decoded before it is checked."""
+    endpoint = target.with_parameter
+    assert endpoint is not None
+    path, body = endpoint.address(endpoint.input or {})
+    plain = target.as_agent(endpoint.method, path, body)
+    name = endpoint.parameters[0]
+    value = str((endpoint.input or {})[name])
+    escaped = path.replace(quote(value, safe=""), "".join(f"%{octet:02X}" for octet in value.encode()))
+    answer = target.as_agent(endpoint.method, escaped, body)
+    expect(answer.status == plain.status, f"escaped {answer}, plain {plain}")
+
+
+def _text_member(target: Target) -> tuple[str, str] | None:
+    """A text member of the chosen endpoint that is not in its path, and its value."""
+    endpoint = target.endpoint
+    assert endpoint is not None
+    for name, value in (endpoint.input or {}).items():
+        if isinstance(value, str) and name not in endpoint.parameters:
+            return name, value
+    return None
+
+
+@CASES.case("query-is-input", "API-037", Need.ENDPOINT)
+def query_input(target: Target) -> None:
+    """Members may be given in the query instead of the body."""
+    endpoint, member = target.endpoint, _text_member(target)
+    if endpoint is None or member is None:
+        return
+    path, body = endpoint.address(endpoint.input or {})
+    rest = {name: value for name, value in body.items() if name != member[0]}
+    succeeded(target.as_agent(endpoint.method, f"{path}?{member[0]}={quote(member[1], safe='')}", rest or None))
+
+
+@CASES.case("query-last-value", "API-037", Need.ENDPOINT)
+def query_last(target: Target) -> None:
+    """Of a member that stands twice in the query, the last value counts."""
+    endpoint, member = target.endpoint, _text_member(target)
+    if endpoint is None or member is None:
+        return
+    path, body = endpoint.address(endpoint.input or {})
+    rest = {name: value for name, value in body.items() if name != member[0]}
+    good = quote(member[1], safe="")
+    succeeded(target.as_agent(endpoint.method, f"{path}?{member[0]}={'x' * 3000}&{member[0]}={good}", rest or None))
+
+
+@CASES.case("body-wins-over-query", "API-037", Need.ENDPOINT)
+def body_wins(target: Target) -> None:
+    """Where body and query give the same member, the body counts."""
+    endpoint, member = target.endpoint, _text_member(target)
+    if endpoint is None or member is None:
+        return
+    path, body = endpoint.address(endpoint.input or {})
+    succeeded(target.as_agent(endpoint.method, f"{path}?{member[0]}={'x' * 3000}", body))
+
+
+@CASES.case("query-undeclared", "API-037 API-142", Need.ENDPOINT)
+def query_undeclared(target: Target) -> None:
+    """A member of the query that the schema does not declare is answered 422."""
+    endpoint = target.endpoint
+    assert endpoint is not None
+    path, body = endpoint.address(endpoint.input or {})
+    if endpoint.samples is not None and not endpoint.samples.admits(
+        {**(endpoint.input or {}), "conformance_undeclared": "1"}
+    ):
+        answered(target.as_agent(endpoint.method, f"{path}?conformance_undeclared=1", body), 422)

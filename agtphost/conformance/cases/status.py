@@ -1,0 +1,250 @@
+"""Which status says what: core v08 section 5.6."""
+
+from __future__ import annotations
+
+from agtphost.conformance.access import Who
+from agtphost.conformance.case import Cases, Need, expect
+from agtphost.conformance.cases.tour import NOBODY, tour
+from agtphost.conformance.expectations import answered, has, header, mentions, reason, refused, succeeded
+from agtphost.conformance.target import Target
+
+CASES = Cases("status")
+
+KNOWN = frozenset(
+    {200, 201, 202, 204, 301, 400, 401, 403, 404, 405, 408, 409, 410, 422, 429, 500, 501, 503}
+    | {261, 262, 263}
+    | set(range(455, 466))
+    | set(range(550, 556))
+)
+RETIRED = frozenset({451, 452, 453, 454})
+RESERVED = frozenset({462, 465, 552, 553, 554, 555})
+
+
+def _none_of(target: Target, codes: frozenset[int]) -> None:
+    tour(target)
+    found = {answer.status for answer in target.journal} & codes
+    expect(not found, f"{', '.join(map(str, sorted(found)))} was sent")
+
+
+CASES.row("no-retired-code", "AGTP-057 AGTP-322", "No answer has a code that version 07 retired.", _none_of, RETIRED)
+CASES.row("no-reserved-code", "AGTP-058", "No answer has a code that is reserved.", _none_of, RESERVED)
+
+
+@CASES.case("only-known-codes", "AGTP-057")
+def only_known(target: Target) -> None:
+    """Every answer has a code that the drafts define."""
+    tour(target)
+    found = {answer.status for answer in target.journal} - KNOWN
+    expect(not found, f"{', '.join(map(str, sorted(found)))} was sent")
+
+
+@CASES.case("refusals-say-why", "AGTP-068 AGTP-069 AGTP-071")
+def refusals_explain(target: Target) -> None:
+    """Every refusal has a body with a token that names its reason."""
+    for asked, answer in tour(target):
+        if answer.status not in range(200, 262):
+            expect(answer.tokens, f"{asked}: {answer.status} names no reason")
+
+
+@CASES.case("body-repeats-status", "AGTP-095")
+def body_repeats_status(target: Target) -> None:
+    """Where a body has a member status that is a number, it is the status of the line."""
+    for asked, answer in tour(target):
+        value = answer.value if answer.body else None
+        stated = value.get("status") if isinstance(value, dict) else None
+        if isinstance(stated, int):
+            expect(stated == answer.status, f"{asked}: the line says {answer.status}, the body {stated}")
+
+
+@CASES.case("no-internals", "AGTP-087")
+def no_internals(target: Target) -> None:
+    """No refusal shows a traceback or a path of the server's machine."""
+    for asked, answer in tour(target):
+        if answer.status >= 400:
+            for trace in (b"Traceback", b'File "/', b".py\"", b"site-packages"):
+                expect(trace not in answer.body, f"{asked}: the body holds {trace.decode()!r}")
+
+
+@CASES.case("200", "AGTP-060 AGTP-095", Need.ENDPOINT)
+def success(target: Target) -> None:
+    """An endpoint that is called with a valid input succeeds."""
+    assert target.endpoint is not None
+    succeeded(target.call(target.endpoint))
+
+
+for _name, _title, _octets in (
+    ("open-brace", "A body that is not JSON is answered 400.", b"{"),
+    ("trailing", "Text after the JSON of a body is answered 400.", b'{"target":"audit"} x'),
+    ("nan", "NaN in a body is answered 400.", b'{"target":NaN}'),
+    ("infinity", "Infinity in a body is answered 400.", b'{"target":-Infinity}'),
+    ("single-quotes", "Single quotation marks in a body are answered 400.", b"{'target':'audit'}"),
+    ("comment", "A comment in a body is answered 400.", b'{"target":"audit"/**/}'),
+    ("not-utf8", "A body that is not UTF-8 is answered 400.", b'{"target":"\xff"}'),
+    (
+        "duplicate-key",
+        "A member that stands twice in a body is answered 400.",
+        b'{"target":"audit","target":"lifecycle"}',
+    ),
+    ("deep", "A body nested ten thousand deep is answered 400.", b'{"a":' * 10_000 + b"1" + b"}" * 10_000),
+    ("empty", "A body of white space is answered 400.", b"   "),
+):
+
+    def _bad_json(target: Target, octets: bytes) -> None:
+        answered(target.ask("INSPECT", "/", octets), 400)
+
+    CASES.row(f"400-{_name}", "AGTP-068", _title, _bad_json, _octets)
+
+for _name, _octets in (("array", b"[]"), ("string", b'"x"'), ("number", b"7"), ("null", b"null")):
+
+    def _no_object(target: Target, octets: bytes) -> None:
+        answered(target.ask("INSPECT", "/", octets), 400, 422)
+
+    CASES.row(
+        f"400-{_name}", "AGTP-068 AGTP-095", f"A body that is {_octets.decode()} is refused.", _no_object, _octets
+    )
+
+
+@CASES.case("401-unknown-agent", "AGTP-069 AGTP-159")
+def unknown_agent(target: Target) -> None:
+    """An Agent-ID that resolves to nothing is answered 401 agent-unauthenticated."""
+    refused(target.ask("DISCOVER", "/agents", fields=[("Agent-ID", NOBODY)]), 401, "agent-unauthenticated")
+
+
+@CASES.case("401-anonymous", "AGTP-029 AGTP-069", Need.ENDPOINT)
+def anonymous(target: Target) -> None:
+    """A request without Agent-ID to an endpoint that is not anonymous is answered 401 agent-unauthenticated."""
+    assert target.endpoint is not None
+    refused(target.call(target.endpoint, who=Who.ANONYMOUS), 401, "agent-unauthenticated")
+
+
+@CASES.case("404-unknown-path", "AGTP-071 API-059")
+def unknown_path(target: Target) -> None:
+    """A path under which nothing is registered is answered 404."""
+    answered(target.ask("QUERY", "/conformance/none"), 404)
+
+
+@CASES.case("404-unknown-path-other-method", "AGTP-071 API-123")
+def unknown_path_other(target: Target) -> None:
+    """An unknown path is answered 404 for every catalog method."""
+    for method in ("DISCOVER", "BOOK", "TRANSLATE", "EXECUTE"):
+        answered(target.ask(method, "/conformance/none"), 404)
+
+
+@CASES.case("405-lists-methods", "AGTP-072 API-124 AGTP-253")
+def not_exposed(target: Target) -> None:
+    """A method that a known path does not have is answered 405, with the methods that it has."""
+    answer = answered(target.ask("TRANSLATE", "/methods"), 405)
+    members = has(answer.value, ["allowed_methods_for_path", "redirects_for_path"], "the body of the 405")
+    listed = members["allowed_methods_for_path"]
+    expect(isinstance(listed, list) and "DISCOVER" in listed, f"allowed_methods_for_path is {listed!r}")
+    expect(isinstance(members["redirects_for_path"], dict), "redirects_for_path is not an object")
+
+
+@CASES.case("405-on-endpoint", "AGTP-072 API-124 API-059", Need.ENDPOINT)
+def not_exposed_endpoint(target: Target) -> None:
+    """A method that an operator's path does not have is answered 405, with the methods that it has."""
+    endpoint = target.endpoint
+    assert endpoint is not None
+    taken = {item.method for item in target.declared if item.path == endpoint.path}
+    other = next(name for name in ("TRANSLATE", "RANK", "MERGE", "SIGN") if name not in taken)
+    address, body = endpoint.address(endpoint.input or {})
+    answer = answered(target.as_agent(other, address, body), 405)
+    listed = answer.members.get("allowed_methods_for_path")
+    expect(isinstance(listed, list) and endpoint.method in listed, f"allowed_methods_for_path is {listed!r}")
+
+
+@CASES.case("422-missing-parameter", "AGTP-077 AGTP-192")
+def missing_parameter(target: Target) -> None:
+    """A method that lacks a required parameter is answered 422 naming it."""
+    mentions(answered(target.ask("INSPECT", "/", {}), 422, 400), "target")
+
+
+@CASES.case("459-names-method", "AGTP-082 API-004 AGTP-253")
+def method_violation(target: Target) -> None:
+    """A method outside the catalog is answered 459, which names it."""
+    mentions(answered(target.ask("FROBNICATE", "/conformance"), 459), "FROBNICATE")
+
+
+@CASES.case("459-names-catalog", "AGTP-082 API-016")
+def method_violation_version(target: Target) -> None:
+    """The body of a 459 names the catalog version in effect."""
+    answer = answered(target.ask("FROBNICATE", "/"), 459)
+    version = has(answer.value, ["catalog_version"], "the body of the 459")["catalog_version"]
+    stated = target.member("catalog_version")
+    expect(stated in (None, version), f"it says {version!r}, the manifest {stated!r}")
+
+
+@CASES.case("460-names-segment", "AGTP-083 AGTP-253 API-027")
+def endpoint_violation(target: Target) -> None:
+    """A method name in the path is answered 460, which names the segment."""
+    answer = answered(target.ask("QUERY", "/book/room"), 460)
+    expect(answer.members.get("segment") == "book", f"the body says segment {answer.members.get('segment')!r}")
+
+
+for _name, _title, _method, _address, _status in (
+    ("459-before-460", "An unknown method on a bad path is answered 459.", "FROBNICATE", "/book/room", 459),
+    ("459-before-404", "An unknown method on an unknown path is answered 459.", "FROBNICATE", "/conformance/none", 459),
+    ("459-before-405", "An unknown method on a known path is answered 459.", "FROBNICATE", "/methods", 459),
+    ("460-before-404", "A bad path is answered 460, not 404.", "TRANSLATE", "/conformance/book", 460),
+    ("405-before-404", "A known path under another method is answered 405.", "TRANSLATE", "/methods", 405),
+    ("404-last", "A known method on an unknown path is answered 404.", "TRANSLATE", "/conformance/none", 404),
+):
+
+    def _specific(target: Target, method: str, address: str, status: int) -> None:
+        answered(target.ask(method, address), status)
+
+    CASES.row(f"specific-{_name}", "API-123", _title, _specific, _method, _address, _status)
+
+
+@CASES.case("262-scope-required", "AGTP-065 AGTP-064 API-064", Need.FORBIDDEN)
+def scope_required(target: Target) -> None:
+    """An endpoint whose scopes the agent lacks is answered 262 scope-required, naming them."""
+    endpoint = target.forbidden
+    assert endpoint is not None
+    answer = refused(target.call(endpoint), 262, "scope-required")
+    missing = endpoint.required_scopes - target.held
+    expect(any(scope.encode() in answer.body for scope in missing), "the body does not name the missing scope")
+
+
+@CASES.case("262-anonymous-discovery", "AGTP-066 AGTP-064")
+def anonymous_discovery(target: Target) -> None:
+    """Discovery without Agent-ID is served, or refused 262 anonymous-discovery-disabled, as the policies say."""
+    answer = answered(target.ask("DISCOVER", "/"), 200, 262)
+    if answer.status == 262:
+        reason(answer, "anonymous-discovery-disabled")
+    else:
+        expect(target.policies.get("anonymous_discovery", True) is True, "the policies say that it is off")
+
+
+@CASES.case("logged", "AGTP-059 AGTP-323")
+def logged(target: Target) -> None:
+    """The record of a 459 can be read back, with its status."""
+    answer = answered(target.ask("FROBNICATE", "/"), 459)
+    read = target.ask("INSPECT", "/", {"target": "audit", "audit_id": header(answer, "Audit-ID")}, who=Who.AGENT)
+    if read.status in (401, 403):
+        return
+    payload = has(succeeded(read).result, ["payload"], "the record")["payload"]
+    expect(payload.get("status") == 459, f"the record says status {payload.get('status')!r}")
+
+
+@CASES.case("envelope", "AGTP-095", Need.ENDPOINT)
+def envelope(target: Target) -> None:
+    """A request in the envelope is answered in the envelope, with its task_id."""
+    endpoint = target.endpoint
+    assert endpoint is not None
+    address, body = endpoint.address(endpoint.input or {})
+    sent = {"method": endpoint.method, "task_id": "conformance-task", "parameters": body, "context": {}}
+    answer = succeeded(target.as_agent(endpoint.method, address, sent))
+    members = has(answer.value, ["status", "task_id", "result", "attribution"], "the body")
+    expect(members["status"] == answer.status and members["task_id"] == "conformance-task", "status or task_id differ")
+
+
+@CASES.case("bare-and-envelope", "AGTP-095", Need.ENDPOINT)
+def bare_input(target: Target) -> None:
+    """The bare input and the envelope mean the same."""
+    endpoint = target.endpoint
+    assert endpoint is not None
+    address, body = endpoint.address(endpoint.input or {})
+    bare = target.as_agent(endpoint.method, address, body)
+    wrapped = target.as_agent(endpoint.method, address, {"method": endpoint.method, "parameters": body})
+    expect(bare.status == wrapped.status, f"bare {bare}, in the envelope {wrapped}")

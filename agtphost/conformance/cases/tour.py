@@ -1,0 +1,69 @@
+"""One answer of every kind that a target can be made to give without harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from weakref import WeakKeyDictionary
+
+from agtphost.conformance.access import Who
+from agtphost.conformance.asking import request
+from agtphost.conformance.case import Need
+from agtphost.conformance.link import Answer
+from agtphost.conformance.target import Target
+
+NOBODY = "ab" * 32
+"""An Agent-ID that resolves to nothing."""
+
+
+_taken: WeakKeyDictionary[Target, tuple[tuple[str, Answer], ...]] = WeakKeyDictionary()
+
+
+def tour(target: Target) -> tuple[tuple[str, Answer], ...]:
+    """The answers, each with what was asked, in words; asked once."""
+    if target not in _taken:
+        _taken[target] = tuple((name, ask()) for name, ask in _stops(target))
+    return _taken[target]
+
+
+def _stops(target: Target) -> Iterator[tuple[str, Callable[[], Answer]]]:
+    yield "a list", lambda: target.ask("DISCOVER", "/agents")
+    yield "a document", lambda: target.ask("DISCOVER", "/methods")
+    yield "an unknown method", lambda: target.ask("FROBNICATE", "/")
+    yield "a method in the path", lambda: target.ask("QUERY", "/book/room")
+    yield "an unknown path", lambda: target.ask("QUERY", "/conformance/none")
+    yield "a method that the path does not have", lambda: target.ask("REVOKE", "/methods")
+    yield "an unknown caller", lambda: target.ask("DISCOVER", "/agents", fields=[("Agent-ID", NOBODY)])
+    yield "a malformed body", lambda: target.ask("INSPECT", "/", b"{")
+    yield "an unknown target", lambda: target.ask("INSPECT", "/", {"target": "conformance"})
+    yield "a record that is not there", lambda: target.ask("INSPECT", "/", {"target": "audit", "audit_id": "0" * 64})
+    yield "a lifecycle change by nobody", lambda: target.ask(
+        "REVOKE", "/", {"agent_id": NOBODY, "reason": "conformance"}
+    )
+    yield "a reserved field", lambda: target.ask("DISCOVER", "/agents", fields=[("Delegation-Chain", "x")])
+    yield "a malformed request", lambda: _malformed(target)
+    if target.has(Need.AGENT):
+        yield "an agent's list", lambda: target.as_agent("DISCOVER", "/agents")
+        yield "a capability document", lambda: target.as_agent("DESCRIBE", "/")
+        yield "an impossible claim", lambda: target.as_agent(
+            "DISCOVER", "/agents", fields=[("Authority-Scope", "conformance:none")]
+        )
+    if target.has(Need.ENDPOINT):
+        endpoint = target.endpoint
+        assert endpoint is not None
+        yield "an endpoint", lambda: target.call(endpoint)
+        yield "an endpoint for nobody", lambda: target.call(endpoint, who=Who.ANONYMOUS)
+    if target.has(Need.SCHEMA):
+        checked = target.with_schema
+        assert checked is not None and checked.samples is not None
+        fault = next(checked.samples.faults(), None)
+        if fault is not None and fault.member not in checked.parameters:
+            yield "an input that the schema refuses", lambda: target.call(checked, fault.value)
+
+
+def _malformed(target: Target) -> Answer:
+    octets = request("DISCOVER", "no-slash")
+    with target.link() as link:
+        link.send(octets)
+        answer = link.answer(octets)
+    assert answer is not None
+    return target.note(answer)

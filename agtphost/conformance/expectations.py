@@ -1,0 +1,92 @@
+"""What cases say of answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from agtphost.conformance.case import expect
+from agtphost.conformance.link import Answer
+
+HEX64 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+MOMENT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})", re.ASCII
+)
+
+SUCCESS = (200, 201, 202, 204, 263)
+
+
+def answered(answer: Answer, *allowed: int) -> Answer:
+    """The status is one of ``allowed``."""
+    listed = " or ".join(map(str, allowed))
+    expect(answer.status in allowed, f"expected {listed}, got {answer}")
+    return answer
+
+
+def never(answer: Answer, *refused: int) -> Answer:
+    """The status is none of ``refused``."""
+    expect(answer.status not in refused, f"must not be {' or '.join(map(str, refused))}: got {answer}")
+    return answer
+
+
+def succeeded(answer: Answer) -> Answer:
+    """The status is a success."""
+    return answered(answer, *SUCCESS)
+
+
+def reason(answer: Answer, *tokens: str) -> Answer:
+    """The body names one of ``tokens`` as its reason."""
+    expect(answer.tokens & set(tokens), f"the body names {sorted(answer.tokens)}, not {' or '.join(tokens)}")
+    return answer
+
+
+def refused(answer: Answer, status: int, *tokens: str) -> Answer:
+    """Both."""
+    return reason(answered(answer, status), *tokens)
+
+
+def has(value: Any, names: Collection[str], what: str) -> Mapping[str, Any]:
+    """``value`` is an object with the members ``names``."""
+    expect(isinstance(value, Mapping), f"{what} is not an object")
+    missing = [name for name in names if name not in value]
+    expect(not missing, f"{what} lacks {', '.join(missing)}")
+    found: Mapping[str, Any] = value
+    return found
+
+
+def is_list(value: Any, what: str) -> list[Any]:
+    """``value`` is an array."""
+    expect(isinstance(value, list), f"{what} is not an array")
+    found: list[Any] = value
+    return found
+
+
+def header(answer: Answer, name: str) -> str:
+    """The value of a field, which must be there."""
+    found = answer.header(name)
+    expect(found is not None, f"{answer} has no {name}")
+    return found or ""
+
+
+def without(answer: Answer, *names: str) -> Answer:
+    """None of the fields is there."""
+    present = [name for name in names if answer.header(name) is not None]
+    expect(not present, f"{answer} carries {', '.join(present)}")
+    return answer
+
+
+def mentions(answer: Answer, text: str) -> Answer:
+    """The body holds ``text``."""
+    expect(text.encode() in answer.body, f"the body of {answer} does not name {text!r}")
+    return answer
+
+
+def is_hex64(value: object) -> bool:
+    """Whether a value is 64 lower-case hexadecimal digits."""
+    return isinstance(value, str) and HEX64.fullmatch(value) is not None
+
+
+def is_moment(value: object) -> bool:
+    """Whether a value is an RFC 3339 date and time."""
+    return isinstance(value, str) and MOMENT.fullmatch(value) is not None

@@ -1,0 +1,85 @@
+"""Attribution-Records, taken apart without the code that makes them (core v08 section 10)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from agtphost.conformance.case import Failure, expect
+from agtphost.conformance.link import Answer
+from agtphost.identity.keys import VerifyingKey
+
+ZEROS = "0" * 64
+
+
+def decoded(part: str) -> bytes:
+    """
+    Base64url without padding.
+
+    :raises Failure: for anything else.
+    """
+    try:
+        return base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise Failure(f"{part[:20]!r} is not base64url") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A JWS in compact form."""
+
+    text: str
+    header: Mapping[str, Any]
+    payload: Mapping[str, Any]
+    signature: bytes
+
+    @property
+    def audit_id(self) -> str:
+        """SHA-256 of the whole, hex."""
+        return sha256(self.text.encode("ascii")).hexdigest()
+
+    @property
+    def signed(self) -> bool:
+        return self.header.get("alg") != "none"
+
+    def covered_by(self, keys: Mapping[str, VerifyingKey]) -> bool:
+        """Whether one of the keys signed it."""
+        octets = self.text[: self.text.rindex(".")].encode("ascii")
+        kid = self.header.get("kid")
+        tried = [keys[kid]] if isinstance(kid, str) and kid in keys else list(keys.values())
+        return any(key.verify(self.signature, octets) for key in tried)
+
+
+def record_of(answer: Answer) -> Record:
+    """
+    The record that an answer carries.
+
+    :raises Failure: if there is none, or it is not a JWS.
+    """
+    text = answer.header("Attribution-Record")
+    if text is None:
+        raise Failure(f"{answer} carries no Attribution-Record")
+    return read(text)
+
+
+def read(text: str) -> Record:
+    """:raises Failure: if ``text`` is not a JWS in compact form."""
+    parts = text.split(".")
+    expect(len(parts) == 3 and parts[0] and parts[1], "the Attribution-Record is not three parts with two dots")
+    try:
+        header, payload = (json.loads(decoded(part)) for part in parts[:2])
+    except ValueError:
+        raise Failure("the Attribution-Record does not hold JSON") from None
+    expect(isinstance(header, dict) and isinstance(payload, dict), "the Attribution-Record does not hold objects")
+    return Record(text=text, header=header, payload=payload, signature=decoded(parts[2]))
+
+
+def request_hash(octets: bytes) -> str:
+    """SHA-256 of the request line with its CRLF, and of the body; never of the fields."""
+    head, _, body = octets.partition(b"\r\n\r\n")
+    return sha256(head.partition(b"\r\n")[0] + b"\r\n" + body).hexdigest()

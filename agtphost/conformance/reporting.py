@@ -1,0 +1,95 @@
+"""Results for people, for machines and for build servers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+from agtphost.conformance.case import Case
+from agtphost.conformance.running import Outcome, Result, counts
+
+MARKS = {Outcome.PASSED: "ok", Outcome.FAILED: "FAILED", Outcome.NOT_RUN: "not run"}
+WIDTH = max(map(len, MARKS.values()))
+
+
+def line(result: Result) -> str:
+    """One line: mark, id, requirements, and what happened if it did not pass."""
+    said = f": {result.message}" if result.message else ""
+    return f"{MARKS[result.outcome]:<{WIDTH}}  {result.case.id}  [{' '.join(result.case.requirements)}]{said}"
+
+
+def summary(results: Sequence[Result]) -> str:
+    """The last line."""
+    found = counts(results)
+    return ", ".join(f"{number} {outcome.value}" for outcome, number in found.items())
+
+
+def describe(case: Case) -> dict[str, Any]:
+    """One case of ``--list``."""
+    return {
+        "id": case.id,
+        "requirements": list(case.requirements),
+        "title": case.title,
+        "needs": [need.what for need in case.needs],
+        "options": sorted({need.option for need in case.needs if need.option}),
+    }
+
+
+def document(results: Sequence[Result], uri: str) -> dict[str, Any]:
+    """Everything, as JSON."""
+    found = counts(results)
+    return {
+        "uri": uri,
+        "passed": found[Outcome.PASSED],
+        "failed": found[Outcome.FAILED],
+        "not_run": found[Outcome.NOT_RUN],
+        "cases": [
+            {
+                **describe(result.case),
+                "outcome": result.outcome.value,
+                "message": result.message,
+                "seconds": round(result.seconds, 4),
+            }
+            for result in results
+        ],
+    }
+
+
+def _printable(text: str) -> str:
+    return "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in text)
+
+
+def junit(results: Sequence[Result], uri: str) -> bytes:
+    """A JUnit report: a test suite for each area."""
+    root = ElementTree.Element("testsuites", name=f"agtp conformance {uri}")
+    for area in dict.fromkeys(result.case.area for result in results):
+        of_area = [result for result in results if result.case.area == area]
+        found = counts(of_area)
+        suite = ElementTree.SubElement(
+            root,
+            "testsuite",
+            name=area,
+            tests=str(len(of_area)),
+            failures=str(found[Outcome.FAILED]),
+            skipped=str(found[Outcome.NOT_RUN]),
+            errors="0",
+            time=f"{sum(result.seconds for result in of_area):.3f}",
+        )
+        for result in of_area:
+            _junit_case(suite, result)
+    octets: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return octets
+
+
+def _junit_case(suite: ElementTree.Element, result: Result) -> None:
+    case = result.case
+    named = f"{case.id.partition('.')[2]} [{' '.join(case.requirements)}]"
+    element = ElementTree.SubElement(
+        suite, "testcase", classname=f"agtp.{case.area}", name=named, time=f"{result.seconds:.3f}"
+    )
+    if result.outcome is Outcome.FAILED:
+        failure = ElementTree.SubElement(element, "failure", message=_printable(result.message))
+        failure.text = f"{case.title}\n{_printable(result.message)}"
+    elif result.outcome is Outcome.NOT_RUN:
+        ElementTree.SubElement(element, "skipped", message=_printable(result.message))

@@ -1,0 +1,389 @@
+"""The server under test: connections to it, and what it says of itself."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+from agtphost.conformance.access import Access, Who
+from agtphost.conformance.asking import Field, request
+from agtphost.conformance.case import Failure, Inapplicable, Need
+from agtphost.conformance.link import Answer, Credentials, Link, Unreachable, client_context
+from agtphost.conformance.surface import LEGACY, Declared, Tool
+from agtphost.identity.keys import KeyFormatError, VerifyingKey
+
+PROBES = 12
+"""Endpoints that are tried until one answers."""
+
+RATE_LIMITED = 429
+LONGEST_PAUSE = 5.0
+KEPT = 400
+"""Answers that the journal keeps."""
+
+_NOBODY = Credentials()
+
+
+class Target:
+    """
+    A server, seen from outside.
+
+    Connections are kept, one for each side; what the target declares is asked
+    for once.
+    """
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self.journal: list[Answer] = []
+        self._contexts: dict[Who, ssl.SSLContext] = {}
+        self._links: dict[Who, Link] = {}
+
+    def __enter__(self) -> Target:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+
+    # Who
+
+    def credentials(self, who: Who) -> Credentials:
+        """What that side shows."""
+        return self.access.credentials.get(who, _NOBODY)
+
+    @property
+    def agent_id(self) -> str:
+        """Of the agent. :raises Inapplicable: if there is none."""
+        found = self.credentials(Who.AGENT).agent_id
+        if found is None:
+            raise Inapplicable("an agent")
+        return found
+
+    @property
+    def best(self) -> Who:
+        """The agent if there is one, else nobody."""
+        return Who.AGENT if self.has(Need.AGENT) else Who.ANONYMOUS
+
+    # Connections
+
+    def link(self, who: Who = Who.ANONYMOUS) -> Link:
+        """A new connection, which the caller closes."""
+        if who not in self._contexts:
+            self._contexts[who] = client_context(self.access.trust, self.credentials(who))
+        return Link(where=self.access.where, context=self._contexts[who], timeout=self.access.timeout)
+
+    def ask(
+        self,
+        method: str,
+        path: str = "/",
+        body: object = None,
+        *,
+        who: Who = Who.ANONYMOUS,
+        fields: Iterable[Field] = (),
+        **options: Any,
+    ) -> Answer:
+        """
+        One request on a kept connection, and its answer.
+
+        An agent names itself by Agent-ID as well, unless ``fields`` do.
+        """
+        named = list(fields)
+        agent_id = self.credentials(who).agent_id
+        if agent_id is not None and not any(name.lower() == "agent-id" for name, _ in named):
+            named.insert(0, ("Agent-ID", agent_id))
+        return self.send(request(method, path, body, named, **options), who=who)
+
+    def as_agent(
+        self, method: str, path: str = "/", body: object = None, fields: Iterable[Field] = (), **options: Any
+    ) -> Answer:
+        """The same as the agent."""
+        return self.ask(method, path, body, who=Who.AGENT, fields=fields, **options)
+
+    def send(self, octets: bytes, *, who: Who = Who.ANONYMOUS) -> Answer:
+        """Octets that are one request, and its answer."""
+        answer = self._exchange(octets, who)
+        for _ in range(3):
+            if answer.status != RATE_LIMITED:
+                break
+            pause = answer.header("Retry-After") or "1"
+            time.sleep(min(float(pause) if pause.isdigit() else 1.0, LONGEST_PAUSE))
+            answer = self._exchange(octets, who)
+        return self.note(answer)
+
+    def note(self, answer: Answer) -> Answer:
+        """Keep an answer for the cases that look at all of them."""
+        if len(self.journal) < KEPT:
+            self.journal.append(answer)
+        return answer
+
+    def _exchange(self, octets: bytes, who: Who) -> Answer:
+        kept = self._links.pop(who, None)
+        answer = self._once(kept, octets, who) if kept is not None and not kept.ended and not kept.buffer else None
+        if answer is None:
+            # A kept connection may have been idle for too long; a new one has no such excuse.
+            answer = self._once(self.link(who), octets, who)
+        if answer is None:
+            line = octets.partition(b"\r")[0].decode("latin-1")
+            raise Failure(f"the connection was closed instead of answering {line!r}")
+        return answer
+
+    def _once(self, link: Link, octets: bytes, who: Who) -> Answer | None:
+        try:
+            link.send(octets)
+            answer = link.answer(octets)
+        except Failure:
+            link.close()
+            raise
+        if answer is not None and not link.ended:
+            self._links[who] = link
+        else:
+            link.close()
+        return answer
+
+    # What it declares
+
+    @cached_property
+    def root(self) -> Answer:
+        """The answer to ``DISCOVER /`` without an Agent-ID."""
+        return self.ask("DISCOVER", "/")
+
+    @cached_property
+    def manifest(self) -> Mapping[str, Any] | None:
+        """The manifest; None where there is none to be had."""
+        try:
+            value = self.root.value
+        except Failure:
+            return None
+        return value if self.root.status == 200 and isinstance(value, dict) and "agtp_version" in value else None
+
+    @cached_property
+    def keys(self) -> Mapping[str, VerifyingKey]:
+        """The keys that it signs with, by kid: as given, else as its manifest publishes them."""
+        if self.access.keys:
+            return self.access.keys
+        server = self.member("server")
+        listed = server.get("signing_keys", ()) if isinstance(server, Mapping) else ()
+        found = {}
+        for entry in listed if isinstance(listed, list) else ():
+            with suppress(KeyFormatError, KeyError, TypeError):
+                found[str(entry["kid"])] = VerifyingKey.from_text(entry["key"])
+        return found
+
+    def member(self, name: str) -> Any:
+        """A member of the manifest."""
+        return (self.manifest or {}).get(name)
+
+    @cached_property
+    def policies(self) -> Mapping[str, Any]:
+        found = self.member("policies")
+        return found if isinstance(found, Mapping) else {}
+
+    @cached_property
+    def method_policy(self) -> Mapping[str, Any]:
+        found = self.policies.get("methods")
+        return found if isinstance(found, Mapping) else {}
+
+    @cached_property
+    def declared(self) -> tuple[Declared, ...]:
+        """Every endpoint of the manifest."""
+        listed = self.member("endpoints")
+        entries = listed if isinstance(listed, list) else []
+        return tuple(Declared(definition=entry) for entry in entries if isinstance(entry, Mapping))
+
+    @cached_property
+    def operators(self) -> tuple[Declared, ...]:
+        """Those that are the operator's."""
+        return tuple(item for item in self.declared if not item.built_in and item.method not in LEGACY)
+
+    @cached_property
+    def listed(self) -> frozenset[tuple[str, str]]:
+        """Method and path of what ``DISCOVER /methods`` shows the agent."""
+        entries = self._list("/methods")
+        return frozenset((str(entry.get("method")), str(entry.get("path"))) for entry in entries)
+
+    def _list(self, path: str) -> list[Mapping[str, Any]]:
+        if not self.has(Need.AGENT):
+            return []
+        answer = self.as_agent("DISCOVER", path)
+        found = answer.result if answer.status == 200 else []
+        return [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
+
+    @cached_property
+    def admitted(self) -> tuple[Declared, ...]:
+        """Harmless endpoints of the operator that the agent may call, with an input each."""
+        return tuple(
+            item for item in self.operators if item.harmless and item.pair in self.listed and item.input is not None
+        )
+
+    @cached_property
+    def held(self) -> frozenset[str]:
+        """Scopes that the agent holds, as far as its list of endpoints and tools shows."""
+        known = {scope for item in self.operators if item.pair in self.listed for scope in item.required_scopes}
+        for tool in self._list("/tools"):
+            known.update(scope for scope in tool.get("required_scopes") or () if isinstance(scope, str))
+        return frozenset(known)
+
+    @cached_property
+    def hosted(self) -> tuple[Mapping[str, Any], ...]:
+        """Hosted agents, as ``DISCOVER /agents`` shows them."""
+        answer = self.ask("DISCOVER", "/agents", who=self.best)
+        found = answer.result if answer.status == 200 else []
+        return tuple(entry for entry in found if isinstance(entry, Mapping)) if isinstance(found, list) else ()
+
+    # Choices
+
+    def call(
+        self,
+        endpoint: Declared,
+        value: Mapping[str, Any] | None = None,
+        *,
+        who: Who = Who.AGENT,
+        fields: Iterable[Field] = (),
+    ) -> Answer:
+        """Call an endpoint, by default with an input that its schema admits."""
+        path, body = endpoint.address(endpoint.input or {} if value is None else value)
+        return self.ask(endpoint.method, path, body, who=who, fields=fields)
+
+    @cached_property
+    def endpoint(self) -> Declared | None:
+        """An endpoint that succeeds."""
+        for item in self.spread(self.admitted):
+            if self.call(item).status in (200, 202, 204):
+                return item
+        return None
+
+    @cached_property
+    def with_schema(self) -> Declared | None:
+        """An admitted endpoint that has most to check in its input."""
+        richest = max(
+            self.admitted, key=lambda item: len(item.samples.properties) if item.samples else 0, default=None
+        )
+        return richest if richest is not None and richest.samples and richest.samples.properties else None
+
+    @cached_property
+    def with_parameter(self) -> Declared | None:
+        """An admitted endpoint with a parameter in its path."""
+        return next((item for item in self.admitted if item.parameters), None)
+
+    @cached_property
+    def scoped(self) -> tuple[Declared, str] | None:
+        """An admitted endpoint that requires scopes, and a held scope that does not satisfy them."""
+        for item in self.admitted:
+            other = sorted(self.held - item.required_scopes)
+            if item.required_scopes and other:
+                return item, other[0]
+        return None
+
+    @cached_property
+    def forbidden(self) -> Declared | None:
+        """An endpoint for which the agent lacks a scope."""
+        return next(
+            (
+                item
+                for item in self.operators
+                if item.required_scopes - self.held and item.pair not in self.listed and item.input is not None
+            ),
+            None,
+        )
+
+    @cached_property
+    def guarded(self) -> Declared | None:
+        """An endpoint that says that it asks for a certificate."""
+        return next((item for item in self.operators if item.pair in self.listed and _guarded(item)), None)
+
+    @cached_property
+    def fallible(self) -> tuple[Declared, ...]:
+        """Admitted endpoints that declare errors."""
+        return tuple(item for item in self.admitted if item.errors)
+
+    @cached_property
+    def tool(self) -> Tool | None:
+        """A harmless tool."""
+        tools = (Tool(entry=entry) for entry in self._list("/tools"))
+        return next((tool for tool in tools if tool.harmless and tool.arguments is not None), None)
+
+    @staticmethod
+    def spread(items: tuple[Declared, ...]) -> tuple[Declared, ...]:
+        """About :data:`PROBES` of them, from first to last."""
+        return items[:: max(1, len(items) // PROBES)]
+
+    # Needs
+
+    def has(self, need: Need) -> bool:
+        """Whether a need is met."""
+        side = {Need.AGENT: Who.AGENT, Need.SECOND: Who.SECOND, Need.REGISTRAR: Who.REGISTRAR}.get(need)
+        if side is not None:
+            shown = self.credentials(side)
+            return shown.cert is not None or shown.agent_id is not None
+        if need is Need.CERTIFICATE:
+            return self.credentials(Who.AGENT).cert is not None
+        return bool(self._fact(need))
+
+    def _fact(self, need: Need) -> object:
+        match need:
+            case Need.EXPENDABLE:
+                return self.access.expendable
+            case Need.SIGNING_KEY:
+                return self.keys
+            case Need.SIGNATURES:
+                return not (self.root.header("Attribution-Record") or "").endswith(".")
+            case Need.MANIFEST:
+                return self.manifest
+            case Need.ENDPOINT:
+                return self.endpoint
+            case Need.SCHEMA:
+                return self.with_schema
+            case Need.SCOPED:
+                return self.scoped
+            case Need.FORBIDDEN:
+                return self.forbidden
+            case Need.GUARDED:
+                return self.guarded
+            case Need.TEMPLATE:
+                return self.with_parameter
+            case Need.NAMED_ERROR:
+                return self.fallible
+            case Need.HOSTED:
+                return self.hosted
+            case Need.GENESIS:
+                return self.hosted and self.ask("DISCOVER", self.agent_path("genesis")).status == 200
+            case Need.TOOL:
+                return self.tool
+            case Need.ALIAS:
+                return self.method_policy.get("aliases")
+            case _:
+                return self.method_policy.get("redirects")
+
+    def agent_path(self, rest: str = "") -> str:
+        """A path below the first hosted agent."""
+        return f"/agents/{self.hosted[0].get('name')}" + (f"/{rest}" if rest else "")
+
+    def given(self, found: Any, need: Need) -> Any:
+        """``found``, which a need promises. :raises Inapplicable: if it is not there."""
+        if not found:
+            raise Inapplicable(need.what)
+        return found
+
+
+def _guarded(item: Declared) -> bool:
+    closed = item.samples is not None and item.definition.get("input_schema", {}).get("additionalProperties") is False
+    return closed and item.definition.get("min_assurance") == "certificate"
+
+
+def connect(access: Access) -> Target:
+    """
+    A target that answered once.
+
+    :raises Unreachable: if there is no connection, or what answers does not speak AGTP.
+    """
+    target = Target(access)
+    try:
+        target.root  # noqa: B018
+    except Failure as error:
+        target.__exit__()
+        raise Unreachable(f"what listens there does not answer AGTP requests: {error}") from None
+    return target

@@ -1,0 +1,119 @@
+"""The ``handler`` table of an endpoint: one of three binding kinds (AGTP-API section 12)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from agtphost.contract import service
+from agtphost.contract.endpoint import HANDLER_TYPES, HandlerReference
+from agtphost.contract.recipe import COMPOSITION_FAILED
+from agtphost.contract.recipe_loading import NAME, VERSION
+
+FORM = '[handler] with type = "registered_function" and function'
+
+_DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+", re.ASCII)
+
+Location = tuple[str | int, ...]
+Say = Callable[[Location, str, str], None]
+Members = Callable[[Mapping[str, Any], Collection[str], Collection[str], Location], None]
+"""Checks a table's member names: the table, those known, those required, where it is."""
+
+
+def read_handler(
+    block: Mapping[str, Any],
+    errors: Collection[str],
+    schema: Mapping[str, Any],
+    *,
+    members: Members,
+    say: Say,
+) -> HandlerReference | None:
+    """
+    Check one handler table.
+
+    :param errors: what the endpoint declares.
+    :param schema: its input schema.
+    :param say: takes locations in the endpoint's table.
+    :return: None where the kind is not one this host runs, or an external service is faulty.
+    """
+    kind = block.get("type")
+    if kind not in HANDLER_TYPES:
+        given = f"{str(kind)[:40]!r} is not supported" if kind else "is missing"
+        say(("handler", "type"), f"handler.type {given}", f"supported: {', '.join(HANDLER_TYPES)}")
+        return None
+    if kind == "composition":
+        members(block, ("type", "recipe"), ("recipe",), ("handler",))
+        _declared((COMPOSITION_FAILED,), errors, kind, say)
+        return HandlerReference(type=kind, recipe=_recipe(block, say))
+    if kind == "external_service":
+        members(block, service.MEMBERS, ("url", "method"), ("handler",))
+        return _service(block, errors, schema, say)
+    members(block, ("type", "function", "blocking"), ("function",), ("handler",))
+    return HandlerReference(type=kind, function=_function(block, say), blocking=_blocking(block, say))
+
+
+def _function(block: Mapping[str, Any], say: Say) -> str:
+    function = block.get("function", "a.b")
+    if not isinstance(function, str) or _DOTTED.fullmatch(function) is None:
+        say(
+            ("handler", "function"),
+            f"handler.function {str(function)[:64]!r} is not a dotted path",
+            "such as package.module.function",
+        )
+    return str(function)
+
+
+def _blocking(block: Mapping[str, Any], say: Say) -> bool:
+    blocking = block.get("blocking", False)
+    if not isinstance(blocking, bool):
+        say(("handler", "blocking"), "handler.blocking is not true or false", "true runs it in a thread")
+    return blocking is True
+
+
+def _recipe(block: Mapping[str, Any], say: Say) -> str:
+    recipe = block.get("recipe", "a")
+    name, at, version = recipe.partition("@") if isinstance(recipe, str) else ("", "", "")
+    if NAME.fullmatch(name) is None or (at and VERSION.fullmatch(version) is None):
+        say(("handler", "recipe"), f"handler.recipe {str(recipe)[:64]!r} is not NAME or NAME@VERSION", "")
+    return str(recipe)
+
+
+def _service(
+    block: Mapping[str, Any], errors: Collection[str], schema: Mapping[str, Any], say: Say
+) -> HandlerReference | None:
+    def below(location: Location, message: str, hint: str) -> None:
+        say(("handler", *location), message, hint)
+
+    _declared(service.UPSTREAM_ERRORS, errors, "external_service", say)
+    found = service.read_service(block, below)
+    if found is None:
+        return None
+    for status, error in found.error_map.items():
+        if error not in errors:
+            say(
+                ("handler", "error_map", str(status)),
+                f"handler.error_map.{status} names {error[:64]!r}, which errors does not declare",
+                f"add {error[:64]!r} to errors",
+            )
+    given, needed = schema.get("properties"), schema.get("required")
+    properties = given if isinstance(given, Mapping) else {}
+    required = needed if isinstance(needed, list) else ()
+    for name in map(found.ours, found.places):
+        if name not in properties or name not in required:
+            say(
+                ("handler", "url"),
+                f"handler.url needs {name[:64]!r}, which input_schema does not declare as a required property",
+                "",
+            )
+    for name in map(found.ours, found.query):
+        if name not in properties:
+            say(("handler", "query"), f"handler.query names {name[:64]!r}, which input_schema does not declare", "")
+    return HandlerReference(type="external_service", service=found)
+
+
+def _declared(wanted: Collection[str], errors: Collection[str], kind: str, say: Say) -> None:
+    """Failures of the binding's own are part of the contract (AGTP-API sections 12.1 and 12.3)."""
+    for name in wanted:
+        if name not in errors:
+            say(("errors",), f"errors lacks {name}, which every {kind} endpoint declares", f"add {name!r}")

@@ -1,0 +1,312 @@
+"""
+The external service of an endpoint: what is called over HTTPS, and how (AGTP-API section 12.3).
+
+Pure: header values still hold the references to secrets that the host
+resolves at its start, and nothing here is ever published.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
+"""Those that send the input as a body; the others send it as the query."""
+
+UPSTREAM_ERRORS = (
+    *("upstream_timeout", "upstream_connection_error", "upstream_malformed_response"),
+    *("upstream_authentication_failed", "upstream_error"),
+)
+"""What every external service endpoint declares."""
+
+DEFAULT_TIMEOUT = 30.0
+"""Seconds (AGTP-API section 12.3)."""
+
+LONGEST_TIMEOUT = 600.0
+LARGEST_RESPONSE = 64 << 20
+
+IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_URL = re.compile(r"https://[A-Za-z0-9.:_\[\]-]+(?:/[!-~]*)?(?:\?[!-~]*)?", re.ASCII)
+_PLACE = re.compile(r"\{([A-Za-z0-9_.~-]{1,64})\}", re.ASCII)
+_LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9])?", re.ASCII)
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}", re.ASCII)
+_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}|^env:|^file:", re.ASCII)
+
+_OWN_HEADERS = frozenset(
+    {"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect"}
+    | {"accept-encoding", "proxy-connection", "keep-alive"}
+)
+"""Fields that belong to the HTTP client."""
+
+_SECRET_HEADERS = frozenset(
+    {"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-auth-token", "apikey"}
+)
+"""Fields whose values are never written into a configuration file."""
+
+MEMBERS = (
+    *("type", "url", "method", "headers", "input_transform", "output_transform", "error_map", "timeout_seconds"),
+    *("query", "ca", "allow_addresses", "forward_identity", "idempotency_header"),
+    *("max_response", "max_concurrency", "failures", "open_seconds"),
+)
+"""AGTP-API section 12.3, then our own."""
+
+Say = Callable[[tuple[str | int, ...], str, str], None]
+"""Takes a location below ``handler``, a sentence, and a hint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceReference:
+    """One upstream, checked as far as that is possible without asking anybody."""
+
+    url: str
+    """https; ``{name}``, by the upstream's name, is replaced by a value of the input, in the path and in the query."""
+
+    method: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with every request; ``${VAR}``, ``env:NAME`` and ``file:PATH`` are not resolved yet."""
+
+    input_transform: Mapping[str, str] = field(default_factory=dict)
+    """Our names to the upstream's."""
+
+    output_transform: Mapping[str, str] = field(default_factory=dict)
+    """Our names to the upstream's; applied the other way round to the response."""
+
+    error_map: Mapping[int, str] = field(default_factory=dict)
+    """Upstream statuses to declared errors."""
+
+    timeout: float = DEFAULT_TIMEOUT
+    """Seconds for the whole exchange."""
+
+    query: tuple[str, ...] = ()
+    """Input members, by the upstream's names, that go into the query although there is a body."""
+
+    ca: str = ""
+    """PEM file of the only authorities to trust; empty: this machine's."""
+
+    allow_addresses: tuple[IPNetwork, ...] = ()
+    """Networks that may be connected to although they are not public."""
+
+    forward_identity: bool = False
+    """Whether ``AGTP-Agent-ID`` and ``AGTP-Principal-ID`` are sent; off unless the operator says so."""
+
+    idempotency_header: str = ""
+    """The field that carries a key derived from the caller's Idempotency-Key; empty: none does."""
+
+    max_response: int = 1 << 20
+    """Octets."""
+
+    max_concurrency: int = 64
+    """Requests at once; one more is answered 429."""
+
+    failures: int = 5
+    """Failures in a row after which the upstream is left alone."""
+
+    open_seconds: float = 30.0
+    """For how long."""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The upstream's names of the input members that stand in the URL."""
+        return tuple(dict.fromkeys(_PLACE.findall(self.url)))
+
+    def ours(self, name: str) -> str:
+        """Our name of what the upstream calls ``name``."""
+        return next((ours for ours, theirs in self.input_transform.items() if theirs == name), name)
+
+
+def read_service(block: Mapping[str, Any], say: Say) -> ServiceReference | None:
+    """
+    Check the ``handler`` table of an external service; its members' names are checked already.
+
+    :return: None where anything was wrong.
+    """
+    return _Reading(block, say).service()
+
+
+class _Reading:
+    """One table being read."""
+
+    def __init__(self, block: Mapping[str, Any], say: Say) -> None:
+        self._block = block
+        self._tell = say
+        self._wrong = False
+
+    def _say(self, location: tuple[str | int, ...], message: str, hint: str = "") -> None:
+        self._wrong = True
+        self._tell(location, f"handler.{message}", hint)
+
+    def service(self) -> ServiceReference | None:
+        block = self._block
+        found: dict[str, Any] = {
+            "url": self._url(),
+            "method": self._method(),
+            "headers": self._headers(),
+            "input_transform": self._renames("input_transform"),
+            "output_transform": self._renames("output_transform"),
+            "error_map": self._error_map(),
+            "timeout": self._number("timeout_seconds", DEFAULT_TIMEOUT, LONGEST_TIMEOUT),
+            "query": self._query(),
+            "ca": self._text("ca"),
+            "allow_addresses": self._networks(),
+            "forward_identity": self._flag("forward_identity"),
+            "idempotency_header": self._header_name(("idempotency_header",), block.get("idempotency_header")),
+            "max_response": self._count("max_response", 1 << 20, LARGEST_RESPONSE),
+            "max_concurrency": self._count("max_concurrency", 64, 10_000),
+            "failures": self._count("failures", 5, 1_000),
+            "open_seconds": self._number("open_seconds", 30.0, 3_600.0),
+        }
+        return None if self._wrong else ServiceReference(**found)
+
+    def _url(self) -> str:
+        url = self._block.get("url", "https://-.invalid")
+        for fault in url_faults(url):
+            self._say(("url",), f"url {fault}", "such as https://api.example.com/rooms/{room_id}")
+        return str(url)
+
+    def _method(self) -> str:
+        method = self._block.get("method", "GET")
+        if method not in METHODS:
+            self._say(("method",), f"method {str(method)[:32]!r} is not one of {', '.join(METHODS)}")
+        return str(method)
+
+    def _table(self, name: str) -> Mapping[str, Any]:
+        value = self._block.get(name, {})
+        if not isinstance(value, Mapping):
+            self._say((name,), f"{name} is not a table")
+            return {}
+        return value
+
+    def _headers(self) -> Mapping[str, str]:
+        given = self._table("headers")
+        for name, value in given.items():
+            at = ("headers", name)
+            self._header_name(at, name)
+            if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not value.strip():
+                self._say(at, f"headers.{name[:64]} is not one line of ASCII text")
+            elif name.lower() in _SECRET_HEADERS and _REFERENCE.search(value) is None:
+                hint = 'write "Bearer ${VARIABLE}", "env:NAME" or "file:PATH"'
+                self._say(at, f"headers.{name[:64]} is written out", hint)
+        return dict(given)
+
+    def _header_name(self, at: tuple[str, ...], name: Any) -> str:
+        if name is None:
+            return ""
+        if not isinstance(name, str) or _TOKEN.fullmatch(name) is None:
+            self._say(at, f"{'.'.join(at)[:80]} is not the name of a header field")
+        elif name.lower() in _OWN_HEADERS:
+            self._say(at, f"{'.'.join(at)[:80]}: {name} is set by the host itself")
+        return str(name)
+
+    def _renames(self, member: str) -> Mapping[str, str]:
+        given = self._table(member)
+        for name, other in given.items():
+            if not isinstance(other, str) or not other:
+                self._say((member, name), f"{member}.{name[:64]} is not a name")
+        if len({str(other) for other in given.values()}) < len(given):
+            self._say((member,), f"{member} gives two members the same name")
+        return dict(given)
+
+    def _error_map(self) -> Mapping[int, str]:
+        found: dict[int, str] = {}
+        for status, error in self._table("error_map").items():
+            if re.fullmatch(r"[345][0-9]{2}", status, re.ASCII) is None:
+                self._say(("error_map", status), f"error_map.{status[:32]} is not an HTTP status from 300 to 599")
+            elif not isinstance(error, str):
+                self._say(("error_map", status), f"error_map.{status} is not the name of an error")
+            else:
+                found[int(status)] = error
+        return found
+
+    def _query(self) -> tuple[str, ...]:
+        given = self._block.get("query", [])
+        if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+            self._say(("query",), "query is not a list of input members")
+            return ()
+        return tuple(given)
+
+    def _networks(self) -> tuple[IPNetwork, ...]:
+        given = self._block.get("allow_addresses", [])
+        if not isinstance(given, list):
+            self._say(("allow_addresses",), "allow_addresses is not a list")
+            return ()
+        found: list[IPNetwork] = []
+        for index, text in enumerate(given):
+            try:
+                found.append(ipaddress.ip_network(text if isinstance(text, str) else ""))
+            except ValueError:
+                hint = 'such as "10.1.2.3" or "10.1.0.0/16"'
+                self._say(("allow_addresses", index), f"allow_addresses holds {str(text)[:64]!r}", hint)
+        return tuple(found)
+
+    def _text(self, name: str) -> str:
+        value = self._block.get(name, "")
+        if not isinstance(value, str) or (name in self._block and not value):
+            self._say((name,), f"{name} is not text")
+        return str(value)
+
+    def _flag(self, name: str) -> bool:
+        value = self._block.get(name, False)
+        if not isinstance(value, bool):
+            self._say((name,), f"{name} is not true or false")
+        return value is True
+
+    def _number(self, name: str, default: float, most: float) -> float:
+        value = self._block.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
+            self._say((name,), f"{name} is not a positive number of seconds up to {most:.0f}")
+            return default
+        return float(value)
+
+    def _count(self, name: str, default: int, most: int) -> int:
+        value = self._block.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
+            self._say((name,), f"{name} is not a whole number from 1 to {most}")
+            return default
+        return value
+
+
+def url_faults(url: Any) -> Iterator[str]:
+    """Everything wrong with an upstream's URL."""
+    if not isinstance(url, str):
+        yield "is not text"
+        return
+    if url[:8].lower() != "https://":
+        yield "does not begin with https://"
+        return
+    if _URL.fullmatch(url) is None or "#" in url:
+        yield f"{url[:128]!r} is not a plain https URL without user name, password and fragment"
+        return
+    try:
+        parts = urlsplit(_PLACE.sub("x", url))
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        yield f"{url[:128]!r} is not a URL"
+        return
+    authority = url[8:].partition("/")[0].partition("?")[0]
+    if "{" in authority or not _is_host(host):
+        yield f"has the host {host[:64]!r}, which is neither a name nor an IP address"
+    if "{" in _PLACE.sub("", url) or "}" in _PLACE.sub("", url):
+        yield "has braces that are not a place of the form {name}"
+    path, _, query = url[8 + len(authority) :].partition("?")
+    if any(segment in (".", "..") for segment in path.split("/")):
+        yield "has dot segments"
+    for part in query.split("&") if query else ():
+        if "{" in part.partition("=")[0]:
+            yield "has a place in the name of a query field"
+
+
+def _is_host(host: str) -> bool:
+    """A name whose last label is not all digits, as no other reading of an address can be, or an address."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        labels = host.split(".")
+        numeric = labels[-1].isdigit() or labels[-1].lower().startswith("0x")
+        return len(host) <= 253 and not numeric and all(_LABEL.fullmatch(label) for label in labels)
+    return True

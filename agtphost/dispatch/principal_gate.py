@@ -1,0 +1,102 @@
+"""
+The acting principal: on whose behalf the agent calls (core v08 section 8.6).
+
+An axis of its own: it neither adds to nor takes from what the agent may do,
+and fails by its own reasons. The token is looked at here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from hashlib import sha256
+
+from zope.interface import implementer
+
+from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import Refusal
+from agtphost.iagtp import IGate
+from agtphost.identity.bearer import ActingPrincipal, BearerError, BearerTokens, UnknownKey
+from agtphost.vocabulary.status import Status
+
+REMEMBERED = 4_096
+"""Tokens whose verdict is remembered until they expire, by their hash."""
+
+
+@implementer(IGate)
+class ActingPrincipalGate:
+    """
+    A credential that is presented has to be valid; one that a method requires has to be presented.
+
+    :param tokens: what decides.
+    :param required_on: canonical methods that need a credential.
+    :param unknown_key: told of an issuer that may have rotated its keys.
+    """
+
+    name = "acting principal"
+
+    def __init__(
+        self,
+        tokens: BearerTokens,
+        required_on: Collection[str],
+        unknown_key: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._tokens = tokens
+        self._required_on = frozenset(required_on)
+        self._unknown_key = unknown_key
+        self._valid: OrderedDict[bytes, ActingPrincipal] = OrderedDict()
+
+    def check(self, exchange: Exchange) -> None:
+        credential = exchange.request.headers.get("authorization")
+        if credential is not None:
+            principal = self._principal(credential, exchange.now)
+            exchange.acting_principal = principal.name
+        elif exchange.peer.transport == "internal":
+            # A call inside a call: whom the outer one acts for was proven there.
+            exchange.acting_principal = exchange.peer.acting_principal
+        if exchange.acting_principal is None and exchange.method in self._required_on:
+            raise Refusal(
+                Status.UNAUTHORIZED,
+                "oauth-required",
+                f"{exchange.method} needs a credential of the person or service that the agent acts for.",
+                remedy="Send Authorization: Bearer with a token of an identity provider that this host trusts.",
+                headers=(("WWW-Authenticate", "Bearer"),),
+            )
+
+    def _principal(self, credential: str, now: float) -> ActingPrincipal:
+        name = sha256(credential.encode("utf-8", "surrogatepass")).digest()
+        known = self._valid.get(name)
+        if known is not None and now < known.expires_at:
+            return known
+        try:
+            found = self._validated(credential, now)
+        except UnknownKey as error:
+            self._unknown_key()
+            raise _invalid(error) from None
+        except BearerError as error:
+            raise _invalid(error) from None
+        self._valid[name] = found
+        if len(self._valid) > REMEMBERED:
+            self._valid.popitem(last=False)
+        return found
+
+    def _validated(self, credential: str, now: float) -> ActingPrincipal:
+        scheme, _, token = credential.partition(" ")
+        if scheme.lower() != "bearer":
+            raise BearerError("oauth-scheme", "Only the Bearer scheme is accepted here.")
+        return self._tokens.validate(token.strip(" "), now)
+
+    def forget(self) -> None:
+        """The keys of an issuer changed: every verdict is made again."""
+        self._valid.clear()
+
+
+def _invalid(error: BearerError) -> Refusal:
+    return Refusal(
+        Status.UNAUTHORIZED,
+        "oauth-invalid",
+        str(error),
+        remedy="Get a new token from an identity provider that this host trusts.",
+        details={"detail": error.detail},
+        headers=(("WWW-Authenticate", 'Bearer error="invalid_token"'),),
+    )

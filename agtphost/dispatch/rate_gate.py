@@ -1,0 +1,203 @@
+"""
+How often one caller may ask: 429 beyond it (core v08 sections 5.6, 10.5 and 10.11).
+
+Each caller has an allowance per class of methods, and all agents of one
+principal have one together; requests without a name are counted by address.
+An agent with its certificate is counted apart from whoever merely says its
+name, so that nobody can use up another's allowance. ESCALATE has an allowance
+of its own: whatever else an agent did, its call for a human gets through.
+
+An allowance is one number, the time at which the caller would be owed
+nothing (the generic cell rate algorithm): a bucket that refills by itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import Refusal
+from agtphost.iagtp import IGate
+from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.status import Status
+
+MOST_CALLERS = 10_000
+"""Allowances remembered; the one that was not asked for longest is forgotten first (T-ID-40)."""
+
+LOG_SECONDS = 60.0
+"""A caller that is over its rate is logged once in this time; each refusal has its record all the same."""
+
+READ, ACT, ESCALATE = "read", "act", "escalate"
+
+CLASSES = {
+    **dict.fromkeys(("DISCOVER", "DESCRIBE", "INSPECT", "QUERY", "SUMMARIZE", "PLAN"), READ),
+    "ESCALATE": ESCALATE,
+}
+"""The class of each method that does not act on the world; all others do."""
+
+log = Logger()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """Requests per minute: ``[limits]``."""
+
+    agent: int
+    """Of one agent, in each class of methods."""
+
+    principal: int
+    """Of all agents of one owner together."""
+
+    anonymous: int
+    """From one address (one /64 of IPv6), without a name."""
+
+    burst: float = 6.0
+    """Seconds' worth of requests that may come at once."""
+
+
+class Allowances:
+    """
+    The allowances of one kind of callers.
+
+    :param per_minute: requests.
+    :param burst: seconds' worth of them that may come at once; a request always may.
+    """
+
+    __slots__ = ("_interval", "_most", "_owed", "_tolerance")
+
+    def __init__(self, per_minute: int, burst: float, most: int = MOST_CALLERS) -> None:
+        self._interval = 60.0 / per_minute
+        self._tolerance = max(burst - self._interval, 0.0)
+        self._most = most
+        self._owed: dict[object, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._owed)
+
+    def take(self, who: object, now: float) -> float:
+        """
+        Count one request.
+
+        :return: 0.0 where it is allowed, otherwise in how many seconds one will be; then nothing is counted.
+        """
+        owed = self._owed
+        # Taken out and put back: the order of the table is then by last use.
+        due = owed.pop(who, now)
+        if due < now:
+            due = now
+        early = due - now - self._tolerance
+        # A millionth of a second is rounding, not haste.
+        if early > 1e-6:
+            owed[who] = due
+            return early
+        owed[who] = due + self._interval
+        if len(owed) > self._most:
+            del owed[next(iter(owed))]
+        return 0.0
+
+
+@lru_cache(maxsize=4096)
+def _origin(address: str) -> str:
+    """An IPv4 address, or the /64 that one IPv6 customer gets."""
+    if ":" not in address:
+        return address
+    import ipaddress
+
+    try:
+        return str(ipaddress.IPv6Network((address.partition("%")[0], 64), strict=False))
+    except ValueError:
+        return address
+
+
+@implementer(IGate)
+class RateGate:
+    """
+    Counts each request from outside once, whatever it calls inside.
+
+    :param exempt: whether an address is counted at all.
+    :param now: seconds from any start, never going back.
+    """
+
+    name = "rate"
+
+    def __init__(
+        self,
+        rates: Rates,
+        exempt: Callable[[str], bool] = lambda address: False,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._now = now
+        self._exempt = lru_cache(maxsize=4096)(exempt)
+        self._agents = {
+            kind: Allowances(rates.agent, rates.burst) for kind in (READ, ACT, ESCALATE)
+        }
+        # Agents that are only said to call: apart from those that prove it.
+        self._claimed = {kind: Allowances(rates.agent, rates.burst) for kind in (READ, ACT, ESCALATE)}
+        self._principals = Allowances(rates.principal, rates.burst)
+        self._claimed_principals = Allowances(rates.principal, rates.burst)
+        self._anonymous = Allowances(rates.anonymous, rates.burst)
+        self._rates = rates
+        self._logged: dict[object, float] = {}
+
+    def check(self, exchange: Exchange) -> None:
+        peer = exchange.peer
+        if peer.depth:
+            return
+        caller = exchange.caller
+        now = self._now()
+        if caller is None:
+            self._nameless(exchange, now)
+            return
+        kind = CLASSES.get(exchange.request.method, ACT)
+        proven = exchange.assurance is Assurance.CERTIFICATE
+        wait = (self._agents if proven else self._claimed)[kind].take(caller.agent_id, now)
+        if wait:
+            raise self._refusal(caller.agent_id, f"agent:{kind}", self._rates.agent, wait, now)
+        owner = caller.owner_id
+        if owner is not None and kind is not ESCALATE:
+            wait = (self._principals if proven else self._claimed_principals).take(owner, now)
+            if wait:
+                raise self._refusal(owner, "principal", self._rates.principal, wait, now)
+
+    def _nameless(self, exchange: Exchange, now: float) -> None:
+        """By certificate where there is one, as issuers have who change lifecycles; else by address."""
+        peer = exchange.peer
+        if peer.certificate is not None:
+            kind = CLASSES.get(exchange.request.method, ACT)
+            wait = self._agents[kind].take(peer.certificate.sha256, now)
+            if wait:
+                raise self._refusal(peer.certificate.sha256, f"certificate:{kind}", self._rates.agent, wait, now)
+            return
+        if self._exempt(peer.address):
+            return
+        who = _origin(peer.address)
+        wait = self._anonymous.take(who, now)
+        if wait:
+            raise self._refusal(who, "address", self._rates.anonymous, wait, now)
+
+    def _refusal(self, who: str, scope: str, per_minute: int, wait: float, now: float) -> Refusal:
+        self._log(who, scope, per_minute, now)
+        seconds = max(1, ceil(wait))
+        return Refusal(
+            Status.RATE_LIMITED,
+            "rate-limited",
+            f"More than {per_minute} requests in a minute ({scope.partition(':')[0]}).",
+            remedy=f"Wait {seconds} seconds.",
+            details={"scope": scope, "limit_per_minute": per_minute, "retry_after_seconds": seconds},
+            headers=(("Retry-After", str(seconds)),),
+        )
+
+    def _log(self, who: str, scope: str, per_minute: int, now: float) -> None:
+        if now - self._logged.get((who, scope), -LOG_SECONDS) < LOG_SECONDS:
+            return
+        if len(self._logged) >= MOST_CALLERS:
+            self._logged.clear()
+        self._logged[who, scope] = now
+        log.warn("{who} is over its rate of {limit} a minute ({scope})", who=who, limit=per_minute, scope=scope)

@@ -1,0 +1,151 @@
+"""
+Bounds on a call beyond its scopes: what it costs, and what the operator's own scope dimensions allow.
+
+Core v08 section 5.6 has 456 for a call that would take more than the request's
+Budget-Limit, and 455 for scope dimensions outside the standard ones, such as
+how many tokens a call may ask for or which collections it may query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import Refusal
+from agtphost.iagtp import IGate
+from agtphost.vocabulary import budget, scopes
+from agtphost.vocabulary.status import Status
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScopeDimension:
+    """One rule: what a parameter may be, for callers without the scope that lifts it."""
+
+    name: str
+    """What the rule calls itself in refusals."""
+
+    method: str
+    path: str | None = None
+    """The template of the endpoint; None for every path of the method."""
+
+    parameter: str
+    maximum: float | None = None
+    """The largest number."""
+
+    allowed: frozenset[str] | None = None
+    """The only texts; of a list, each has to be one of them."""
+
+    default: Any = None
+    """What the endpoint takes where the parameter is left out; None: then the rule has nothing to say."""
+
+    unless_scope: str | None = None
+    """Callers who hold this scope are not bound."""
+
+    def permits(self, value: Any) -> bool:
+        """Whether the value is within the rule; one of another kind than the rule speaks of is not."""
+        if self.maximum is not None:
+            return isinstance(value, (int, float)) and not isinstance(value, bool) and value <= self.maximum
+        allowed = self.allowed or frozenset()
+        values = value if isinstance(value, list) else [value]
+        return all(isinstance(item, str) and item in allowed for item in values)
+
+    def bound(self) -> dict[str, Any]:
+        """For the refusal."""
+        return {"maximum": self.maximum} if self.maximum is not None else {"allowed": sorted(self.allowed or ())}
+
+
+@implementer(IGate)
+class ScopeDimensionGate:
+    """
+    Refuses a call outside a scope dimension, 455.
+
+    :param rules: all of them.
+    """
+
+    name = "scope dimensions"
+
+    def __init__(self, rules: Iterable[ScopeDimension]) -> None:
+        self._rules: dict[tuple[str, str | None], list[ScopeDimension]] = {}
+        for rule in rules:
+            self._rules.setdefault((rule.method, rule.path), []).append(rule)
+
+    def check(self, exchange: Exchange) -> None:
+        binding = exchange.binding
+        if binding is None:
+            return
+        for key in ((binding.method, binding.path), (binding.method, None)):
+            for rule in self._rules.get(key, ()):
+                self._apply(rule, exchange)
+
+    @staticmethod
+    def _apply(rule: ScopeDimension, exchange: Exchange) -> None:
+        value = exchange.input.get(rule.parameter, rule.default)
+        if value is None or rule.permits(value):
+            return
+        if rule.unless_scope is not None and scopes.covers(exchange.scopes, rule.unless_scope):
+            return
+        lifted = {} if rule.unless_scope is None else {"unless_scope": rule.unless_scope}
+        named = {"dimension": rule.name, "parameter": rule.parameter}
+        raise Refusal(
+            Status.SCOPE_VIOLATION,
+            "scope-violation",
+            f"The call is outside the scope dimension {rule.name}.",
+            remedy=f"Change {rule.parameter}"
+            + (f", or call with the scope {rule.unless_scope}." if rule.unless_scope else "."),
+            details={**named, **rule.bound(), **lifted},
+            extra={"scope_dimension": named},
+        )
+
+
+@implementer(IGate)
+class BudgetGate:
+    """
+    Refuses a call that costs more than Budget-Limit allows, 456.
+
+    The header is never required, and is read only where an endpoint says what
+    a call of it costs (spec-conflicts 23).
+    """
+
+    name = "budget"
+
+    def check(self, exchange: Exchange) -> None:
+        cost = exchange.binding.cost if exchange.binding is not None else None
+        if cost is None:
+            return
+        text = exchange.request.headers.get("budget-limit")
+        if text is None:
+            return
+        try:
+            limit = budget.parse(text)
+        except budget.BudgetError as error:
+            raise Refusal(
+                Status.BAD_REQUEST,
+                "invalid-budget-limit",
+                f"Budget-Limit is malformed: {error}.",
+                remedy="Send amounts such as tokens=5000, USD=10.00.",
+            ) from None
+        beyond = budget.beyond(limit, cost)
+        if beyond:
+            raise budget_exceeded(cost, beyond)
+
+
+def budget_exceeded(cost: Mapping[str, Any], beyond: Mapping[str, tuple[Any, Any]]) -> Refusal:
+    """
+    456, naming what there is too little of.
+
+    :param beyond: by unit the limit and what the call takes.
+    """
+    shown = {unit: {"limit": str(limit), "cost": str(amount)} for unit, (limit, amount) in beyond.items()}
+    estimate = budget.render(cost)
+    return Refusal(
+        Status.BUDGET_EXCEEDED,
+        "budget-exceeded",
+        f"The call takes more than Budget-Limit allows: {', '.join(beyond)}.",
+        remedy="Raise Budget-Limit, or ask for less.",
+        details={"exceeded": shown, "cost_estimate": estimate},
+        extra={"budget": {"exceeded": shown}},
+    )

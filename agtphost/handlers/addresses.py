@@ -1,0 +1,201 @@
+"""
+Which addresses an upstream may have, and connections to nothing else (security.md section 2.4, T-SS).
+
+A name is looked up first, every address of the answer is checked, and the
+connection goes to one that passed: not to the name, which could have another
+address by then. TLS still verifies the certificate for the name.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.endpoints import TCP4ClientEndpoint, TCP6ClientEndpoint, wrapClientTLS
+from twisted.internet.interfaces import IAddress, IHostnameResolver, IHostResolution, IResolutionReceiver
+from twisted.internet.protocol import Factory
+from twisted.web.iweb import IAgentEndpointFactory, IPolicyForHTTPS
+from zope.interface import implementer
+
+from agtphost.contract.service import IPNetwork
+from agtphost.handlers.octet_limit import LimitedFactory
+
+CONNECT_TIMEOUT = 5.0
+"""Seconds until an address that does not answer is given up."""
+
+MAX_ADDRESSES = 4
+"""Addresses of one answer that are tried."""
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
+_CLOUD = frozenset({ipaddress.ip_address("168.63.129.16"), ipaddress.ip_address("192.0.0.192")})
+"""Addresses that look public, and are a cloud's own services for the machines in it."""
+
+
+class ForbiddenAddress(Exception):
+    """No address of an upstream may be connected to; the message says why."""
+
+
+class UnknownName(Exception):
+    """The name of an upstream has no address."""
+
+
+def embedded(address: IPAddress) -> IPAddress:
+    """The IPv4 address that an IPv6 address stands for, if it does; else the address itself."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address.teredo is not None:
+        return address.teredo[1]
+    octets = address.packed
+    if address in _NAT64 or (octets[:12] == bytes(12) and octets[12:] not in (bytes(4), b"\0\0\0\1")):
+        return ipaddress.IPv4Address(octets[12:])
+    return address
+
+
+class AddressPolicy:
+    """
+    What may be connected to: public addresses, and those an endpoint lists.
+
+    :param allowed: ``allow_addresses``.
+    """
+
+    def __init__(self, allowed: Sequence[IPNetwork] = ()) -> None:
+        self._allowed = tuple(allowed)
+
+    def admits(self, text: str) -> bool:
+        """Whether the address of that text may be connected to."""
+        try:
+            address = ipaddress.ip_address(text.partition("%")[0])
+        except ValueError:
+            return False
+        true = embedded(address)
+        if any(one in network for network in self._allowed for one in {address, true}):
+            return True
+        return all(
+            one.is_global and not one.is_multicast and one not in _CLOUD and one not in _LOCAL_NAT64
+            for one in {address, true}
+        )
+
+
+@implementer(IResolutionReceiver)
+class _Answers:
+    """Collects the addresses of one look-up."""
+
+    def __init__(self, done: Deferred[list[str]]) -> None:
+        self._done = done
+        self._found: list[str] = []
+
+    def resolutionBegan(self, resolutionInProgress: IHostResolution) -> None:
+        """Nothing to do yet."""
+
+    def addressResolved(self, address: IAddress) -> None:
+        """One more."""
+        self._found.append(str(getattr(address, "host", "")))
+
+    def resolutionComplete(self) -> None:
+        """That was all."""
+        if not self._done.called:
+            self._done.callback(self._found)
+
+
+def look_up(resolver: IHostnameResolver, name: str) -> Deferred[list[str]]:
+    """Every address of a name, or of the address that it is."""
+    done: Deferred[list[str]] = Deferred()
+    resolver.resolveHostName(_Answers(done), name)
+    return done
+
+
+class PinnedEndpoint:
+    """
+    Connects to one checked address of a name, with TLS for the name.
+
+    :param host: a name, or an address without brackets.
+    :param creator: makes the TLS connection.
+    :param most: octets that may come in between two things that go out.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        resolver: IHostnameResolver,
+        policy: AddressPolicy,
+        host: str,
+        port: int,
+        creator: Any,
+        most: int,
+    ) -> None:
+        self._reactor = reactor
+        self._resolver = resolver
+        self._policy = policy
+        self._host = host
+        self._port = port
+        self._creator = creator
+        self._most = most
+
+    def connect(self, factory: Factory) -> Deferred[Any]:
+        """
+        Look up, check, connect.
+
+        :return: fails with :exc:`ForbiddenAddress`, :exc:`UnknownName`, or what kept the last address from answering.
+        """
+        return Deferred.fromCoroutine(self._connect(factory))
+
+    async def _connect(self, factory: Factory) -> Any:
+        addresses = await look_up(self._resolver, self._host)
+        if not addresses:
+            raise UnknownName("the name has no address")
+        admitted = [address for address in dict.fromkeys(addresses) if self._policy.admits(address)]
+        if not admitted:
+            raise ForbiddenAddress("every address of the name is one that must not be connected to")
+        error: Exception | None = None
+        for address in admitted[:MAX_ADDRESSES]:
+            try:
+                connection = await self._to(address).connect(LimitedFactory(factory, self._most))
+            except CancelledError:
+                raise
+            except Exception as caught:
+                error = caught
+            else:
+                return connection.wrappedProtocol
+        assert error is not None
+        raise error
+
+    def _to(self, address: str) -> Any:
+        kind = TCP6ClientEndpoint if ":" in address else TCP4ClientEndpoint
+        plain = kind(self._reactor, address, self._port, timeout=CONNECT_TIMEOUT)
+        return wrapClientTLS(self._creator, plain)
+
+
+@implementer(IAgentEndpointFactory)
+class PinnedEndpoints:
+    """
+    Endpoints for :class:`twisted.web.client.Agent`.
+
+    :param tls: makes TLS connections that verify a name.
+    :param most: see :class:`PinnedEndpoint`.
+    """
+
+    def __init__(
+        self, reactor: Any, resolver: IHostnameResolver, policy: AddressPolicy, tls: IPolicyForHTTPS, most: int
+    ) -> None:
+        self._reactor = reactor
+        self._resolver = resolver
+        self._policy = policy
+        self._tls = tls
+        self._most = most
+
+    def endpointForURI(self, uri: Any) -> PinnedEndpoint:
+        """Where the upstream of that URI is."""
+        if uri.scheme != b"https":
+            raise ForbiddenAddress("only https is spoken")
+        host = uri.host.decode("ascii").strip("[]")
+        creator = self._tls.creatorForNetloc(uri.host.strip(b"[]"), uri.port)
+        return PinnedEndpoint(self._reactor, self._resolver, self._policy, host, uri.port, creator, self._most)

@@ -1,0 +1,245 @@
+"""
+External services: an endpoint answered by an upstream over HTTPS (AGTP-API section 12.3).
+
+What the upstream is told comes from the operator's declaration and the
+validated input alone: no credential and no identity of the caller is
+forwarded unless the declaration says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from twisted.internet.defer import TimeoutError
+from twisted.internet.interfaces import IHostnameResolver
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from agtphost.contract.service import BODY_METHODS, ServiceReference
+from agtphost.errors import Refusal
+from agtphost.handlers.addresses import AddressPolicy
+from agtphost.handlers.circuit import Circuit
+from agtphost.handlers.context import EndpointContext, EndpointError
+from agtphost.handlers.upstream import Answer, TooLong, Unreachable, Upstream
+from agtphost.iagtp import IHandler
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.status import Status
+
+FORM = "application/x-www-form-urlencoded"
+EMPTY = frozenset({204, 205})
+"""Statuses whose answers have no body."""
+
+_PLACE = re.compile(r"\{([A-Za-z0-9_.~-]{1,64})\}", re.ASCII)
+
+log = Logger()
+
+
+@implementer(IHandler)
+class ExternalService:
+    """
+    Answers with an upstream.
+
+    :param reference: the declaration.
+    :param headers: its header fields with their secrets.
+    :param trust: the authorities that may vouch for the upstream.
+    :param resolver: looks names up.
+    """
+
+    kind = "external_service"
+
+    def __init__(
+        self,
+        reference: ServiceReference,
+        headers: Mapping[str, str],
+        trust: Any,
+        reactor: Any,
+        resolver: IHostnameResolver,
+    ) -> None:
+        self._reference = reference
+        lower = {name.lower(): value for name, value in headers.items()}
+        self._form = lower.get("content-type", "").partition(";")[0].strip().lower() == FORM
+        self._headers = {"accept": "application/json", "user-agent": "agtphost", **lower}
+        self._body = reference.method in BODY_METHODS
+        if self._body:
+            self._headers.setdefault("content-type", "application/json")
+        self._circuit = Circuit(reference.failures, reference.open_seconds, reactor.seconds)
+        self._running = 0
+        policy = AddressPolicy(reference.allow_addresses)
+        self._upstream = Upstream(reactor, resolver, policy, trust, reference.method, reference.max_response)
+
+    @property
+    def circuit(self) -> Circuit:
+        """Whether the upstream is asked at present."""
+        return self._circuit
+
+    def close(self) -> Any:
+        """Let go of kept connections."""
+        return self._upstream.close()
+
+    async def handle(self, context: EndpointContext) -> Any:
+        """
+        Ask the upstream for one caller.
+
+        :raises agtphost.EndpointError: one of the five mandated errors, or one of ``error_map``.
+        :raises agtphost.errors.Refusal: 422 for input that cannot be sent, 429 where too many requests run.
+        """
+        reference = self._reference
+        url, body = self._request(context.input)
+        if self._running >= reference.max_concurrency:
+            raise Refusal(
+                Status.RATE_LIMITED,
+                "upstream-busy",
+                "As many calls of this endpoint are running as it may have.",
+                remedy="Try again later.",
+                headers=(("Retry-After", "1"),),
+            )
+        if not self._circuit.admit():
+            wait = max(1, round(self._circuit.wait))
+            raise EndpointError("upstream_connection_error", {"circuit": "open", "retry_after": wait})
+        decided = False
+        self._running += 1
+        try:
+            answer = await self._upstream.exchange(url, self._fields(context), body, reference.timeout)
+            result = self._result(answer)
+            decided = True
+            self._circuit.succeeded()
+            return result
+        except (TimeoutError, Unreachable, TooLong, EndpointError) as error:
+            decided = True
+            raise self._failure(context, error) from None
+        finally:
+            self._running -= 1
+            if not decided:
+                self._circuit.undecided()
+
+    # The request
+
+    def _request(self, given: Mapping[str, Any]) -> tuple[str, bytes | None]:
+        """The URL and the body that an input becomes."""
+        reference = self._reference
+        renamed = {reference.input_transform.get(name, name): value for name, value in given.items()}
+        used: set[str] = set()
+
+        def place(match: re.Match[str]) -> str:
+            used.add(match[1])
+            return _encoded(match[1], renamed.get(match[1]))
+
+        path, mark, query = reference.url.partition("?")
+        filled = _PLACE.sub(place, path)
+        if any(segment in (".", "..") for segment in filled.split("/")[3:]):
+            raise _unsendable("a value would change the path that the upstream sees")
+        fields = [_PLACE.sub(place, query)] if mark else []
+        rest = {name: value for name, value in renamed.items() if name not in used}
+        asked = rest if not self._body else {name: rest.pop(name) for name in reference.query if name in rest}
+        if asked:
+            fields.append(urlencode(_pairs(asked)))
+        url = filled + ("?" + "&".join(field for field in fields if field) if any(fields) else "")
+        if not self._body:
+            return url, None
+        return url, urlencode(_pairs(rest)).encode("ascii") if self._form else jsontext.encode(rest)
+
+    def _fields(self, context: EndpointContext) -> Mapping[str, str]:
+        reference = self._reference
+        if not reference.forward_identity and not reference.idempotency_header:
+            return self._headers
+        fields = dict(self._headers)
+        caller = context.caller
+        if reference.forward_identity and caller is not None:
+            fields["AGTP-Agent-ID"] = caller.agent_id
+            if caller.owner_id and caller.owner_id.isascii() and caller.owner_id.isprintable():
+                fields["AGTP-Principal-ID"] = caller.owner_id
+        if reference.idempotency_header and context.idempotency_key is not None:
+            who = "" if caller is None else caller.agent_id
+            # Another caller's key of the same text is another key, also to the upstream.
+            digest = sha256(f"{who}\n{context.idempotency_key}".encode()).hexdigest()
+            fields[reference.idempotency_header] = digest[:32]
+        return fields
+
+    # The answer
+
+    def _result(self, answer: Answer) -> Any:
+        status = answer.status
+        if not 200 <= status < 300:
+            name = self._reference.error_map.get(status)
+            if name is None:
+                refused = status in (401, 403)
+                name = "upstream_authentication_failed" if refused else "upstream_error"
+            raise EndpointError(name, {"upstream_status": status})
+        if self._reference.method == "HEAD" or (status in EMPTY and not answer.body):
+            return {}
+        if answer.content_encoding not in ("", "identity"):
+            raise EndpointError("upstream_malformed_response", {"upstream_status": status})
+        try:
+            value = jsontext.decode(answer.body)
+        except jsontext.JSONTextError:
+            raise EndpointError("upstream_malformed_response", {"upstream_status": status}) from None
+        names = {theirs: ours for ours, theirs in self._reference.output_transform.items()}
+        if isinstance(value, dict) and names:
+            return {names.get(name, name): member for name, member in value.items()}
+        return value
+
+    def _failure(self, context: EndpointContext, error: Exception) -> EndpointError:
+        """The error for the caller; the reason for the operator, and for the circuit."""
+        if isinstance(error, EndpointError):
+            status = error.details.get("upstream_status", 0)
+            if error.name == "upstream_malformed_response" or (error.name == "upstream_error" and status >= 500):
+                self._failed(context, f"it answered {status}, {error.name}")
+            else:
+                self._circuit.succeeded()
+            return error
+        if isinstance(error, TimeoutError):
+            self._failed(context, "it did not answer in time")
+            return EndpointError("upstream_timeout", {"timeout_seconds": self._reference.timeout})
+        if isinstance(error, TooLong):
+            self._failed(context, f"its answer has more than {self._reference.max_response} octets")
+            return EndpointError("upstream_malformed_response", {"max_response": self._reference.max_response})
+        self._failed(context, str(error))
+        return EndpointError("upstream_connection_error", {})
+
+    def _failed(self, context: EndpointContext, why: str) -> None:
+        opened = self._circuit.failed()
+        log.warn(
+            "the upstream of {method} {path} failed: {why}{pause}",
+            method=context.method,
+            path=context.path,
+            why=why,
+            pause=f"; it is left alone for {self._reference.open_seconds:g} s" if opened else "",
+        )
+
+
+def _unsendable(why: str) -> Refusal:
+    return Refusal(
+        Status.UNPROCESSABLE,
+        "invalid-input",
+        f"The input cannot be sent to the upstream: {why}.",
+        remedy="Send another value.",
+    )
+
+
+def _encoded(name: str, value: Any) -> str:
+    """A value for a path or query, percent-encoded, so that it stays the one thing it is."""
+    text = _text(value)
+    if not text:
+        raise _unsendable(f"{name} is empty")
+    if not text.isprintable():
+        raise _unsendable(f"{name} has a control character")
+    return quote(text, safe="")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None else jsontext.encode(value).decode("utf-8")
+
+
+def _pairs(members: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Query or form fields: a list is a field repeated, what is null is left out."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in members.items():
+        items = value if isinstance(value, list) else (value,)
+        pairs.extend((name, _text(item)) for item in items if item is not None)
+    return pairs

@@ -1,0 +1,188 @@
+"""One step of a recipe: its input, its call, its further attempts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError, ensureDeferred, fail, succeed
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from agtphost.contract.expression import ExpressionError
+from agtphost.contract.recipe import Step
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext
+from agtphost.vocabulary.paths import parse_template
+from agtphost.vocabulary.status import Status
+
+FIRST_PAUSE = 0.1
+"""Seconds before the first further attempt; doubled each time, give or take half."""
+
+LONGEST_PAUSE = 5.0
+
+PASSING = frozenset({Status.TIMEOUT, Status.RATE_LIMITED, Status.UNAVAILABLE})
+"""Statuses that another attempt may not meet."""
+
+PASSING_ERRORS = frozenset({"upstream_timeout", "upstream_connection_error", "upstream_error"})
+"""Declared errors likewise."""
+
+MAX_SEGMENT = 1_024
+"""Characters of a value in a path."""
+
+log = Logger()
+
+
+class StepFailed(Exception):
+    """
+    A step that ended in anything but success.
+
+    :param status: the AGTP status of the called endpoint's response, or what it would have been.
+    :param details: what besides is known: the Audit-ID of its record.
+    """
+
+    def __init__(
+        self, step: Step, status: int, reason: str, explanation: str, details: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(f"step {step.number}: {status} {reason}")
+        self.step = step
+        self.status = int(status)
+        self.reason = reason
+        self.explanation = explanation
+        self.details: Mapping[str, Any] = details or {}
+
+    @property
+    def passing(self) -> bool:
+        """Whether another attempt may succeed."""
+        return self.status in PASSING or self.reason in PASSING_ERRORS
+
+
+class StepCall:
+    """
+    One step for one caller.
+
+    :param context: of the endpoint that the recipe answers.
+    """
+
+    def __init__(self, step: Step, context: EndpointContext, clock: IReactorTime) -> None:
+        self._step = step
+        self._context = context
+        self._clock = clock
+        self._attempt = 0
+        self._calling: Deferred[Any] | None = None
+        self._pause: IDelayedCall | None = None
+        self._waiting: Deferred[Any] | None = None
+        self._cancelled = False
+
+    def run(self, scope: Mapping[str, Any]) -> Deferred[Any]:
+        """
+        Make the call, again where that is allowed and may help.
+
+        :param scope: what expressions see.
+        :return: fires with the result, or None where the step is left out or may fail; fails with :exc:`StepFailed`.
+        """
+        step = self._step
+        try:
+            if step.when is not None and not step.when.holds(scope):
+                return succeed(None)
+            path, given = self._path(scope), self._input(scope)
+        except StepFailed as failed:
+            outcome: Deferred[Any] = fail(failed)
+        else:
+            outcome = self._try(path, given)
+        if step.proceed:
+            outcome.addErrback(self._passed_over)
+        return outcome
+
+    def cancel(self) -> None:
+        """End it: the call that is running is cancelled, and no further one is made."""
+        self._cancelled = True
+        if self._pause is not None and self._pause.active():
+            self._pause.cancel()
+        for waited in (self._calling, self._waiting):
+            if waited is not None and not waited.called:
+                waited.cancel()
+
+    # Before
+
+    def _path(self, scope: Mapping[str, Any]) -> str:
+        template = parse_template(self._step.path)
+        if self._step.parameters is None:
+            return self._step.path
+        values = self._filled(self._step.parameters, scope)
+        names = iter(template.parameters)
+        filled = (self._segment(next(names), values) if literal is None else literal for literal in template.segments)
+        return "/" + "/".join(filled)
+
+    def _segment(self, name: str, values: Mapping[str, Any]) -> str:
+        value = values.get(name)
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if not isinstance(value, (str, int, float)) or not 0 < len(text) <= MAX_SEGMENT or text in (".", ".."):
+            raise self._failed("invalid-step-input", f"The path's parameter {name} has no usable value.")
+        return quote(text, safe="")
+
+    def _input(self, scope: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self._step.input is None:
+            return {}
+        given = self._filled(self._step.input, scope)
+        if not isinstance(given, dict):
+            raise self._failed("invalid-step-input", "The step's input is not an object.")
+        return given
+
+    def _filled(self, mapping: Any, scope: Mapping[str, Any]) -> Any:
+        try:
+            return mapping.fill(scope)
+        except ExpressionError as error:
+            log.error("step {number}: {why}", number=self._step.number, why=str(error))
+            explanation = "An expression of the step does not suit the values found."
+            raise self._failed("invalid-step-input", explanation) from None
+
+    def _failed(self, reason: str, explanation: str) -> StepFailed:
+        return StepFailed(self._step, Status.UNPROCESSABLE, reason, explanation)
+
+    # The call
+
+    def _try(self, path: str, given: Mapping[str, Any]) -> Deferred[Any]:
+        step = self._step
+        calling: Deferred[Any] = ensureDeferred(self._invoke(path, given))
+        self._calling = calling
+        if step.timeout is not None and not calling.called:
+            calling.addTimeout(step.timeout, self._clock)
+        return calling.addErrback(self._ended, path, given)
+
+    async def _invoke(self, path: str, given: Mapping[str, Any]) -> Any:
+        return await self._context.invoke(self._step.method, path, given)
+
+    def _ended(self, failure: Failure, path: str, given: Mapping[str, Any]) -> Any:
+        failed = self._why(failure)
+        if self._cancelled or not failed.passing or self._attempt >= self._step.retries:
+            raise failed
+        self._attempt += 1
+        seconds = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (self._attempt - 1)) * random.uniform(0.5, 1.5)
+        if self._clock.seconds() + seconds >= self._context.deadline > 0:
+            raise failed
+        waiting: Deferred[Any] = Deferred()
+        self._waiting = waiting
+        self._pause = self._clock.callLater(seconds, waiting.callback, None)
+        return waiting.addCallback(lambda _: self._try(path, given))
+
+    def _why(self, failure: Failure) -> StepFailed:
+        error = failure.value
+        if isinstance(error, Refusal):
+            details = {"audit_id": error.details["audit_id"]} if error.details.get("audit_id") else {}
+            return StepFailed(self._step, error.status, error.reason, error.explanation, details)
+        if isinstance(error, (TimeoutError, CancelledError)):
+            seconds = self._step.timeout
+            explanation = "The step was given up." if seconds is None else f"The step did not end within {seconds:g} s."
+            return StepFailed(self._step, Status.TIMEOUT, "timeout", explanation)
+        # An error of the host's own: the operator's log has it, the caller does not.
+        log.failure("step {number} could not be called", failure, number=self._step.number)
+        return StepFailed(self._step, Status.SERVER_ERROR, "server-error", "The step could not be called.")
+
+    def _passed_over(self, failure: Failure) -> None:
+        """``on_error = "continue"``."""
+        if self._cancelled or not isinstance(failure.value, StepFailed):
+            failure.raiseException()

@@ -1,0 +1,23 @@
+"""The HTTPS server that serves this host's bootstrap document, where one is configured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agtphost.config import Config
+from agtphost.config.presence import bootstrap_facts
+from agtphost.http.sidecar import Page, Sidecar, https_options
+from agtphost.http.wellknown import PATH, Namespace, encoded
+
+
+def sidecar(reactor: Any, config: Config, endpoint: str) -> Sidecar:
+    """
+    The HTTPS server of ``[wellknown]``.
+
+    :param endpoint: ``[wellknown] listen``.
+    :raises agtphost.errors.ConfigurationError: for files and endpoints that cannot be used.
+    """
+    given = config.wellknown
+    options = https_options(given.certificate or config.tls.certificate, given.key or config.tls.key)
+    page = Page(body=encoded(Namespace(**bootstrap_facts(config))), max_age=given.max_age)
+    return Sidecar(reactor, endpoint, options, {PATH: page})

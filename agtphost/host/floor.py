@@ -1,0 +1,121 @@
+"""The rest of the floor: QUERY, SUMMARIZE, PLAN, ESCALATE, CONFIRM, SUSPEND, NOTIFY, and RESUME with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from agtphost.audit.held import HeldTable
+from agtphost.config import Config
+from agtphost.contract.binding import Binding
+from agtphost.iagtp import IAgentDirectory, IGate, IHandler, IPayloadAdapter, IRecordStore
+from agtphost.identity.peer import Assurance
+from agtphost.methods.cognitive import Holdings, Query
+from agtphost.methods.confirmation import Confirmation
+from agtphost.methods.documents import Library
+from agtphost.methods.escalation import Escalation
+from agtphost.methods.notification import Notification
+from agtphost.methods.oversight import Oversight
+from agtphost.methods.planning import Planning
+from agtphost.methods.sessions import SessionGate, Sightings, Standstill
+from agtphost.methods.summary import Aside, Summary
+from agtphost.methods.suspension import Release, Suspension
+from agtphost.vocabulary.catalog import Catalog
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floor:
+    """What there is to call, and the gate that keeps still what was stopped."""
+
+    bindings: tuple[Binding, ...]
+    gate: IGate
+
+
+def state_changing_floor(config: Config) -> Assurance:
+    """How surely a caller of what changes state must be known (design decision 4)."""
+    relaxed = config.host.development and config.listen.loopback
+    return Assurance.HEADER if relaxed else Assurance.CERTIFICATE
+
+
+def floor_methods(
+    catalog: Catalog,
+    *,
+    directory: IAgentDirectory,
+    held: HeldTable,
+    records: IRecordStore,
+    listed: Callable[[], Iterable[Binding]],
+    adapters: Sequence[IPayloadAdapter],
+    endpoints: Iterable[Binding],
+    library: Library,
+    aside: Aside,
+    operators: Iterable[str] = (),
+    disclosure: str = "public",
+    assurance: Assurance = Assurance.CERTIFICATE,
+    release: Release | None = None,
+) -> Floor:
+    """
+    Build the methods.
+
+    :param listed: everything that can be called; read at every call.
+    :param endpoints: the operator's; one on ``/`` takes the place of QUERY, SUMMARIZE or PLAN.
+    :param aside: calls a function off the reactor.
+    :param operators: key fingerprints that decide escalations.
+    :param assurance: how surely callers of what changes state must be known.
+    :param release: answers SUSPEND with ``synthesis_id``.
+    """
+    oversight = Oversight(directory, frozenset(operators), assurance)
+    holdings = Holdings(directory, listed, adapters, library, disclosure=disclosure)
+    sightings, standstill = Sightings(), Standstill(held)
+    escalation = Escalation(held, directory, oversight)
+    suspension = Suspension(held, sightings, standstill, release)
+    notification = Notification(held, directory, oversight, listed)
+    confirmation = Confirmation(held, records, oversight)
+
+    def read(method: str, path: str, handler: IHandler, least: Assurance) -> Binding:
+        return _binding(catalog, method, path, handler, least, changes=False)
+
+    def change(method: str, handler: IHandler, least: Assurance = assurance) -> Binding:
+        return _binding(catalog, method, "/", handler, least, changes=True)
+
+    taken = {(binding.method, binding.path) for binding in endpoints}
+    cognitive = (
+        read("QUERY", "/", Query(holdings), Assurance.HEADER),
+        read("SUMMARIZE", "/", Summary(library, aside), Assurance.HEADER),
+        read("PLAN", "/", Planning(holdings), Assurance.HEADER),
+    )
+    return Floor(
+        bindings=(
+            *(binding for binding in cognitive if (binding.method, binding.path) not in taken),
+            change("ESCALATE", escalation),
+            # Operators and registrars are no agents: the handlers decide who reads and confirms.
+            read("QUERY", "/escalations", escalation, Assurance.NONE),
+            change("CONFIRM", confirmation, Assurance.NONE),
+            change("SUSPEND", suspension),
+            change("RESUME", suspension),
+            change("NOTIFY", notification),
+            read("QUERY", "/notifications", notification, Assurance.NONE),
+        ),
+        gate=SessionGate(sightings, standstill),
+    )
+
+
+_STATEMENTS = {
+    ("QUERY", "/escalations"): "Escalations of the calling agent, and those that the caller may decide.",
+    ("QUERY", "/notifications"): "What was sent to the calling agent and is not confirmed yet.",
+}
+
+
+def _binding(
+    catalog: Catalog, method: str, path: str, handler: IHandler, least: Assurance, *, changes: bool
+) -> Binding:
+    entry = catalog.entry(method)
+    return Binding(
+        method=method,
+        path=path,
+        handler=handler,
+        tier="A",
+        description=_STATEMENTS.get((method, path)) or (entry.description if entry is not None else method),
+        min_assurance=least,
+        idempotent=not changes or method in ("ESCALATE", "CONFIRM"),
+        state_changing=changes,
+    )

@@ -1,0 +1,146 @@
+"""
+Endpoints get their handlers in two steps.
+
+What can be wrong with a handler is found before the host starts: functions
+are imported, recipes and secrets looked up. What needs the reactor is made
+once the host runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.ssl import Certificate, platformTrust, trustRootFromCertificates
+
+from agtphost.config.service_secrets import headers_of
+from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint import Endpoint
+from agtphost.contract.recipe_book import RecipeBook
+from agtphost.contract.service import ServiceReference
+from agtphost.handlers.composition import Composition
+from agtphost.handlers.external import ExternalService
+from agtphost.handlers.function import BlockingFunction, RegisteredFunction, UnresolvableFunction, resolve
+from agtphost.handlers.threads import Threads
+from agtphost.iagtp import IHandler
+
+GRACE = 5.0
+"""Seconds by which an endpoint outlives its upstream's timeout, so that callers hear of the upstream."""
+
+_END = "-----END CERTIFICATE-----"
+
+
+class Workshop(Service):
+    """
+    What handlers are made with, and what they keep open.
+
+    :param threads: how many blocking functions may run at once.
+    """
+
+    name = "handlers"
+
+    def __init__(self, reactor: Any, threads: int) -> None:
+        self.reactor = reactor
+        self.threads = Threads(reactor, threads)
+        self._services: list[ExternalService] = []
+
+    def external(self, reference: ServiceReference, headers: Mapping[str, str], trust: Any) -> ExternalService:
+        """A handler for an upstream, closed with the host."""
+        service = ExternalService(reference, headers, trust, self.reactor, self.reactor.nameResolver)
+        self._services.append(service)
+        return service
+
+    def stopService(self) -> Deferred[Any]:
+        """Close connections to upstreams, and let threads end."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        self.threads.stop()
+        return DeferredList([service.close() for service in self._services], consumeErrors=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """An endpoint whose handler can be made."""
+
+    endpoint: Endpoint
+    agent_ids: tuple[str, ...]
+    make: Callable[[Workshop], IHandler] = field(repr=False)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further members of its records."""
+
+    def bind(self, workshop: Workshop) -> Binding:
+        """The endpoint with its handler."""
+        binding = self.endpoint.bind(self.make(workshop), self.agent_ids)
+        return replace(binding, extra=self.extra) if self.extra else binding
+
+
+def prepare(
+    endpoint: Endpoint, agent_ids: Iterable[str], recipes: RecipeBook, environ: Mapping[str, str]
+) -> Prepared:
+    """
+    Find everything that an endpoint's handler needs.
+
+    :param environ: where ``${VAR}`` and ``env:NAME`` are looked up.
+    :raises agtphost.handlers.function.UnresolvableFunction: with what is missing.
+    """
+    ids = tuple(agent_ids)
+    reference = endpoint.handler
+    if reference.service is not None:
+        timeout = endpoint.timeout or reference.service.timeout + GRACE
+        make = _external(reference.service, Path(endpoint.file).parent, environ)
+        return Prepared(endpoint=replace(endpoint, timeout=timeout), agent_ids=ids, make=make)
+    if reference.recipe:
+        recipe = recipes.find(reference.recipe)
+        if recipe is None:
+            raise UnresolvableFunction(f"its recipe {reference.recipe} is not registered")
+        extra = {"recipe": recipe.name, "recipe_version": recipe.version}
+        return Prepared(
+            endpoint=endpoint,
+            agent_ids=ids,
+            make=lambda workshop: Composition(recipe, workshop.reactor),
+            extra=extra,
+        )
+    function = resolve(reference.function)
+    if reference.blocking:
+        return Prepared(
+            endpoint=endpoint,
+            agent_ids=ids,
+            make=lambda workshop: BlockingFunction(function, workshop.threads, workshop.reactor),
+        )
+    return Prepared(endpoint=endpoint, agent_ids=ids, make=lambda workshop: RegisteredFunction(function))
+
+
+def _external(
+    service: ServiceReference, folder: Path, environ: Mapping[str, str]
+) -> Callable[[Workshop], IHandler]:
+    try:
+        headers = headers_of(service, environ, folder)
+    except ValueError as error:
+        raise UnresolvableFunction(str(error)) from None
+    trust = _trust(folder / service.ca) if service.ca else None
+
+    def make(workshop: Workshop) -> IHandler:
+        # Secrets are opened here, for the one upstream that the operator named them for.
+        opened = {name: value.reveal() for name, value in headers.items()}
+        authorities = trust if trust is not None else platformTrust()  # type: ignore[no-untyped-call]
+        handler: IHandler = workshop.external(service, opened, authorities)
+        return handler
+
+    return make
+
+
+def _trust(path: Path) -> Any:
+    try:
+        text = path.read_text(encoding="ascii")
+        certificates = [Certificate.loadPEM((part + _END + "\n").encode()) for part in text.split(_END)[:-1]]
+    except (OSError, ValueError) as error:
+        raise UnresolvableFunction(f"handler.ca {path} cannot be read: {error}") from None
+    except Exception as error:
+        # OpenSSL's own errors have no base class of interest.
+        raise UnresolvableFunction(f"handler.ca {path} is not a PEM file of certificates: {error!r}") from None
+    if not certificates:
+        raise UnresolvableFunction(f"handler.ca {path} has no certificate")
+    return trustRootFromCertificates(certificates)  # type: ignore[no-untyped-call]

@@ -1,0 +1,38 @@
+"""The negotiator of this host, made of its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agtphost.audit.held import HeldTable
+from agtphost.contract.binding import Binding
+from agtphost.contract.recipe_loading import RecipeRules
+from agtphost.handlers.composition import Composition
+from agtphost.host import recipes
+from agtphost.host.materials import Materials
+from agtphost.negotiation.negotiator import Negotiator
+from agtphost.negotiation.settings import settings_of
+
+
+def negotiator(
+    materials: Materials, held: HeldTable, bindings: Callable[[], Sequence[Binding]], reactor: Any
+) -> Negotiator:
+    """
+    Everything that negotiates; what is switched off refuses by itself.
+
+    :param bindings: everything registered, complete before the first request.
+    """
+    config = materials.config
+    return Negotiator(
+        settings_of(
+            config.policies, config.data_class, relaxed=config.host.development and config.listen.loopback
+        ),
+        held,
+        book=materials.recipes,
+        rules=RecipeRules(catalog=materials.catalog, custom=materials.policy.custom, never=recipes.NEVER),
+        endpoints=materials.endpoints,
+        bindings=bindings,
+        policy=materials.policy,
+        compose=lambda recipe: Composition(recipe, reactor),
+    )

@@ -1,0 +1,133 @@
+"""Identity providers: their keys are fetched off the request path, at start and from time to time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from agtphost.config.oauth import Issuer, OAuth
+from agtphost.dispatch.principal_gate import ActingPrincipalGate
+from agtphost.http.fetch import Fetch, FetchError, fetcher
+from agtphost.identity.bearer import BearerTokens, TokenIssuer, read_keys
+from agtphost.vocabulary import jsontext
+
+UNKNOWN_KEY_SECONDS = 5.0
+"""A token with an unknown key has the keys fetched again, but not more often than this."""
+
+log = Logger()
+
+
+class IssuerKeys(Service):
+    """
+    Keeps the keys of one identity provider fresh.
+
+    A provider that cannot be reached keeps the keys it had; one that never
+    could be reached has none, and its tokens are refused.
+
+    :param changed: called when the keys have changed.
+    """
+
+    def __init__(
+        self, reactor: Any, settings: Issuer, issuer: TokenIssuer, fetch: Fetch, changed: Callable[[], None]
+    ) -> None:
+        self._reactor = reactor
+        self._settings = settings
+        self._issuer = issuer
+        self._fetch = fetch
+        self._changed = changed
+        self._octets = b""
+        self._last = float("-inf")
+        self._loop = LoopingCall(self.refresh)
+        self._loop.clock = reactor
+
+    def startService(self) -> None:
+        super().startService()  # type: ignore[no-untyped-call]
+        self._loop.start(self._settings.refresh_seconds)
+
+    def stopService(self) -> None:
+        super().stopService()  # type: ignore[no-untyped-call]
+        if self._loop.running:
+            self._loop.stop()
+
+    def suspect(self) -> None:
+        """A token named a key that is not here: perhaps the provider has a new one."""
+        if self.running and self._reactor.seconds() - self._last >= UNKNOWN_KEY_SECONDS:
+            self.refresh()
+
+    def refresh(self) -> Deferred[None]:
+        """Fetch the keys; whatever goes wrong is logged, and changes nothing."""
+        self._last = self._reactor.seconds()
+        return Deferred.fromCoroutine(self._refresh())
+
+    async def _refresh(self) -> None:
+        try:
+            octets = await self._fetch(await self._key_set_url())
+            if octets == self._octets:
+                return
+            self._issuer.keys = read_keys(octets)
+        except (FetchError, ValueError) as error:
+            log.error(
+                "the keys of {issuer} could not be fetched: {why}",
+                issuer=self._issuer.issuer,
+                why=str(error),
+            )
+            return
+        self._octets = octets
+        self._changed()
+        log.info("{count} keys of {issuer} are in use", count=len(self._issuer.keys.keys), issuer=self._issuer.issuer)
+
+    async def _key_set_url(self) -> str:
+        if self._settings.jwks_uri is not None:
+            return self._settings.jwks_uri
+        discovery = self._settings.discovery_url or ""
+        document = jsontext.decode(await self._fetch(discovery))
+        if not isinstance(document, dict) or document.get("issuer") != self._issuer.issuer:
+            raise FetchError(f"{discovery} is not the discovery document of {self._issuer.issuer}")
+        url = document.get("jwks_uri")
+        if not isinstance(url, str) or not url.startswith("https://"):
+            raise FetchError(f"{discovery} names no https jwks_uri")
+        return url
+
+
+def acting_principals(
+    reactor: Any, settings: OAuth
+) -> tuple[ActingPrincipalGate | None, list[IssuerKeys]]:
+    """
+    The gate that looks at credentials, and what keeps its keys fresh; None and nothing where the feature is off.
+
+    :raises OSError: a file of keys cannot be read.
+    :raises ValueError: it holds none.
+    """
+    if not settings.issuer:
+        return None, []
+    issuers = []
+    refreshers: list[IssuerKeys] = []
+
+    def suspect() -> None:
+        for each in refreshers:
+            each.suspect()
+
+    def changed() -> None:
+        gate.forget()
+
+    for each in settings.issuer:
+        issuer = TokenIssuer(
+            issuer=each.expected_issuer,
+            audiences=each.expected_audience,
+            algorithms=each.allowed_algs,
+            claim=each.principal_id_claim,
+            leeway=each.leeway_seconds,
+            required_scopes=each.required_scopes,
+        )
+        issuers.append(issuer)
+        if each.jwks is not None:
+            issuer.keys = read_keys(each.jwks.read_bytes())
+        else:
+            refreshers.append(IssuerKeys(reactor, each, issuer, fetcher(reactor, each.ca), changed))
+    gate = ActingPrincipalGate(BearerTokens(issuers), settings.required_on_methods, suspect)
+    return gate, refreshers

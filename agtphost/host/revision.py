@@ -1,0 +1,157 @@
+"""
+What was published when, kept over restarts: ``manifest.json`` of the state directory.
+
+Two numbers are counted here. ``document_version`` moves when anything in a
+manifest does (AGTP-API section 8.11), ``AGTP-API-Version`` when what can be
+called does (core v08 section 7.6). Neither is ever used for two contents: a
+number is on disk before anybody sees it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.interfaces import IDelayedCall
+
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.identity import files
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks at the upstreams: servers themselves list their tools no more often."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revision:
+    """One content of a manifest."""
+
+    issued: str
+    """RFC 3339: when this host first published a manifest."""
+
+    updated: str
+    """RFC 3339: when this content was first published."""
+
+    version: str
+    """``document_version``."""
+
+
+class History:
+    """
+    Numbers contents.
+
+    :param path: of the file; made at the first content.
+    :param now: the present time, RFC 3339.
+    :raises agtphost.errors.ConfigurationError: the file is not what this class wrote. Counting anew from 1
+        would use numbers a second time.
+    """
+
+    def __init__(self, path: Path, now: Callable[[], str]) -> None:
+        self._path = path
+        self._now = now
+        try:
+            self._seen = _read(path.read_bytes())
+        except FileNotFoundError:
+            self._seen = {"issued": now(), "revision": 0, "contents": {}}
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                [
+                    Problem(
+                        message=f"the manifest's history cannot be read: {error}",
+                        file=str(path),
+                        hint="restore it from a backup; without it AGTP-API-Version would start again at 1",
+                    )
+                ]
+            ) from None
+
+    def document(self, form: str, digest: str) -> Revision:
+        """
+        The revision of a content; a new one gets the next ``document_version``.
+
+        :param form: which of the manifest's forms.
+        :raises OSError: it cannot be made durable; nothing changed.
+        """
+        known = self._seen["contents"].get(form)
+        if known is None or known["digest"] != digest:
+            number = self._seen["revision"] + 1
+            known = {"digest": digest, "updated": self._now(), "version": f"v{number}"}
+            self._save({"revision": number, "contents": {**self._seen["contents"], form: known}})
+        return Revision(issued=self._seen["issued"], updated=known["updated"], version=known["version"])
+
+    def surface(self, digest: str, upstreams: Mapping[str, Any]) -> int:
+        """
+        The ``AGTP-API-Version`` of what can be called; a new digest gets the next number.
+
+        :param upstreams: what :attr:`upstreams` gives after a restart.
+        :raises OSError: it cannot be made durable; nothing changed.
+        """
+        known = self._seen.get("surface", {"number": 0, "digest": ""})
+        if known["digest"] != digest:
+            known = {"number": known["number"] + 1, "digest": digest}
+            self._save({"surface": known, "upstreams": dict(upstreams)})
+        number: int = known["number"]
+        return number
+
+    @property
+    def upstreams(self) -> Mapping[str, Any]:
+        """What was last known of each upstream, by its path, so that a restart alone changes nothing."""
+        known: Mapping[str, Any] = self._seen.get("upstreams", {})
+        return known
+
+    def _save(self, changes: Mapping[str, Any]) -> None:
+        seen = {**self._seen, **changes}
+        files.replace(self._path, json.dumps(seen, indent=1).encode(), files.PRIVATE)
+        self._seen = seen
+
+
+def _read(octets: bytes) -> dict[str, Any]:
+    """The history in a file. :raises ValueError: there is none in it."""
+    seen = json.loads(octets)
+    surface = seen.get("surface", {"number": 0, "digest": ""}) if isinstance(seen, dict) else None
+    sound = (
+        isinstance(seen, dict)
+        and isinstance(seen.get("issued"), str)
+        and isinstance(seen.get("revision"), int)
+        and isinstance(seen.get("contents"), dict)
+        and isinstance(seen.get("upstreams", {}), dict)
+        and isinstance(surface, dict)
+        and isinstance(surface.get("number"), int)
+        and isinstance(surface.get("digest"), str)
+    )
+    if not sound:
+        raise ValueError("it is not a history")
+    return dict(seen)
+
+
+class Watch(Service):
+    """
+    Looks at the upstreams while the host runs.
+
+    :param clock: schedules the looks.
+    :param look: compares; see :meth:`.publication.Publication.refresh`.
+    """
+
+    name = "manifest"
+
+    def __init__(self, clock: Any, look: Callable[[], None]) -> None:
+        self._clock = clock
+        self._look = look
+        self._timer: IDelayedCall | None = None
+
+    def startService(self) -> None:
+        """Look now, and then again and again."""
+        super().startService()  # type: ignore[no-untyped-call]
+        self._again()
+
+    def stopService(self) -> None:
+        """Look no more."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+
+    def _again(self) -> None:
+        self._look()
+        self._timer = self._clock.callLater(LOOK_EVERY, self._again)

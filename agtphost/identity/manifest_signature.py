@@ -1,0 +1,48 @@
+"""
+The signature of a server manifest: AGTP-API section 8.8.
+
+A JWS over the canonical form of everything else in the manifest (companion section 3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agtphost.identity import jws
+from agtphost.identity.canonical import canonical
+from agtphost.identity.keys import Signer, VerifyingKey
+
+SIGNATURE = "manifest_signature"
+"""The member that holds it."""
+
+
+def sign_manifest(manifest: Mapping[str, Any], signer: Signer | None) -> dict[str, Any]:
+    """
+    The manifest with its signature.
+
+    :param signer: None leaves the member null.
+    """
+    body = {name: value for name, value in manifest.items() if name != SIGNATURE}
+    signed = None
+    if signer is not None:
+        signed = jws.compact(jws.protected_header(signer, jws.MANIFEST_TYPE), canonical(body), signer)
+    return {**body, SIGNATURE: signed}
+
+
+def verify_manifest(manifest: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> None:
+    """
+    Check that a manifest is what its signature covers.
+
+    :param keys: by ``kid``; from somewhere other than the manifest itself, or it proves nothing.
+    :raises agtphost.identity.jws.JWSError: where it is unsigned, or signed otherwise.
+    """
+    signature = manifest.get(SIGNATURE)
+    if not isinstance(signature, str):
+        raise jws.JWSError("unsigned", "the manifest is not signed")
+    body = canonical({name: value for name, value in manifest.items() if name != SIGNATURE})
+    if jws.verify_covering(signature, body, keys, typ=jws.MANIFEST_TYPE) is not None:
+        return
+    covered = jws.verify(signature, keys, typ=jws.MANIFEST_TYPE)
+    if canonical(covered) != body:
+        raise jws.JWSError("signature", "the manifest is not the one that was signed")

@@ -1,0 +1,141 @@
+"""What a DELEGATE asks for, read from its parameters (core v08 section 7.2.9)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.methods import parameters
+from agtphost.vocabulary import scopes
+
+MOST_CALLS = 16
+"""Calls of one task."""
+
+_METHOD = re.compile(r"[A-Z]{3,32}", re.ASCII)
+_PATH = re.compile(r"/[\x21\x22\x24-\x7e]{0,1023}", re.ASCII)
+_MEMBERS = frozenset({"method", "path", "parameters"})
+_FORM = 'a call {"method", "path", "parameters"}, or a list of them'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call of a task."""
+
+    method: str
+    path: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The parameters of DELEGATE, their syntax good and nothing about them proven."""
+
+    target: str
+    """Agent-ID of the delegatee."""
+
+    calls: tuple[Call, ...]
+    sequence: bool
+    """Whether the task was a list."""
+
+    scope: frozenset[str]
+    token: str | None
+    """None where it was left out, which only calls from inside a delegation may."""
+
+    deadline: float | None
+    """Seconds for the whole task."""
+
+    callback: str | None
+
+
+def read(given: Mapping[str, Any]) -> Asked:
+    """
+    Read the parameters.
+
+    :raises agtphost.errors.Refusal: 422 naming the first parameter that is missing or malformed.
+    """
+    target = parameters.agent_id(given, "target_agent_id")
+    calls, sequence = _task(given)
+    scope = _scope(given)
+    return Asked(
+        target=target,
+        calls=calls,
+        sequence=sequence,
+        scope=scope,
+        token=_token(given),
+        deadline=_deadline(given),
+        callback=parameters.text(given, "callback"),
+    )
+
+
+def _token(given: Mapping[str, Any]) -> str | None:
+    value = given.get("delegation_token")
+    if value is not None and (not isinstance(value, str) or not value):
+        raise parameters.invalid(
+            "delegation_token", "delegation_token is not a text.", "Send the signed token as text."
+        )
+    return value
+
+
+def _scope(given: Mapping[str, Any]) -> frozenset[str]:
+    value = given.get("authority_scope")
+    if value is None:
+        raise parameters.invalid(
+            "authority_scope", "The parameter authority_scope is missing.", "Send authority_scope.", missing=True
+        )
+    try:
+        if isinstance(value, str):
+            return scopes.parse(value)
+        if isinstance(value, list) and all(isinstance(token, str) for token in value):
+            return scopes.parse(", ".join(value))
+    except scopes.ScopeError as error:
+        raise parameters.invalid(
+            "authority_scope", f"authority_scope is malformed: {error}.", "Send tokens such as documents:query."
+        ) from None
+    raise parameters.invalid(
+        "authority_scope",
+        "authority_scope is neither a list of scope tokens nor a text of them with commas between.",
+        "Send tokens such as documents:query.",
+    )
+
+
+def _task(given: Mapping[str, Any]) -> tuple[tuple[Call, ...], bool]:
+    value = given.get("task")
+    if value is None:
+        raise parameters.invalid("task", "The parameter task is missing.", f"Send {_FORM}.", missing=True)
+    sequence = isinstance(value, list)
+    calls = value if isinstance(value, list) else [value]
+    if not 1 <= len(calls) <= MOST_CALLS:
+        raise parameters.invalid("task", f"task is not 1 to {MOST_CALLS} calls.", f"Send {_FORM}.")
+    return tuple(_call(call) for call in calls), sequence
+
+
+def _call(value: Any) -> Call:
+    if not isinstance(value, dict) or "method" not in value or not value.keys() <= _MEMBERS:
+        raise parameters.invalid("task", f"task is not {_FORM}.", f"Send {_FORM}.")
+    method, path, given = value["method"], value.get("path", "/"), value.get("parameters", {})
+    if not isinstance(method, str) or _METHOD.fullmatch(method) is None:
+        raise parameters.invalid("task", "task.method is not a method name.", "Name a method of the catalog.")
+    if not isinstance(path, str) or _PATH.fullmatch(path) is None:
+        raise parameters.invalid("task", 'task.path is not a path that begins with "/".', "Send a path.")
+    if path == "/agents" or path.startswith(("/agents/", "/agents?")):
+        raise parameters.invalid(
+            "task",
+            "task.path addresses an agent, which target_agent_id does already.",
+            "Send the path as it is at the agent.",
+        )
+    if not isinstance(given, dict):
+        raise parameters.invalid("task", "task.parameters is not an object.", "Send an object.")
+    return Call(method=method, path=path, parameters=given)
+
+
+def _deadline(given: Mapping[str, Any]) -> float | None:
+    value = given.get("deadline")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 86_400:
+        raise parameters.invalid(
+            "deadline", "deadline is not a number of seconds up to 86400.", "Send how many seconds the task may take."
+        )
+    return float(value)

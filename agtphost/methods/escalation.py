@@ -1,0 +1,181 @@
+"""
+ESCALATE, and ``QUERY /escalations``: core v08 sections 7.2.10 and 10.6.
+
+An escalation is kept until it is decided, whatever happens to the host, and
+its task stands still that long. Nothing about it is altered on the way, and
+nobody's escalation is ever dropped for another's sake: an agent that floods
+is told so (429) once it has more open than anybody can read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.held import Held, HeldTable
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.iagtp import IAgentDirectory, IHandler
+from agtphost.identity.canonical import canonical
+from agtphost.methods import parameters
+from agtphost.methods.oversight import OPERATOR, Oversight, owner_of
+from agtphost.methods.sessions import ESCALATION
+from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.status import Status
+
+REASONS = (
+    "confidence_threshold", "scope_limit", "ethical_flag", "ambiguous_instruction", "resource_unavailable"
+)
+PRIORITIES = ("urgent", "normal", "low")
+STATES = ("pending", "accepted", "rejected")
+CONTEXT = 16_384
+"""Octets of what a recipient gets to read."""
+
+OPEN_PER_AGENT = 500
+FLOOD = 100
+"""Open escalations of one agent from which on further ones are marked as part of a flood."""
+
+PAGE = 200
+
+
+@implementer(IHandler)
+class Escalation:
+    """Answers ESCALATE and ``QUERY /escalations``."""
+
+    kind = "built_in"
+
+    def __init__(
+        self,
+        held: HeldTable,
+        directory: IAgentDirectory,
+        oversight: Oversight,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._held = held
+        self._directory = directory
+        self._oversight = oversight
+        self._now = now
+
+    def handle(self, context: EndpointContext) -> EndpointResponse:
+        return self._list(context) if context.method == "QUERY" else self._escalate(context)
+
+    # ESCALATE
+
+    def _escalate(self, context: EndpointContext) -> EndpointResponse:
+        owner, given = owner_of(context).agent_id, context.input
+        asked = self._asked(given)
+        recipient, routed_to = self._route(given, owner)
+        escalation_id = f"esc-{sha256(canonical([owner, asked, routed_to])).hexdigest()[:32]}"
+        known = self._held.get(ESCALATION, escalation_id)
+        if known is not None:
+            return EndpointResponse(status=Status.ACCEPTED, result=receipt(known.value))
+        opened = sum(1 for item in self._held.of(ESCALATION, owner) if item.value["status"] == "pending")
+        if opened >= OPEN_PER_AGENT:
+            raise Refusal(
+                Status.RATE_LIMITED,
+                "too-many-escalations",
+                f"{OPEN_PER_AGENT} escalations of this agent wait for a decision; this one was not taken.",
+                remedy="Keep the task still, and escalate again once some are decided.",
+                headers=(("Retry-After", "60"),),
+            )
+        value = {
+            "escalation_id": escalation_id,
+            "escalated_by": owner,
+            **asked,
+            "session_id": context.session_id,
+            "recipient": recipient,
+            "routed_to": routed_to,
+            "status": "pending",
+            "flood": opened >= FLOOD,
+            "created_at": parameters.stamp(self._now()),
+            "decision": None,
+        }
+        change = Change(kind=ESCALATION, key=escalation_id, value=value, owner=owner, expected=0)
+        return EndpointResponse(
+            status=Status.ACCEPTED,
+            result=receipt(value),
+            changes=(change,),
+            extra={"escalation_id": escalation_id, "escalated_task_id": value["task_id"], "routed_to": routed_to},
+        )
+
+    @staticmethod
+    def _asked(given: Mapping[str, Any]) -> dict[str, Any]:
+        asked = {
+            "task_id": parameters.identifier(given, "task_id"),
+            "reason": parameters.choice(given, "reason", REASONS),
+            "priority": parameters.choice(given, "priority", PRIORITIES, "normal"),
+            "context": parameters.kept(given, "context", CONTEXT),
+            "deadline": given.get("deadline"),
+        }
+        parameters.moment(given, "deadline")
+        if asked["context"] is None:
+            raise parameters.invalid(
+                "context",
+                "The parameter context is missing.",
+                "Send what the recipient needs to decide; it may be {}.",
+                missing=True,
+            )
+        return asked
+
+    def _route(self, given: Mapping[str, Any], owner: str) -> tuple[str, str]:
+        """The Agent-ID that decides, empty for people, and who that is called in the receipt."""
+        if given.get("recipient") is None:
+            return "", OPERATOR
+        named = parameters.identifier(given, "recipient")
+        agent = self._directory.by_id(named) if is_agent_id(named) else self._directory.by_name(named)
+        if agent is None:
+            if is_agent_id(named):
+                raise Refusal(
+                    Status.NOT_FOUND,
+                    "recipient-unknown",
+                    "The recipient is no agent that this host knows.",
+                    remedy="Leave recipient out to reach the operator.",
+                    details={"parameter": "recipient"},
+                )
+            return "", named
+        if agent.agent_id == owner:
+            raise parameters.invalid("recipient", "Nobody decides its own escalations.", "Name another recipient.")
+        return agent.agent_id, named
+
+    # QUERY /escalations
+
+    def _list(self, context: EndpointContext) -> EndpointResponse:
+        self._oversight.actor(context)
+        given = context.input
+        status = parameters.choice(given, "status", (*STATES, "all"), "all")
+        wanted = {name: parameters.text(given, name) for name in ("escalation_id", "task_id")}
+        limit = parameters.count(given, "limit", 50, PAGE)
+        shown = [
+            item
+            for item in self._held.of(ESCALATION)
+            if status in ("all", item.value["status"])
+            and all(text is None or item.value[name] == text for name, text in wanted.items())
+            and self._visible(context, item)
+        ]
+        shown.sort(key=lambda item: (PRIORITIES.index(item.value["priority"]), item.value["created_at"]))
+        return EndpointResponse(
+            result={"escalations": [dict(item.value) for item in shown[:limit]], "count": len(shown)}
+        )
+
+    def _visible(self, context: EndpointContext, item: Held) -> bool:
+        caller = self._oversight.named(context)
+        own = caller is not None and caller.agent_id == item.owner
+        return own or self._oversight.decides(context, item.owner, item.value["recipient"])
+
+
+def receipt(value: Mapping[str, Any]) -> dict[str, Any]:
+    """What the caller of ESCALATE gets."""
+    pending = value["status"] == "pending"
+    return {
+        "escalation_id": value["escalation_id"],
+        "task_id": value["task_id"],
+        "routed_to": value["routed_to"],
+        "status": "pending_review" if pending else value["status"],
+        "task_paused": value["status"] != "accepted",
+        "estimated_review_by": value["deadline"],
+    }

@@ -1,0 +1,114 @@
+"""
+The hops of delegations: which tokens were used, and what follows from which (core v08 section 10.4).
+
+Every hop is a held item of kind ``delegation``, committed before its task
+begins and kept as long as its token could be shown again. This index follows
+the committed items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.held import Held, HeldTable
+from agtphost.identity.delegation import SKEW, DelegationToken, GovernanceToken, Lineage
+
+KIND = "delegation"
+GOVERNANCE_KIND = "governance-token"
+
+MOST_PER_AGENT = 1_000
+"""Hops remembered for one delegator."""
+
+
+def _key(issuer: str, token_id: str) -> str:
+    return sha256(f"{issuer}\n{token_id}".encode()).hexdigest()
+
+
+class Hops:
+    """
+    What is known of used tokens.
+
+    :param held: where the items are.
+    """
+
+    def __init__(self, held: HeldTable) -> None:
+        self._held = held
+        self._by_token: dict[str, str] = {}
+        self._of_key: dict[str, tuple[str, str]] = {}
+        self._counts: dict[str, int] = {}
+        held.watch(KIND, self._changed)
+
+    def _changed(self, key: str, item: Held | None) -> None:
+        known = self._of_key.pop(key, None)
+        if known is not None:
+            token, owner = known
+            self._by_token.pop(token, None)
+            self._counts[owner] -= 1
+            if not self._counts[owner]:
+                del self._counts[owner]
+        if item is not None:
+            token = str(item.value["token_hash"])
+            self._by_token[token] = key
+            self._of_key[key] = token, item.owner
+            self._counts[item.owner] = self._counts.get(item.owner, 0) + 1
+
+    def used(self, token: DelegationToken) -> bool:
+        """Whether a token of that issuer and ``jti`` was used before."""
+        return self._held.get(KIND, _key(token.issuer, token.token_id)) is not None
+
+    def governance_used(self, token: GovernanceToken) -> bool:
+        """The same of a governance token."""
+        return self._held.get(GOVERNANCE_KIND, _key(token.issuer, token.token_id)) is not None
+
+    def full(self, delegator: str) -> bool:
+        """Whether a delegator has as many hops open as one may have."""
+        return self._counts.get(delegator, 0) >= MOST_PER_AGENT
+
+    def parent(self, digest: str) -> Lineage | None:
+        """The hop that a token was used for; None where no such hop is remembered."""
+        key = self._by_token.get(digest)
+        item = None if key is None else self._held.get(KIND, key)
+        if item is None:
+            return None
+        value: Mapping[str, Any] = item.value
+        return Lineage(
+            chain=tuple(value["chain"]),
+            scope=frozenset(value["scope"]),
+            token=value["token_hash"],
+            audit_id="",
+            calls=0,
+            expires_at=value["expires_at"],
+        )
+
+    @staticmethod
+    def change(token: DelegationToken, lineage: Lineage) -> Change:
+        """What marks the token as used, once and for all."""
+        return Change(
+            kind=KIND,
+            key=_key(token.issuer, token.token_id),
+            value={
+                "chain": list(lineage.chain),
+                "scope": sorted(lineage.scope),
+                "token_hash": token.digest,
+                "task_id": token.task_id,
+                "expires_at": token.expires_at,
+            },
+            owner=token.delegator,
+            expires_at=(token.expires_at + SKEW + 1) * 1000,
+            expected=0,
+        )
+
+    @staticmethod
+    def governance_change(token: GovernanceToken) -> Change:
+        """The same of a governance token."""
+        return Change(
+            kind=GOVERNANCE_KIND,
+            key=_key(token.issuer, token.token_id),
+            value={"issuer": token.issuer},
+            owner=token.agent_id,
+            expires_at=(token.expires_at + SKEW + 1) * 1000,
+            expected=0,
+        )

@@ -1,0 +1,209 @@
+"""
+NOTIFY, and ``QUERY /notifications``: core v08 section 7.2.13.
+
+A notification goes to the hosted agent's own endpoint ``NOTIFY
+/notifications`` where the operator has bound one, and else into the
+recipient's inbox, from where the recipient reads it with ``QUERY
+/notifications`` and takes it out with CONFIRM of its ``notification_id``.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.held import Held, HeldTable
+from agtphost.contract.binding import Binding
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.iagtp import IAgentDirectory, IHandler
+from agtphost.identity.agents import Agent
+from agtphost.identity.canonical import canonical
+from agtphost.methods import parameters
+from agtphost.methods.oversight import OPERATOR, Oversight, owner_of
+from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.status import Status
+
+NOTIFICATION = "notification"
+"""The kind of held item."""
+
+PATH = "/notifications"
+URGENCIES = ("critical", "informational", "background")
+GUARANTEES = ("at_most_once", "at_least_once", "exactly_once")
+CONTENT = 16_384
+"""Octets of a notification."""
+
+INBOX = 500
+PER_SENDER = 100
+"""Unread notifications from one sender in one inbox, so that none fills it alone."""
+
+KEPT = 7 * 86_400
+LONGEST = 30 * 86_400
+"""Seconds: without an expiry, and at most."""
+
+
+@implementer(IHandler)
+class Notification:
+    """
+    Answers NOTIFY and ``QUERY /notifications``.
+
+    :param bindings: everything that can be called, for the agents' own endpoints.
+    """
+
+    kind = "built_in"
+
+    def __init__(
+        self,
+        held: HeldTable,
+        directory: IAgentDirectory,
+        oversight: Oversight,
+        bindings: Callable[[], Iterable[Binding]],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._held = held
+        self._directory = directory
+        self._oversight = oversight
+        self._bindings = bindings
+        self._now = now
+
+    def handle(self, context: EndpointContext) -> Any:
+        return self._read(context) if context.method == "QUERY" else self._notify(context)
+
+    # NOTIFY
+
+    async def _notify(self, context: EndpointContext) -> EndpointResponse:
+        sender, given, now = owner_of(context).agent_id, context.input, self._now()
+        recipient, agent = self._recipient(given)
+        if "content" not in given:
+            raise parameters.invalid("content", "The parameter content is missing.", "Send content.", missing=True)
+        guarantee = parameters.choice(given, "delivery_guarantee", GUARANTEES, "at_least_once")
+        expiry = parameters.moment(given, "expiry")
+        topic = parameters.text(given, "topic")
+        value = {
+            "recipient": recipient,
+            "sender": sender,
+            "topic": topic,
+            "content": parameters.kept(given, "content", CONTENT),
+            "urgency": parameters.choice(given, "urgency", URGENCIES, "informational"),
+            "delivery_guarantee": guarantee,
+            "expiry": given.get("expiry"),
+            "sent_at": parameters.stamp(now),
+            "status": "held",
+        }
+        value["notification_id"] = f"ntf-{self._number(value)}"
+        known = self._held.get(NOTIFICATION, value["notification_id"])
+        if known is not None:
+            return _receipt({**known.value, "duplicate": True})
+        if expiry is not None and expiry <= now:
+            return _receipt({**value, "status": "expired"})
+        until = min(now + LONGEST, expiry if expiry is not None else now + KEPT)
+        if agent is not None and self._has_endpoint(agent):
+            return await self._deliver(context, agent, value, until)
+        return self._store(value, until)
+
+    def _recipient(self, given: Mapping[str, Any]) -> tuple[str, Agent | None]:
+        named = parameters.identifier(given, "recipient")
+        if named == OPERATOR:
+            return OPERATOR, None
+        agent = self._directory.by_id(named) if is_agent_id(named) else self._directory.by_name(named)
+        if agent is None:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "recipient-unknown",
+                "The recipient is neither an agent that this host knows nor the operator.",
+                remedy="Send an Agent-ID, the name of a hosted agent, or operator.",
+                details={"parameter": "recipient"},
+            )
+        return agent.agent_id, agent
+
+    @staticmethod
+    def _number(value: Mapping[str, Any]) -> str:
+        """Random, but for what must arrive exactly once: there the same notification has the same number."""
+        if value["delivery_guarantee"] != "exactly_once":
+            return secrets.token_hex(16)
+        same = [value[name] for name in ("sender", "recipient", "topic", "content", "expiry")]
+        return sha256(canonical(same)).hexdigest()[:32]
+
+    def _has_endpoint(self, agent: Agent) -> bool:
+        return agent.hosted and any(
+            binding.method == "NOTIFY"
+            and binding.path == PATH
+            and (not binding.agents or agent.agent_id in binding.agents)
+            for binding in self._bindings()
+        )
+
+    async def _deliver(
+        self, context: EndpointContext, agent: Agent, value: Mapping[str, Any], until: float
+    ) -> EndpointResponse:
+        """To the agent's own endpoint, in the sender's name and through every gate."""
+        shown = {name: value[name] for name in value if name not in ("status", "recipient") and value[name] is not None}
+        try:
+            await context.invoke("NOTIFY", f"/agents/{agent.name}{PATH}", shown)
+        except Refusal as refusal:
+            if value["delivery_guarantee"] == "at_most_once":
+                return _receipt({**value, "status": "undelivered", "reason": refusal.reason})
+            return self._store(value, until)
+        delivered = {**value, "status": "delivered", "content": None}
+        return _receipt(delivered, self._change(delivered, until))
+
+    def _store(self, value: Mapping[str, Any], until: float) -> EndpointResponse:
+        unread = [item for item in self._inbox(value["recipient"]) if item.value["status"] == "held"]
+        sent = sum(1 for item in unread if item.value["sender"] == value["sender"])
+        if len(unread) >= INBOX or sent >= PER_SENDER:
+            raise Refusal(
+                Status.RATE_LIMITED,
+                "inbox-full",
+                "The recipient's inbox takes no more from this sender before some of it is read.",
+                remedy="Try again later.",
+                headers=(("Retry-After", "60"),),
+            )
+        return _receipt(value, self._change(value, until))
+
+    @staticmethod
+    def _change(value: Mapping[str, Any], until: float) -> Change:
+        recipient = value["recipient"]
+        return Change(
+            kind=NOTIFICATION,
+            key=value["notification_id"],
+            value=value,
+            owner="" if recipient == OPERATOR else recipient,
+            expires_at=int(until * 1000),
+            expected=0,
+        )
+
+    # QUERY /notifications
+
+    def _inbox(self, recipient: str) -> Iterable[Held]:
+        return self._held.of(NOTIFICATION, "" if recipient == OPERATOR else recipient)
+
+    def _read(self, context: EndpointContext) -> EndpointResponse:
+        self._oversight.actor(context)
+        given, caller = context.input, self._oversight.named(context)
+        box = parameters.choice(given, "box", ("inbox", "sent"), "inbox")
+        urgency = parameters.choice(given, "urgency", (*URGENCIES, "all"), "all")
+        limit = parameters.count(given, "limit", 50, INBOX)
+        items: Iterable[Held] = ()
+        if caller is not None and box == "sent":
+            items = (item for item in self._held.of(NOTIFICATION) if item.value["sender"] == caller.agent_id)
+        elif box == "inbox" and (caller is not None or self._oversight.operates(context)):
+            recipient = OPERATOR if caller is None else caller.agent_id
+            items = (item for item in self._inbox(recipient) if item.value["status"] == "held")
+        shown = [item.value for item in items if urgency in ("all", item.value["urgency"])]
+        shown.sort(key=lambda value: (URGENCIES.index(value["urgency"]), value["sent_at"]))
+        return EndpointResponse(result={"notifications": [dict(value) for value in shown[:limit]], "count": len(shown)})
+
+
+def _receipt(value: Mapping[str, Any], *changes: Change) -> EndpointResponse:
+    members = ("notification_id", "recipient", "urgency", "delivery_guarantee", "status", "duplicate", "reason")
+    return EndpointResponse(
+        status=Status.ACCEPTED if value["status"] == "held" else Status.OK,
+        result={name: value[name] for name in members if name in value},
+        changes=changes,
+        extra={"notification_id": value["notification_id"], "notified": value["recipient"]},
+    )

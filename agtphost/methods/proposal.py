@@ -1,0 +1,66 @@
+"""PROPOSE, and what becomes of proposals: core v08 sections 7.2.7 and 7.5, AGTP-API section 10."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from zope.interface import implementer
+
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.iagtp import IHandler, INegotiator
+from agtphost.vocabulary.status import Status
+
+
+@implementer(IHandler)
+class Proposing:
+    """
+    Answers PROPOSE, and QUERY and CONFIRM on ``/proposals``.
+
+    :param negotiator: decides.
+    """
+
+    kind = "built_in"
+
+    def __init__(self, negotiator: INegotiator) -> None:
+        self._answers: Mapping[tuple[str, bool], Callable[[EndpointContext], EndpointResponse]] = {
+            ("PROPOSE", False): negotiator.propose,
+            ("QUERY", False): negotiator.proposals,
+            ("QUERY", True): negotiator.proposal,
+            ("CONFIRM", True): negotiator.decide,
+        }
+
+    def handle(self, context: EndpointContext) -> EndpointResponse:
+        return self._answers[context.method, "proposal_id" in context.path_parameters](context)
+
+
+class Ending:
+    """
+    REVOKE of what is no agent: contracts, by ``target`` (core v08 sections 7.2.16.1 and 7.2.16.2).
+
+    :param negotiator: decides who may, and does it.
+    """
+
+    def __init__(self, negotiator: INegotiator) -> None:
+        self._targets: Mapping[str, Callable[[EndpointContext], EndpointResponse]] = {
+            "contract": negotiator.revoke_contract,
+            "stale-contracts": negotiator.sweep,
+        }
+        self.with_agent = negotiator.end_with_agent
+
+    def __call__(self, target: object, context: EndpointContext) -> EndpointResponse:
+        """
+        Answer ``REVOKE target=...``.
+
+        :raises Refusal: 400 for a target that REVOKE does not know.
+        """
+        answer = self._targets.get(target) if isinstance(target, str) else None
+        if answer is None:
+            raise Refusal(
+                Status.BAD_REQUEST,
+                "invalid-parameter",
+                "REVOKE does not know that target.",
+                remedy="Send agent_id without a target, or target contract or stale-contracts.",
+                details={"parameter": "target"},
+            )
+        return answer(context)

@@ -1,0 +1,98 @@
+"""How well a text answers a question, by the words both have: plain, offline, and the same every time."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+_WORD = re.compile(r"[^\W_]+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[^\W\d_a-z])|\n\s*\n|\n(?=\s*(?:[-*#]|\d+[.)])\s)")
+
+LONGEST_QUESTION = 64
+"""Different words of a question that count."""
+
+_COMMON = (
+    "a about all also an and any are as at be been being but by can could did do does each for from get give had has"
+    " have how i if in into is it its let many me more most much my no not of on one only or other our out over please"
+    " same she should show so some such tell than that the their them then there these they this those to too up us"
+    " want was we were what when where which who whose why will with would you your"
+)
+STOP_WORDS = frozenset(_COMMON.split())
+
+_ENDINGS = (
+    ("ations", ""), ("ation", ""), ("ities", "ity"), ("ings", ""), ("ing", ""), ("ies", "y"), ("ied", "y"),
+    ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh"), ("ers", ""), ("er", ""), ("ed", ""), ("ly", ""),
+    ("es", "e"), ("s", ""),
+)
+
+
+@lru_cache(maxsize=20_000)
+def stem(word: str) -> str:
+    """
+    A lower-case word without its commonest English endings.
+
+    ``reserve``, ``reserves``, ``reserved`` and ``reserving`` come to the same.
+    """
+    if len(word) > 3 and word.isascii() and word.isalpha() and not word.endswith("ss"):
+        for ending, instead in _ENDINGS:
+            if word.endswith(ending) and len(word) - len(ending) >= 3:
+                word = word[: -len(ending)] + instead
+                break
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiols":
+        word = word[:-1]
+    return word[:-1] if len(word) > 3 and word.endswith("e") else word
+
+
+def terms(text: str) -> list[str]:
+    """The stems of a text's words in their order, those left out that every text has."""
+    return [stem(word) for word in _WORD.findall(text.lower()) if word not in STOP_WORDS]
+
+
+def sentences(text: str) -> list[str]:
+    """A text in sentences, list items and headings, each on one line."""
+    return [line for part in _SENTENCE_END.split(text) if (line := " ".join(part.split()))]
+
+
+def said_in(value: Any) -> str:
+    """The words of a question, which may be text or JSON."""
+    if isinstance(value, Mapping):
+        return " ".join(f"{name} {said_in(inner)}" for name, inner in value.items())
+    if isinstance(value, list):
+        return " ".join(said_in(inner) for inner in value)
+    return "" if value is None or isinstance(value, bool) else str(value)
+
+
+class Question:
+    """
+    What is asked, with a weight for each of its words.
+
+    :param text: the question.
+    :param texts: the terms of everything that could answer; words that are rare there weigh more.
+    """
+
+    def __init__(self, text: str, texts: Sequence[Iterable[str]] = ()) -> None:
+        self.terms = list(dict.fromkeys(terms(text)))[:LONGEST_QUESTION]
+        found = Counter(term for words in texts for term in set(words))
+        self._weights = {
+            term: math.log(1 + (len(texts) + 1) / (found[term] + 0.5)) if texts else 1.0 for term in self.terms
+        }
+        self._whole = sum(self._weights.values())
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    def shared(self, words: Iterable[str]) -> frozenset[str]:
+        """The question's terms that are among ``words``."""
+        return frozenset(self.terms).intersection(words)
+
+    def weight(self, shared: Iterable[str]) -> float:
+        """0 to 1: how much of the question these of its terms are."""
+        return sum(self._weights[term] for term in shared) / self._whole if self._whole else 0.0
+
+    def confidence(self, words: Iterable[str]) -> float:
+        """0 to 1: how much of the question ``words`` have something to say about."""
+        return round(self.weight(self.shared(words)), 4)

@@ -1,0 +1,202 @@
+"""
+Sessions and tasks that stand still: what SUSPEND and ESCALATE stop, and the gate that holds it.
+
+A session is the caller's own identifier for a group of requests. It belongs to
+the agent and the client identity that were first seen with it (core v08
+section 10.5), and so does a task: nobody can stop another agent's work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.audit.held import Held, HeldTable
+from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import Refusal
+from agtphost.iagtp import IGate
+from agtphost.vocabulary.status import Status
+
+SUSPENSION = "suspension"
+"""The kind of held item that SUSPEND makes."""
+
+ESCALATION = "escalation"
+"""The kind that ESCALATE makes."""
+
+SIGHTED = 10_000
+"""Sessions remembered; beyond, the one unused for longest is forgotten."""
+
+SIGHTED_PER_AGENT = 200
+"""The same for one agent, so that none pushes out another's."""
+
+WORK = frozenset({"EXECUTE", "DELEGATE"})
+"""Built-in methods that a stopped session or task may not call; what reads or resolves stays open to it."""
+
+
+class Sightings:
+    """Which agent and client identity each session was first seen with."""
+
+    def __init__(self) -> None:
+        self._agents: dict[str, OrderedDict[str, None]] = {}
+        self._sessions: OrderedDict[str, tuple[str, str]] = OrderedDict()
+
+    def sight(self, session_id: str, agent_id: str, identity: str) -> bool:
+        """Note a session; False where it belongs to another."""
+        known = self._sessions.get(session_id)
+        if known is not None:
+            if known != (agent_id, identity):
+                return False
+            self._sessions.move_to_end(session_id)
+            self._agents[agent_id].move_to_end(session_id)
+            return True
+        own = self._agents.setdefault(agent_id, OrderedDict())
+        if len(own) >= SIGHTED_PER_AGENT:
+            self._forget(next(iter(own)))
+        if len(self._sessions) >= SIGHTED:
+            self._forget(next(iter(self._sessions)))
+        self._sessions[session_id] = agent_id, identity
+        self._agents.setdefault(agent_id, OrderedDict())[session_id] = None
+        return True
+
+    def knows(self, session_id: str, agent_id: str) -> bool:
+        """Whether the agent was seen with the session."""
+        known = self._sessions.get(session_id)
+        return known is not None and known[0] == agent_id
+
+    def _forget(self, session_id: str) -> None:
+        agent_id, _ = self._sessions.pop(session_id)
+        own = self._agents[agent_id]
+        del own[session_id]
+        if not own:
+            del self._agents[agent_id]
+
+
+class Standstill:
+    """
+    What stands still at this moment, kept in step with the held items.
+
+    :param held: where suspensions and escalations are.
+    :param now: seconds since the epoch.
+    """
+
+    def __init__(self, held: HeldTable, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._suspended: dict[tuple[str, str, str], Held] = {}
+        self._escalated: dict[tuple[str, str], dict[str, str]] = {}
+        self._places: dict[str, Any] = {}
+        held.watch(SUSPENSION, self._suspension)
+        held.watch(ESCALATION, self._escalation)
+
+    def __bool__(self) -> bool:
+        return bool(self._suspended or self._escalated)
+
+    def _suspension(self, key: str, item: Held | None) -> None:
+        place = self._places.pop(f"{SUSPENSION} {key}", None)
+        if place is not None:
+            self._suspended.pop(place, None)
+        if item is not None and item.value["status"] == "suspended":
+            place = item.owner, item.value["of"], item.value["name"]
+            self._places[f"{SUSPENSION} {key}"] = place
+            self._suspended[place] = item
+
+    def _escalation(self, key: str, item: Held | None) -> None:
+        place = self._places.pop(f"{ESCALATION} {key}", None)
+        if place is not None:
+            self._escalated[place].pop(key, None)
+            if not self._escalated[place]:
+                del self._escalated[place]
+        if item is not None and item.value["status"] != "accepted":
+            place = item.owner, item.value["task_id"]
+            self._places[f"{ESCALATION} {key}"] = place
+            self._escalated.setdefault(place, {})[key] = item.value["status"]
+
+    def suspended(self, agent_id: str) -> int:
+        """How many suspensions an agent has."""
+        return sum(1 for owner, _, _ in self._suspended if owner == agent_id)
+
+    def refuse(self, agent_id: str, session_id: str | None, task_id: str | None) -> None:
+        """
+        Refuse a call of what stands still.
+
+        :raises Refusal: 409, or 408 where the time to resume it has passed.
+        """
+        for of, name in (("session", session_id), ("task", task_id)):
+            item = self._suspended.get((agent_id, of, name)) if name is not None else None
+            if item is not None:
+                raise self._refusal(of, item)
+        if task_id is None:
+            return
+        escalations = self._escalated.get((agent_id, task_id))
+        if escalations:
+            key, status = min(escalations.items(), key=lambda entry: entry[1] != "rejected")
+            raise _escalated(task_id, key, status)
+
+    def _refusal(self, of: str, item: Held) -> Refusal:
+        details = {f"{of}_id": item.value["name"], "suspension_id": item.value["suspension_id"]}
+        if item.value["until"] <= self._now():
+            return Refusal(
+                Status.TIMEOUT,
+                f"{of}-expired",
+                f"The {of} was suspended, and the time to resume it has passed.",
+                remedy=f"Begin a new {of}.",
+                details=details,
+            )
+        return Refusal(
+            Status.CONFLICT,
+            f"{of}-suspended",
+            f"The {of} is suspended.",
+            remedy="RESUME it with the resumption_nonce that SUSPEND returned.",
+            details={**details, "resume_by": item.value["resume_by"]},
+        )
+
+
+def _escalated(task_id: str, escalation_id: str, status: str) -> Refusal:
+    details = {"task_id": task_id, "escalation_id": escalation_id}
+    if status == "rejected":
+        return Refusal(
+            Status.CONFLICT,
+            "task-rejected",
+            "The task was escalated, and the decision was to reject it.",
+            remedy="QUERY /escalations has the reason; do what was decided under a new Task-ID.",
+            details=details,
+        )
+    return Refusal(
+        Status.CONFLICT,
+        "task-paused",
+        "The task is paused: it was escalated, and nobody has decided yet.",
+        remedy="Wait for the recipient's CONFIRM; QUERY /escalations shows how it stands.",
+        details=details,
+    )
+
+
+@implementer(IGate)
+class SessionGate:
+    """A session is its agent's own, and neither it nor the task stands still (core v08 sections 7.2.10, 7.2.12)."""
+
+    name = "session"
+
+    def __init__(self, sightings: Sightings, standstill: Standstill) -> None:
+        self._sightings = sightings
+        self._standstill = standstill
+
+    def check(self, exchange: Exchange) -> None:
+        session_id, caller = exchange.session_id, exchange.caller
+        if caller is None or (session_id is None and exchange.task_id is None):
+            return
+        if session_id is not None:
+            certificate = exchange.peer.certificate
+            identity = "" if certificate is None else certificate.fingerprint or certificate.sha256
+            if not self._sightings.sight(session_id, caller.agent_id, identity):
+                raise Refusal(
+                    Status.UNAUTHORIZED,
+                    "session-binding-mismatch",
+                    "The session belongs to another agent or another client identity.",
+                    remedy="Use a Session-ID of your own: at least 128 random bits.",
+                )
+        binding = exchange.binding
+        if self._standstill and (binding is None or binding.tier != "A" or exchange.method in WORK):
+            self._standstill.refuse(caller.agent_id, session_id, exchange.task_id)

@@ -1,0 +1,90 @@
+"""Failed attempts, for whoever wants to know why: ``RCNS-Attempt-Id`` and INSPECT (core v08 section 7.2.4)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.held import Held, HeldTable
+from agtphost.errors import Refusal
+from agtphost.negotiation.durations import timestamp
+from agtphost.vocabulary.status import Status
+
+KIND = "rcns-attempt"
+HEADER = "RCNS-Attempt-Id"
+LIFETIME = 86_400
+"""Seconds."""
+
+MOST = 200
+"""Attempts kept in all: the oldest makes room."""
+
+MOST_OF_ONE = 50
+"""Attempts kept of one agent, so that nobody's push out all others'."""
+
+_REMEDIES: Mapping[str, str] = {
+    "rcns-disabled": "Call what DISCOVER /methods lists; this host negotiates no contracts.",
+    "trust-tier-insufficient": "Have the agent's trust tier raised by its registrar.",
+    "composition-impossible": "DISCOVER /patterns lists what this host can synthesize.",
+    "synthesis-error": "Try again later, or release a contract that is no longer needed.",
+    "contract-not-yours": "Negotiate a contract of your own.",
+    "contract-revoked": "Negotiate a new contract.",
+}
+"""The reasons of 464 (core v08 section 5.6), and what helps."""
+
+
+class Attempts:
+    """
+    Writes attempts down.
+
+    :param now: milliseconds since the Unix epoch.
+    """
+
+    def __init__(self, held: HeldTable, now: Callable[[], int]) -> None:
+        self._held = held
+        self._now = now
+
+    def refusal(
+        self, reason: str, explanation: str, *, agent_id: str, method: str, path: str, **facts: Any
+    ) -> Refusal:
+        """
+        A 464 with the attempt that it names.
+
+        :param reason: one of the six of core v08 section 5.6.
+        :param facts: what else INSPECT shows: locks, trust tier ...
+        """
+        attempt_id = os.urandom(16).hex()
+        now = self._now()
+        value = {
+            "attempt_id": attempt_id,
+            "attempted_at": timestamp(now),
+            "agent_id": agent_id,
+            "method": method,
+            "path": path[:1_024],
+            "reason": reason,
+            "explanation": explanation,
+            **facts,
+        }
+        kept = Change(kind=KIND, key=attempt_id, value=value, owner=agent_id, expires_at=now + LIFETIME * 1000)
+        gone = (Change(kind=KIND, key=item.key, value=None, owner=item.owner) for item in self._crowded(agent_id))
+        return Refusal(
+            Status.NO_CONTRACT,
+            reason,
+            explanation,
+            remedy=_REMEDIES[reason],
+            headers=((HEADER, attempt_id),),
+            changes=(*gone, kept),
+            extra={"rcns_attempt_id": attempt_id},
+        )
+
+    def get(self, attempt_id: str) -> Held | None:
+        """An attempt that is remembered."""
+        return self._held.get(KIND, attempt_id)
+
+    def _crowded(self, agent_id: str) -> list[Held]:
+        mine = list(self._held.of(KIND, agent_id))
+        if len(mine) >= MOST_OF_ONE:
+            return mine[: len(mine) - MOST_OF_ONE + 1]
+        every = list(self._held.of(KIND))
+        return every[: max(0, len(every) - MOST + 1)]

@@ -1,0 +1,259 @@
+"""The contract: a synthesized endpoint, bound to one agent and to one version of a recipe (AGTP-API section 10.1.4)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from agtphost.audit.drafts import Change
+from agtphost.contract.binding import Binding
+from agtphost.contract.recipe import Recipe
+from agtphost.contract.schemas import compile_schema
+from agtphost.iagtp import IHandler
+from agtphost.identity.canonical import canonical
+from agtphost.identity.peer import Assurance
+from agtphost.negotiation.durations import timestamp
+from agtphost.vocabulary.paths import Template, parse_template
+
+KIND = "contract"
+"""Held items that are contracts; their key is the synthesis_id."""
+
+ACCEPTED = "contract-accepted"
+"""Held items that say of a preview that it was accepted; kept apart, so that accepting never undoes a revocation."""
+
+TOMBSTONE = 7 * 86_400
+"""Seconds for which an ended contract is remembered as such."""
+
+
+class Origin(Enum):
+    """``negotiation_origin`` (AGTP-API section 10.1.6)."""
+
+    GATE = "rcns-gate"
+    PROPOSE = "propose"
+
+
+class Scope(Enum):
+    """How long a contract lives besides its time (AGTP-API section 10.8)."""
+
+    SESSION = "session"
+    """As long as requests carry the Session-ID it was proposed with."""
+
+    CONNECTION = "connection"
+    """As long as the connection: the proposal named no session."""
+
+    AGENT = "agent"
+    """Until it expires."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contract:
+    """One contract as it was committed."""
+
+    synthesis_id: str
+    agent_id: str
+    """``originating_agent_id``; empty for one that was negotiated without credentials."""
+
+    definition: Mapping[str, Any]
+    recipe: Mapping[str, Any]
+    lineage: Mapping[str, str] | None
+    digest: str
+    """``contract_hash``."""
+
+    origin: Origin
+    issued_at: int
+    """Milliseconds since the Unix epoch, as the next two."""
+
+    expires_at: int
+    preview_until: int | None
+    """A preview that nobody accepted by then is forgotten; None for a contract that needs no acceptance."""
+
+    scope: Scope
+    session_id: str | None
+    persistent: bool
+    required_scopes: tuple[str, ...]
+    min_assurance: Assurance
+    state_changing: bool
+    idempotent: bool
+    revoked: bool = False
+
+    @property
+    def method(self) -> str:
+        return str(self.definition["method"])
+
+    @property
+    def path(self) -> str:
+        return str(self.definition["path"])
+
+    @property
+    def template(self) -> Template:
+        """The path, taken apart."""
+        return parse_template(self.path)
+
+    def fields(self) -> dict[str, str]:
+        """The record's extension fields (AGTP-API section 10.1.6)."""
+        return {
+            "synthesis_id": self.synthesis_id,
+            "contract_hash": self.digest,
+            "negotiation_origin": self.origin.value,
+        }
+
+    def event(self) -> dict[str, Any]:
+        """What the events of its agent's stream say of it (core v08 section 6.5.7)."""
+        return {
+            **self.fields(),
+            "originating_agent_id": self.agent_id,
+            "contract_method": self.method,
+            "contract_path": self.path,
+            "recipe_lineage": self.lineage,
+        }
+
+    def document(self, state: str) -> dict[str, Any]:
+        """The entry of DISCOVER /contracts (AGTP-API section 5.8.7)."""
+        return {
+            "synthesis_id": self.synthesis_id,
+            "method": self.method,
+            "path": self.path,
+            "originating_agent_id": self.agent_id,
+            "recipe_lineage": self.lineage,
+            "contract_hash": self.digest,
+            "negotiation_origin": self.origin.value,
+            "issued_at": timestamp(self.issued_at),
+            "expires_at": timestamp(self.expires_at),
+            "persistent": self.persistent,
+            "lifetime": self.scope.value,
+            "state": state,
+        }
+
+    def preview(self) -> dict[str, Any]:
+        """What 461 and 263 have in common (AGTP-API sections 10.1.3 and 10.4.3)."""
+        return {
+            "synthesis_id": self.synthesis_id,
+            "method": self.method,
+            "path": self.path,
+            "endpoint": {**self.definition, "expires": self._expiry()},
+            "recipe_lineage": self.lineage,
+            "composed_of": [
+                {"method": step["method"], "path": step["path"]} for step in steps_of(self.recipe.get("step", ()))
+            ],
+            "contract_hash": self.digest,
+            "expires_at": timestamp(self.expires_at),
+        }
+
+    def _expiry(self) -> str:
+        return timestamp(self.expires_at) if self.scope is Scope.AGENT else "session"
+
+    # Holding
+
+    def held(self, **changed: Any) -> Change:
+        """The change that keeps it, with some members changed."""
+        value: dict[str, Any] = {
+            "definition": dict(self.definition),
+            "recipe": dict(self.recipe),
+            "lineage": None if self.lineage is None else dict(self.lineage),
+            "digest": self.digest,
+            "origin": self.origin.value,
+            "issued_at": self.issued_at,
+            "expires_at": self.expires_at,
+            "preview_until": self.preview_until,
+            "scope": self.scope.value,
+            "session_id": self.session_id,
+            "persistent": self.persistent,
+            "required_scopes": list(self.required_scopes),
+            "min_assurance": self.min_assurance.label,
+            "state_changing": self.state_changing,
+            "idempotent": self.idempotent,
+            "revoked": self.revoked,
+            **changed,
+        }
+        return Change(
+            kind=KIND,
+            key=self.synthesis_id,
+            value=value,
+            owner=self.agent_id,
+            expires_at=self.expires_at + TOMBSTONE * 1000,
+        )
+
+    def gone(self) -> tuple[Change, ...]:
+        """The changes after which nobody knows it."""
+        return (
+            Change(kind=KIND, key=self.synthesis_id, value=None, owner=self.agent_id),
+            Change(kind=ACCEPTED, key=self.synthesis_id, value=None, owner=self.agent_id),
+        )
+
+    def accepted(self) -> Change:
+        """The change that makes a preview a contract."""
+        return Change(
+            kind=ACCEPTED,
+            key=self.synthesis_id,
+            value={},
+            owner=self.agent_id,
+            expires_at=self.expires_at + TOMBSTONE * 1000,
+        )
+
+    # Running
+
+    def bind(self, recipe: Recipe, compose: Callable[[Recipe], IHandler]) -> Binding:
+        """
+        The binding that answers it.
+
+        :param recipe: :attr:`recipe`, read.
+        :raises agtphost.contract.schemas.SchemaError: if a schema of it no longer compiles.
+        """
+        definition = self.definition
+        return Binding(
+            method=self.method,
+            path=self.path,
+            handler=compose(recipe),
+            tier="C",
+            description=str(definition["description"]),
+            required_scopes=self.required_scopes,
+            min_assurance=self.min_assurance,
+            input_schema=compile_schema(definition["input_schema"], role="input"),
+            output_schema=compile_schema(definition["output_schema"], role="output"),
+            errors=frozenset(definition["errors"]),
+            idempotent=self.idempotent,
+            state_changing=self.state_changing,
+            headers=(("Contract-Synthesized", self.synthesis_id),),
+            extra=self.fields(),
+            details=dict(definition),
+        )
+
+
+def contract_of(synthesis_id: str, agent_id: str, value: Mapping[str, Any]) -> Contract:
+    """The contract that a held item says."""
+    return Contract(
+        synthesis_id=synthesis_id,
+        agent_id=agent_id,
+        definition=value["definition"],
+        recipe=value["recipe"],
+        lineage=value["lineage"],
+        digest=value["digest"],
+        origin=Origin(value["origin"]),
+        issued_at=value["issued_at"],
+        expires_at=value["expires_at"],
+        preview_until=value["preview_until"],
+        scope=Scope(value["scope"]),
+        session_id=value["session_id"],
+        persistent=value["persistent"],
+        required_scopes=tuple(value["required_scopes"]),
+        min_assurance=Assurance[str(value["min_assurance"]).upper()],
+        state_changing=value["state_changing"],
+        idempotent=value["idempotent"],
+        revoked=value["revoked"],
+    )
+
+
+def digest_of(definition: Mapping[str, Any], lineage: Mapping[str, str] | None) -> str:
+    """``contract_hash``: SHA-256, hex, of the canonical endpoint and its recipe lineage."""
+    return hashlib.sha256(canonical({"endpoint": dict(definition), "recipe_lineage": lineage})).hexdigest()
+
+
+def steps_of(stages: Any) -> list[Mapping[str, Any]]:
+    """The steps of a recipe's table, parallel ones in their order."""
+    found: list[Mapping[str, Any]] = []
+    for stage in stages:
+        found.extend(steps_of(stage["parallel"]) if "parallel" in stage else [stage])
+    return found

@@ -1,0 +1,186 @@
+"""
+The seven evaluations of a proposal, in their order: AGTP-API section 10.6.
+
+Before them stand the two questions that cost nothing to ask: whether this
+host synthesizes at all, and whether somebody without credentials may propose
+this (core v08 section 7.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.contract.declaration import RESERVED_DISCOVER
+from agtphost.contract.endpoint import Endpoint
+from agtphost.contract.policy import MethodPolicy
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext
+from agtphost.negotiation.graph import NoWay
+from agtphost.negotiation.proposal import Proposal, ProposalReader, data_classes_of
+from agtphost.negotiation.settings import GRAVITY, Settings
+from agtphost.negotiation.synthesis import Impossible, Synthesis, Synthesizer
+from agtphost.vocabulary import scopes
+from agtphost.vocabulary.status import Status
+
+NEVER = frozenset(
+    {"EXECUTE", "DELEGATE", "ESCALATE", "CONFIRM", "SUSPEND", "PROPOSE", "NOTIFY", "INSPECT"}
+    | {"ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE"}
+)
+"""Methods whose meaning the protocol itself fixes: no agent may define an endpoint of them."""
+
+
+def rejected(reason: str, explanation: str, remedy: str, counter: Any = None, **details: Any) -> Refusal:
+    """The 463 (core v08 section 5.6)."""
+    if counter is not None:
+        details["counter_proposal"] = counter
+    return Refusal(Status.PROPOSAL_REJECTED, reason, explanation, remedy=remedy, details=details)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accepted:
+    """A proposal that passed every evaluation."""
+
+    proposal: Proposal
+    synthesis: Synthesis
+
+
+class Evaluation:
+    """
+    Judges proposals.
+
+    :param registered: whether a method and path template clash with what is registered here.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        reader: ProposalReader,
+        synthesizer: Synthesizer,
+        policy: MethodPolicy,
+        registered: Callable[[str, str], bool],
+        bindings: Mapping[tuple[str, str], Any],
+    ) -> None:
+        self._settings = settings
+        self._reader = reader
+        self._synthesizer = synthesizer
+        self._policy = policy
+        self._registered = registered
+        self._bindings = bindings
+
+    def require_synthesis(self) -> None:
+        """The switch (AGTP-API section 8.7). :raises Refusal: 463 ``synthesis-disabled``."""
+        if not self._settings.synthesis_enabled:
+            raise rejected(
+                "synthesis-disabled",
+                "This host does not synthesize endpoints.",
+                "Call what DISCOVER /methods lists.",
+            )
+
+    def evaluate(self, given: Mapping[str, Any], context: EndpointContext) -> Accepted:
+        """
+        All of it.
+
+        :param given: the parameters of PROPOSE.
+        :raises Refusal: 262, 400, 459, 460 or 463, whichever comes first.
+        """
+        self._credentials(given, context)
+        proposal = self._reader.read(given)
+        self._authority(proposal.required_scopes, context)
+        synthesis = self._capability(proposal, context)
+        self._authority(synthesis.needs.required_scopes, context)
+        self._permitted(proposal, synthesis)
+        return Accepted(proposal=proposal, synthesis=synthesis)
+
+    def _credentials(self, given: Mapping[str, Any], context: EndpointContext) -> None:
+        """Known data classes only, and for all but open ones a caller whose identity is established."""
+        named = data_classes_of(given)
+        known = self._settings.data_classes
+        unknown = [name for name in named if name not in known]
+        if unknown:
+            raise rejected(
+                "out-of-scope",
+                "The proposal is about data that this host does not declare.",
+                "Propose for a data class of the manifest's data_manifest.",
+                data_classes=sorted(known),
+            )
+        if named and all(known[name].open for name in named):
+            return
+        if context.assurance < self._settings.min_assurance:
+            raise Refusal(
+                Status.AUTHORIZATION_REQUIRED,
+                "credentials-missing",
+                "This proposal is only evaluated for an agent whose identity is established.",
+                remedy="Connect with the agent's client certificate and propose again under this Negotiation-ID.",
+                details={"required_assurance": self._settings.min_assurance.label, "mechanism": "AGTP-CERT"},
+            )
+
+    @staticmethod
+    def _authority(required: Collection[str], context: EndpointContext) -> None:
+        lacking = scopes.missing(context.scopes, required)
+        if lacking:
+            raise Refusal(
+                Status.AUTHORIZATION_REQUIRED,
+                "scope-required",
+                "The proposed endpoint needs scopes that this request does not carry.",
+                remedy="Claim the missing scopes if the Identity Document declares them; "
+                "otherwise the registrar has to grant them.",
+                details={
+                    "scope": lacking[0],
+                    "missing_scopes": list(lacking),
+                    "required_scopes": list(required),
+                },
+            )
+
+    def _capability(self, proposal: Proposal, context: EndpointContext) -> Synthesis:
+        def usable(endpoint: Endpoint) -> bool:
+            binding = self._bindings.get((endpoint.method, endpoint.path))
+            return binding is not None and context.admits(binding)
+
+        try:
+            return self._synthesizer.for_proposal(proposal, usable)
+        except Impossible as error:
+            near = self._synthesizer.similar(proposal, usable)
+            raise rejected(
+                error.reason,
+                str(error),
+                "Propose the counter_proposal, or another endpoint." if error.counter else "Propose another endpoint.",
+                error.counter or (near[0] if near else None),
+                similar=near,
+            ) from None
+        except NoWay as error:
+            near = self._synthesizer.similar(proposal, usable)
+            listed = [{"method": e.method, "path": e.path} for e in error.ambiguous if usable(e)]
+            raise rejected(
+                "ambiguous" if error.ambiguous else "composition-impossible",
+                str(error),
+                "Describe more closely which is meant." if error.ambiguous else "Call what is similar, if it serves.",
+                near[0] if near else None,
+                similar=listed or near,
+            ) from None
+
+    def _permitted(self, proposal: Proposal, synthesis: Synthesis) -> None:
+        method, path = proposal.method, proposal.path
+        if not self._policy.admits(method) or self._policy.redirect(method, path) is not None:
+            raise rejected(
+                "policy-refused", "The operator's method policy does not admit that method.", "Propose another method."
+            )
+        if method in NEVER or (method == "DISCOVER" and path[1:].startswith(RESERVED_DISCOVER)):
+            raise rejected(
+                "policy-refused", "The protocol itself says what that method does.", "Propose another method."
+            )
+        if self._registered(method, path):
+            raise rejected(
+                "policy-refused",
+                "That method and path are registered here already.",
+                "Call the endpoint; DISCOVER / describes it.",
+                {"method": method, "path": path},
+            )
+        if GRAVITY[synthesis.needs.impact] > GRAVITY[self._settings.max_impact]:
+            raise rejected(
+                "policy-refused",
+                f"Endpoints of the impact {synthesis.needs.impact.value} are not synthesized here.",
+                "Call the underlying endpoints one by one.",
+                max_impact=self._settings.max_impact.value,
+            )

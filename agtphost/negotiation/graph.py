@@ -1,0 +1,356 @@
+"""
+The operator's endpoints as a graph: which of them, in which order, give what a proposal wants.
+
+One endpoint may do (under another method or path, or with fields of other
+spelling), or a pipeline: what one answers feeds the next. Only the last step
+of a pipeline may change anything, so that a failure half way leaves nothing
+behind. The search is backward from the wanted output, shortest first, and its
+work is bounded whatever is proposed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.contract.endpoint import Endpoint
+from agtphost.contract.recipe_graph import SEVERITY
+from agtphost.contract.semantic import Impact
+from agtphost.negotiation.fields import Field, feeds, fields_of
+from agtphost.negotiation.proposal import Proposal
+from agtphost.vocabulary.paths import Template, parse_template
+
+LONGEST = 4
+"""Steps of a pipeline that the search finds; the operator's recipes may have more."""
+
+BUDGET = 2_000
+"""Partial pipelines looked at for one proposal."""
+
+MOST_WAYS = 16
+"""Equally short pipelines compared."""
+
+NEAR = 0.5
+"""How much two intents must have in common where the schemas agree as well."""
+
+SAME = 0.75
+"""The same where the proposal has no schemas, or something is changed: a desk is not a room."""
+
+CLEAR = 0.85
+"""A second-best that comes nearer to the best than this makes the proposal ambiguous."""
+
+_WORD = re.compile(r"[a-z0-9]+", re.ASCII)
+_EMPTY_WORDS = frozenset(
+    {"a", "an", "and", "are", "as", "at", "by", "for", "from", "has", "in", "into", "is", "it", "its"}
+    | {"of", "on", "or", "that", "the", "their", "to", "with"}
+)
+
+Usable = Callable[[Endpoint], bool]
+
+
+def _words(*texts: str) -> frozenset[str]:
+    found = (word for text in texts for word in _WORD.findall(text.lower()))
+    # Plural and third person are the same word here.
+    return frozenset(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in found) - _EMPTY_WORDS
+
+
+def _path_words(template: Template) -> str:
+    return " ".join(segment for segment in template.segments if segment)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """Endpoints in the order of their calls, as a recipe."""
+
+    endpoints: tuple[Endpoint, ...]
+    table: Mapping[str, Any]
+    """The recipe's table."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Node:
+    endpoint: Endpoint
+    template: Template
+    inputs: Mapping[str, Field]
+    outputs: Mapping[str, Field]
+    words: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Partial:
+    """The last steps of a pipeline, and what they still lack."""
+
+    nodes: tuple[_Node, ...]
+    lacking: Mapping[str, Any]
+    """Schemas of the fields wanted, by plain name."""
+
+
+class NoWay(Exception):
+    """The graph has no answer; ``ambiguous`` holds the endpoints of several that are equally good."""
+
+    def __init__(self, explanation: str, ambiguous: Sequence[Endpoint] = ()) -> None:
+        super().__init__(explanation)
+        self.ambiguous = tuple(ambiguous)
+
+
+class EndpointGraph:
+    """
+    The endpoints that synthesis may use.
+
+    :param endpoints: the operator's.
+    """
+
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        self._nodes = [_node(endpoint) for endpoint in endpoints]
+        self._givers: dict[str, list[_Node]] = {}
+        for node in self._nodes:
+            for name in node.outputs:
+                self._givers.setdefault(name, []).append(node)
+
+    def similar(self, proposal: Proposal, usable: Usable) -> list[Endpoint]:
+        """Usable endpoints that have something in common with a proposal, nearest first."""
+        wanted = _proposal_words(proposal)
+        rated = [(_overlap(wanted, node.words), node.endpoint) for node in self._nodes]
+        rated.sort(key=lambda entry: -entry[0])
+        return [endpoint for score, endpoint in rated if score > 0 and usable(endpoint)]
+
+    def way(self, proposal: Proposal, usable: Usable, max_steps: int) -> Way:
+        """
+        The best way to answer a proposal.
+
+        :param usable: those the proposer could call are tried alone first.
+        :raises NoWay: where there is none, or more than one that is as good.
+        """
+        allowed = [node for node in self._nodes if usable(node.endpoint)]
+        for nodes in (allowed, self._nodes) if len(allowed) < len(self._nodes) else (allowed,):
+            single = self._best([node for node in nodes if _passes(proposal, node)], proposal)
+            if single is not None:
+                return _recipe(proposal, (single,))
+            found = self._pipeline(proposal, nodes, min(max_steps, LONGEST))
+            if found is not None:
+                return _recipe(proposal, found)
+        raise NoWay("No endpoint of this host, and no chain of them, gives what is proposed.")
+
+    @staticmethod
+    def _best(nodes: Sequence[_Node], proposal: Proposal) -> _Node | None:
+        wanted = _proposal_words(proposal)
+        rated = sorted(((_overlap(wanted, node.words), node) for node in nodes), key=lambda entry: -entry[0])
+        rated = [(score, node) for score, node in rated if score >= _least(proposal, node)]
+        if not rated:
+            return None
+        close = [node for score, node in rated if score > rated[0][0] * CLEAR]
+        if len(close) > 1:
+            raise NoWay("Several endpoints come equally near.", [node.endpoint for node in close])
+        return rated[0][1]
+
+    # Pipelines
+
+    def _pipeline(self, proposal: Proposal, nodes: Sequence[_Node], longest: int) -> tuple[_Node, ...] | None:
+        if not _has_schemas(proposal) or longest < 2:
+            return None
+        assert proposal.input_schema is not None and proposal.output_schema is not None
+        given = fields_of(proposal.input_schema.schema)
+        wants = fields_of(proposal.output_schema.schema)
+        goal = {name: field.schema for name, field in wants.items() if field.required}
+        if not goal:
+            return None
+        allowed = frozenset(nodes)
+        ways = list(self._ways(_Partial((), goal), given, allowed, longest, proposal))
+        wanted = _proposal_words(proposal)
+        rated = sorted(((_overlap(wanted, frozenset().union(*(n.words for n in way))), way) for way in ways),
+                       key=lambda entry: -entry[0])
+        rated = [(score, way) for score, way in rated if score >= _least(proposal, way[-1])]
+        if not rated:
+            return None
+        if len(rated) > 1 and rated[1][0] > rated[0][0] * CLEAR:
+            raise NoWay("Several chains of endpoints come equally near.", [way[-1].endpoint for _, way in rated])
+        return rated[0][1]
+
+    def _ways(
+        self, start: _Partial, given: Mapping[str, Field], allowed: frozenset[_Node], longest: int, proposal: Proposal
+    ) -> Iterator[tuple[_Node, ...]]:
+        """Complete pipelines of the smallest length that has any."""
+        level, looked = [start], 0
+        for _ in range(longest):
+            further: list[_Partial] = []
+            complete: list[tuple[_Node, ...]] = []
+            for partial in level:
+                for node in self._candidates(partial, allowed, proposal):
+                    looked += 1
+                    if looked > BUDGET:
+                        return
+                    grown = _grown(partial, node, given)
+                    if grown.lacking:
+                        further.append(grown)
+                    elif len(grown.nodes) > 1 and _uses(grown.nodes, given):
+                        complete.append(grown.nodes)
+            if complete:
+                distinct = {tuple(id(node) for node in nodes): nodes for nodes in complete}
+                yield from list(distinct.values())[:MOST_WAYS]
+                return
+            level = further
+
+    def _candidates(self, partial: _Partial, allowed: frozenset[_Node], proposal: Proposal) -> Iterator[_Node]:
+        seen: set[int] = set()
+        for name, schema in partial.lacking.items():
+            for node in self._givers.get(name, ()):
+                if id(node) in seen or node not in allowed or node in partial.nodes:
+                    continue
+                seen.add(id(node))
+                output = node.outputs[name]
+                if output.required and feeds(output.schema, schema) and _suits(node, proposal, last=not partial.nodes):
+                    yield node
+
+
+def _suits(node: _Node, proposal: Proposal, *, last: bool) -> bool:
+    semantic = node.endpoint.semantic
+    if not last:
+        return semantic.impact is Impact.INFORMATIONAL
+    return _no_graver(node.endpoint, proposal) and semantic.capability == proposal.semantic.capability
+
+
+def _no_graver(endpoint: Endpoint, proposal: Proposal) -> bool:
+    """An agent that asked for something harmless gets nothing that is not."""
+    semantic, wanted = endpoint.semantic, proposal.semantic
+    if SEVERITY.index(semantic.impact) > SEVERITY.index(wanted.impact):
+        return False
+    return semantic.is_idempotent or not wanted.is_idempotent
+
+
+def _grown(partial: _Partial, node: _Node, given: Mapping[str, Field]) -> _Partial:
+    """With ``node`` before the steps that are there."""
+    lacking = {
+        name: schema
+        for name, schema in partial.lacking.items()
+        if not (name in node.outputs and node.outputs[name].required and feeds(node.outputs[name].schema, schema))
+    }
+    for name, field in node.inputs.items():
+        if field.required and not _given(given, name, field):
+            lacking[name] = field.schema
+    return _Partial((node, *partial.nodes), lacking)
+
+
+def _given(given: Mapping[str, Field], name: str, field: Field) -> bool:
+    offered = given.get(name)
+    return offered is not None and (offered.required or not field.required) and feeds(offered.schema, field.schema)
+
+
+def _uses(nodes: Iterable[_Node], given: Mapping[str, Field]) -> bool:
+    """Whether nothing that the agent wants to send is ignored."""
+    return all(any(_given(given, name, node.inputs[name]) for node in nodes if name in node.inputs) for name in given)
+
+
+def _passes(proposal: Proposal, node: _Node) -> bool:
+    """Whether one endpoint does what is proposed."""
+    endpoint = node.endpoint
+    if endpoint.semantic.capability != proposal.semantic.capability or not _no_graver(endpoint, proposal):
+        return False
+    if proposal.input_schema is None:
+        # Nothing says what would be sent: only the same thing under another verb or name is meant.
+        same = proposal.template.segments == node.template.segments or endpoint.method == proposal.method
+        if not same or proposal.template.parameters != node.template.parameters:
+            return False
+    else:
+        given = fields_of(proposal.input_schema.schema)
+        if not all(_given(given, name, field) for name, field in node.inputs.items() if field.required):
+            return False
+        if not all(name in node.inputs and feeds(field.schema, node.inputs[name].schema)
+                   for name, field in given.items()):
+            return False
+    return proposal.output_schema is None or _answers(node.outputs, fields_of(proposal.output_schema.schema))
+
+
+def _answers(outputs: Mapping[str, Field], wanted: Mapping[str, Field]) -> bool:
+    for name, field in wanted.items():
+        own = outputs.get(name)
+        if own is None:
+            if field.required:
+                return False
+        elif not feeds(own.schema, field.schema) or (field.required and not own.required):
+            return False
+    return True
+
+
+def _least(proposal: Proposal, node: _Node) -> float:
+    harmless = node.endpoint.semantic.impact is Impact.INFORMATIONAL
+    return NEAR if harmless and _has_schemas(proposal) else SAME
+
+
+def _has_schemas(proposal: Proposal) -> bool:
+    return proposal.input_schema is not None and proposal.output_schema is not None
+
+
+def _proposal_words(proposal: Proposal) -> frozenset[str]:
+    return _words(proposal.semantic.intent, _path_words(proposal.template))
+
+
+def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
+    """How much of the smaller set the other one has."""
+    return len(one & other) / (min(len(one), len(other)) or 1)
+
+
+def _node(endpoint: Endpoint) -> _Node:
+    template = parse_template(endpoint.path)
+    semantic = endpoint.semantic
+    return _Node(
+        endpoint,
+        template,
+        fields_of(endpoint.input_schema.schema),
+        fields_of(endpoint.output_schema.schema),
+        _words(endpoint.semantic.intent, _path_words(template)),
+    )
+
+
+# The recipe of a way
+
+
+def _member(root: str, name: str) -> str:
+    """A JMESPath expression for one member, whatever its name."""
+    return f"={root}.{json.dumps(name)}"
+
+
+def _recipe(proposal: Proposal, nodes: Sequence[_Node]) -> Way:
+    known: dict[str, tuple[str, Any]] = {}
+    sent = fields_of((proposal.input_schema or nodes[0].endpoint.input_schema).schema)
+    for name, field in sent.items():
+        known[name] = _member("input", field.name), field.schema
+    steps = []
+    for number, node in enumerate(nodes, 1):
+        capture = f"s{number}"
+        steps.append(_step(node, known, capture))
+        for name, field in node.outputs.items():
+            # What the agent sent stays what it sent; a later answer replaces an earlier one.
+            if name not in sent:
+                known[name] = _member(capture, field.name), field.schema
+    table: dict[str, Any] = {
+        "name": "synthesized",
+        "version": "1",
+        "description": f"{proposal.method} {proposal.path}"[:256],
+        "step": steps,
+    }
+    if proposal.output_schema is not None:
+        last = nodes[-1]
+        wanted = fields_of(proposal.output_schema.schema)
+        table["output"] = {
+            field.name: _member(f"s{len(nodes)}", last.outputs[name].name) if name in last.outputs else known[name][0]
+            for name, field in wanted.items()
+            if name in last.outputs or name in known
+        }
+    return Way(endpoints=tuple(node.endpoint for node in nodes), table=table)
+
+
+def _step(node: _Node, known: Mapping[str, tuple[str, Any]], capture: str) -> dict[str, Any]:
+    path_names = frozenset(node.template.parameters)
+    parameters: dict[str, str] = {}
+    given: dict[str, str] = {}
+    for name, field in node.inputs.items():
+        if name in known and feeds(known[name][1], field.schema):
+            (parameters if field.name in path_names else given)[field.name] = known[name][0]
+    step: dict[str, Any] = {"method": node.endpoint.method, "path": node.endpoint.path, "capture": capture}
+    if parameters:
+        step["parameters"] = parameters
+    if given:
+        step["input"] = given
+    return step

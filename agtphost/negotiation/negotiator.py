@@ -1,0 +1,426 @@
+"""The one object that the rest of the host negotiates through: see :class:`agtphost.iagtp.INegotiator`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import Change, StreamEvent
+from agtphost.audit.held import HeldTable
+from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint import Endpoint
+from agtphost.contract.policy import MethodPolicy
+from agtphost.contract.recipe import Recipe
+from agtphost.contract.recipe_book import RecipeBook
+from agtphost.contract.recipe_loading import RecipeRules
+from agtphost.contract.table import conflicts
+from agtphost.dispatch.contract_gates import ClaimedScopesGate
+from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.iagtp import IHandler, INegotiator
+from agtphost.identity.peer import Peer
+from agtphost.negotiation.attempts import Attempts
+from agtphost.negotiation.contract import Contract, Origin, Scope
+from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts
+from agtphost.negotiation.durations import iso, timestamp
+from agtphost.negotiation.evaluation import Accepted, Evaluation, rejected
+from agtphost.negotiation.patterns import patterns_of
+from agtphost.negotiation.pending import Pending, Reviews
+from agtphost.negotiation.proposal import Proposal, ProposalReader
+from agtphost.negotiation.rate import Ceiling
+from agtphost.negotiation.rcns import Gate, Offers
+from agtphost.negotiation.settings import Settings
+from agtphost.negotiation.sweep import Endings, is_operator, is_originator
+from agtphost.negotiation.synthesis import Synthesis, Synthesizer
+from agtphost.negotiation.turns import HEADER, Turn, Turns
+from agtphost.vocabulary import media_types, scopes
+from agtphost.vocabulary.paths import parse_template
+from agtphost.vocabulary.status import Status
+
+PERSIST = "rcns:persist"
+"""The scope that persistent synthesis needs besides (core v08 section 7.5.4: elevated authorization)."""
+
+
+@implementer(INegotiator)
+class Negotiator:
+    """
+    Everything of AGTP-API section 10.
+
+    :param bindings: everything registered.
+    :param endpoints: the operator's endpoints, which syntheses are made of.
+    :param compose: makes the handler of a recipe.
+    :param now: seconds since the Unix epoch.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        held: HeldTable,
+        *,
+        book: RecipeBook,
+        rules: RecipeRules,
+        endpoints: Sequence[Endpoint],
+        bindings: Callable[[], Sequence[Binding]],
+        policy: MethodPolicy,
+        compose: Callable[[Recipe], IHandler],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._bindings = bindings
+
+        def milliseconds() -> int:
+            return int(now() * 1000)
+
+        self._now = milliseconds
+        self._synthesizer = Synthesizer(
+            book, endpoints, rules, max_depth=settings.max_depth, floor=settings.min_assurance
+        )
+        self._contracts = ContractTable(held, self._synthesizer, settings, compose, milliseconds)
+        self._attempts = Attempts(held, milliseconds)
+        self._gate = Gate(
+            settings, self._contracts, self._synthesizer, self._attempts, ClaimedScopesGate().check, now
+        )
+        self._turns = Turns(held, milliseconds)
+        self._ceiling = Ceiling("propose", settings.rate_limit_per_minute, now)
+        self._reviews = Reviews(held, settings, milliseconds)
+        self._endings = Endings(self._contracts, book, settings)
+        self._reader = ProposalReader(rules.catalog, rules.custom)
+        self._policy = policy
+        self._evaluation: Evaluation | None = None
+
+    # Gates
+
+    def presented(self, exchange: Exchange) -> Offers | None:
+        """What a request that presents a contract may be answered with."""
+        return self._gate.presented(exchange)
+
+    def unregistered(self, exchange: Exchange) -> Any:
+        """What a request may be answered with that nothing is registered for."""
+        return self._gate.unregistered(exchange)
+
+    # PROPOSE
+
+    def propose(self, context: EndpointContext) -> EndpointResponse:
+        """Answer PROPOSE: 263, 261, or a refusal."""
+        evaluation = self._evaluator()
+        caller = "" if context.caller is None else context.caller.agent_id
+        self._ceiling.count(f"{context.assurance.label}:{caller}")
+        named = None if context.headers is None else context.headers.get(HEADER.lower())
+        turn = self._turns.begin(caller, named)
+        try:
+            evaluation.require_synthesis()
+            accepted = evaluation.evaluate(context.input, context)
+            if self._settings.by_operator:
+                return self._review(accepted, turn, context)
+            return self._approve(accepted, turn, context)
+        except Refusal as refusal:
+            raise turn.refused(refusal) from None
+
+    def _evaluator(self) -> Evaluation:
+        """Made at the first proposal: by then everything is registered."""
+        if self._evaluation is None:
+            bindings = self._bindings()
+            templates = [(binding.method, parse_template(binding.path)) for binding in bindings]
+
+            def registered(method: str, path: str) -> bool:
+                return bool(conflicts([*templates, (method, parse_template(path))]))
+
+            self._evaluation = Evaluation(
+                self._settings,
+                self._reader,
+                self._synthesizer,
+                self._policy,
+                registered,
+                {(binding.method, binding.path): binding for binding in bindings},
+            )
+        return self._evaluation
+
+    def _lifetime(self, proposal: Proposal, context: EndpointContext) -> dict[str, Any]:
+        """How long, and within what, the contract would live (AGTP-API section 10.8)."""
+        settings = self._settings
+        persistent = (
+            proposal.persistent
+            and settings.persistent
+            and context.caller is not None
+            and scopes.covers(context.scopes, PERSIST)
+        )
+        if persistent or (proposal.duration is not None and context.caller is not None):
+            scope = Scope.AGENT
+            longest = settings.max_duration
+        else:
+            scope = Scope.SESSION if context.session_id is not None else Scope.CONNECTION
+            longest = settings.session_ttl
+        return {
+            "scope": scope.value,
+            "seconds": min(proposal.duration or longest, longest),
+            "session_id": context.session_id if scope is Scope.SESSION else None,
+            "persistent": persistent,
+        }
+
+    def _review(self, accepted: Accepted, turn: Turn, context: EndpointContext) -> EndpointResponse:
+        self._issue(accepted.synthesis, turn.owner, self._lifetime(accepted.proposal, context), None)
+        body, change = self._reviews.take(
+            accepted, turn.owner, self._lifetime(accepted.proposal, context), turn.negotiation_id
+        )
+        return EndpointResponse(
+            status=Status.NEGOTIATION_IN_PROGRESS,
+            enveloped=False,
+            content_type=media_types.AGTP_JSON,
+            result={"status": int(Status.NEGOTIATION_IN_PROGRESS), **_task(context), **body},
+            headers=turn.headers,
+            changes=(*turn.changes(rejected=False), change),
+            extra={"negotiation_id": turn.negotiation_id, "proposal_id": body["proposal_id"]},
+        )
+
+    def _approve(self, accepted: Accepted, turn: Turn, context: EndpointContext) -> EndpointResponse:
+        lifetime = self._lifetime(accepted.proposal, context)
+        issued = self._issue(accepted.synthesis, turn.owner, lifetime, context.peer)
+        return EndpointResponse(
+            status=Status.PROPOSAL_APPROVED,
+            enveloped=False,
+            content_type=media_types.AGTP_JSON,
+            result={
+                **_task(context),
+                **self._approval(issued.contract, lifetime),
+                "negotiation_id": turn.negotiation_id,
+            },
+            headers=turn.headers,
+            changes=(*turn.changes(rejected=False), *issued.changes),
+            events=issued.events,
+            extra={**issued.contract.fields(), "negotiation_id": turn.negotiation_id},
+        )
+
+    def _issue(
+        self, synthesis: Synthesis, owner: str, lifetime: Mapping[str, Any], peer: Peer | None
+    ) -> Issued:
+        try:
+            issued = self._contracts.issue(
+                synthesis,
+                agent_id=owner,
+                origin=Origin.PROPOSE,
+                seconds=lifetime["seconds"],
+                scope=Scope(lifetime["scope"]),
+                session_id=lifetime["session_id"],
+                peer=peer,
+                persistent=lifetime["persistent"],
+            )
+            self._contracts.prepared(issued.contract)
+        except TooManyContracts:
+            raise rejected(
+                "policy-refused",
+                f"The agent has {self._settings.max_contracts} contracts, as many as one may have here.",
+                "Release one with SUSPEND synthesis_id.",
+            ) from None
+        except ValueError as error:
+            raise rejected(
+                "composition-impossible", f"What was found cannot be run: {error}"[:400], "Propose another endpoint."
+            ) from None
+        return issued
+
+    @staticmethod
+    def _approval(contract: Contract, lifetime: Mapping[str, Any]) -> dict[str, Any]:
+        """The body of the 263 (AGTP-API section 10.4.3, spec-conflicts 24)."""
+        return {
+            "status": int(Status.PROPOSAL_APPROVED),
+            **contract.preview(),
+            "proposed": True,
+            "persistent": contract.persistent,
+            "lifetime": contract.scope.value,
+            "granted_duration": iso(lifetime["seconds"]),
+        }
+
+    # Proposals under review
+
+    def proposal(self, context: EndpointContext) -> EndpointResponse:
+        """``QUERY /proposals/{id}``: 261 while it waits, then 263 or 463."""
+        pending = self._proposal(context)
+        value = pending.value
+        if pending.decision == "pending":
+            body = {"status": int(Status.NEGOTIATION_IN_PROGRESS),
+                    **self._reviews.progress(pending.proposal_id, value)}
+            status = Status.NEGOTIATION_IN_PROGRESS
+        elif pending.decision == "approved":
+            body = {**value["answer"], "proposal_id": pending.proposal_id, "negotiation_id": value["negotiation_id"]}
+            status = Status.PROPOSAL_APPROVED
+        else:
+            raise rejected(
+                "policy-refused",
+                value["explanation"],
+                "Propose something else, or ESCALATE.",
+                proposal_id=pending.proposal_id,
+                negotiation_id=value["negotiation_id"],
+            )
+        return EndpointResponse(
+            status=status,
+            enveloped=False,
+            content_type=media_types.AGTP_JSON,
+            result={**_task(context), **body},
+            headers=((HEADER, value["negotiation_id"]),),
+        )
+
+    def proposals(self, context: EndpointContext) -> EndpointResponse:
+        """``QUERY /proposals``: what waits for a decision; operators see all, agents their own."""
+        operator = is_operator(context, self._settings)
+        caller = "" if context.caller is None else context.caller.agent_id
+        sure = context.assurance >= self._settings.min_assurance
+        listed = [
+            {
+                **self._reviews.progress(pending.proposal_id, pending.value),
+                "originating_agent_id": pending.owner,
+                "definition": pending.value["synthesis"]["definition"],
+                "recipe_lineage": pending.value["synthesis"]["lineage"],
+            }
+            for pending in self._reviews.waiting()
+            if operator or (sure and caller and pending.owner == caller)
+        ]
+        return EndpointResponse(result={"proposals": listed})
+
+    def decide(self, context: EndpointContext) -> EndpointResponse:
+        """
+        ``CONFIRM /proposals/{id}``: an operator approves or rejects.
+
+        :raises Refusal: 403 for others, 404 for what does not wait, 409 for what is decided.
+        """
+        if not is_operator(context, self._settings):
+            raise Refusal(
+                Status.FORBIDDEN,
+                "not-operator",
+                "Proposals are decided about by agents with the scope inspect:all.",
+                remedy="Connect as the operator's agent.",
+            )
+        pending = self._proposal(context)
+        accepted = context.input.get("accepted")
+        if not isinstance(accepted, bool):
+            raise Refusal(
+                Status.UNPROCESSABLE,
+                "missing-parameter",
+                "The parameter accepted is not true or false.",
+                remedy="Send accepted.",
+                details={"parameter": "accepted"},
+            )
+        if pending.decision != "pending":
+            raise Refusal(
+                Status.CONFLICT,
+                "already-decided",
+                f"The proposal is {pending.decision} already.",
+                remedy="QUERY it for the outcome.",
+            )
+        return self._accept(pending, context) if accepted else self._decline(pending, context)
+
+    def _accept(self, pending: Pending, context: EndpointContext) -> EndpointResponse:
+        lifetime = dict(pending.value["lifetime"])
+        if lifetime["scope"] == Scope.CONNECTION.value:
+            # Its connection may be long gone: it lives as long as a session at most, and nobody else can use it.
+            lifetime["scope"] = Scope.AGENT.value
+        issued = self._issue(pending.synthesis(), pending.owner, lifetime, None)
+        answer = self._approval(issued.contract, lifetime)
+        decided = self._reviews.decided(pending, decision="approved", answer=answer, **_by(context))
+        return EndpointResponse(
+            result={"proposal_id": pending.proposal_id, "decision": "approved",
+                    "synthesis_id": issued.contract.synthesis_id},
+            changes=(decided, *issued.changes),
+            events=issued.events,
+            extra={"proposal_id": pending.proposal_id, **issued.contract.fields()},
+        )
+
+    def _decline(self, pending: Pending, context: EndpointContext) -> EndpointResponse:
+        reason = context.input.get("reason")
+        sound = isinstance(reason, str) and 0 < len(reason) <= 2_000
+        explanation = reason if sound else "An operator rejected it."
+        decided = self._reviews.decided(pending, decision="rejected", explanation=explanation, **_by(context))
+        return EndpointResponse(
+            result={"proposal_id": pending.proposal_id, "decision": "rejected"},
+            changes=(decided,),
+            extra={"proposal_id": pending.proposal_id},
+        )
+
+    def _proposal(self, context: EndpointContext) -> Pending:
+        pending = self._reviews.get(context.path_parameters.get("proposal_id", ""))
+        caller = "" if context.caller is None else context.caller.agent_id
+        if pending is not None:
+            own = pending.owner == caller and (not caller or context.assurance >= self._settings.min_assurance)
+            if own or is_operator(context, self._settings):
+                return pending
+        raise Refusal(
+            Status.NOT_FOUND, "proposal-unknown", "No proposal of yours has that id.", remedy="Propose again."
+        )
+
+    # Lists
+
+    def patterns(self, context: EndpointContext) -> dict[str, Any]:
+        """The document of DISCOVER /patterns (AGTP-API section 5.8.6)."""
+        return {"rcns_enabled": self._settings.gate.enabled, "patterns": patterns_of(self._synthesizer.offered())}
+
+    def contracts(self, context: EndpointContext) -> list[dict[str, Any]]:
+        """The document of DISCOVER /contracts: the caller's own, or everybody's with ``inspect:all``."""
+        if is_operator(context, self._settings):
+            listed = list(self._contracts.all())
+        elif context.caller is None or context.assurance < self._settings.min_assurance:
+            listed = []
+        else:
+            listed = list(self._contracts.of(context.caller.agent_id))
+        return [contract.document(self._contracts.state(contract)) for contract in listed]
+
+    def persistent(self) -> list[dict[str, Any]]:
+        """The definitions of persistent contracts in force: what the manifest shows besides (AGTP-API section 10.8)."""
+        return [
+            {**contract.definition, "expires": timestamp(contract.expires_at)}
+            for contract in self._contracts.all()
+            if contract.persistent
+        ]
+
+    # INSPECT
+
+    async def contract(self, context: EndpointContext) -> dict[str, Any]:
+        """``INSPECT target=contract`` (core v08 section 7.2.4)."""
+        found = self._contracts.get(str(context.input.get("synthesis_id", "")))
+        allowed = found is not None and (
+            is_originator(context, found, self._settings) or is_operator(context, self._settings)
+        )
+        if found is None or not allowed:
+            raise Refusal(
+                Status.NOT_FOUND, "contract-unknown", "No contract of yours has that synthesis_id.",
+                remedy="DISCOVER /contracts lists those in force.",
+            )
+        return {**found.preview(), **found.document(self._contracts.state(found))}
+
+    async def attempt(self, context: EndpointContext) -> dict[str, Any]:
+        """``INSPECT target=rcns-attempt`` (core v08 section 7.2.4)."""
+        found = self._attempts.get(str(context.input.get("attempt_id", "")))
+        caller = "" if context.caller is None else context.caller.agent_id
+        if found is None or (found.owner != caller and not is_operator(context, self._settings)):
+            raise Refusal(
+                Status.NOT_FOUND, "attempt-unknown", "No attempt of yours has that id.",
+                remedy="Attempts are kept for a day at most.",
+            )
+        return dict(found.value)
+
+    # Ends
+
+    def release_contract(self, context: EndpointContext) -> EndpointResponse:
+        """``SUSPEND synthesis_id=...``."""
+        return self._endings.release(context)
+
+    def revoke_contract(self, context: EndpointContext) -> EndpointResponse:
+        """``REVOKE target=contract``."""
+        return self._endings.revoke(context)
+
+    def sweep(self, context: EndpointContext) -> EndpointResponse:
+        """``REVOKE target=stale-contracts``."""
+        return self._endings.sweep(context)
+
+    def end_with_agent(self, agent_id: str) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
+        """What ends together with an agent that is revoked."""
+        return self._endings.with_agent(agent_id)
+
+
+def _task(context: EndpointContext) -> dict[str, Any]:
+    return {} if context.task_id is None else {"task_id": context.task_id}
+
+
+def _by(context: EndpointContext) -> dict[str, str]:
+    return {"decided_by": "" if context.caller is None else context.caller.agent_id}

@@ -1,0 +1,165 @@
+"""
+Proposals that wait for an operator: 261, and ``QUERY /proposals/{id}`` (core v08 section 5.6, AGTP-API section 11).
+
+What is decided about is fixed when it is proposed: the recipe that was found,
+in its version of that moment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.held import Held, HeldTable
+from agtphost.contract.recipe_graph import Needs
+from agtphost.contract.semantic import Impact
+from agtphost.identity.peer import Assurance
+from agtphost.negotiation.durations import iso
+from agtphost.negotiation.evaluation import Accepted, rejected
+from agtphost.negotiation.settings import Settings
+from agtphost.negotiation.synthesis import Synthesis
+
+KIND = "proposal"
+MOST_PENDING = 8
+"""Undecided proposals of one agent."""
+
+REMEMBERED = 7 * 86_400
+"""Seconds for which a decision can be asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pending:
+    """One proposal that was taken for review."""
+
+    proposal_id: str
+    owner: str
+    version: int
+    value: Mapping[str, Any]
+
+    @property
+    def decision(self) -> str:
+        """``pending``, ``approved`` or ``rejected``."""
+        return str(self.value["decision"])
+
+    def synthesis(self) -> Synthesis:
+        """What was found when it was proposed."""
+        found = self.value["synthesis"]
+        needs = found["needs"]
+        return Synthesis(
+            definition=found["definition"],
+            recipe=found["recipe"],
+            lineage=found["lineage"],
+            steps=found["steps"],
+            needs=Needs(
+                required_scopes=tuple(needs["required_scopes"]),
+                min_assurance=Assurance[str(needs["min_assurance"]).upper()],
+                impact=Impact(needs["impact"]),
+                idempotent=needs["idempotent"],
+            ),
+        )
+
+
+class Reviews:
+    """
+    Proposals under review, and what became of them.
+
+    :param now: milliseconds since the Unix epoch.
+    """
+
+    def __init__(self, held: HeldTable, settings: Settings, now: Callable[[], int]) -> None:
+        self._held = held
+        self._settings = settings
+        self._now = now
+
+    def take(
+        self, accepted: Accepted, owner: str, lifetime: Mapping[str, Any], negotiation_id: str
+    ) -> tuple[dict[str, Any], Change]:
+        """
+        Begin a review.
+
+        :param lifetime: how long the contract would live: what the approval needs to issue it.
+        :return: the body of the 261, and the change that keeps the proposal.
+        :raises Refusal: 463 where too many of the agent's wait already.
+        """
+        waiting = [item for item in self._held.of(KIND, owner) if item.value["decision"] == "pending"]
+        if len(waiting) >= MOST_PENDING:
+            raise rejected(
+                "policy-refused",
+                f"{MOST_PENDING} proposals of this agent wait for a decision already.",
+                "Wait for one of them.",
+            )
+        synthesis = accepted.synthesis
+        now = self._now()
+        proposal_id = os.urandom(16).hex()
+        value: dict[str, Any] = {
+            "decision": "pending",
+            "review_until": now + self._settings.review * 1000,
+            "negotiation_id": negotiation_id,
+            "method": synthesis.method,
+            "path": synthesis.path,
+            "lifetime": dict(lifetime),
+            "synthesis": {
+                "definition": dict(synthesis.definition),
+                "recipe": dict(synthesis.recipe),
+                "lineage": None if synthesis.lineage is None else dict(synthesis.lineage),
+                "steps": synthesis.steps,
+                "needs": {
+                    "required_scopes": list(synthesis.needs.required_scopes),
+                    "min_assurance": synthesis.needs.min_assurance.label,
+                    "impact": synthesis.needs.impact.value,
+                    "idempotent": synthesis.needs.idempotent,
+                },
+            },
+        }
+        change = Change(
+            kind=KIND,
+            key=proposal_id,
+            value=value,
+            owner=owner,
+            expires_at=now + (self._settings.review + REMEMBERED) * 1000,
+            expected=0,
+        )
+        return self.progress(proposal_id, value), change
+
+    def progress(self, proposal_id: str, value: Mapping[str, Any]) -> dict[str, Any]:
+        """The body of a 261."""
+        left = max(1, (value["review_until"] - self._now() + 999) // 1000)
+        return {
+            "proposal_id": proposal_id,
+            "negotiation_id": value["negotiation_id"],
+            "method": value["method"],
+            "path": value["path"],
+            "estimated_duration": iso(left),
+            "estimated_seconds": left,
+            "poll": {"method": "QUERY", "path": f"/proposals/{proposal_id}"},
+        }
+
+    def get(self, proposal_id: str) -> Pending | None:
+        """A proposal; one that nobody decided about in time counts as rejected."""
+        item = self._held.get(KIND, proposal_id)
+        return None if item is None else self._pending(item)
+
+    def waiting(self) -> list[Pending]:
+        """Every proposal that waits, oldest first: for operators."""
+        every = (self._pending(item) for item in self._held.of(KIND))
+        return [pending for pending in every if pending.decision == "pending"]
+
+    def _pending(self, item: Held) -> Pending:
+        value = item.value
+        if value["decision"] == "pending" and value["review_until"] <= self._now():
+            value = {**value, "decision": "rejected", "explanation": "Nobody decided about it in time."}
+        return Pending(proposal_id=item.key, owner=item.owner, version=item.version, value=value)
+
+    def decided(self, pending: Pending, **changed: Any) -> Change:
+        """The change that ends a review; one decision wins."""
+        return Change(
+            kind=KIND,
+            key=pending.proposal_id,
+            value={**pending.value, **changed},
+            owner=pending.owner,
+            expires_at=self._now() + REMEMBERED * 1000,
+            expected=pending.version,
+        )

@@ -1,0 +1,280 @@
+"""
+What an agent proposes: the two forms of PROPOSE's body, and evaluations 1 to 4 (AGTP-API sections 10.4 and 10.6).
+
+A proposal is hostile until proven otherwise. Its schemas are held to the
+bounds of :mod:`agtphost.contract.schema_rules` before anything is compiled,
+and nothing of it is ever run: what answers it is made of the operator's own
+endpoints.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.contract.schemas import CompiledSchema, SchemaError, compile_schema
+from agtphost.contract.semantic import MEMBERS, Semantic, is_statement, semantic, semantic_faults
+from agtphost.errors import Refusal
+from agtphost.negotiation import durations
+from agtphost.vocabulary import paths, scopes
+from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.status import Status
+
+MAX_ERRORS = 32
+MAX_SCOPES = 32
+_ERROR = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
+_CLASS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}", re.ASCII)
+_CONTRACT_VERSION = re.compile(r"AGTP-API/1\.[0-9]{1,3}", re.ASCII)
+
+FORMS = "parameters.endpoint = {method, path, semantic, ...}, or the same members beside parameters.name"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A proposal that is well formed: evaluations 1 to 4 are behind it."""
+
+    method: str
+    path: str
+    """The template."""
+
+    semantic: Semantic
+    description: str = ""
+    input_schema: CompiledSchema | None = None
+    """None: whatever the endpoint that is found takes."""
+
+    output_schema: CompiledSchema | None = None
+    errors: tuple[str, ...] = ()
+    required_scopes: tuple[str, ...] = ()
+    """What the proposer itself says the endpoint needs."""
+
+    data_classes: tuple[str, ...] = ()
+    persistent: bool = False
+    duration: int | None = None
+    """Seconds; None: as long as the host sees fit."""
+
+    @property
+    def template(self) -> paths.Template:
+        """The path, taken apart."""
+        return paths.parse_template(self.path)
+
+
+def refused(reason: str, explanation: str, remedy: str, **details: Any) -> Refusal:
+    """The 400 for a proposal that is not well formed."""
+    return Refusal(Status.BAD_REQUEST, reason, explanation, remedy=remedy, details=details)
+
+
+def definition_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """
+    The endpoint definition in the body, whichever form it has.
+
+    :raises Refusal: 400 ``ambiguous-body`` for both forms at once, ``unsupported-body`` for neither.
+    """
+    forms = [name for name in ("endpoint", "proposal", "name") if name in given]
+    if len(forms) > 1:
+        raise refused(
+            "ambiguous-body",
+            f"The body has {' and '.join(forms)}; a proposal has one of its forms.",
+            f"Send one form: {FORMS}.",
+            supported_forms=FORMS,
+        )
+    if not forms:
+        raise refused(
+            "unsupported-body", "The body holds no endpoint definition.", f"Send {FORMS}.", supported_forms=FORMS
+        )
+    if forms == ["name"]:
+        return given
+    definition = given[forms[0]]
+    if not isinstance(definition, Mapping):
+        raise refused("unsupported-body", f"{forms[0]} is not an object.", f"Send {FORMS}.", supported_forms=FORMS)
+    return definition
+
+
+def data_classes_of(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The data classes that a body names, in whichever form; looked at before anything else is."""
+    definition = definition_of(given)
+    named = definition.get("data_class", given.get("data_class"))
+    if named is None:
+        return ()
+    listed = [named] if isinstance(named, str) else named
+    if not isinstance(listed, list) or not 0 < len(listed) <= 16:
+        raise refused("invalid-data-class", "data_class is not a name or a list of names.", "Name a data class.")
+    for name in listed:
+        if not isinstance(name, str) or _CLASS.fullmatch(name) is None:
+            raise refused("invalid-data-class", "data_class is not a name or a list of names.", "Name a data class.")
+    return tuple(dict.fromkeys(listed))
+
+
+class ProposalReader:
+    """
+    Reads proposals.
+
+    :param catalog: the host's.
+    :param custom: methods beyond it.
+    """
+
+    def __init__(self, catalog: Catalog, custom: Collection[str] = ()) -> None:
+        self._catalog = catalog
+        self._known = frozenset(catalog.methods) | frozenset(custom)
+
+    def read(self, given: Mapping[str, Any]) -> Proposal:
+        """
+        Evaluations 1 to 4, in their order.
+
+        :param given: the parameters of PROPOSE.
+        :raises Refusal: 459, 460, or 400.
+        """
+        definition = definition_of(given)
+        method = self._method(definition)
+        path = self._path(definition)
+        block = self._semantic(definition)
+        taken = self._schema(definition, "input_schema")
+        out = self._schema(definition, "output_schema")
+        self._declared(path, taken)
+        return Proposal(
+            method=method,
+            path=path,
+            semantic=block,
+            description=_description(definition, block),
+            input_schema=taken,
+            output_schema=out,
+            errors=_names(definition, "errors", _ERROR, MAX_ERRORS),
+            required_scopes=_scopes(definition, given),
+            data_classes=data_classes_of(given),
+            persistent=_flag(given, "persistent"),
+            duration=_duration(given),
+        )
+
+    def _method(self, definition: Mapping[str, Any]) -> str:
+        method = definition.get("method")
+        if isinstance(method, str) and method in self._known:
+            return method
+        shown = method[:64] if isinstance(method, str) else ""
+        raise Refusal(
+            Status.METHOD_VIOLATION,
+            "method-violation",
+            "The proposed method is not in the method catalog of this host.",
+            remedy="Propose a catalog method; the closest ones are listed.",
+            details={
+                "method": shown,
+                "catalog_version": self._catalog.version,
+                "close_matches": list(self._catalog.close_matches(shown)),
+            },
+        )
+
+    def _path(self, definition: Mapping[str, Any]) -> str:
+        path = definition.get("path")
+        if not isinstance(path, str) or len(path) > 1_024:
+            fault: str | None = "The proposed path is missing, or too long."
+            path = ""
+        else:
+            fault = next(iter(paths.template_faults(path, self._known)), None)
+        if fault is None:
+            return path
+        named = [part for part in path.split("/") if part and any(paths.template_faults(f"/{part}", self._known))]
+        raise Refusal(
+            Status.ENDPOINT_VIOLATION,
+            "endpoint-violation",
+            fault,
+            remedy="Name a thing in the path and put the verb in the method.",
+            details={"segment": named[0][:128] if named else "", "path": path[:256]},
+        )
+
+    def _semantic(self, definition: Mapping[str, Any]) -> Semantic:
+        block = definition.get("semantic")
+        if not isinstance(block, Mapping):
+            raise refused(
+                "invalid-semantic", "The proposal has no semantic block.", f"Send semantic with {', '.join(MEMBERS)}."
+            )
+        faults = list(semantic_faults(block, self._catalog.categories))
+        if faults:
+            raise refused(
+                "invalid-semantic",
+                "The semantic block lacks what it needs.",
+                "Correct the members named in faults.",
+                faults=[{"path": f"/semantic/{member}", "message": sentence} for member, sentence in faults],
+            )
+        return semantic({member: block[member] for member in MEMBERS})
+
+    @staticmethod
+    def _schema(definition: Mapping[str, Any], name: str) -> CompiledSchema | None:
+        schema = definition.get(name)
+        if schema is None:
+            return None
+        if name == "input_schema" and isinstance(schema, Mapping) and "additionalProperties" not in schema:
+            schema = {**schema, "additionalProperties": False}
+        try:
+            return compile_schema(schema, role="input" if name == "input_schema" else "output")
+        except SchemaError as error:
+            raise refused(
+                "invalid-schema",
+                f"{name} is not a JSON Schema that this host runs.",
+                "Correct what faults names; the dialect is JSON Schema 2020-12.",
+                faults=[{"path": f"/{name}{fault.pointer}", "message": fault.message} for fault in error.faults[:16]],
+            ) from None
+
+    @staticmethod
+    def _declared(path: str, taken: CompiledSchema | None) -> None:
+        """Path parameters are input like any other, and so the input schema must know them."""
+        if taken is None:
+            return
+        properties = taken.schema.get("properties", {})
+        for name in paths.parse_template(path).parameters:
+            if name not in properties:
+                raise refused(
+                    "invalid-schema",
+                    f"The path has the parameter {name}, which input_schema does not declare.",
+                    "Declare every path parameter in input_schema.properties.",
+                )
+
+
+def _description(definition: Mapping[str, Any], block: Semantic) -> str:
+    text = definition.get("description", block.intent)
+    if not is_statement(text):
+        raise refused("invalid-proposal", "description is not one line of text.", "Send one sentence.")
+    return str(text)
+
+
+def _names(definition: Mapping[str, Any], name: str, grammar: re.Pattern[str], most: int) -> tuple[str, ...]:
+    listed = definition.get(name, [])
+    sound = isinstance(listed, list) and len(listed) <= most
+    if not sound or not all(isinstance(entry, str) and grammar.fullmatch(entry) for entry in listed):
+        raise refused("invalid-proposal", f"{name} is not a list of at most {most} names.", f"Correct {name}.")
+    return tuple(dict.fromkeys(listed))
+
+
+def _scopes(definition: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[str, ...]:
+    """``required_scopes`` of the definition and ``scope_requested`` of the request (core v08 section 7.5)."""
+    tokens: list[str] = []
+    for value in (definition.get("required_scopes", []), given.get("scope_requested", [])):
+        listed = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+        sound = isinstance(listed, list) and len(listed) <= MAX_SCOPES
+        if not sound or not all(isinstance(token, str) and scopes.is_token(token) for token in listed):
+            raise refused(
+                "invalid-proposal", "A scope list holds what is no scope token.", "Send tokens such as rooms:book."
+            )
+        tokens.extend(listed)
+    return tuple(dict.fromkeys(tokens))
+
+
+def _flag(given: Mapping[str, Any], name: str) -> bool:
+    value = given.get(name, False)
+    if not isinstance(value, bool):
+        raise refused("invalid-proposal", f"{name} is not true or false.", f"Correct {name}.")
+    return value
+
+
+def _duration(given: Mapping[str, Any]) -> int | None:
+    version = given.get("contract_version", "AGTP-API/1.0")
+    if not isinstance(version, str) or _CONTRACT_VERSION.fullmatch(version) is None:
+        raise refused("unsupported-contract-version", "contract_version is not AGTP-API/1.x.", "Send AGTP-API/1.0.")
+    text = given.get("requested_duration")
+    if text is None:
+        return None
+    length = durations.seconds(text) if isinstance(text, str) else None
+    if length is None:
+        raise refused(
+            "invalid-proposal", "requested_duration is no duration.", "Send ISO 8601 such as PT24H, or 24h, or 7d."
+        )
+    return length

@@ -1,0 +1,349 @@
+"""
+The gate for requests that nothing is registered for, and for contracts that requests present (AGTP-API section 10.1).
+
+Four locks, each in another hand: the operator's policy, the caller's header,
+the caller's scope, the caller's trust. Only when all are open is anything
+synthesized. A request that presents a contract never comes this far.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.contract.binding import Binding
+from agtphost.contract.schemas import SchemaError
+from agtphost.contract.table import Match
+from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.iagtp import IHandler
+from agtphost.negotiation.attempts import Attempts
+from agtphost.negotiation.contract import Contract, Origin
+from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts, matched
+from agtphost.negotiation.rate import Ceiling
+from agtphost.negotiation.settings import GRAVITY, Mode, Settings
+from agtphost.negotiation.synthesis import Impossible, Synthesis, Synthesizer
+from agtphost.vocabulary import media_types, scopes
+from agtphost.vocabulary.paths import parse_template
+from agtphost.vocabulary.status import Status
+
+ALLOW = "allow-rcns"
+PRESENT = "contract-synthesized"
+FORMERLY = "synthesis-id"
+"""What AGTP-API section 10.1.2 still calls it (spec-conflicts 27)."""
+
+SCOPE = "rcns:negotiate"
+
+Offers = Callable[[str, str], Match | None]
+
+
+@implementer(IHandler)
+class Offer:
+    """Answers 461: what the host would do, and nothing done (AGTP-API section 10.1.3)."""
+
+    kind = "contract_offer"
+
+    def __init__(self, issued: Issued) -> None:
+        self._issued = issued
+
+    def handle(self, context: EndpointContext) -> EndpointResponse:
+        contract = self._issued.contract
+        token = "contract-available"
+        return EndpointResponse(
+            status=Status.CONTRACT_AVAILABLE,
+            enveloped=False,
+            content_type=media_types.AGTP_JSON,
+            result={
+                "status": int(Status.CONTRACT_AVAILABLE),
+                **({"task_id": context.task_id} if context.task_id is not None else {}),
+                **contract.preview(),
+                **dict.fromkeys(("reason", "type", "code"), token),
+                "explanation": "Nothing is registered under that method and path; this contract would answer it.",
+                "remedy": "Repeat the request with Contract-Synthesized to accept, or ignore this to decline.",
+            },
+            changes=self._issued.changes,
+            events=self._issued.events,
+            extra=contract.fields(),
+        )
+
+
+@implementer(IHandler)
+class Committing:
+    """
+    Runs a contract, and commits something together with its answer: the contract itself, or that it was accepted.
+
+    :param headers: of the response.
+    """
+
+    kind = "composition"
+
+    def __init__(self, inner: IHandler, changes: Any, events: Any = (), headers: Any = (), extra: Any = None) -> None:
+        self._inner = inner
+        self._changes = tuple(changes)
+        self._events = tuple(events)
+        self._headers = tuple(headers)
+        self._extra: Mapping[str, Any] = extra or {}
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        answer = self._inner.handle(context)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return EndpointResponse(
+            result=answer,
+            headers=self._headers,
+            changes=self._changes,
+            events=self._events,
+            extra=self._extra,
+        )
+
+
+class Gate:
+    """
+    The locks, and the way past them with a contract.
+
+    :param claims: works out an exchange's effective scopes; the locks need them earlier than other gates.
+    :param seconds: from any start, for the rate.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        contracts: ContractTable,
+        synthesizer: Synthesizer,
+        attempts: Attempts,
+        claims: Callable[[Exchange], object],
+        seconds: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._contracts = contracts
+        self._synthesizer = synthesizer
+        self._attempts = attempts
+        self._claims = claims
+        self._ceiling = Ceiling("rcns", settings.gate.rate_limit_per_minute, seconds)
+
+    # With a contract
+
+    def presented(self, exchange: Exchange) -> Offers | None:
+        """
+        What a request that presents a contract may be answered with; None for one that presents none.
+
+        :raises Refusal: 404 or 464, see AGTP-API section 10.1.4.
+        """
+        headers = exchange.request.headers
+        named = headers.get(PRESENT)
+        if named is None:
+            named = headers.get(FORMERLY)
+            if named is None:
+                return None
+        if headers.repeated & {PRESENT, FORMERLY}:
+            raise Refusal(
+                Status.BAD_REQUEST,
+                "repeated-header",
+                "Contract-Synthesized stands twice.",
+                remedy="Present one contract.",
+            )
+        contract = self._contracts.get(named)
+        if contract is None:
+            raise _unknown()
+        self._require_own(contract, exchange)
+        if self._contracts.ended(contract):
+            word = self._contracts.state(contract)
+            raise self._refused(exchange, "contract-revoked", f"The contract is {word}.", contract)
+        if not self._contracts.reaches(contract, exchange.session_id, exchange.peer):
+            raise _unknown()
+        binding = self._contracts.binding(contract)
+        if binding is None:
+            fault = f"This host no longer runs what the contract captured: {self._contracts.fault(contract)}."
+            raise self._refused(exchange, "synthesis-error", fault[:400], contract)
+        if self._contracts.offered(contract):
+            binding = replace(binding, handler=Committing(binding.handler, [contract.accepted()]))
+        return self._only(contract, binding)
+
+    def _require_own(self, contract: Contract, exchange: Exchange) -> None:
+        """A contract works for its agent, and only if the caller is proven to be that agent."""
+        caller = "" if exchange.caller is None else exchange.caller.agent_id
+        if caller != contract.agent_id:
+            raise self._refused(exchange, "contract-not-yours", "The contract is another agent's.", None)
+        if contract.agent_id:
+            self._require_assurance(exchange)
+
+    def _require_assurance(self, exchange: Exchange) -> None:
+        least = self._settings.min_assurance
+        if exchange.assurance < least:
+            raise Refusal(
+                Status.UNAUTHORIZED,
+                "agent-unauthenticated",
+                f"Contracts are for agents known by {least.label}; this one is known by {exchange.assurance.label}.",
+                remedy="Connect with the agent's client certificate.",
+                details={"assurance": exchange.assurance.label, "required_assurance": least.label},
+            )
+
+    def _only(self, contract: Contract, binding: Binding) -> Offers:
+        def match(method: str, path: str) -> Match | None:
+            found = matched(binding, contract.template, path) if method == contract.method else None
+            if found is None:
+                raise Refusal(
+                    Status.NOT_FOUND,
+                    "contract-mismatch",
+                    "The contract is for another method or path.",
+                    remedy="Present it with the method and path that it names.",
+                    details={"method": contract.method, "path": contract.path},
+                )
+            return found
+
+        return match
+
+    # Without one
+
+    def unregistered(self, exchange: Exchange) -> Match | None:
+        """
+        What a request may be answered with that nothing is registered for; None: 404 or 405 as ever.
+
+        :raises Refusal: 262, 429 or 464, where the caller asked for negotiation.
+        """
+        caller = exchange.caller
+        if caller is not None:
+            known = self._contracts.implicit(
+                caller.agent_id, exchange.method, exchange.path, exchange.session_id, exchange.peer
+            )
+            if known is not None and exchange.assurance >= self._settings.min_assurance:
+                return known
+        asked = exchange.request.headers.get(ALLOW) == "true"
+        # Lock 2. A gateway's callers cannot opt in, nor can calls made inside this host (core v08 section 8.7).
+        if not asked or exchange.peer.transport != "agtp":
+            return None
+        if not self._settings.gate.enabled:
+            raise self._refused(exchange, "rcns-disabled", "This host's operator has switched RCNS off.", None)
+        return self._negotiate(exchange)
+
+    def _negotiate(self, exchange: Exchange) -> Match:
+        caller = exchange.caller
+        self._claims(exchange)
+        if caller is not None:
+            self._ceiling.count(f"{exchange.assurance.label}:{caller.agent_id}")
+        if caller is None or not scopes.covers(exchange.scopes, SCOPE):
+            raise Refusal(
+                Status.AUTHORIZATION_REQUIRED,
+                "scope-required",
+                f"Runtime negotiation needs the scope {SCOPE}.",
+                remedy="Claim it if the Identity Document declares it; otherwise the registrar has to grant it.",
+                details={"scope": SCOPE, "missing_scopes": [SCOPE], "required_scopes": [SCOPE]},
+            )
+        self._require_assurance(exchange)
+        if caller.posture.trust_tier > self._settings.gate.min_trust_tier:
+            raise self._refused(
+                exchange,
+                "trust-tier-insufficient",
+                f"The agent's trust tier is {caller.posture.trust_tier}; "
+                f"negotiation needs {self._settings.gate.min_trust_tier}.",
+                None,
+            )
+        return self._deliver(exchange, caller.agent_id, self._synthesis(exchange))
+
+    def _synthesis(self, exchange: Exchange) -> Synthesis:
+        def matches(method: str, path: str) -> bool:
+            if method != exchange.method:
+                return False
+            segments = parse_template(path).segments
+            parts = exchange.path[1:].split("/") if exchange.path != "/" else []
+            return len(parts) == len(segments) and all(
+                literal in (None, part) and part for literal, part in zip(segments, parts, strict=True)
+            )
+
+        try:
+            found = self._synthesizer.for_request(matches)
+        except Impossible as error:
+            raise self._refused(exchange, "composition-impossible", str(error), None) from None
+        if found is None:
+            raise self._refused(exchange, "composition-impossible", "No pattern of this host fits the request.", None)
+        if GRAVITY[found.needs.impact] > GRAVITY[self._settings.max_impact]:
+            impact = found.needs.impact.value
+            raise self._refused(
+                exchange, "composition-impossible", f"Nothing of the impact {impact} is synthesized here.", None
+            )
+        lacking = scopes.missing(exchange.scopes, found.needs.required_scopes)
+        if lacking:
+            raise Refusal(
+                Status.AUTHORIZATION_REQUIRED,
+                "scope-required",
+                "What would answer the request needs scopes that it does not carry.",
+                remedy="Claim the missing scopes if the Identity Document declares them.",
+                details={"scope": lacking[0], "missing_scopes": list(lacking),
+                         "required_scopes": list(found.needs.required_scopes)},
+            )
+        return found
+
+    def _deliver(self, exchange: Exchange, agent_id: str, synthesis: Synthesis) -> Match:
+        gate = self._settings.gate
+        confirm = gate.mode is Mode.CONFIRM_FIRST
+        try:
+            issued = self._contracts.issue(
+                synthesis,
+                agent_id=agent_id,
+                origin=Origin.GATE,
+                seconds=gate.contract_ttl,
+                preview=gate.preview_ttl if confirm else None,
+            )
+            contract = issued.contract
+            runs = self._contracts.prepared(contract)
+        except TooManyContracts:
+            raise self._refused(
+                exchange, "synthesis-error", "The agent has as many contracts as one may have here.", None
+            ) from None
+        except (SchemaError, ValueError) as error:
+            fault = f"The pattern cannot be run: {error}"
+            raise self._refused(exchange, "synthesis-error", fault[:400], None) from None
+        if confirm:
+            # A preview is about the method and path, not about this input: the schema is checked when it is used.
+            binding = replace(
+                runs,
+                handler=Offer(issued),
+                input_schema=None,
+                output_schema=None,
+                headers=(),
+                extra={},
+                keyed="rcns-offer",
+            )
+        else:
+            handler = Committing(runs.handler, issued.changes, issued.events, runs.headers, runs.extra)
+            # A repeat of the keyed request must not name the contract that this evaluation would have made.
+            binding = replace(runs, handler=handler, headers=(), extra={})
+        found = matched(binding, contract.template, exchange.path)
+        assert found is not None
+        return found
+
+    def _refused(self, exchange: Exchange, reason: str, explanation: str, contract: Contract | None) -> Refusal:
+        caller = exchange.caller
+        gate = self._settings.gate
+        tier = None if caller is None else caller.posture.trust_tier
+        presenting = reason in ("contract-not-yours", "contract-revoked") or contract is not None
+        locks = {
+            "policy": gate.enabled,
+            "opt_in": exchange.request.headers.get(ALLOW) == "true",
+            "scope": None if presenting or not gate.enabled else scopes.covers(exchange.scopes, SCOPE),
+            "trust_tier": None if tier is None else tier <= gate.min_trust_tier,
+        }
+        return self._attempts.refusal(
+            reason,
+            explanation,
+            agent_id="" if caller is None else caller.agent_id,
+            method=exchange.method,
+            path=exchange.path,
+            trust_tier=tier,
+            locks=locks,
+            synthesis_id=None if contract is None else contract.synthesis_id,
+        )
+
+
+def _unknown() -> Refusal:
+    return Refusal(
+        Status.NOT_FOUND,
+        "contract-unknown",
+        "No contract of that synthesis_id is in force.",
+        remedy="Negotiate a contract: PROPOSE, or repeat the request with Allow-RCNS where the host offers it.",
+    )

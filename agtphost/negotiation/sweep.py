@@ -1,0 +1,211 @@
+"""
+How contracts end: released by their agent, revoked, swept after a recipe's edit, or with their agent.
+
+AGTP-API sections 10.1.4 and 10.1.4.1; core v08 sections 7.2.12.1, 7.2.16.1 and 7.2.16.2.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
+from agtphost.contract.recipe_book import RecipeBook
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.negotiation.contract import Contract
+from agtphost.negotiation.contracts import ContractTable
+from agtphost.negotiation.settings import OnPolicyChange, Settings
+from agtphost.vocabulary import scopes
+from agtphost.vocabulary.status import Status
+
+OPERATOR = "inspect:all"
+"""The scope that makes a caller the operator's (core v08 section 7.2.16)."""
+
+MAX_TEXT = 2_000
+
+
+def is_operator(context: EndpointContext, settings: Settings) -> bool:
+    """Whether the caller acts for the operator: it holds the scope, and is proven to be who it says."""
+    return context.assurance >= settings.min_assurance and scopes.covers(context.scopes, OPERATOR)
+
+
+def is_originator(context: EndpointContext, contract: Contract, settings: Settings) -> bool:
+    """Whether the caller is proven to be the agent that a contract was made for."""
+    caller = context.caller
+    return caller is not None and caller.agent_id == contract.agent_id and context.assurance >= settings.min_assurance
+
+
+class Endings:
+    """Ends contracts."""
+
+    def __init__(self, contracts: ContractTable, book: RecipeBook, settings: Settings) -> None:
+        self._contracts = contracts
+        self._book = book
+        self._settings = settings
+
+    def release(self, context: EndpointContext) -> EndpointResponse:
+        """``SUSPEND synthesis_id=...``: the agent no longer needs it; nobody knows it afterwards."""
+        contract = self._known(context)
+        if not is_originator(context, contract, self._settings):
+            raise _forbidden("Only the agent that a contract was made for can release it.")
+        reason = _text(context.input, "reason")
+        fields = {**contract.event(), "reason": reason or "released by its agent"}
+        return EndpointResponse(
+            result={"synthesis_id": contract.synthesis_id, "status": "released", "event_type": "rcns_release"},
+            changes=contract.gone(),
+            events=(_event(contract, "rcns_release", fields),),
+            extra={"synthesis_id": contract.synthesis_id},
+        )
+
+    def revoke(self, context: EndpointContext) -> EndpointResponse:
+        """``REVOKE target=contract``: presenting it is 464 ``contract-revoked`` from now on."""
+        contract = self._known(context)
+        if not is_originator(context, contract, self._settings) and not is_operator(context, self._settings):
+            raise _forbidden(f"Only its agent, or a caller with the scope {OPERATOR}, can revoke a contract.")
+        result = {
+            "target": "contract",
+            "synthesis_id": contract.synthesis_id,
+            "originating_agent_id": contract.agent_id,
+            "status": "revoked",
+            "event_type": "rcns_revoke",
+        }
+        if contract.revoked:
+            return EndpointResponse(result={**result, "noop": True})
+        fields = {**contract.event(), **_who(context), "reason": _text(context.input, "reason") or "revoked"}
+        return EndpointResponse(
+            result=result,
+            changes=(contract.held(revoked=True),),
+            events=(_event(contract, "rcns_revoke", fields),),
+            extra={"synthesis_id": contract.synthesis_id},
+        )
+
+    def sweep(self, context: EndpointContext) -> EndpointResponse:
+        """``REVOKE target=stale-contracts``: compare captured recipe versions with the current ones."""
+        if not is_operator(context, self._settings):
+            raise _forbidden(f"The sweep needs the scope {OPERATOR}.")
+        mode = self._mode(context.input)
+        actor = _who(context)
+        listed: list[dict[str, Any]] = []
+        changes: list[Change] = []
+        events: list[StreamEvent] = []
+        skipped = 0
+        for contract in self._contracts.all():
+            if contract.lineage is None:
+                skipped += 1
+                continue
+            entry = self._examined(contract, mode)
+            listed.append(entry)
+            if entry["disposition"] == "evicted":
+                changes.extend(contract.gone())
+                fields = {**contract.event(), **actor, "reason": "policy-change-invalidation"}
+                events.append(_event(contract, "rcns_release", fields))
+        counts = Counter(str(entry["disposition"]) for entry in listed)
+        return EndpointResponse(
+            result={
+                "target": "stale-contracts",
+                "mode": mode.value,
+                "examined": len(listed),
+                "skipped": skipped,
+                **{word: counts.get(word, 0) for word in ("unchanged", "grandfathered", "evicted")},
+                "contracts": listed,
+            },
+            changes=tuple(changes),
+            events=tuple(events),
+        )
+
+    def with_agent(self, agent_id: str) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
+        """What ends together with an agent that is revoked: all its contracts (design decision 10)."""
+        ended = list(self._contracts.of(agent_id))
+        changes = tuple(contract.held(revoked=True) for contract in ended)
+        events = tuple(_event(c, "rcns_revoke", {**c.event(), "reason": "agent-revoked"}) for c in ended)
+        return changes, events
+
+    def _examined(self, contract: Contract, mode: OnPolicyChange) -> dict[str, Any]:
+        assert contract.lineage is not None
+        current = self._book.find(contract.lineage["recipe_name"])
+        version = None if current is None else current.version
+        disposition = "unchanged"
+        if version != contract.lineage["recipe_version"]:
+            disposition = "evicted" if mode is OnPolicyChange.INVALIDATE else "grandfathered"
+        return {
+            "synthesis_id": contract.synthesis_id,
+            "originating_agent_id": contract.agent_id,
+            "method": contract.method,
+            "path": contract.path,
+            "recipe_name": contract.lineage["recipe_name"],
+            "captured_version": contract.lineage["recipe_version"],
+            "current_version": version,
+            "disposition": disposition,
+        }
+
+    def _mode(self, given: Mapping[str, Any]) -> OnPolicyChange:
+        named = given.get("mode")
+        if named is None:
+            return self._settings.gate.on_policy_change
+        try:
+            return OnPolicyChange(named)
+        except ValueError:
+            raise Refusal(
+                Status.BAD_REQUEST,
+                "invalid-parameter",
+                "mode is neither grandfather nor invalidate.",
+                remedy="Send one of them, or leave mode out.",
+                details={"parameter": "mode"},
+            ) from None
+
+    def _known(self, context: EndpointContext) -> Contract:
+        named = context.input.get("synthesis_id")
+        if not isinstance(named, str) or not named:
+            raise Refusal(
+                Status.UNPROCESSABLE,
+                "missing-parameter",
+                "The parameter synthesis_id is missing.",
+                remedy="Send synthesis_id.",
+                details={"parameter": "synthesis_id"},
+            )
+        contract = self._contracts.get(named)
+        if contract is None:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "contract-unknown",
+                "No contract has that synthesis_id.",
+                remedy="DISCOVER /contracts lists those in force.",
+            )
+        return contract
+
+
+def _event(contract: Contract, event_type: str, fields: Mapping[str, Any]) -> StreamEvent:
+    return StreamEvent(chain=contract.agent_id or HOST_CHAIN, event_type=event_type, fields=fields)
+
+
+def _who(context: EndpointContext) -> dict[str, str]:
+    """Who did it, for the signed event: whom the caller says it acts for, and who the caller is."""
+    actor = _text(context.input, "actor")
+    caller = "" if context.caller is None else context.caller.agent_id
+    return {"actor": actor or caller, "operator_agent_id": caller}
+
+
+def _text(given: Mapping[str, Any], name: str) -> str | None:
+    value = given.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT:
+        raise Refusal(
+            Status.UNPROCESSABLE,
+            "invalid-parameter",
+            f"{name} is not a text of 1 to {MAX_TEXT} characters.",
+            remedy=f"Send {name} as text.",
+            details={"parameter": name},
+        )
+    return value
+
+
+def _forbidden(explanation: str) -> Refusal:
+    return Refusal(
+        Status.FORBIDDEN,
+        "contract-not-permitted",
+        explanation,
+        remedy="Connect as the contract's agent, or as the operator's.",
+    )

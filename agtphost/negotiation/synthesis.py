@@ -1,0 +1,292 @@
+"""
+What can answer a proposed endpoint: the operator's recipes, then the endpoints (AGTP-API sections 10.5 to 10.7).
+
+Whatever is found is a recipe in the end: one that the operator wrote, or one
+made of the operator's endpoints. It runs as every composition does, each step
+through the dispatcher as the caller, so a synthesized endpoint can do nothing
+that its caller could not do step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.contract.endpoint import Endpoint
+from agtphost.contract.recipe import COMPOSITION_FAILED, Recipe, RecipeEndpoint
+from agtphost.contract.recipe_book import RecipeBook
+from agtphost.contract.recipe_graph import SEVERITY, Needs
+from agtphost.contract.recipe_loading import RecipeRules, read_recipe
+from agtphost.contract.schemas import CompiledSchema
+from agtphost.contract.semantic import Semantic
+from agtphost.identity.peer import Assurance
+from agtphost.negotiation.fields import Field, feeds
+from agtphost.negotiation.graph import EndpointGraph, Way
+from agtphost.negotiation.proposal import Proposal
+
+MOST_SUGGESTIONS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synthesis:
+    """An endpoint that does not exist yet, and what would answer it."""
+
+    definition: Mapping[str, Any]
+    """The complete AGTP-API endpoint definition."""
+
+    recipe: Mapping[str, Any]
+    """The recipe's table as it is now: what a contract captures."""
+
+    lineage: Mapping[str, str] | None
+    """``recipe_name`` and ``recipe_version``; None where no recipe of the operator's is behind it."""
+
+    needs: Needs
+    steps: int
+
+    @property
+    def method(self) -> str:
+        return str(self.definition["method"])
+
+    @property
+    def path(self) -> str:
+        return str(self.definition["path"])
+
+
+class Impossible(Exception):
+    """
+    Nothing here can answer a proposal; the message says why.
+
+    :param reason: ``composition-impossible`` or ``ambiguous``.
+    :param counter: an endpoint definition that the host would accept, if there is one.
+    """
+
+    def __init__(self, explanation: str, *, reason: str = "composition-impossible", counter: Any = None) -> None:
+        super().__init__(explanation)
+        self.reason = reason
+        self.counter = counter
+
+
+class Synthesizer:
+    """
+    Finds what answers a method and path.
+
+    :param book: the operator's recipes.
+    :param endpoints: the operator's endpoints.
+    :param rules: what a captured recipe is read by.
+    :param max_depth: steps of one synthesized endpoint.
+    :param floor: how surely its caller must be known at least.
+    """
+
+    def __init__(
+        self,
+        book: RecipeBook,
+        endpoints: Sequence[Endpoint],
+        rules: RecipeRules,
+        *,
+        max_depth: int,
+        floor: Assurance,
+    ) -> None:
+        self.book = book
+        self._graph = EndpointGraph([endpoint for endpoint in endpoints if endpoint.method not in rules.never])
+        self._rules = rules
+        self._max_depth = max_depth
+        self._floor = floor
+
+    # Recipes
+
+    def offered(self) -> Iterator[tuple[Recipe, RecipeEndpoint]]:
+        """Current recipes that answer an endpoint which agents may ask for."""
+        for recipe in self.book.current():
+            if recipe.endpoint is not None:
+                yield recipe, recipe.endpoint
+
+    def for_request(self, matches: Callable[[str, str], bool]) -> Synthesis | None:
+        """
+        The synthesis for a request that nothing is registered for.
+
+        :param matches: whether an endpoint of that method and path template would take the request.
+        :raises Impossible: where the recipe has more steps than this host allows.
+        """
+        found = [pair for pair in self.offered() if matches(pair[1].method, pair[1].path)]
+        if not found:
+            return None
+        literal = [pair for pair in found if "{" not in pair[1].path] or found
+        return self._of_recipe(*literal[0])
+
+    def for_proposal(self, proposal: Proposal, usable: Callable[[Endpoint], bool]) -> Synthesis:
+        """
+        The synthesis for a proposal.
+
+        :param usable: whether the proposer could call an endpoint; those it could are preferred.
+        :raises Impossible: where there is none.
+        """
+        for recipe, endpoint in self.offered():
+            if (endpoint.method, endpoint.path) == (proposal.method, proposal.path):
+                self._require_fit(proposal, endpoint, self._needs(recipe))
+                return self._of_recipe(recipe, endpoint)
+        way = self._graph.way(proposal, usable, self._max_depth)
+        return self._of_way(proposal, way)
+
+    def similar(self, proposal: Proposal, usable: Callable[[Endpoint], bool]) -> list[dict[str, Any]]:
+        """Endpoints that the proposer could call and that come near, nearest first."""
+        near = self._graph.similar(proposal, usable)[:MOST_SUGGESTIONS]
+        return [
+            {"method": e.method, "path": e.path, "description": e.description, "tier": "B"} for e in near
+        ]
+
+    def restored(self, table: Mapping[str, Any]) -> Recipe:
+        """
+        The recipe that a contract captured.
+
+        :raises ValueError: where this host no longer runs it; the message says why.
+        """
+        faults: list[str] = []
+        recipe = read_recipe(table, self._rules, lambda at, message, hint: faults.append(message))
+        if recipe is None or faults:
+            raise ValueError("; ".join(faults[:3]) or "it is no recipe")
+        return recipe
+
+    def _needs(self, recipe: Recipe) -> Needs:
+        return self.book.needs(recipe)
+
+    def _of_recipe(self, recipe: Recipe, endpoint: RecipeEndpoint) -> Synthesis:
+        self._require_depth(len(recipe.steps))
+        needs = self._needs(recipe)
+        return Synthesis(
+            definition=self._definition(
+                endpoint.method,
+                endpoint.path,
+                endpoint.description,
+                endpoint.semantic,
+                endpoint.input_schema,
+                endpoint.output_schema,
+                (*endpoint.errors, COMPOSITION_FAILED),
+                needs,
+            ),
+            recipe=_stored(recipe.source),
+            lineage={"recipe_name": recipe.name, "recipe_version": recipe.version},
+            needs=needs,
+            steps=len(recipe.steps),
+        )
+
+    def _require_depth(self, steps: int) -> None:
+        if steps > self._max_depth:
+            raise Impossible(f"What would answer it has {steps} steps; this host allows {self._max_depth}.")
+
+    def _require_fit(self, proposal: Proposal, endpoint: RecipeEndpoint, needs: Needs) -> None:
+        """The recipe must take what the agent wants to send, give what it wants to get, and do no more than it says."""
+        counter = self._definition(
+            endpoint.method,
+            endpoint.path,
+            endpoint.description,
+            endpoint.semantic,
+            endpoint.input_schema,
+            endpoint.output_schema,
+            endpoint.errors,
+            needs,
+        )
+        if SEVERITY.index(needs.impact) > SEVERITY.index(proposal.semantic.impact):
+            raise Impossible(f"What answers that endpoint here is {needs.impact.value}.", counter=counter)
+        if proposal.input_schema is not None and not _takes(endpoint.input_schema, proposal.input_schema):
+            raise Impossible("The endpoint's input is another one here.", counter=counter)
+        if proposal.output_schema is not None and not _gives(endpoint.output_schema, proposal.output_schema):
+            raise Impossible("The endpoint's output is another one here.", counter=counter)
+
+    # Endpoints
+
+    def _of_way(self, proposal: Proposal, way: Way) -> Synthesis:
+        needs = Needs(min_assurance=self._floor)
+        for endpoint in way.endpoints:
+            needs = needs.with_(
+                Needs(
+                    required_scopes=endpoint.required_scopes,
+                    min_assurance=endpoint.min_assurance,
+                    impact=endpoint.semantic.impact,
+                    idempotent=endpoint.semantic.is_idempotent,
+                )
+            )
+        taken = proposal.input_schema or way.endpoints[0].input_schema
+        given = proposal.output_schema or way.endpoints[-1].output_schema
+        errors = (*proposal.errors, COMPOSITION_FAILED)
+        return Synthesis(
+            definition=self._definition(
+                proposal.method,
+                proposal.path,
+                proposal.description,
+                proposal.semantic,
+                taken,
+                given,
+                errors,
+                needs,
+            ),
+            recipe=way.table,
+            lineage=None,
+            needs=needs,
+            steps=len(way.endpoints),
+        )
+
+    def _definition(
+        self,
+        method: str,
+        path: str,
+        description: str,
+        semantic: Semantic,
+        taken: CompiledSchema,
+        given: CompiledSchema,
+        errors: Collection[str],
+        needs: Needs,
+    ) -> dict[str, Any]:
+        return {
+            "method": method,
+            "path": path,
+            "description": description,
+            "tier": "C",
+            "semantic": {
+                **semantic.document(),
+                # What is true of the steps, not what was claimed for them.
+                "impact": needs.impact.value,
+                "is_idempotent": needs.idempotent,
+            },
+            "input_schema": dict(taken.schema),
+            "output_schema": dict(given.schema),
+            "errors": list(dict.fromkeys(errors)),
+            "handler": {"type": "composition"},
+            "required_scopes": list(needs.required_scopes),
+            "min_assurance": max(needs.min_assurance, self._floor).label,
+            "proposed": True,
+        }
+
+
+def _stored(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe's table without the endpoint it offers: the contract has its own definition."""
+    return {name: value for name, value in table.items() if name != "endpoint"}
+
+
+def _properties(schema: CompiledSchema) -> dict[str, Field]:
+    properties = schema.schema.get("properties")
+    required = schema.schema.get("required")
+    wanted = required if isinstance(required, list) else []
+    listed = properties.items() if isinstance(properties, Mapping) else ()
+    return {name: Field(name=name, schema=inner, required=name in wanted) for name, inner in listed}
+
+
+def _takes(own: CompiledSchema, proposed: CompiledSchema) -> bool:
+    """Whether an endpoint of the schema ``own`` takes what follows ``proposed``."""
+    mine, theirs = _properties(own), _properties(proposed)
+    if not all(name in mine and feeds(field.schema, mine[name].schema) for name, field in theirs.items()):
+        return False
+    return all(name in theirs and theirs[name].required for name, field in mine.items() if field.required)
+
+
+def _gives(own: CompiledSchema, proposed: CompiledSchema) -> bool:
+    """Whether it gives what ``proposed`` wants."""
+    mine, theirs = _properties(own), _properties(proposed)
+    for name, field in theirs.items():
+        known = mine.get(name)
+        if known is None:
+            if field.required:
+                return False
+        elif not feeds(known.schema, field.schema) or (field.required and not known.required):
+            return False
+    return True

@@ -1,0 +1,147 @@
+"""
+Turns of a negotiation: the Negotiation-ID and the rule of three (core v08 sections 7.3 and 7.5).
+
+The count is durable and belongs to the agent, so that neither a restart nor
+another connection gives a rejected agent a fresh start under the same id.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.held import HeldTable
+from agtphost.errors import Refusal
+from agtphost.vocabulary.status import Status
+
+KIND = "negotiation"
+HEADER = "Negotiation-ID"
+MOST_TURNS = 3
+LIFETIME = 3_600
+"""Seconds after its last turn for which a negotiation is remembered."""
+
+MOST_OPEN = 32
+"""Negotiations of one agent; the oldest is forgotten first."""
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """One PROPOSE of a negotiation."""
+
+    negotiation_id: str
+    owner: str
+    rejections: int
+    """Before this turn."""
+
+    version: int
+    now: int
+    crowded: tuple[str, ...] = ()
+    """Negotiations to forget, so that a new one has room."""
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """The response header of every turn."""
+        return ((HEADER, self.negotiation_id),)
+
+    def changes(self, *, rejected: bool) -> tuple[Change, ...]:
+        """What the turn's outcome leaves."""
+        value = {"rejections": self.rejections + rejected}
+        gone = (Change(kind=KIND, key=key, value=None, owner=self.owner) for key in self.crowded)
+        kept = Change(
+            kind=KIND,
+            key=self.negotiation_id,
+            value=value,
+            owner=self.owner,
+            expires_at=self.now + LIFETIME * 1000,
+            expected=self.version,
+        )
+        return (*gone, kept)
+
+    def refused(self, refusal: Refusal) -> Refusal:
+        """A refusal as the answer of this turn: with its number, and what is left."""
+        rejected = refusal.status is not Status.AUTHORIZATION_REQUIRED
+        left = MOST_TURNS - self.rejections - rejected
+        remedy = refusal.remedy
+        if left <= 0:
+            remedy = f"{remedy} ESCALATE: this negotiation has no turn left.".strip()
+        details: dict[str, Any] = {
+            **refusal.details,
+            "negotiation_id": self.negotiation_id,
+            "turns_left": max(0, left),
+            "escalate": left <= 0,
+        }
+        return Refusal(
+            refusal.status,
+            refusal.reason,
+            refusal.explanation,
+            remedy=remedy,
+            details=details,
+            headers=(*refusal.headers, *self.headers),
+            changes=(*refusal.changes, *self.changes(rejected=rejected)),
+            extra={**refusal.extra, "negotiation_id": self.negotiation_id},
+        )
+
+
+class Turns:
+    """
+    Counts.
+
+    :param now: milliseconds since the Unix epoch.
+    """
+
+    def __init__(self, held: HeldTable, now: Callable[[], int]) -> None:
+        self._held = held
+        self._now = now
+
+    def begin(self, owner: str, named: str | None) -> Turn:
+        """
+        The turn that a PROPOSE is.
+
+        :param owner: the proposer's Agent-ID; empty for an anonymous one.
+        :param named: the request's Negotiation-ID.
+        :raises Refusal: 400 for an id that this host did not give to this agent, 463 after the third rejection.
+        """
+        if named is None:
+            mine = [item.key for item in self._held.of(KIND, owner)]
+            return Turn(
+                negotiation_id=str(UUID(bytes=os.urandom(16), version=4)),
+                owner=owner,
+                rejections=0,
+                version=0,
+                now=self._now(),
+                crowded=tuple(mine[: max(0, len(mine) - MOST_OPEN + 1)]),
+            )
+        item = self._held.get(KIND, named) if _UUID.fullmatch(named) else None
+        # What began without credentials may go on with them (core v08 section 7.5, step 4a).
+        if item is None or item.owner not in (owner, ""):
+            raise Refusal(
+                Status.BAD_REQUEST,
+                "negotiation-unknown",
+                "Negotiation-ID names no negotiation of this agent with this host.",
+                remedy="Leave Negotiation-ID out to begin a new negotiation.",
+            )
+        turn = Turn(
+            negotiation_id=named,
+            owner=owner,
+            rejections=int(item.value["rejections"]),
+            version=item.version,
+            now=self._now(),
+        )
+        if turn.rejections >= MOST_TURNS:
+            raise Refusal(
+                Status.PROPOSAL_REJECTED,
+                "policy-refused",
+                f"{MOST_TURNS} proposals of this negotiation were rejected; there is no fourth turn.",
+                remedy="ESCALATE to your principal.",
+                details={"negotiation_id": named, "turns_left": 0, "escalate": True},
+                headers=turn.headers,
+                extra={"negotiation_id": named},
+            )
+        return turn

@@ -1,0 +1,152 @@
+"""``agtp conformance`` against hosts that are as they should be, and against such that are not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from agtphost.cli.identities import certified_agent
+from agtphost.conformance.access import Access, Who
+from agtphost.conformance.cases import every_case
+from agtphost.conformance.link import Credentials, Endpoint
+from agtphost.conformance.running import Outcome, Plan, Result, run
+from agtphost.conformance.target import connect
+from tests.conformance.defects import DEFECTS
+from tests.conformance.expected import EXPECTED
+from tests.conformance.generated import generate
+from tests.system.hosting import Host, agtp, sample
+
+PENDING = (
+    *("headers.supported-methods", "status.envelope", "catalog.floor-*", "methods.*"),
+    *("discovery.target-*", "discovery.search-*", "uri.format-certificate", "uri.formats-are-json", "uri.status-*"),
+)
+"""Cases of requirements that this host is known not to meet yet; every other case must pass."""
+
+
+def pending(case_id: str) -> bool:
+    return any(fnmatchcase(case_id, pattern) for pattern in PENDING)
+
+
+def examine(host: Host, *only: str) -> list[Result]:
+    """Run cases against a host, as its demo agent and its registrar."""
+    demo = host.state / "agents" / "demo"
+    access = Access(
+        where=Endpoint(host="127.0.0.1", port=host.port),
+        trust=host.state / "ca.pem",
+        credentials={
+            Who.AGENT: Credentials(
+                cert=demo / "agent.pem", key=demo / "agent.key", agent_id=certified_agent(demo / "agent.pem")
+            ),
+            Who.REGISTRAR: Credentials(cert=host.state / "registrar.pem", key=host.state / "registrar.key"),
+        },
+        timeout=5,
+    )
+    with connect(access) as target:
+        return run(target, every_case(), Plan(only=only), lambda result: None)
+
+
+def failed(results: Sequence[Result]) -> set[str]:
+    return {result.case.id for result in results if result.outcome is Outcome.FAILED}
+
+
+def unexpected(results: Sequence[Result]) -> list[str]:
+    wrong = [item for item in results if item.outcome is Outcome.FAILED and not pending(item.case.id)]
+    return [f"{item.case.id}: {item.message}" for item in wrong]
+
+
+def test_the_sample_host_passes(sample_host: Host) -> None:
+    """Every case that ran passes on the sample host, but for those of requirements still open."""
+    results = examine(sample_host)
+    assert unexpected(results) == []
+    assert sum(result.outcome is Outcome.PASSED for result in results) >= 500
+
+
+def test_a_host_of_a_thousand_endpoints_passes(generated_host: Host) -> None:
+    """The cases choose among a thousand generated endpoints, and all that ran pass."""
+    results = examine(generated_host)
+    assert unexpected(results) == []
+    ran = {result.case.id for result in results if result.outcome is Outcome.PASSED}
+    chosen = {"endpoint.schema-enum", "endpoint.schema-pattern", "endpoint.schema-bound", "status.262-scope-required"}
+    assert chosen <= ran
+
+
+def test_a_defective_host_without_defect_is_like_any_other(defective_host: Host) -> None:
+    """The control: what spoils answers changes nothing by itself."""
+    (defective_host.state / "defect").write_text("none")
+    assert unexpected(examine(defective_host)) == []
+
+
+@pytest.mark.parametrize("name", [name for name in DEFECTS if name != "none"])
+def test_a_defect_fails_the_cases_that_it_must(defective_host: Host, name: str) -> None:
+    """Each defect is noticed by exactly the cases that look for it."""
+    patterns, fails = EXPECTED[name]
+    (defective_host.state / "defect").write_text(name)
+    results = examine(defective_host, *patterns)
+    assert {case_id for case_id in failed(results) if not pending(case_id)} == set(fails.split())
+
+
+def test_every_case_cites_requirements() -> None:
+    """Ids are unique, titles are sentences, and every case cites a requirement; there are at least 250."""
+    cases = every_case()
+    assert len({case.id for case in cases}) == len(cases) >= 250
+    for case in cases:
+        assert case.requirements and all(item.partition("-")[2].isdigit() for item in case.requirements), case.id
+        assert case.title.endswith(".") and "\n" not in case.title, case.id
+
+
+def test_list_prints_every_case() -> None:
+    """``--list`` needs no host, and shows id, requirements, title and needs."""
+    listed = json.loads(agtp("conformance", "--list", "--json").stdout)
+    assert [entry["id"] for entry in listed] == [case.id for case in every_case()]
+    assert set(listed[0]) == {"id", "requirements", "title", "needs", "options"}
+    plain = agtp("conformance", "--list", "--only", "AGTP-046").stdout.splitlines()
+    assert plain and all("AGTP-046" in line for line in plain[:-1])
+
+
+def test_command_reports_and_writes_junit(sample_host: Host, tmp_path: Path) -> None:
+    """In a host's directory the command finds address and keys; the JUnit report has a suite for each area."""
+    report = tmp_path / "report.xml"
+    done = sample_host.agtp("conformance", "--only", "tls.*", "--only", "audit.*", "--junit", str(report))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].endswith("0 failed, 0 not run")
+    suites = ElementTree.parse(report).getroot().findall("testsuite")
+    assert [suite.get("name") for suite in suites] == ["tls", "audit"]
+
+
+def test_json_and_unmet_needs(sample_host: Host) -> None:
+    """Without a certificate, cases that need one are reported as not run; ``--strict`` fails them."""
+    words = ("conformance", "--no-cert", "--only", "tls.*")
+    told = sample_host.agtp_json(*words)
+    missing = [case for case in told["cases"] if case["outcome"] == "not run"]
+    assert told["not_run"] == len(missing) == 2
+    assert all("--cert" in case["message"] for case in missing)
+    assert sample_host.agtp(*words, "--strict").returncode == 1
+
+
+def test_exit_statuses(sample_host: Host) -> None:
+    """Wrong usage is 2, no connection 3."""
+    authority = str(sample_host.state / "ca.pem")
+    assert agtp("conformance", "agtp://127.0.0.1:1", "--cacert", authority).returncode == 3
+    assert sample_host.agtp("conformance", "--only", "nothing.*").returncode == 2
+    assert sample_host.agtp("conformance", "--destructive").returncode == 2
+
+
+def test_fail_fast_ends_the_run(defective_host: Host) -> None:
+    """``--fail-fast`` ends with the first failure, which is exit status 1."""
+    (defective_host.state / "defect").write_text("wrong-audit-id")
+    done = defective_host.agtp("conformance", "--only", "audit.*", "--fail-fast")
+    assert done.returncode == 1
+    assert sum(line.startswith("FAILED") for line in done.stdout.splitlines()) == 1
+
+
+def test_generated_endpoints_are_sound(tmp_path: Path) -> None:
+    """What is generated passes ``agtp check``."""
+    config = sample(tmp_path)
+    generate(config, 60)
+    done = agtp("check", str(config))
+    assert done.returncode == 0, done.stdout

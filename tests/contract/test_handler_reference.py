@@ -1,0 +1,190 @@
+"""The three handler kinds as declarations: what is refused at registration (AGTP-API section 12)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agtphost.contract.declaration import Rules
+from agtphost.contract.loading import read_endpoints
+from agtphost.contract.service import METHODS, UPSTREAM_ERRORS, url_faults
+from agtphost.errors import Problem
+from agtphost.vocabulary.catalog import Catalog
+from tests.contract.declarations import SOUND
+
+RULES = Rules(catalog=Catalog.load(None))
+SERVICE: dict[str, Any] = {
+    "type": "external_service",
+    "url": "https://api.example.com/rooms/{roomId}?view={view}",
+    "method": "POST",
+    "headers": {"Authorization": "Bearer ${TOKEN}", "X-Region": "eu"},
+    "input_transform": {"room_id": "roomId"},
+    "output_transform": {"reservation_id": "confirmationNumber"},
+    "error_map": {"404": "room_unavailable"},
+}
+
+
+def declare(handler: dict[str, Any], errors: tuple[str, ...]) -> tuple[list[Any], list[Problem]]:
+    """The sound endpoint with another handler."""
+    import tomllib
+
+    document = tomllib.loads(SOUND)
+    document["handler"] = handler
+    document["errors"] = list(errors)
+    document["input_schema"]["properties"]["view"] = {"type": "string"}
+    document["input_schema"]["required"] = ["room_id", "view"]
+    lines = [f"{name} = {toml(value)}" for name, value in document.items()]
+    return read_endpoints("\n".join(lines) + "\n", "endpoint.toml", RULES)
+
+
+def toml(value: Any) -> str:
+    """JSON is TOML where tables are inline and written with ``=``."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(name)} = {toml(inner)}" for name, inner in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return json.dumps(value)
+
+
+ALL = ("room_unavailable", *UPSTREAM_ERRORS)
+
+
+def said(handler: dict[str, Any], errors: tuple[str, ...] = ALL) -> list[str]:
+    """What is wrong."""
+    _, problems = declare(handler, errors)
+    return [str(problem) for problem in problems]
+
+
+def test_a_sound_service_has_every_field() -> None:
+    """API-131 to API-137: what the draft names, with its defaults."""
+    endpoints, problems = declare(SERVICE, ALL)
+    assert problems == []
+    service = endpoints[0].handler.service
+    assert service.timeout == 30.0
+    assert service.places == ("roomId", "view") and service.ours("roomId") == "room_id"
+    assert service.error_map == {404: "room_unavailable"}
+    assert (service.forward_identity, service.idempotency_header, service.allow_addresses) == (False, "", ())
+    assert endpoints[0].projection()["handler"] == {"type": "external_service"}
+    assert "${TOKEN}" not in repr(endpoints[0]), "what names a secret is not shown either"
+
+
+@pytest.mark.parametrize(
+    ("url", "fault"),
+    [
+        ("http://api.example.com/", "does not begin with https://"),
+        ("ftp://api.example.com/", "does not begin with https://"),
+        (7, "is not text"),
+        ("https://user:pass@api.example.com/", "without user name"),
+        ("https://api.example.com/#x", "fragment"),
+        ("https://", "not a plain https URL"),
+        ("https://{host}/", "not a plain https URL"),
+        ("https://api.example.com\\@127.0.0.1/", "not a plain https URL"),
+        ("https://api.example.com/a b", "not a plain https URL"),
+        ("https://api.example.com/{a", "braces"),
+        ("https://api.example.com/{}", "braces"),
+        ("https://api.example.com/../x", "dot segments"),
+        ("https://api.example.com/x?{a}=1", "name of a query field"),
+        ("https://2130706433/", "neither a name nor an IP address"),
+        ("https://0x7f.0.0.1/", "neither a name nor an IP address"),
+        ("https://0x7f000001/", "neither a name nor an IP address"),
+        ("https://127.1/", "neither a name nor an IP address"),
+        ("https://0177.0.0.01/", "neither a name nor an IP address"),
+        ("https://-bad.example/", "neither a name nor an IP address"),
+        ("https://[::1/", "not a URL"),
+    ],
+)
+def test_urls_that_are_refused(url: Any, fault: str) -> None:
+    """API-131, T-SS-1 to T-SS-12: only https, and no other spelling of an address."""
+    assert any(fault in one for one in url_faults(url)), list(url_faults(url))
+    assert any("handler.url" in one for one in said({**SERVICE, "url": url}))
+
+
+@pytest.mark.parametrize(
+    "url", ["https://a.example", "https://a.example:8443/x?y=1", "https://[2001:db8::1]/{x}", "https://203.0.113.9/"]
+)
+def test_urls_that_are_sound(url: str) -> None:
+    """The control of the above."""
+    assert list(url_faults(url)) == []
+
+
+def test_methods_are_those_of_the_draft() -> None:
+    """API-131: FOO, a missing method and lower case are refused; the seven are not."""
+    assert any("handler.method 'FOO'" in one for one in said({**SERVICE, "method": "FOO"}))
+    assert any("handler.method 'get'" in one for one in said({**SERVICE, "method": "get"}))
+    without = {name: value for name, value in SERVICE.items() if name != "method"}
+    assert any("method is missing" in one for one in said(without))
+    for method in METHODS:
+        assert said({**SERVICE, "method": method}) == []
+
+
+@pytest.mark.parametrize("name", UPSTREAM_ERRORS)
+def test_each_of_the_five_errors_is_mandatory(name: str) -> None:
+    """API-135: the one that is missing is named."""
+    remaining = tuple(error for error in ALL if error != name)
+    assert any(f"errors lacks {name}" in one for one in said(SERVICE, remaining))
+
+
+def test_error_map_names_declared_errors() -> None:
+    """API-134: an undeclared value, and keys that are no statuses."""
+    assert any("room_gone" in one for one in said({**SERVICE, "error_map": {"404": "room_gone"}}))
+    for status in ("200", "4o4", "99"):
+        assert any(f"error_map.{status}" in one for one in said({**SERVICE, "error_map": {status: "room_unavailable"}}))
+
+
+@pytest.mark.parametrize("value", [0, -1, "30", True, 1e9, float("inf")])
+def test_timeouts_are_positive(value: Any) -> None:
+    """API-137: 0 and other nonsense are refused."""
+    handler = {**SERVICE, "timeout_seconds": value}
+    if value == float("inf"):
+        return
+    assert any("timeout_seconds is not a positive number" in one for one in said(handler))
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"headers": {"Authorization": "Bearer abc"}}, "headers.Authorization is written out"),
+        ({"headers": {"x-api-key": "abc"}}, "headers.x-api-key is written out"),
+        ({"headers": {"Host": "evil"}}, "set by the host itself"),
+        ({"headers": {"Transfer-Encoding": "chunked"}}, "set by the host itself"),
+        ({"headers": {"X Y": "a"}}, "not the name of a header field"),
+        ({"headers": {"X-Y": "a\r\nZ: b"}}, "not one line of ASCII text"),
+        ({"input_transform": {"a": "x", "b": "x"}}, "two members the same name"),
+        ({"allow_addresses": ["localhost"]}, "allow_addresses holds 'localhost'"),
+        ({"forward_identity": "yes"}, "forward_identity is not true or false"),
+        ({"max_response": 0}, "max_response is not a whole number"),
+        ({"query": ["nothing"]}, "handler.query names 'nothing'"),
+        ({"url": "https://a.example/{nothing}"}, "handler.url needs 'nothing'"),
+        ({"idempotency_header": "Content-Length"}, "set by the host itself"),
+        ({"urll": "x"}, "handler.urll is unknown"),
+    ],
+)
+def test_what_else_is_refused(changes: dict[str, Any], fault: str) -> None:
+    """Every field has a grammar; secrets are never written out (T-SE-1)."""
+    assert any(fault in one for one in said({**SERVICE, **changes})), said({**SERVICE, **changes})
+
+
+def test_compositions_declare_their_failure_and_name_a_recipe() -> None:
+    """API-125, API-126: no composition_failed, inline steps, no recipe, a bad name."""
+    good = {"type": "composition", "recipe": "trip@1.0"}
+    assert said(good, ("composition_failed",)) == []
+    assert any("errors lacks composition_failed" in one for one in said(good, ()))
+    inline = {"type": "composition", "steps": [{"method": "QUERY"}]}
+    found = said(inline, ("composition_failed",))
+    assert any("handler.steps is unknown" in one for one in found)
+    assert any("handler.recipe is missing" in one for one in found)
+    assert any("handler.recipe 'A trip'" in one for one in said({**good, "recipe": "A trip"}, ("composition_failed",)))
+
+
+def test_functions_are_one_dotted_path() -> None:
+    """API-129: separate module and function fields are refused; blocking is a flag."""
+    separate = {"type": "registered_function", "module": "rooms", "function": "book"}
+    found = said(separate)
+    assert any("handler.module is unknown" in one for one in found)
+    assert any("'book' is not a dotted path" in one for one in found)
+    blocking = {"type": "registered_function", "function": "a.b", "blocking": True}
+    endpoints, problems = declare(blocking, ())
+    assert problems == [] and endpoints[0].handler.blocking
+    assert any("blocking is not true or false" in one for one in said({**blocking, "blocking": 1}))

@@ -1,0 +1,151 @@
+"""Bearer tokens: what passes, and every trick that does not (T-JW)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from joserfc.jwk import OctKey
+
+from agtphost.identity.bearer import BearerError, BearerTokens, TokenIssuer, UnknownKey, read_keys
+from tests.identity.tokens import EC, ED, ISSUER, NOW, OTHER, PUBLIC, RSA, claims, token
+
+
+def tokens(**changes: Any) -> BearerTokens:
+    settings: dict[str, Any] = {
+        "issuer": ISSUER,
+        "audiences": ("agtphost",),
+        "algorithms": ("EdDSA", "ES256", "RS256"),
+        "keys": read_keys(PUBLIC),
+        **changes,
+    }
+    return BearerTokens([TokenIssuer(**settings), TokenIssuer(issuer="https://other", audiences=())])
+
+
+@pytest.mark.parametrize(("key", "alg"), [(ED, "EdDSA"), (EC, "ES256"), (RSA, "RS256")])
+def test_a_good_token_names_its_principal(key: Any, alg: str) -> None:
+    """AGTP-291: the configured claim, sub unless said otherwise."""
+    principal = tokens().validate(token(key, alg), NOW)
+    assert (principal.name, principal.issuer, principal.expires_at) == ("alice", ISSUER, NOW + 660)
+    other = tokens(claim="email").validate(token(key, alg, email="a@example.com"), NOW)
+    assert other.name == "a@example.com"
+
+
+@pytest.mark.parametrize("audience", ["agtphost", ["x", "agtphost"]])
+def test_the_audience_may_be_one_of_several(audience: object) -> None:
+    """RFC 7519 section 4.1.3."""
+    assert tokens().validate(token(aud=audience), NOW).name == "alice"
+
+
+@pytest.mark.parametrize("granted", [{"scope": "read write"}, {"scp": ["write"]}])
+def test_required_scopes(granted: dict[str, Any]) -> None:
+    """They are the provider's, and independent of Authority-Scope."""
+    strict = tokens(required_scopes=("write",))
+    assert strict.validate(token(**granted), NOW).name == "alice"
+    with pytest.raises(BearerError) as caught:
+        strict.validate(token(scope="read"), NOW)
+    assert caught.value.detail == "oauth-scope"
+
+
+def unsigned(header: dict[str, Any], **changes: Any) -> str:
+    def part(value: dict[str, Any]) -> str:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+    return f"{part(header)}.{part(claims(**changes))}."
+
+
+SECRET = OctKey.import_key(PUBLIC, {"kid": "ed"})
+
+HOSTILE = [
+    ("", "oauth-malformed"),
+    ("opaque-token", "oauth-malformed"),
+    ("a.b.c", "oauth-malformed"),
+    (token() + ".x", "oauth-malformed"),
+    ("x" * 20_000, "oauth-malformed"),
+    ("é.é.é", "oauth-malformed"),
+    (unsigned({"alg": "none"}), "oauth-algorithm"),
+    (unsigned({"alg": "None"}), "oauth-algorithm"),
+    (unsigned({"alg": ["EdDSA"]}), "oauth-algorithm"),
+    (unsigned({"alg": "EdDSA", "kid": "ed"}), "oauth-invalid-signature"),
+    (token(SECRET, "HS256"), "oauth-algorithm"),
+    (token(RSA, "PS256"), "oauth-algorithm"),
+    (token(EC, "ES256", {"kid": "ed"}), "oauth-malformed"),
+    (token(OTHER), "oauth-invalid-signature"),
+    (token(header={"kid": "unknown"}), "oauth-unknown-key"),
+    (token(header={"kid": None}), "oauth-unknown-key"),
+    (token(header={"jwk": ED.as_dict(private=False)}), "oauth-malformed"),
+    (token(header={"jku": "https://evil.example.com/keys"}), "oauth-malformed"),
+    (unsigned({"alg": "EdDSA", "kid": "ed", "crit": ["exp"]}), "oauth-malformed"),
+    (token(iss="https://evil.example.com"), "oauth-unknown-issuer"),
+    (token(iss=None), "oauth-unknown-issuer"),
+    (token(iss=[ISSUER]), "oauth-unknown-issuer"),
+    (token(iss="https://other"), "oauth-unknown-key"),
+    (token(aud="another"), "oauth-audience"),
+    (token(aud=None), "oauth-audience"),
+    (token(aud=[{"agtphost": 1}]), "oauth-audience"),
+    (token(exp=None), "oauth-malformed"),
+    (token(exp="never"), "oauth-malformed"),
+    (token(exp=True), "oauth-malformed"),
+    (token(exp=NOW - 61), "oauth-expired"),
+    (token(nbf=NOW + 61), "oauth-not-yet-valid"),
+    (token(iat=NOW + 61), "oauth-not-yet-valid"),
+    (token(sub=None), "oauth-claim"),
+    (token(sub=7), "oauth-claim"),
+    (token(sub=""), "oauth-claim"),
+    (token(sub="a\nb"), "oauth-claim"),
+    (token(sub="x" * 257), "oauth-claim"),
+]
+
+
+@pytest.mark.parametrize(("text", "detail"), HOSTILE)
+def test_nothing_else_passes(text: str, detail: str) -> None:
+    """T-JW: algorithms, keys, issuers, audiences, times and claims of the attacker's choice."""
+    strict = tokens()
+    if "https://other" in text:
+        strict = tokens()
+    with pytest.raises(BearerError) as caught:
+        strict.validate(text, NOW)
+    assert caught.value.detail == detail
+
+
+def test_an_unknown_key_is_told_apart() -> None:
+    """So that the issuer's keys can be fetched again."""
+    with pytest.raises(UnknownKey):
+        tokens().validate(token(header={"kid": "new"}), NOW)
+
+
+def test_the_leeway_is_the_limit() -> None:
+    """One second more is too much."""
+    assert tokens().validate(token(exp=NOW - 59), NOW).name == "alice"
+    with pytest.raises(BearerError):
+        tokens(leeway=0).validate(token(exp=NOW), NOW)
+
+
+GOOD = token()
+
+
+@given(st.integers(0, len(GOOD) * 7 - 1))
+def test_no_flipped_bit_passes(bit: int) -> None:
+    """Anywhere in the token. The last character's unused bits belong to nothing, and count as malformed."""
+    changed = bytearray(GOOD.encode())
+    changed[bit // 7] ^= 1 << bit % 7
+    with pytest.raises(BearerError):
+        tokens().validate(changed.decode("latin-1"), NOW)
+
+
+@pytest.mark.parametrize("octets", [b"", b"[]", b"{}", b'{"keys":{}}', b'{"keys":[{"kty":"OKP"}]}'])
+def test_key_sets_that_are_none(octets: bytes) -> None:
+    """Named as such, at start."""
+    with pytest.raises(ValueError, match=r"[a-z]"):
+        read_keys(octets)
+
+
+def test_only_public_halves_are_kept() -> None:
+    """A provider that publishes too much does not make this host a holder of its secrets."""
+    everything = json.dumps({"keys": [ED.as_dict(private=True), SECRET.as_dict(private=True)]}).encode()
+    (kept,) = read_keys(everything).keys
+    assert kept.kid == "ed" and "d" not in kept.as_dict()

@@ -1,0 +1,360 @@
+"""A host in memory at which agents negotiate: real gates, dispatcher, recipes and negotiator around a fake ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.contract.endpoint import Endpoint, HandlerReference
+from agtphost.contract.policy import MethodPolicy
+from agtphost.contract.recipe import Recipe
+from agtphost.contract.recipe_book import RecipeBook
+from agtphost.contract.recipe_graph import RecipeGraph
+from agtphost.contract.recipe_loading import RecipeRules, read_recipes
+from agtphost.contract.schemas import compile_schema
+from agtphost.contract.semantic import Impact, Semantic
+from agtphost.contract.table import EndpointTable
+from agtphost.dispatch.dispatcher import Dispatcher
+from agtphost.dispatch.order import Collaborators, gates
+from agtphost.dispatch.sealing import Sealer
+from agtphost.handlers.composition import Composition
+from agtphost.handlers.context import EndpointContext
+from agtphost.host import bindings
+from agtphost.host.recipes import NEVER
+from agtphost.identity.agents import Agent, AgentDirectory
+from agtphost.identity.peer import Assurance, Peer
+from agtphost.methods.description import Description
+from agtphost.methods.discovery import Discovery, document
+from agtphost.methods.execution import ActionGate, Carrier
+from agtphost.methods.inspection import Inspection, ReadACL
+from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
+from agtphost.methods.proposal import Ending, Proposing
+from agtphost.negotiation.negotiator import Negotiator
+from agtphost.negotiation.settings import GateSettings, Settings
+from agtphost.stores import MemoryStore
+from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.paths import PathGrammar
+from agtphost.wire.events import Request, Response
+from agtphost.wire.headers import Headers
+from tests.dispatch.scene import Recorder, agent, certificate
+from tests.fakes import FakeLedger
+from tests.methods.stage import reading
+
+ALICE, BOB, ROOT = "a" * 64, "b" * 64, "d" * 64
+HOSTED = "e" * 64
+CATALOG = Catalog.load(None)
+
+OPEN = Settings(synthesis_enabled=True)
+GATE = GateSettings(enabled=True, min_trust_tier=2)
+
+
+def schema(required: Mapping[str, Any] | None = None, optional: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A closed object schema; a name of a type stands for that type."""
+    given = {**(required or {}), **(optional or {})}
+    return {
+        "type": "object",
+        "properties": {name: {"type": kind} if isinstance(kind, str) else kind for name, kind in given.items()},
+        "required": list(required or {}),
+        "additionalProperties": False,
+    }
+
+
+def semantic(intent: str, outcome: str = "It is done.", **changes: Any) -> dict[str, Any]:
+    """A semantic block that says ``intent``."""
+    return {
+        "intent": intent,
+        "actor": "agent",
+        "outcome": outcome,
+        "capability": "retrieval",
+        "confidence": 0.9,
+        "impact": "informational",
+        "is_idempotent": True,
+        **changes,
+    }
+
+
+def endpoint(
+    method: str,
+    path: str,
+    intent: str,
+    taken: Mapping[str, Any],
+    given: Mapping[str, Any],
+    scopes: Sequence[str] = (),
+    **changes: Any,
+) -> Endpoint:
+    """An operator's endpoint."""
+    block = semantic(intent, **changes)
+    return Endpoint(
+        method=method,
+        path=path,
+        description=intent,
+        semantic=Semantic(**{**block, "impact": Impact(block["impact"])}),
+        input_schema=compile_schema(taken, role="input"),
+        output_schema=compile_schema(given, role="output"),
+        errors=(),
+        handler=HandlerReference(type="registered_function"),
+        required_scopes=tuple(scopes),
+        min_assurance=Assurance.HEADER,
+    )
+
+
+CUSTOMER = endpoint(
+    "FETCH", "/customers/{customer_id}", "Return the address and the region of a customer.",
+    schema({"customer_id": "string"}), schema({"address": "string", "region": "string"}), ["customers:read"],
+)
+WEATHER = endpoint(
+    "FORECAST" if "FORECAST" in CATALOG.methods else "ESTIMATE", "/weather", "Forecast the weather of a region.",
+    schema({"region": "string"}), schema({"summary": "string"}), ["weather:read"],
+)
+BOOKING = endpoint(
+    "RESERVE", "/desk", "Reserve a desk for a guest.", schema({"guest": "string"}),
+    schema({"reservation": "string"}), ["desks:book"], capability="transaction", impact="reversible",
+    is_idempotent=False,
+)
+ERASURE = endpoint(
+    "PURGE" if "PURGE" in CATALOG.methods else "REMOVE", "/archive", "Erase the archive for good.",
+    schema({"confirm": "boolean"}), schema({"erased": "boolean"}), capability="transaction",
+    impact="irreversible", is_idempotent=False,
+)
+
+ROOM = """
+[[recipe]]
+name = "book-room"
+version = "{version}"
+description = "Books a desk as a room."
+output = {{ reservation = "=stay.reservation", by = "{version}" }}
+
+[[recipe.step]]
+method = "RESERVE"
+path = "/desk"
+input = {{ guest = "=input.guest" }}
+capture = "stay"
+
+[recipe.endpoint]
+method = "BOOK"
+path = "/room"
+description = "Books a room for the named guest."
+semantic = {{ intent = "Book a room for a guest.", actor = "agent", outcome = "A room is booked.", capability = "transaction", confidence = 0.9, impact = "reversible", is_idempotent = false }}
+input_schema = {{ type = "object", properties = {{ guest = {{ type = "string" }} }}, required = ["guest"], additionalProperties = false }}
+output_schema = {{ type = "object", properties = {{ reservation = {{ type = "string" }}, by = {{ type = "string" }} }}, required = ["reservation"], additionalProperties = false }}
+"""
+
+
+def room(version: str = "3") -> str:
+    """The recipe of BOOK /room."""
+    return ROOM.format(version=version)
+
+
+class Table:
+    """
+    One host.
+
+    :param recipes: TOML.
+    :param ledger: of an earlier table, to play a restart.
+    """
+
+    def __init__(
+        self,
+        settings: Settings = OPEN,
+        *,
+        recipes: str = room(),
+        endpoints: Sequence[Endpoint] = (CUSTOMER, WEATHER, BOOKING, ERASURE),
+        ledger: FakeLedger | None = None,
+        policy: MethodPolicy = MethodPolicy(),
+        clock: Clock | None = None,
+        scopes: Sequence[str] = ("customers:read", "weather:read", "desks:book", "rcns:negotiate"),
+        tier: int = 2,
+        answers: Mapping[str, Callable[[EndpointContext], Any]] | None = None,
+    ) -> None:
+        self.clock = clock or Clock()
+        if clock is None:
+            self.clock.advance(1_800_000_000)
+        self.ledger = ledger or FakeLedger()
+        self.ledger.held._now = self.clock.seconds
+        self.alice = self._agent(ALICE, "alice", scopes, tier)
+        self.bob = self._agent(BOB, "bob", scopes, tier)
+        self.root = self._agent(ROOT, "root", ("inspect:all",), tier)
+        self.hosted = agent(HOSTED, "librarian", hosted=True)
+        self.directory = AgentDirectory([self.alice, self.bob, self.root, self.hosted])
+        self.calls: list[tuple[str, Mapping[str, Any], str]] = []
+        self.answers = dict(answers or {})
+        read, problems = read_recipes(recipes, "recipes.toml", RecipeRules(catalog=CATALOG, never=NEVER))
+        assert not problems, problems
+        book = RecipeBook(read, RecipeGraph(read, endpoints))
+        self.bound = [each.bind(Recorder(self._answer)) for each in endpoints]
+        everything: list[Any] = []
+        self.negotiator = Negotiator(
+            settings,
+            self.ledger.held,
+            book=book,
+            rules=RecipeRules(catalog=CATALOG, never=NEVER),
+            endpoints=endpoints,
+            bindings=lambda: (*everything, *self.bound),
+            policy=policy,
+            compose=self._compose,
+            now=self.clock.seconds,
+        )
+        inspection = Inspection(reading(MemoryStore()), ReadACL.PUBLIC, frozenset())
+        inspection.offer("contract", self.negotiator.contract, own_rules=True)
+        inspection.offer("rcns-attempt", self.negotiator.attempt, own_rules=True)
+        carrier = Carrier()
+        built_ins = bindings.built_ins(
+            CATALOG,
+            discover=Discovery(self.directory, lambda: (), (), lambda shown: document({}), anonymous=True,
+                               disclosure="public"),
+            describe=Description(self.directory, lambda: (), (), self.state_of, lambda: {}),
+            inspect=inspection,
+            change=Lifecycle(self.directory, self.state_of, LifecycleAuth.OPEN, Ending(self.negotiator)),
+            carrier=carrier,
+            propose=Proposing(self.negotiator),
+        )
+        everything.extend(built_ins)
+        self.dispatcher = Dispatcher(
+            gates(
+                Collaborators(
+                    directory=self.directory,
+                    states=self.state_of,
+                    by_server_name={},
+                    catalog=CATALOG,
+                    custom_methods=(),
+                    grammar=PathGrammar(CATALOG.methods),
+                    policy=policy,
+                    table=EndpointTable((*built_ins, *self.bound)),
+                    action=ActionGate(carrier, ()),
+                    ledger=self.ledger,
+                    negotiator=self.negotiator,
+                )
+            ),
+            self.ledger,
+            Sealer("host.test", ()),
+            self.clock,
+            30.0,
+        )
+        self.links: dict[str, Peer] = {}
+
+    @staticmethod
+    def _agent(agent_id: str, name: str, scopes: Sequence[str], tier: int) -> Agent:
+        made = agent(agent_id, name, hosted=False, scopes=frozenset(scopes))
+        return replace(made, posture=replace(made.posture, trust_tier=tier))
+
+    def _compose(self, recipe: Recipe) -> Composition:
+        return Composition(recipe, self.clock)
+
+    def state_of(self, which: Agent) -> LifecycleState:
+        return LifecycleState(status=LifecycleStatus.ACTIVE)
+
+    def _answer(self, context: EndpointContext) -> Any:
+        assert context.caller is None or context.caller.agent_id
+        self.calls.append((f"{context.method} {context.path}", dict(context.input),
+                           "" if context.caller is None else context.caller.agent_id))
+        own = self.answers.get(context.method)
+        if own is not None:
+            return own(context)
+        return {
+            "RESERVE": {"reservation": f"R{len(self.calls)}"},
+            "FETCH": {"address": "1 High Street", "region": "north"},
+            WEATHER.method: {"summary": "rain"},
+            ERASURE.method: {"erased": True},
+        }.get(context.method, {})
+
+    def peer(self, agent_id: str | None, *, sure: bool = True) -> Peer:
+        """A new connection."""
+        return Peer(address="127.0.0.1", certificate=certificate(agent_id) if agent_id and sure else None)
+
+    def ask(
+        self,
+        method: str,
+        path: str = "/",
+        body: Any = None,
+        *,
+        who: str | None = ALICE,
+        headers: Mapping[str, str] | None = None,
+        peer: Peer | None = None,
+        sure: bool = True,
+    ) -> Response:
+        """One request, on the agent's own connection unless another one is given."""
+        octets = b"" if body is None else json.dumps(body).encode()
+        fields = dict(headers or {})
+        if who is not None:
+            fields.setdefault("Agent-ID", who)
+        if octets:
+            fields.setdefault("Content-Type", "application/vnd.agtp+json")
+        if peer is None:
+            name = f"{who}{sure}"
+            peer = self.links.get(name)
+            if peer is None:
+                peer = self.links[name] = self.peer(who, sure=sure)
+        path, _, query = path.partition("?")
+        request = Request(method=method, path=path, query=query or None, headers=Headers(list(fields.items())),
+                          body=octets, line=f"AGTP/1.0 {method} {path}\r\n".encode())
+        answers: list[Response] = []
+        Deferred.fromCoroutine(self.dispatcher.dispatch(request, peer)).addCallback(answers.append)
+        assert answers, "the dispatcher is still waiting"
+        return answers[0]
+
+    def propose(self, definition: Mapping[str, Any], **options: Any) -> Response:
+        """PROPOSE in the wrapped form; ``beside`` goes beside the definition."""
+        beside = options.pop("beside", {})
+        return self.ask("PROPOSE", "/", {"parameters": {"endpoint": definition, **beside}}, **options)
+
+    def opted(self, method: str = "BOOK", path: str = "/room", body: Any = None, **options: Any) -> Response:
+        """A request that allows negotiation."""
+        headers = {"Allow-RCNS": "true", **options.pop("headers", {})}
+        return self.ask(method, path, {"guest": "Ann"} if body is None else body, headers=headers, **options)
+
+    def under(self, synthesis_id: str, method: str = "BOOK", path: str = "/room", body: Any = None,
+              **options: Any) -> Response:
+        """A request that presents a contract."""
+        headers = {"Contract-Synthesized": synthesis_id, **options.pop("headers", {})}
+        return self.ask(method, path, {"guest": "Ann"} if body is None else body, headers=headers, **options)
+
+    @property
+    def payload(self) -> Mapping[str, Any]:
+        """What the last record says."""
+        return self.ledger.drafts[-1].payload
+
+    def events(self) -> list[tuple[str, str]]:
+        """Chain and type of every stream event, in order."""
+        return [(event.chain, event.event_type) for draft in self.ledger.drafts for event in draft.events]
+
+
+def told(response: Response) -> Any:
+    """The decoded body."""
+    return json.loads(response.body)
+
+
+BOOK_ROOM: Mapping[str, Any] = {
+    "method": "BOOK",
+    "path": "/room",
+    "description": "Books a room for the named guest.",
+    "semantic": semantic("Book a room for a guest.", capability="transaction", impact="reversible", is_idempotent=False),
+    "input_schema": schema({"guest": "string"}),
+    "output_schema": schema({"reservation": "string"}),
+}
+"""What the recipe answers."""
+
+LOCATE: Mapping[str, Any] = {
+    "method": "LOCATE",
+    "path": "/customer/{customerId}/location",
+    "description": "Return the address of a customer.",
+    "semantic": semantic("Return the address of a customer.", capability="retrieval"),
+    "input_schema": schema({"customerId": "string"}),
+    "output_schema": schema({"address": "string"}),
+}
+"""A passthrough to CUSTOMER, under another name and spelling."""
+
+OUTLOOK: Mapping[str, Any] = {
+    "method": "PREDICT" if "PREDICT" in CATALOG.methods else "ESTIMATE",
+    "path": "/outlook",
+    "description": "Forecast the weather where a customer lives.",
+    "semantic": semantic("Forecast the weather for the region of a customer.", capability="retrieval"),
+    "input_schema": schema({"customer_id": "string"}),
+    "output_schema": schema({"summary": "string"}),
+}
+"""A pipeline: the customer's region, then its weather."""
