@@ -61,10 +61,13 @@ def get(audit_id: str, uri: str, where: Connection, as_json: bool) -> None:
 @click.argument("chain", metavar="[AGENT|host]", default=HOST)
 @click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
 @click.option("--all", "everything", is_flag=True, help="The whole chain.")
+@click.option("--ids", is_flag=True, help="Print the Audit-IDs alone, for other commands.")
 @host_option
 @connection_options
 @json_option
-def walk(chain: str, number: int, everything: bool, uri: str, where: Connection, as_json: bool) -> None:
+def walk(
+    chain: str, number: int, everything: bool, ids: bool, uri: str, where: Connection, as_json: bool
+) -> None:
     """
     Show a chain, newest first.
 
@@ -74,6 +77,7 @@ def walk(chain: str, number: int, everything: bool, uri: str, where: Connection,
     Examples:
       agtp audit walk
       agtp audit walk librarian -n 100
+      agtp explain $(agtp audit walk host -n 1 --ids)
     """
     reach = resolve(where, uri)
     named = chain if chain == HOST else agent_id_of(where, chain)
@@ -82,5 +86,9 @@ def walk(chain: str, number: int, everything: bool, uri: str, where: Connection,
         entries = list(pages(client, reach.uri, named, keys, None if everything else number))
     if as_json:
         print_json([entry.fields() for entry in entries])
+        return
+    if ids:
+        for entry in entries:
+            click.echo(entry.audit_id)
         return
     print_table(("SEQ", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"), (entry.row() for entry in entries))

@@ -31,7 +31,8 @@ def oauth_faults(config: Config) -> Iterator[Fault]:
         elif names.count(issuer.expected_issuer) > 1:
             yield Fault(location=(*location, "expected_issuer"), message="stands twice: its rules would be in doubt")
         if issuer.sources != 1:
-            yield Fault(location=location, message=f"needs exactly one of {_SOURCES}")
+            sources = tuple((*location, name) for name in ("jwks", "jwks_uri", "discovery_url"))
+            yield Fault(location=location, message=f"needs exactly one of {_SOURCES}", concerns=sources)
         if not issuer.allowed_algs:
             yield Fault(location=(*location, "allowed_algs"), message="allows nothing", hint='write ["EdDSA"]')
         if not issuer.expected_audience and not config.host.development:

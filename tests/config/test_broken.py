@@ -12,6 +12,7 @@ from agtphost.errors import ConfigurationError, Problem
 HEAD = '[host]\nserver_id = "h"\nprofile = "development"\n'
 """Three good lines: what is under test starts on line 4."""
 
+OAUTH = "[[policies.oauth.issuer]]\nexpected_issuer = 'https://i'\n"
 SERVER = '[[mcp.server]]\nname = "files"\ncommand = ["{python}", "server.py"]\n'
 """Three more: what follows a good server starts on line 7."""
 
@@ -65,8 +66,16 @@ CASES: list[tuple[str, str, int, str, str]] = [
     ("later: metrics", "[metrics]\n", 4, "[metrics] is not supported by this version", "remove it"),
     ("recipes: no file", "[recipes]\nfile = 'none.toml'\n", 5, "[recipes] file names a file that does not exist", ""),
     ("later: workers", "workers = 4\n", 4, "[host] workers is not supported by this version", "remove it"),
-    ("later: envelope", "[audit]\nenvelope = 'cose'\n", 5, "[audit] envelope is not supported", "remove it"),
-    ("later: oauth", "[policies.oauth]\n", 4, "[policies.oauth] is not supported", "remove it"),
+    ("envelope", "[audit]\nenvelope = 'xml'\n", 5, "[audit] envelope must be one of jws, cose", ""),
+    ("oauth: nobody issues", "[policies.oauth]\nrequired_on_methods = ['BOOK']\n", 5, "that nobody may issue",
+     "add [[policies.oauth.issuer]]"),
+    ("oauth: no keys", OAUTH, 4, "needs exactly one of", ""),
+    ("oauth: two sources", OAUTH + "jwks_uri = 'https://i/k'\ndiscovery_url = 'https://i/d'\n", 4,
+     "needs exactly one of", ""),
+    ("oauth: symmetric", OAUTH + "jwks_uri = 'https://i/k'\nallowed_algs = ['HS256']\n", 7, "'HS256'", ""),
+    ("oauth: plain http", OAUTH + "jwks_uri = 'http://i.example.com/k'\n", 6, "must be https", ""),
+    ("oauth: no issuer", "[[policies.oauth.issuer]]\njwks_uri = 'https://i/k'\n", 4, "expected_issuer", ""),
+    ("oauth: no file", OAUTH + "jwks = 'nowhere.json'\n", 6, "cannot be used", ""),
     ("rcns: mode", "[policies.rcns]\nmode = 'sometimes'\n", 5, "[policies.rcns] mode must be", ""),
     ("rcns: unknown", "[policies.rcns]\nspeed = 4\n", 5, "[policies.rcns] speed", ""),
     ("later: isolation", SERVER + 'isolation = "per-agent"\n', 7, 'must be "shared", the only isolation', ""),

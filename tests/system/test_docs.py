@@ -1,0 +1,105 @@
+"""The pages under docs/ do what they say: their commands are run as they stand there, their configuration is read."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.system.hosting import BIN, Host, agtp, running, sample
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = sorted(page.name for page in DOCS.glob("*.rst"))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of a page, the exit status it should have, and what its output should show, in order."""
+
+    command: str
+    status: int
+    shown: tuple[str, ...]
+
+
+def blocks(page: str) -> list[str]:
+    """The literal blocks of a page, without their indentation."""
+    text = (DOCS / page).read_text()
+    return [dedent(block).strip("\n") for block in re.findall(r"::\n\n((?:(?: {4}.*)?\n)+?)(?=\S|\Z)", text + "\n")]
+
+
+def steps(page: str) -> list[Step]:
+    """The commands of a page: ``$ command  # status``, then lines that its output has."""
+    found: list[Step] = []
+    for block in blocks(page):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.startswith("$ "):
+                command, _, status = line[2:].partition("  # ")
+                found.append(Step(command, int(status or 0), ()))
+            elif found and block.startswith("$ ") and line:
+                last = found.pop()
+                found.append(Step(last.command, last.status, (*last.shown, line.strip())))
+    return found
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """The sample host, for all pages."""
+    with running(sample(tmp_path_factory.mktemp("docs"))) as started:
+        yield started
+
+
+def shell(folder: Path, command: str) -> tuple[int, str]:
+    """Run one line as a person types it."""
+    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(folder), "NO_COLOR": "1"}
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, cwd=folder, timeout=300, env=environment
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_there_are_pages() -> None:
+    """And most of them have commands."""
+    assert len(PAGES) >= 2
+    assert sum(bool(steps(page)) for page in PAGES) >= 1
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if steps(page)])
+def test_the_commands_of_a_page(page: str, host: Host) -> None:
+    """One after the other, in the deployment's directory."""
+    for step in steps(page):
+        status, output = shell(host.config.parent, step.command)
+        assert status == step.status, f"{step.command}\n{output}"
+        at = 0
+        for part in step.shown:
+            at = output.find(part, at)
+            assert at >= 0, f"{part!r} is not shown by\n{step.command}\n{output}"
+
+
+def snippets() -> list[tuple[str, str]]:
+    """Every block that is a piece of host.toml."""
+    return [(page, block) for page in PAGES for block in blocks(page) if re.match(r"\[\[?[a-z]", block)]
+
+
+@pytest.mark.parametrize(("page", "snippet"), snippets())
+def test_every_piece_of_configuration_is_read(page: str, snippet: str, tmp_path: Path) -> None:
+    """``agtp check`` knows each section and key that a page names; what it finds wrong is never a name."""
+    file = tmp_path / "host.toml"
+    file.write_text(f'[host]\nserver_id = "localhost"\nprofile = "development"\n\n{snippet}\n')
+    said = agtp("check", str(file))
+    assert "not a known" not in said.stdout + said.stderr and "unknown" not in said.stdout + said.stderr, said
+    key = re.findall(r"^([a-z_]+) =", snippet, flags=re.MULTILINE)[-1]
+    file.write_text(file.read_text().replace(f"\n{key} =", f"\n{key}x ="))
+    broken = agtp("check", str(file))
+    assert broken.returncode == 2 and f"{key}x" in broken.stdout + broken.stderr
+
+
+def test_control_an_output_that_is_not_shown_is_noticed(host: Host) -> None:
+    """The comparison fails where a page promises what no command says."""
+    status, output = shell(host.config.parent, "agtp can demo DISCOVER /methods")
+    assert status == 0 and "no: demo may not" not in output
