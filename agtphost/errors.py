@@ -15,12 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from agtphost.vocabulary.status import Status
-
-if TYPE_CHECKING:
-    from agtphost.audit.drafts import Change
 
 
 class Refusal(Exception):
@@ -51,7 +48,7 @@ class Refusal(Exception):
         details: Mapping[str, object] | None = None,
         headers: Sequence[tuple[str, str]] = (),
         close: bool = False,
-        changes: Sequence[Change] = (),
+        changes: Sequence[Any] = (),
         extra: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(f"{int(status)} {reason}: {explanation}")

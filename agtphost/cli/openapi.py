@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agtphost.contract.openapi_import import Imported, ImportedEndpoint
 
 NOT_LOADED = (
-    "The host loads none of these files yet. Confirm what the REVIEW lines of an endpoint say, set the "
+    "As they are, the host loads none of these files. Confirm what the REVIEW lines of an endpoint say, set the "
     "environment variables that its [handler] headers name, and rename it to .toml."
 )
 

@@ -97,9 +97,13 @@ class Cases(list[Case]):
         self._area = area
 
     def row(
-        self, name: str, requirements: str, title: str, check: Callable[..., object], *values: object, needs: Sequence[Need] = (
-
-        )
+        self,
+        name: str,
+        requirements: str,
+        title: str,
+        check: Callable[..., object],
+        *values: object,
+        needs: Sequence[Need] = (),
     ) -> None:
         """
         Add one row of a table.

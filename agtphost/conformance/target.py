@@ -106,12 +106,14 @@ class Target:
     def send(self, octets: bytes, *, who: Who = Who.ANONYMOUS) -> Answer:
         """Octets that are one request, and its answer."""
         answer = self._exchange(octets, who)
-        for _ in range(3):
-            if answer.status != RATE_LIMITED:
-                break
-            pause = answer.header("Retry-After") or "1"
-            time.sleep(min(float(pause) if pause.isdigit() else 1.0, LONGEST_PAUSE))
-            answer = self._exchange(octets, who)
+        if answer.status == RATE_LIMITED:
+            named = answer.header("Retry-After") or "1"
+            pause = float(named) if named.isdigit() else 1.0
+            if pause <= LONGEST_PAUSE:
+                time.sleep(pause)
+                answer = self._exchange(octets, who)
+            if answer.status == RATE_LIMITED:
+                raise Inapplicable(f"a rate limit that admits it; Retry-After is {named} s")
         return self.note(answer)
 
     def note(self, answer: Answer) -> Answer:

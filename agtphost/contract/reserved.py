@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-DISCOVERY = ("/", "/agents", "/genesis", "/methods", "/tools")
+DISCOVERY = ("/", "/agents", "/genesis", "/methods", "/tools", "/patterns", "/contracts")
 """The reserved DISCOVER paths that this host serves."""
 
 LIFECYCLE = ("ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE")

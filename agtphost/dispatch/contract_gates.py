@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from hashlib import sha256
 from typing import Any
 
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.audit.drafts import LedgerUnavailable, Reservation, ReservationKey, ReservationState
@@ -23,8 +24,13 @@ from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.status import Status
 
+LOG_SECONDS = 10.0
+"""Envelopes that contradict their headers are logged, but no more often than this."""
+
 MEMOIZED = 10_000
 """Authorities remembered; beyond, all are worked out again: bounded whatever callers send (T-ID-40)."""
+
+log = Logger()
 
 
 @implementer(IGate)
@@ -242,17 +248,53 @@ def not_allowed(exchange: Exchange, table: EndpointTable, policy: MethodPolicy, 
 
 @implementer(IGate)
 class BodyGate:
-    """The body is JSON or YAML as this host reads it."""
+    """
+    The body is JSON or YAML as this host reads it.
+
+    The envelope may name task and session where the headers do not (core v08
+    section 5.7); where both do, the headers win (section 8.3).
+    """
 
     name = "body"
+
+    def __init__(self) -> None:
+        self._logged = 0.0
 
     def check(self, exchange: Exchange) -> None:
         request = exchange.request
         if request.body:
             value = bodies.decode(request.body, request.headers.get("content-type"))
             exchange.parameters, exchange.context = bodies.unwrap(value)
+            if exchange.parameters is not value:
+                if "task_id" in value:
+                    exchange.task_id = self._named(exchange, exchange.task_id, value["task_id"], "task_id")
+                if "session_id" in value:
+                    exchange.session_id = self._named(
+                        exchange, exchange.session_id, value["session_id"], "session_id"
+                    )
         else:
             exchange.parameters = {}
+
+    def _named(self, exchange: Exchange, header: str | None, member: Any, name: str) -> str | None:
+        if member is None:
+            return header
+        if not isinstance(member, str) or not is_opaque_id(member):
+            raise Refusal(
+                Status.BAD_REQUEST,
+                "invalid-identifier",
+                f"{name} is not 1 to 128 visible ASCII characters.",
+                remedy="Send a shorter, printable identifier.",
+            )
+        if header is None:
+            return member
+        if header != member and exchange.now - self._logged > LOG_SECONDS:
+            self._logged = exchange.now
+            log.warn(
+                "the {name} of {caller}'s envelope is not that of its headers, which count",
+                name=name,
+                caller="a stranger" if exchange.caller is None else exchange.caller.agent_id,
+            )
+        return header
 
 
 @implementer(IGate)

@@ -13,6 +13,7 @@ nothing (the generic cell rate algorithm): a bucket that refills by itself.
 
 from __future__ import annotations
 
+import ipaddress
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -108,8 +109,6 @@ def _origin(address: str) -> str:
     """An IPv4 address, or the /64 that one IPv6 customer gets."""
     if ":" not in address:
         return address
-    import ipaddress
-
     try:
         return str(ipaddress.IPv6Network((address.partition("%")[0], 64), strict=False))
     except ValueError:

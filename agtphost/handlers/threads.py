@@ -60,7 +60,7 @@ class Threads:
     def __init__(self, reactor: FromThread, most: int = MOST_THREADS, waiting: int = MOST_WAITING) -> None:
         self._reactor = reactor
         self._most = most
-        self._waiting = waiting
+        self._most_waiting = waiting
         self._queue: SimpleQueue[_Call | None] = SimpleQueue()
         self._count = 0
         self._busy = 0
@@ -71,13 +71,18 @@ class Threads:
         """Threads that are inside a function."""
         return self._busy
 
+    @property
+    def waiting(self) -> int:
+        """Calls that no thread has taken up yet."""
+        return self._queued
+
     def run(self, function: Callable[[], Any]) -> Deferred[Any]:
         """
         Call ``function`` in a thread. Cancelling the result keeps a waiting call from ever beginning.
 
         :raises agtphost.errors.Refusal: 503, where too many calls wait already.
         """
-        if self._queued >= self._waiting:
+        if self._queued >= self._most_waiting:
             raise Refusal(
                 Status.UNAVAILABLE,
                 "handlers-busy",

@@ -136,6 +136,8 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             publication,
             anonymous=config.policies.anonymous_discovery,
             disclosure=config.policies.agent_disclosure,
+            patterns=negotiating.patterns,
+            contracts=negotiating.contracts,
         ),
         describe=Description(
             directory, lambda: bindings.methods_of(admitted()), listed, states.state_of, namespace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -52,6 +53,7 @@ def floor_methods(
     disclosure: str = "public",
     assurance: Assurance = Assurance.CERTIFICATE,
     release: Release | None = None,
+    now: Callable[[], float] = time.time,
 ) -> Floor:
     """
     Build the methods.
@@ -62,14 +64,15 @@ def floor_methods(
     :param operators: key fingerprints that decide escalations.
     :param assurance: how surely callers of what changes state must be known.
     :param release: answers SUSPEND with ``synthesis_id``.
+    :param now: seconds since the epoch.
     """
     oversight = Oversight(directory, frozenset(operators), assurance)
     holdings = Holdings(directory, listed, adapters, library, disclosure=disclosure)
-    sightings, standstill = Sightings(), Standstill(held)
-    escalation = Escalation(held, directory, oversight)
-    suspension = Suspension(held, sightings, standstill, release)
-    notification = Notification(held, directory, oversight, listed)
-    confirmation = Confirmation(held, records, oversight)
+    sightings, standstill = Sightings(), Standstill(held, now)
+    escalation = Escalation(held, directory, oversight, now)
+    suspension = Suspension(held, sightings, standstill, release, now)
+    notification = Notification(held, directory, oversight, listed, now)
+    confirmation = Confirmation(held, records, oversight, now)
 
     def read(method: str, path: str, handler: IHandler, least: Assurance) -> Binding:
         return _binding(catalog, method, path, handler, least, changes=False)

@@ -107,7 +107,7 @@ class Holdings:
             )
 
 
-@lru_cache(maxsize=8_192)
+@lru_cache(maxsize=4_096)
 def words_of(text: str) -> frozenset[str]:
     """The terms of a text."""
     return frozenset(relevance.terms(text))

@@ -196,7 +196,7 @@ class Confirmation:
             return None
         caller = self._oversight.named(context)
         if item.value["recipient"] == OPERATOR:
-            entitled = self._oversight.operates(context)
+            entitled = self._oversight.stands_above(context, item.value["sender"])
         else:
             entitled = caller is not None and caller.agent_id == item.owner
         if not entitled:

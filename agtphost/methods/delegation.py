@@ -184,6 +184,10 @@ class Delegation:
         if asked.token is None and not (by_itself and self._key is not None):
             parameters.required(context.input, "delegation_token")
         delegator = caller if before is None else self._directory.by_id(before.chain[-1])
+        if delegator is not None and asked.target == delegator.agent_id:
+            raise parameters.invalid(
+                "target_agent_id", "An agent cannot delegate to itself.", "Name another agent, or do the task."
+            )
         target = self._directory.by_id(asked.target)
         if target is None or not target.hosted or delegator is None:
             raise Refusal(
@@ -192,10 +196,6 @@ class Delegation:
                 "The agent to delegate to is not hosted here, and this host does not delegate to other hosts.",
                 remedy="DISCOVER /agents lists the hosted agents; delegate at the host of the agent.",
                 details={"target_agent_id": asked.target},
-            )
-        if target.agent_id == delegator.agent_id:
-            raise parameters.invalid(
-                "target_agent_id", "An agent cannot delegate to itself.", "Name another agent, or do the task."
             )
         return _Hop(asked=asked, delegator=delegator, target=target, before=before)
 
@@ -366,7 +366,7 @@ class Delegation:
         :raises Refusal: 551 for a link that is unknown, ended, too deep, or of an agent that no longer serves;
             262 where the hop would have more than the one before.
         """
-        chain = (hop.delegator.agent_id,)
+        chain: tuple[str, ...] = (hop.delegator.agent_id,)
         if hop.before is not None or token.parent is not None:
             chain = self._before(hop, token).chain
         chain = (*chain, hop.target.agent_id)

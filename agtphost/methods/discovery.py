@@ -26,6 +26,10 @@ Manifest = Callable[[bool], EndpointResponse]
 """The signed server manifest as it is sent; the argument says whether hosted agents are disclosed."""
 
 
+Listing = Callable[[EndpointContext], Any]
+"""What DISCOVER answers with, for one caller."""
+
+
 def document(result: Any, content_type: str = "") -> EndpointResponse:
     """A discovery document: the body itself, without the method envelope."""
     return EndpointResponse(result=result, enveloped=False, content_type=content_type)
@@ -42,6 +46,8 @@ class Discovery:
     :param manifest: builds the server manifest.
     :param anonymous: whether callers without Agent-ID may discover.
     :param disclosure: ``public``, ``authenticated`` or ``private``: who sees the hosted agents.
+    :param patterns: what this host would synthesize (AGTP-API section 5.8.6).
+    :param contracts: the contracts that the caller may see (AGTP-API section 5.8.7).
     """
 
     kind = "built_in"
@@ -55,6 +61,8 @@ class Discovery:
         *,
         anonymous: bool,
         disclosure: str,
+        patterns: Listing = lambda context: {"rcns_enabled": False, "patterns": []},
+        contracts: Listing = lambda context: [],
     ) -> None:
         self._directory = directory
         self._bindings = bindings
@@ -68,6 +76,8 @@ class Discovery:
             "/genesis": self._genesis,
             "/methods": self._methods,
             "/tools": self._tools,
+            "/patterns": lambda context: document(patterns(context)),
+            "/contracts": lambda context: document(contracts(context)),
         }
 
     def handle(self, context: EndpointContext) -> EndpointResponse:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -191,12 +191,18 @@ class Notification:
         items: Iterable[Held] = ()
         if caller is not None and box == "sent":
             items = (item for item in self._held.of(NOTIFICATION) if item.value["sender"] == caller.agent_id)
-        elif box == "inbox" and (caller is not None or self._oversight.operates(context)):
-            recipient = OPERATOR if caller is None else caller.agent_id
-            items = (item for item in self._inbox(recipient) if item.value["status"] == "held")
+        elif box == "inbox":
+            items = self._unread(context, caller)
         shown = [item.value for item in items if urgency in ("all", item.value["urgency"])]
         shown.sort(key=lambda value: (URGENCIES.index(value["urgency"]), value["sent_at"]))
         return EndpointResponse(result={"notifications": [dict(value) for value in shown[:limit]], "count": len(shown)})
+
+    def _unread(self, context: EndpointContext, caller: Agent | None) -> Iterator[Held]:
+        """The caller's own; or the operator's, where the connection is of one or of the sender's registrar."""
+        for item in self._inbox(OPERATOR if caller is None else caller.agent_id):
+            above = caller is not None or self._oversight.stands_above(context, item.value["sender"])
+            if above and item.value["status"] == "held":
+                yield item
 
 
 def _receipt(value: Mapping[str, Any], *changes: Change) -> EndpointResponse:

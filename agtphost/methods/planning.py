@@ -81,8 +81,8 @@ class Planning:
         limits, ignored = _constraints(given)
         methods = _methods(given)
         known = goal if isinstance(goal, dict) else {}
-        candidates = self._candidates(context, text, limits, methods)
-        question = Question(text, [candidate.words for candidate in candidates])
+        candidates = self._candidates(context, limits, methods)
+        question = Question(_wanted(text, known, candidates), [candidate.words for candidate in candidates])
         for candidate in candidates:
             candidate.shared = question.shared(candidate.words)
         chosen = _covering(question, candidates, limits)
@@ -99,7 +99,7 @@ class Planning:
         return EndpointResponse(result=_document(draft, question, covered, known, ignored))
 
     def _candidates(
-        self, context: EndpointContext, text: str, limits: Mapping[str, Any], methods: frozenset[str] | None
+        self, context: EndpointContext, limits: Mapping[str, Any], methods: frozenset[str] | None
     ) -> list[Candidate]:
         # The floor's own methods read and administer; what reaches a goal are endpoints and tools.
         bindings = [binding for binding in self._holdings.endpoints(context) if binding.tier != "A"]
@@ -126,6 +126,13 @@ def _candidate(binding: Binding) -> Candidate:
         required=[name for name in required if isinstance(name, str)] if isinstance(required, list) else [],
         gives=gives if isinstance(gives, Mapping) else {},
     )
+
+
+def _wanted(text: str, known: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
+    """The words of a goal, but for members of a structured one that are some candidate's input: those are facts."""
+    inputs = {name for candidate in candidates for name in candidate.properties}
+    wishes = {name: value for name, value in known.items() if name not in inputs}
+    return relevance.said_in(wishes) if wishes else text
 
 
 # Constraints

@@ -34,7 +34,7 @@ SOURCE = 200_000
 SMALL = 4_000
 """Characters up to which a summary is not worth a thread."""
 
-FOCUS = 3.0
+FOCUS = 8.0
 """How much more the words of ``focus`` weigh."""
 
 _SCHEMES = ("http:", "https:", "agtp:", "file:", "ftp:", "urn:")
@@ -171,6 +171,8 @@ def _chosen(every: list[str], worded: list[list[str]], weights: Mapping[str, flo
     share, most = LENGTHS[wish.length]
     wanted = min(len(every), most, max(1, round(len(every) * share)))
     left = dict(weights)
+    # What was said counts little when it is said again, but what is in focus should be.
+    wanted_terms = set(relevance.terms(wish.focus))
     scores = {index: _score(words, left, index, every[index], wish) for index, words in enumerate(worded)}
     chosen: list[int] = []
     while len(chosen) < wanted:
@@ -179,7 +181,7 @@ def _chosen(every: list[str], worded: list[list[str]], weights: Mapping[str, flo
         del scores[best]
         said = set(worded[best])
         for term in said:
-            left[term] *= 0.25
+            left[term] *= 0.8 if term in wanted_terms else 0.25
         for index in scores:
             if not said.isdisjoint(worded[index]):
                 scores[index] = _score(worded[index], left, index, every[index], wish)

@@ -221,9 +221,7 @@ class ContractTable:
             session_id=session_id,
             persistent=persistent,
             required_scopes=synthesis.needs.required_scopes,
-            min_assurance=max(synthesis.needs.min_assurance, self._settings.min_assurance)
-            if agent_id
-            else synthesis.needs.min_assurance,
+            min_assurance=synthesis.needs.min_assurance,
             state_changing=synthesis.needs.impact.value != "informational",
             idempotent=synthesis.needs.idempotent,
         )

@@ -17,6 +17,7 @@ from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
+from agtphost.identity.peer import Assurance
 from agtphost.negotiation.graph import NoWay
 from agtphost.negotiation.proposal import Proposal, ProposalReader, data_classes_of
 from agtphost.negotiation.settings import GRAVITY, Settings
@@ -139,7 +140,8 @@ class Evaluation:
             return binding is not None and context.admits(binding)
 
         try:
-            return self._synthesizer.for_proposal(proposal, usable)
+            floor = Assurance.NONE if context.caller is None else self._settings.min_assurance
+            return self._synthesizer.for_proposal(proposal, usable, floor)
         except Impossible as error:
             near = self._synthesizer.similar(proposal, usable)
             raise rejected(

@@ -293,7 +293,6 @@ def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
 
 def _node(endpoint: Endpoint) -> _Node:
     template = parse_template(endpoint.path)
-    semantic = endpoint.semantic
     return _Node(
         endpoint,
         template,

@@ -75,7 +75,7 @@ class Synthesizer:
     :param endpoints: the operator's endpoints.
     :param rules: what a captured recipe is read by.
     :param max_depth: steps of one synthesized endpoint.
-    :param floor: how surely its caller must be known at least.
+    :param floor: how surely the caller of what the gate delivers must be known at least.
     """
 
     def __init__(
@@ -112,21 +112,24 @@ class Synthesizer:
         if not found:
             return None
         literal = [pair for pair in found if "{" not in pair[1].path] or found
-        return self._of_recipe(*literal[0])
+        return self._of_recipe(*literal[0], self._floor)
 
-    def for_proposal(self, proposal: Proposal, usable: Callable[[Endpoint], bool]) -> Synthesis:
+    def for_proposal(
+        self, proposal: Proposal, usable: Callable[[Endpoint], bool], floor: Assurance
+    ) -> Synthesis:
         """
         The synthesis for a proposal.
 
         :param usable: whether the proposer could call an endpoint; those it could are preferred.
+        :param floor: how surely the endpoint's caller must be known at least.
         :raises Impossible: where there is none.
         """
         for recipe, endpoint in self.offered():
             if (endpoint.method, endpoint.path) == (proposal.method, proposal.path):
-                self._require_fit(proposal, endpoint, self._needs(recipe))
-                return self._of_recipe(recipe, endpoint)
+                self._require_fit(proposal, endpoint, self._needs(recipe, floor))
+                return self._of_recipe(recipe, endpoint, floor)
         way = self._graph.way(proposal, usable, self._max_depth)
-        return self._of_way(proposal, way)
+        return self._of_way(proposal, way, floor)
 
     def similar(self, proposal: Proposal, usable: Callable[[Endpoint], bool]) -> list[dict[str, Any]]:
         """Endpoints that the proposer could call and that come near, nearest first."""
@@ -147,12 +150,12 @@ class Synthesizer:
             raise ValueError("; ".join(faults[:3]) or "it is no recipe")
         return recipe
 
-    def _needs(self, recipe: Recipe) -> Needs:
-        return self.book.needs(recipe)
+    def _needs(self, recipe: Recipe, floor: Assurance) -> Needs:
+        return self.book.needs(recipe).with_(Needs(min_assurance=floor))
 
-    def _of_recipe(self, recipe: Recipe, endpoint: RecipeEndpoint) -> Synthesis:
+    def _of_recipe(self, recipe: Recipe, endpoint: RecipeEndpoint, floor: Assurance) -> Synthesis:
         self._require_depth(len(recipe.steps))
-        needs = self._needs(recipe)
+        needs = self._needs(recipe, floor)
         return Synthesis(
             definition=self._definition(
                 endpoint.method,
@@ -195,8 +198,8 @@ class Synthesizer:
 
     # Endpoints
 
-    def _of_way(self, proposal: Proposal, way: Way) -> Synthesis:
-        needs = Needs(min_assurance=self._floor)
+    def _of_way(self, proposal: Proposal, way: Way, floor: Assurance) -> Synthesis:
+        needs = Needs(min_assurance=floor)
         for endpoint in way.endpoints:
             needs = needs.with_(
                 Needs(
@@ -226,8 +229,8 @@ class Synthesizer:
             steps=len(way.endpoints),
         )
 
+    @staticmethod
     def _definition(
-        self,
         method: str,
         path: str,
         description: str,
@@ -253,7 +256,7 @@ class Synthesizer:
             "errors": list(dict.fromkeys(errors)),
             "handler": {"type": "composition"},
             "required_scopes": list(needs.required_scopes),
-            "min_assurance": max(needs.min_assurance, self._floor).label,
+            "min_assurance": needs.min_assurance.label,
             "proposed": True,
         }
 

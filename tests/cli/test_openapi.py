@@ -78,7 +78,7 @@ def test_export_from_files_needs_no_running_host(run: Run, tmp_path: Path) -> No
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     assert list(structure_faults(document)) == []
-    assert set(document["paths"]) == {"/library/{isbn}", "/room", "/text"}
+    assert set(document["paths"]) == {"/library/{isbn}", "/reading", "/room", "/text"}
     assert document["info"]["x-agtp-manifest"]["href"] == "agtp://127.0.0.1:4480/"
     assert "lost: no HTTP address is known" in done.stderr
     target = tmp_path / "openapi.json"

@@ -11,12 +11,17 @@ EXPECTED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "wrong-audit-id": (
         RECORDS,
         "audit.audit-id-is-hash audit.fits-the-answer audit.records-differ inspect.audit-of-inspect "
-        "inspect.audit-of-malformed inspect.audit-of-refusal inspect.audit-payload inspect.audit-returns-record inspect.chain-is-signed status.logged",
+        "inspect.audit-of-malformed inspect.audit-of-refusal inspect.audit-payload "
+        "inspect.audit-returns-record inspect.chain-is-signed status.logged",
     ),
     "no-record": (
         RECORDS,
-        "audit.agent-chain-grows audit.algorithm audit.audit-id-is-hash audit.compact-form audit.fits-the-answer audit.header-is-json audit.issued-at audit.method-is-the-requests audit.no-contract-without-contract audit.no-credentials audit.payload-agent-id audit.payload-issued-at "
-        "audit.payload-method audit.payload-previous-audit-id audit.payload-request-hash audit.payload-response-id audit.payload-result-hash audit.payload-server-id audit.payload-status "
+        "audit.agent-chain-grows audit.algorithm audit.audit-id-is-hash audit.compact-form "
+        "audit.fits-the-answer audit.header-is-json audit.issued-at audit.method-is-the-requests "
+        "audit.no-contract-without-contract audit.no-credentials audit.payload-agent-id "
+        "audit.payload-issued-at "
+        "audit.payload-method audit.payload-previous-audit-id audit.payload-request-hash "
+        "audit.payload-response-id audit.payload-result-hash audit.payload-server-id audit.payload-status "
         "audit.request-hash audit.request-hash-differs audit.request-hash-recomputed audit.result-hash "
         "audit.server-is-the-headers audit.signature-covers-payload audit.signature-verifies "
         "audit.signed-where-keys-are-published audit.status-is-the-answers audit.task-id-recorded "
@@ -26,25 +31,32 @@ EXPECTED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "unsigned-record": (
         RECORDS,
         "audit.agent-chain-grows audit.signed-where-keys-are-published inspect.audit-of-inspect "
-        "inspect.audit-of-malformed inspect.audit-of-refusal inspect.audit-payload inspect.audit-returns-record inspect.chain-head status.logged",
+        "inspect.audit-of-malformed inspect.audit-of-refusal inspect.audit-payload "
+        "inspect.audit-returns-record inspect.chain-head status.logged",
     ),
     "forged-record": (
         RECORDS,
-        "audit.agent-chain-grows audit.signature-verifies inspect.audit-of-inspect inspect.audit-of-malformed inspect.audit-of-refusal inspect.audit-payload inspect.audit-returns-record "
+        "audit.agent-chain-grows audit.signature-verifies inspect.audit-of-inspect inspect.audit-of-malformed "
+        "inspect.audit-of-refusal inspect.audit-payload inspect.audit-returns-record "
         "inspect.chain-head inspect.chain-is-signed status.logged",
     ),
     "broken-chain": (
         RECORDS,
-        "audit.agent-chain-grows inspect.audit-of-inspect inspect.audit-of-malformed inspect.audit-of-refusal inspect.audit-payload inspect.audit-returns-record inspect.chain-head inspect.chain-is-signed inspect.chain-walk status.logged",
+        "audit.agent-chain-grows inspect.audit-of-inspect inspect.audit-of-malformed inspect.audit-of-refusal "
+        "inspect.audit-payload inspect.audit-returns-record inspect.chain-head inspect.chain-is-signed "
+        "inspect.chain-walk status.logged",
     ),
     "result-hash-of-another-body": (
         RECORDS,
         "audit.agent-chain-grows audit.fits-the-answer audit.result-hash inspect.audit-of-inspect "
-        "inspect.audit-of-malformed inspect.audit-of-refusal inspect.audit-payload inspect.audit-returns-record inspect.chain-head inspect.chain-is-signed status.logged",
+        "inspect.audit-of-malformed inspect.audit-of-refusal inspect.audit-payload "
+        "inspect.audit-returns-record inspect.chain-head inspect.chain-is-signed status.logged",
     ),
     "response-id-repeated": (
         RECORDS,
-        "audit.agent-chain-grows headers.response-ids-differ inspect.audit-of-inspect inspect.audit-of-malformed inspect.audit-of-refusal inspect.audit-payload inspect.audit-returns-record "
+        "audit.agent-chain-grows headers.response-ids-differ inspect.audit-of-inspect "
+        "inspect.audit-of-malformed inspect.audit-of-refusal inspect.audit-payload "
+        "inspect.audit-returns-record "
         "inspect.chain-head inspect.chain-is-signed status.logged",
     ),
     "no-server-id": (
@@ -53,21 +65,30 @@ EXPECTED: Mapping[str, tuple[tuple[str, ...], str]] = {
     ),
     "404-for-459": (
         ("catalog.refused-*", "status.*", "wire.pipelined-*"),
-        "catalog.refused-33-letters catalog.refused-digits catalog.refused-experimental catalog.refused-extension-of-known catalog.refused-http-head catalog.refused-http-options catalog.refused-lower-case catalog.refused-mixed-case catalog.refused-prefix-of-known catalog.refused-profile "
-        "catalog.refused-two-letters catalog.refused-underscore catalog.refused-unknown status.459-names-catalog status.459-names-method status.logged status.specific-459-before-404 "
+        "catalog.refused-33-letters catalog.refused-digits catalog.refused-experimental "
+        "catalog.refused-extension-of-known catalog.refused-http-head catalog.refused-http-options "
+        "catalog.refused-lower-case catalog.refused-mixed-case catalog.refused-prefix-of-known "
+        "catalog.refused-profile "
+        "catalog.refused-two-letters catalog.refused-underscore catalog.refused-unknown "
+        "status.459-names-catalog status.459-names-method status.logged status.specific-459-before-404 "
         "status.specific-459-before-405 status.specific-459-before-460 wire.pipelined-mixed",
     ),
     "403-for-262": (
         ("headers.scope-*", "status.*", "endpoint.scope-*"),
-        "endpoint.scope-before-schema endpoint.scope-not-by-impact headers.scope-narrowed headers.scope-overclaimed headers.scope-partly-overclaimed",
+        "endpoint.scope-before-schema endpoint.scope-not-by-impact headers.scope-narrowed "
+        "headers.scope-overclaimed headers.scope-partly-overclaimed",
     ),
     "scope-not-enforced": (
         ("headers.scope-*", "status.*", "endpoint.scope-*", "policy.*"),
-        "endpoint.scope-before-schema endpoint.scope-not-by-impact headers.scope-narrowed headers.scope-overclaimed headers.scope-partly-overclaimed policy.scope-required-for-invocation",
+        "endpoint.scope-before-schema endpoint.scope-not-by-impact headers.scope-narrowed "
+        "headers.scope-overclaimed headers.scope-partly-overclaimed policy.scope-required-for-invocation",
     ),
     "leaked-segment-accepted": (
         ("path.*", "status.*"),
-        "path.form-empty-segment path.form-trailing-slash path.form-trailing-slash-known path.form-two-trailing path.leak-capital path.leak-escaped-letter path.leak-first-segment path.leak-floor-method path.leak-hyphen path.leak-last-segment path.leak-middle-segment path.leak-underscores "
+        "path.form-empty-segment path.form-trailing-slash path.form-trailing-slash-known "
+        "path.form-two-trailing path.leak-capital path.leak-escaped-letter path.leak-first-segment "
+        "path.leak-floor-method path.leak-hyphen path.leak-last-segment path.leak-middle-segment "
+        "path.leak-underscores "
         "path.leak-upper-case path.leak-with-number-path path.leak-with-query status.460-names-segment "
         "status.specific-460-before-404",
     ),
@@ -79,11 +100,16 @@ EXPECTED: Mapping[str, tuple[tuple[str, ...], str]] = {
     ),
     "unknown-agent-served": (
         ("identity.*", "status.*", "lifecycle.*-anonymous"),
-        "identity.401-names-reason identity.certificate-and-header-agree identity.hosted-id-with-other-certificate identity.never-inherited identity.unknown-refused-everywhere lifecycle.activate-anonymous lifecycle.deactivate-anonymous lifecycle.deprecate-anonymous lifecycle.reinstate-anonymous lifecycle.revoke-anonymous status.401-anonymous status.401-unknown-agent",
+        "identity.401-names-reason identity.certificate-and-header-agree "
+        "identity.hosted-id-with-other-certificate identity.never-inherited "
+        "identity.unknown-refused-everywhere lifecycle.activate-anonymous lifecycle.deactivate-anonymous "
+        "lifecycle.deprecate-anonymous lifecycle.reinstate-anonymous lifecycle.revoke-anonymous "
+        "status.401-anonymous status.401-unknown-agent",
     ),
     "two-lengths-accepted": (
         ("wire.length-*", "wire.field-*"),
-        "wire.length-twice-apart wire.length-twice-different wire.length-twice-equal wire.length-twice-other-case wire.length-twice-reversed",
+        "wire.length-twice-apart wire.length-twice-different wire.length-twice-equal "
+        "wire.length-twice-other-case wire.length-twice-reversed",
     ),
     "transfer-encoding-ignored": (
         ("wire.encoding-*", "wire.length-*"),

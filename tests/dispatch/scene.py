@@ -137,6 +137,8 @@ class Scene:
                     by_server_name={},
                     catalog=catalog,
                     other_catalogs=changes.pop("other_catalogs", ()),
+                    rate=changes.pop("rate", None),
+                    bounds=changes.pop("bounds", ()),
                     custom_methods=policy.custom,
                     grammar=PathGrammar(catalog.methods),
                     policy=policy,

@@ -121,6 +121,8 @@ async def test_threads_are_bounded_and_so_are_those_that_wait() -> None:
     with pytest.raises(CancelledError):
         await waiting
     assert await gatherResults(running) == ["a", "b"]
+    while threads.waiting:
+        await tick()
     assert await threads.run(work("e")) == "e"
     assert ran == ["a", "b", "e"]
     threads.stop()

@@ -118,7 +118,7 @@ BOOKING = endpoint(
     is_idempotent=False,
 )
 ERASURE = endpoint(
-    "PURGE" if "PURGE" in CATALOG.methods else "REMOVE", "/archive", "Erase the archive for good.",
+    "PURGE" if "PURGE" in CATALOG.methods else "REMOVE", "/ledgers", "Erase the archive for good.",
     schema({"confirm": "boolean"}), schema({"erased": "boolean"}), capability="transaction",
     impact="irreversible", is_idempotent=False,
 )
@@ -140,9 +140,22 @@ capture = "stay"
 method = "BOOK"
 path = "/room"
 description = "Books a room for the named guest."
-semantic = {{ intent = "Book a room for a guest.", actor = "agent", outcome = "A room is booked.", capability = "transaction", confidence = 0.9, impact = "reversible", is_idempotent = false }}
-input_schema = {{ type = "object", properties = {{ guest = {{ type = "string" }} }}, required = ["guest"], additionalProperties = false }}
-output_schema = {{ type = "object", properties = {{ reservation = {{ type = "string" }}, by = {{ type = "string" }} }}, required = ["reservation"], additionalProperties = false }}
+input_schema = {{ type = "object", required = ["guest"], additionalProperties = false, properties.guest.type = "string" }}
+
+[recipe.endpoint.semantic]
+intent = "Book a room for a guest."
+actor = "agent"
+outcome = "A room is booked."
+capability = "transaction"
+confidence = 0.9
+impact = "reversible"
+is_idempotent = false
+
+[recipe.endpoint.output_schema]
+type = "object"
+required = ["reservation"]
+additionalProperties = false
+properties = {{ reservation = {{ type = "string" }}, by = {{ type = "string" }} }}
 """
 
 
@@ -166,12 +179,13 @@ class Table:
         recipes: str = room(),
         endpoints: Sequence[Endpoint] = (CUSTOMER, WEATHER, BOOKING, ERASURE),
         ledger: FakeLedger | None = None,
-        policy: MethodPolicy = MethodPolicy(),
+        policy: MethodPolicy | None = None,
         clock: Clock | None = None,
         scopes: Sequence[str] = ("customers:read", "weather:read", "desks:book", "rcns:negotiate"),
         tier: int = 2,
         answers: Mapping[str, Callable[[EndpointContext], Any]] | None = None,
     ) -> None:
+        policy = policy or MethodPolicy()
         self.clock = clock or Clock()
         if clock is None:
             self.clock.advance(1_800_000_000)
@@ -207,8 +221,9 @@ class Table:
         built_ins = bindings.built_ins(
             CATALOG,
             discover=Discovery(self.directory, lambda: (), (), lambda shown: document({}), anonymous=True,
-                               disclosure="public"),
-            describe=Description(self.directory, lambda: (), (), self.state_of, lambda: {}),
+                               disclosure="public", patterns=self.negotiator.patterns,
+                               contracts=self.negotiator.contracts),
+            describe=Description(self.directory, lambda: (), (), self.state_of, dict),
             inspect=inspection,
             change=Lifecycle(self.directory, self.state_of, LifecycleAuth.OPEN, Ending(self.negotiator)),
             carrier=carrier,
@@ -333,7 +348,9 @@ BOOK_ROOM: Mapping[str, Any] = {
     "method": "BOOK",
     "path": "/room",
     "description": "Books a room for the named guest.",
-    "semantic": semantic("Book a room for a guest.", capability="transaction", impact="reversible", is_idempotent=False),
+    "semantic": semantic(
+        "Book a room for a guest.", capability="transaction", impact="reversible", is_idempotent=False
+    ),
     "input_schema": schema({"guest": "string"}),
     "output_schema": schema({"reservation": "string"}),
 }

@@ -95,7 +95,8 @@ def test_every_body_form_is_accepted(parameters: dict[str, Any]) -> None:
         ({"endpoint": {**BOOK_ROOM, "required_scopes": ["vault:open"]}}, 262, "scope-required"),
         ({"endpoint": {**BOOK_ROOM, "path": "/boat"}}, 463, "composition-impossible"),
         ({"endpoint": {**BOOK_ROOM, "method": "RESERVE", "path": "/desk",
-                       "input_schema": schema({"guest": "string"})}}, 463, "policy-refused"),
+                       "semantic": {**BOOK_ROOM["semantic"], "intent": "Reserve a desk for a guest."}}},
+         463, "policy-refused"),
         ({"endpoint": dict(BOOK_ROOM), "requested_duration": "soon"}, 400, "invalid-proposal"),
         ({"endpoint": dict(BOOK_ROOM), "data_class": "secrets"}, 463, "out-of-scope"),
     ],
@@ -143,9 +144,9 @@ def test_a_host_that_does_not_synthesize_says_so_to_everything() -> None:
 def test_a_hostile_schema_is_refused_before_it_is_compiled() -> None:
     """T-CT: nesting, size and unbounded patterns are 400, quickly."""
     deep: dict[str, Any] = {"type": "string"}
-    for _ in range(60):
+    for _ in range(45):
         deep = {"type": "array", "items": deep}
-    wide = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(20_000)},
+    wide = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(3_000)},
             "additionalProperties": False}
     for taken in (schema({"guest": deep}), wide, schema({"guest": {"type": "string", "pattern": "(" * 3_000}})):
         table = Table()
@@ -209,7 +210,8 @@ def test_nothing_graver_than_asked_for_is_given() -> None:
     harmless = {**BOOK_ROOM, "semantic": semantic("Book a room for a guest.", capability="transaction")}
     body = told(Table().propose(harmless))
     assert (body["status"], body["reason"]) == (463, "composition-impossible")
-    assert body["counter_proposal"]["path"] == "/room" and body["counter_proposal"]["semantic"]["impact"] == "reversible"
+    counter = body["counter_proposal"]
+    assert counter["path"] == "/room" and counter["semantic"]["impact"] == "reversible"
 
 
 def test_the_gravest_impact_is_the_operators_to_allow() -> None:

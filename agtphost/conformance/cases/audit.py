@@ -14,7 +14,10 @@ from agtphost.conformance.target import Target
 
 CASES = Cases("audit")
 
-PAYLOAD = ["server_id", "issued_at", "status", "request_hash", "response_id", "previous_audit_id", "agent_id", "method", "result_hash"]
+PAYLOAD = [
+    "server_id", "issued_at", "status", "request_hash", "response_id", "previous_audit_id", "agent_id", "method",
+    "result_hash",
+]
 CREDENTIALS = (
     "authorization", "token", "delegation_token", "resumption_nonce", "idempotency_key", "body", "parameters"
 )

@@ -17,8 +17,17 @@ TEXT = "Rain fell all night. The river rose. By the morning, the bridge was clos
 NEW_ID = "0b3c6f0e-5d4a-4c55-9c8f-2f3d1c0a9b87"
 
 
+TASK = {"method": "DISCOVER", "path": "/methods", "parameters": {}}
+"""A task that can be performed, and changes nothing."""
+
+SOMEBODY = "somebody"
+"""In a row: the Agent-ID of an agent that the server knows."""
+
+
 def _ask(target: Target, method: str, **parameters: object) -> Answer:
-    return target.as_agent(method, "/", parameters)
+    known = str(target.hosted[0]["agent_id"]) if target.hosted else target.agent_id
+    sent = {name: known if value == SOMEBODY else value for name, value in parameters.items()}
+    return target.as_agent(method, "/", sent)
 
 
 _Row = tuple[str, str, str, Mapping[str, object]]
@@ -27,10 +36,10 @@ _MISSING: tuple[_Row, ...] = (
     ("QUERY", "AGTP-185 AGTP-077", "intent", {}),
     ("SUMMARIZE", "AGTP-205", "source", {}),
     ("PLAN", "AGTP-206", "goal", {}),
-    ("DELEGATE", "AGTP-213", "target_agent_id", {"task": "x", "authority_scope": "a:x", "delegation_token": "x"}),
-    ("DELEGATE", "AGTP-213", "task", {"target_agent_id": NOBODY, "authority_scope": "a:x", "delegation_token": "x"}),
-    ("DELEGATE", "AGTP-213", "authority_scope", {"target_agent_id": NOBODY, "task": "x", "delegation_token": "x"}),
-    ("DELEGATE", "AGTP-213", "delegation_token", {"target_agent_id": NOBODY, "task": "x", "authority_scope": "a:x"}),
+    ("DELEGATE", "AGTP-213", "target_agent_id", {"task": TASK, "authority_scope": "a:x", "delegation_token": "x"}),
+    ("DELEGATE", "AGTP-213", "task", {"target_agent_id": SOMEBODY, "authority_scope": "a:x", "delegation_token": "x"}),
+    ("DELEGATE", "AGTP-213", "authority_scope", {"target_agent_id": SOMEBODY, "task": TASK, "delegation_token": "x"}),
+    ("DELEGATE", "AGTP-213", "delegation_token", {"target_agent_id": SOMEBODY, "task": TASK, "authority_scope": "a:x"}),
     ("ESCALATE", "AGTP-217", "task_id", {"reason": "scope_limit", "context": {}}),
     ("ESCALATE", "AGTP-217", "reason", {"task_id": "t", "context": {}}),
     ("ESCALATE", "AGTP-217", "context", {"task_id": "t", "reason": "scope_limit"}),
@@ -38,7 +47,7 @@ _MISSING: tuple[_Row, ...] = (
     ("CONFIRM", "AGTP-220", "status", {"target_id": NEW_ID}),
     ("SUSPEND", "AGTP-221", "session_id", {}),
     ("NOTIFY", "AGTP-226", "recipient", {"content": "x"}),
-    ("NOTIFY", "AGTP-226", "content", {"recipient": NOBODY}),
+    ("NOTIFY", "AGTP-226", "content", {"recipient": SOMEBODY}),
 )
 
 for _method, _ids, _missing, _given in _MISSING:
@@ -48,7 +57,8 @@ for _method, _ids, _missing, _given in _MISSING:
         mentions(answer, member)
 
     CASES.row(
-        f"{_method.lower()}-without-{_missing.replace('_', '-')}", _ids, f"{_method} without {_missing} is refused naming it.",
+        f"{_method.lower()}-without-{_missing.replace('_', '-')}", _ids,
+        f"{_method} without {_missing} is refused naming it.",
         _without, _method, _missing, _given, needs=[Need.AGENT],
     )
 
@@ -60,7 +70,7 @@ _INVALID: tuple[_Row, ...] = (
     ("ESCALATE", "AGTP-217", "reason", {"task_id": "t", "reason": "boredom", "context": {}}),
     ("ESCALATE", "AGTP-217", "priority", {"task_id": "t", "reason": "scope_limit", "context": {}, "priority": "now"}),
     ("CONFIRM", "AGTP-220", "status", {"target_id": NEW_ID, "status": "maybe"}),
-    ("NOTIFY", "AGTP-226", "urgency", {"recipient": NOBODY, "content": "x", "urgency": "extreme"}),
+    ("NOTIFY", "AGTP-226", "urgency", {"recipient": SOMEBODY, "content": "x", "urgency": "extreme"}),
     ("DESCRIBE", "AGTP-190", "capability_domains", {"capability_domains": "astrology"}),
 )
 
@@ -70,7 +80,8 @@ for _method, _ids, _member, _given in _INVALID:
         answered(_ask(target, method, **given), 422, 400)
 
     CASES.row(
-        f"{_method.lower()}-bad-{_member.replace('_', '-')}", _ids, f"{_method} with a {_member} that is none is refused.",
+        f"{_method.lower()}-bad-{_member.replace('_', '-')}", _ids,
+        f"{_method} with a {_member} that is none is refused.",
         _invalid, _method, _given, needs=[Need.AGENT],
     )
 
@@ -138,7 +149,10 @@ def plan_methods(target: Target) -> None:
 @CASES.case("describe-members", "AGTP-189", Need.AGENT)
 def describe(target: Target) -> None:
     """DESCRIBE returns the Capability Document with its members."""
-    names = ["methods", "modalities", "tools", "version", "version_min_satisfied", "trust_score", "budget_units_accepted", "zones_accepted"]
+    names = [
+        "methods", "modalities", "tools", "version", "version_min_satisfied", "trust_score",
+        "budget_units_accepted", "zones_accepted",
+    ]
     has(answered(_ask(target, "DESCRIBE"), 200).result, names, "the Capability Document")
 
 
@@ -156,7 +170,8 @@ for _version, _satisfied in (("0.1", True), ("99.0", False)):
         expect(found is satisfied, f"version_min_satisfied is {found!r}")
 
     CASES.row(
-        f"describe-version-min-{_version}", "AGTP-191", f"version_min {_version} is {'' if _satisfied else 'not '}satisfied.",
+        f"describe-version-min-{_version}", "AGTP-191",
+        f"version_min {_version} is {'' if _satisfied else 'not '}satisfied.",
         _version_min, _version, _satisfied, needs=[Need.AGENT],
     )
 
@@ -168,7 +183,7 @@ def delegate_token(target: Target) -> None:
     held = target.scoped[1]
     given = {
         "target_agent_id": target.hosted[0]["agent_id"],
-        "task": "x",
+        "task": TASK,
         "authority_scope": held,
         "delegation_token": "x.y.z",
     }
@@ -179,7 +194,10 @@ def delegate_token(target: Target) -> None:
 def delegate_scope(target: Target) -> None:
     """DELEGATE of a scope that the agent does not hold is refused."""
     given = {
-        "target_agent_id": target.hosted[0]["agent_id"], "task": "x", "authority_scope": "conformance:none", "delegation_token": "x.y.z",
+        "target_agent_id": target.hosted[0]["agent_id"],
+        "task": TASK,
+        "authority_scope": "conformance:none",
+        "delegation_token": "x.y.z",
     }
     answered(_ask(target, "DELEGATE", **given), 262, 551)
 
@@ -240,7 +258,7 @@ def _off(target: Target) -> bool:
 
 @CASES.case("propose-off", "API-079 AGTP-258 AGTP-085", Need.AGENT, Need.MANIFEST)
 def propose_off(target: Target) -> None:
-    """Where synthesis is off, PROPOSE is answered 463 synthesis-disabled with an explanation; elsewhere it is evaluated."""
+    """Where synthesis is off, PROPOSE is answered 463 synthesis-disabled; elsewhere it is evaluated."""
     answer = answered(_ask(target, "PROPOSE", endpoint=_proposed()), 463, 263, 261, 262)
     if _off(target):
         reason(answered(answer, 463), "synthesis-disabled")

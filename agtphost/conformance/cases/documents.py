@@ -14,9 +14,18 @@ from agtphost.conformance.target import Target
 
 CASES = Cases("uri")
 
-NAMESPACE = ["document_type", "schema_version", "org_domain", "governance_zone", "generated_at", "signature", "agents", "total_active", "namespace_cert_fingerprint"]
-ENTRY = ["agent_label", "canonical_id", "lifecycle_state", "trust_tier", "cert_status", "manifest_uri", "activated_at", "last_updated"]
-STATUS = ["document_type", "canonical_id", "agent_label", "org_domain", "lifecycle_state", "cert_status", "last_action_method", "last_action_timestamp", "pending_escalations", "generated_at"]
+NAMESPACE = [
+    "document_type", "schema_version", "org_domain", "governance_zone", "generated_at", "signature", "agents",
+    "total_active", "namespace_cert_fingerprint",
+]
+ENTRY = [
+    "agent_label", "canonical_id", "lifecycle_state", "trust_tier", "cert_status", "manifest_uri", "activated_at",
+    "last_updated",
+]
+STATUS = [
+    "document_type", "canonical_id", "agent_label", "org_domain", "lifecycle_state", "cert_status",
+    "last_action_method", "last_action_timestamp", "pending_escalations", "generated_at",
+]
 TYPES = ("application/vnd.agtp.identity+json", "application/vnd.agtp+json")
 
 
@@ -233,7 +242,7 @@ def namespace_total(target: Target) -> None:
     expect(found.get("total_active") == len(is_list(found.get("agents"), "agents")), "it is not")
 
 
-@CASES.case("namespace-signature", "AGTP-130 AGTP-134")
+@CASES.case("namespace-signature-members", "AGTP-130 AGTP-134")
 def namespace_signature(target: Target) -> None:
     """Its signature names algorithm, key and value."""
     found = _whole(succeeded(target.ask("DESCRIBE", "/agents", who=target.best)))

@@ -249,7 +249,10 @@ def supported_methods(target: Target) -> None:
 
 
 FLOOR = frozenset(
-    ["QUERY", "DISCOVER", "DESCRIBE", "INSPECT", "SUMMARIZE", "PLAN", "PROPOSE", "EXECUTE", "DELEGATE", "ESCALATE", "CONFIRM", "SUSPEND", "NOTIFY", "ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE"]
+    [
+        "QUERY", "DISCOVER", "DESCRIBE", "INSPECT", "SUMMARIZE", "PLAN", "PROPOSE", "EXECUTE", "DELEGATE",
+        "ESCALATE", "CONFIRM", "SUSPEND", "NOTIFY", "ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE",
+    ]
 )
 
 
@@ -388,9 +391,8 @@ for _name, _separator in (("comma", ","), ("comma-space", ", "), ("space-comma",
         never(target.call(endpoint, fields=[("Authority-Scope", claim)]), 262, 400, 455)
 
     CASES.row(
-        f"scope-separator-{_name}", "AGTP-034", f"Scopes separated by {_separator!r} are read.", _separated, _separator, needs=[
-            Need.SCOPED
-        ]
+        f"scope-separator-{_name}", "AGTP-034", f"Scopes separated by {_separator!r} are read.", _separated, _separator,
+        needs=[Need.SCOPED],
     )
 
 

@@ -18,8 +18,15 @@ from agtphost.identity.genesis import Genesis, GenesisError, agent_id_of
 
 CASES = Cases("identity")
 
-DOCUMENT = ["agtp_version", "document_type", "document_version", "agent_id", "name", "description", "principal", "principal_id", "issuer", "issued_at", "updated_at", "status", "methods", "capabilities", "scopes_accepted", "trust_score"]
-GENESIS = ["agent_id", "owner", "archetype", "governance_zone", "scope", "issued_at", "issuer_public_key", "signature", "trust_tier"]
+DOCUMENT = [
+    "agtp_version", "document_type", "document_version", "agent_id", "name", "description", "principal",
+    "principal_id", "issuer", "issued_at", "updated_at", "status", "methods", "capabilities", "scopes_accepted",
+    "trust_score",
+]
+GENESIS = [
+    "agent_id", "owner", "archetype", "governance_zone", "scope", "issued_at", "issuer_public_key", "signature",
+    "trust_tier",
+]
 ARCHETYPES = ("assistant", "analyst", "executor", "orchestrator", "monitor")
 SECRETS = ("private_key", "api_key", "password", "secret", "code", "source", "weights", "session_history", "action_log")
 
@@ -121,9 +128,10 @@ for _member in DOCUMENT:
         has(_document(target), [name], "the Identity Document")
 
     CASES.row(
-        f"document-{_member.replace('_', '-')}", "AGTP-136 AGTP-153", f"The Identity Document has {_member}.", _has, _member, needs=[
-            Need.HOSTED
-        ]
+        f"document-{_member.replace('_', '-')}",
+        "AGTP-136 AGTP-153",
+        f"The Identity Document has {_member}.", _has, _member,
+        needs=[Need.HOSTED],
     )
 
 

@@ -60,10 +60,12 @@ def old_version(target: Target) -> None:
     context = client_context(target.access.trust, target.credentials(Who.ANONYMOUS))
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     where = target.access.where
-    with socket.create_connection((where.host, where.port), timeout=target.access.timeout) as raw:
-        with suppress(OSError):
-            with context.wrap_socket(raw, server_hostname=where.host) as link:
-                expect(False, f"negotiated {link.version()}")
+    with (
+        socket.create_connection((where.host, where.port), timeout=target.access.timeout) as raw,
+        suppress(OSError),
+        context.wrap_socket(raw, server_hostname=where.host) as link,
+    ):
+        expect(False, f"negotiated {link.version()}")
 
 
 @CASES.case("certificate-names-host", "AGTP-007")

@@ -1,0 +1,184 @@
+"""``agtp contracts``: what was negotiated with a host (AGTP-API sections 5.8.7 and 10.1.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from agtphost.cli.exchange import ask, result_of
+from agtphost.cli.failures import NoConnection
+from agtphost.cli.options import Connection, connection_options, host_option, json_option
+from agtphost.cli.output import print_json, print_summary, print_table
+from agtphost.cli.reach import resolve
+
+
+@click.group()
+def command() -> None:
+    """List, revoke and sweep negotiated contracts; decide about proposals."""
+
+
+@command.command()
+@host_option
+@connection_options
+@json_option
+def ls(uri: str, where: Connection, as_json: bool) -> None:
+    """
+    List the contracts in force: one's own, or all with the scope inspect:all.
+
+    \b
+    Examples:
+      agtp contracts ls --as buyer
+      agtp contracts ls --as operator --json
+    """
+    listed = ask(resolve(where, uri), "DISCOVER", "/contracts").json()
+    if not isinstance(listed, list):
+        raise NoConnection("the answer is no list", "Is this an AGTP host of the same version?")
+    if as_json:
+        print_json(listed)
+        return
+    print_table(
+        ("SYNTHESIS ID", "METHOD", "PATH", "RECIPE", "STATE", "EXPIRES", "AGENT"),
+        (
+            (
+                entry.get("synthesis_id"),
+                entry.get("method"),
+                entry.get("path"),
+                _recipe(entry.get("recipe_lineage")),
+                entry.get("state"),
+                entry.get("expires_at"),
+                str(entry.get("originating_agent_id", ""))[:12],
+            )
+            for entry in listed
+        ),
+    )
+
+
+def _recipe(lineage: Any) -> str:
+    if not isinstance(lineage, Mapping):
+        return "-"
+    return f"{lineage.get('recipe_name')}@{lineage.get('recipe_version')}"
+
+
+@command.command()
+@click.argument("synthesis_id", metavar="SYNTHESIS_ID")
+@click.option("--reason", metavar="TEXT", help="Goes into the signed event.")
+@click.option("--actor", metavar="TEXT", help="Who decided; goes into the signed event.")
+@host_option
+@connection_options
+@json_option
+def revoke(
+    synthesis_id: str, reason: str | None, actor: str | None, uri: str, where: Connection, as_json: bool
+) -> None:
+    """
+    Revoke a contract: presenting it is refused from now on.
+
+    For the agent it was made for, and for operators: agents with the scope
+    inspect:all.
+
+    \b
+    Example:
+      agtp contracts revoke 3f0c... --as operator --reason "no longer offered"
+    """
+    given = {"target": "contract", "synthesis_id": synthesis_id, **_given(reason=reason, actor=actor)}
+    result = result_of(ask(resolve(where, uri), "REVOKE", "/", given))
+    if as_json:
+        print_json(result)
+        return
+    print_summary(dict(result))
+
+
+@command.command()
+@click.option(
+    "--mode",
+    type=click.Choice(["grandfather", "invalidate"]),
+    help="Report contracts of edited recipes, or end them; default: the host's on_policy_change.",
+)
+@click.option("--actor", metavar="TEXT", help="Who decided; goes into the signed events.")
+@host_option
+@connection_options
+@json_option
+def sweep(mode: str | None, actor: str | None, uri: str, where: Connection, as_json: bool) -> None:
+    """
+    Compare contracts with the recipes as they are now, and end stale ones.
+
+    For operators: agents with the scope inspect:all. Contracts keep running
+    the version of the recipe that they were made from until they are swept.
+
+    \b
+    Examples:
+      agtp contracts sweep --as operator
+      agtp contracts sweep --as operator --mode invalidate --actor ops@example.com
+    """
+    given = {"target": "stale-contracts", **_given(mode=mode, actor=actor)}
+    result = result_of(ask(resolve(where, uri), "REVOKE", "/", given))
+    if as_json:
+        print_json(result)
+        return
+    print_table(
+        ("SYNTHESIS ID", "RECIPE", "CAPTURED", "CURRENT", "DISPOSITION"),
+        (
+            [entry.get(name) for name in
+             ("synthesis_id", "recipe_name", "captured_version", "current_version", "disposition")]
+            for entry in result.get("contracts", ())
+        ),
+    )
+    counts = ", ".join(f"{result.get(name)} {name}" for name in ("unchanged", "grandfathered", "evicted", "skipped"))
+    click.echo(counts)
+
+
+@command.command()
+@host_option
+@connection_options
+@json_option
+def proposals(uri: str, where: Connection, as_json: bool) -> None:
+    """
+    List the proposals that wait for a decision.
+
+    \b
+    Example:
+      agtp contracts proposals --as operator
+    """
+    listed = result_of(ask(resolve(where, uri), "QUERY", "/proposals")).get("proposals", [])
+    if as_json:
+        print_json(listed)
+        return
+    print_table(
+        ("PROPOSAL ID", "METHOD", "PATH", "SECONDS LEFT", "AGENT"),
+        (
+            [entry.get("proposal_id"), entry.get("method"), entry.get("path"), entry.get("estimated_seconds"),
+             str(entry.get("originating_agent_id", ""))[:12]]
+            for entry in listed
+        ),
+    )
+
+
+@command.command()
+@click.argument("proposal_id", metavar="PROPOSAL_ID")
+@click.option("--accept/--reject", "accepted", required=True, help="What to answer the proposer.")
+@click.option("--reason", metavar="TEXT", help="Why it is rejected, for the proposer.")
+@host_option
+@connection_options
+@json_option
+def decide(
+    proposal_id: str, accepted: bool, reason: str | None, uri: str, where: Connection, as_json: bool
+) -> None:
+    """
+    Approve or reject a proposal that waits, where approval = "operator".
+
+    \b
+    Examples:
+      agtp contracts decide 8a41... --accept --as operator
+      agtp contracts decide 8a41... --reject --reason "use BOOK /room" --as operator
+    """
+    given = {"accepted": accepted, **_given(reason=reason)}
+    result = result_of(ask(resolve(where, uri), "CONFIRM", f"/proposals/{proposal_id}", given))
+    if as_json:
+        print_json(result)
+        return
+    print_summary(dict(result))
+
+
+def _given(**values: str | None) -> dict[str, str]:
+    return {name: value for name, value in values.items() if value is not None}

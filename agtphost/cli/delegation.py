@@ -1,0 +1,129 @@
+"""``agtp delegation``: the tokens that DELEGATE wants (companion section 8.1)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from agtphost.cli.arguments import read_octets
+from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.cli.key import load_signing_key, load_verifying_key
+from agtphost.cli.options import EXISTING, json_option
+from agtphost.cli.output import print_json, print_summary
+from agtphost.identity import delegation
+from agtphost.identity.delegation import LONGEST_LIFE, DelegationError, DelegationToken
+
+
+@click.group()
+def command() -> None:
+    """Issue and show delegation tokens, each of which delegates once."""
+
+
+def _summary(token: DelegationToken) -> dict[str, object]:
+    return {
+        "issuer": token.issuer,
+        "delegator": token.delegator,
+        "delegatee": token.delegatee,
+        "scope": sorted(token.scope),
+        "task_id": token.task_id,
+        "depth": token.depth,
+        "parent": token.parent,
+        "issued_at": token.issued_at,
+        "expires_at": token.expires_at,
+        "token_id": token.token_id,
+        "kid": token.kid,
+        "token_hash": token.digest,
+    }
+
+
+@command.command("issue")
+@click.option("--key", type=EXISTING, required=True, metavar="FILE", help="The delegator's or its registrar's key.")
+@click.option("--from", "delegator", required=True, metavar="ID", help="Agent-ID of the delegator.")
+@click.option("--to", "delegatee", required=True, metavar="ID", help="Agent-ID of the agent to delegate to.")
+@click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="What it may grant; may be repeated.")
+@click.option("--task-id", required=True, metavar="ID", help="The Task-ID that the DELEGATE will carry.")
+@click.option("--issuer", metavar="NAME", help="Name of the registrar whose key signs; default: the delegator.")
+@click.option("--parent", metavar="HASH", help="Hash of the token of the hop before.")
+@click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="Number of this hop.")
+@click.option(
+    "--lifetime",
+    type=click.IntRange(1, LONGEST_LIFE),
+    default=300,
+    show_default=True,
+    help="Seconds until it ends.",
+)
+@json_option
+def issue_command(
+    key: Path,
+    delegator: str,
+    delegatee: str,
+    scopes: tuple[str, ...],
+    task_id: str,
+    issuer: str | None,
+    parent: str | None,
+    depth: int,
+    lifetime: int,
+    as_json: bool,
+) -> None:
+    """
+    Issue a delegation token and print it.
+
+    \b
+    Example:
+      agtp delegation issue --key agent.key --from $ME --to $LIBRARIAN --scope documents:query --task-id task-1
+    """
+    try:
+        token = delegation.issue(
+            load_signing_key(key),
+            issuer=issuer or delegator,
+            delegator=delegator,
+            delegatee=delegatee,
+            scope=scopes,
+            task_id=task_id,
+            now=time.time(),
+            lifetime=lifetime,
+            depth=depth,
+            parent=parent,
+        )
+    except DelegationError as error:
+        raise WrongInput(f"such a token would be wrong: {error}") from None
+    if as_json:
+        print_json({"delegation_token": token, **_summary(delegation.show(token))})
+    else:
+        click.echo(token)
+
+
+@command.command("show")
+@click.argument("file")
+@click.option("--key", type=EXISTING, metavar="FILE", help="The public key that must have signed it.")
+@json_option
+def show_command(file: str, key: Path | None, as_json: bool) -> None:
+    """
+    Show what a delegation token says; with --key, verify it too.
+
+    FILE may be - for standard input.
+
+    \b
+    Example:
+      agtp delegation show token.txt --key agent.pub
+    """
+    text = read_octets(file).decode("ascii", "replace").strip()
+    try:
+        if key is None:
+            token = delegation.show(text)
+        else:
+            public = load_verifying_key(key)
+            token = delegation.read(text, {public.kid: public}, time.time())
+    except DelegationError as error:
+        raise Unverified(
+            f"the token cannot be believed: {error}", answer={"verified": False, "reason": error.reason}
+        ) from None
+    shown = {"verified": key is not None, **_summary(token)}
+    if as_json:
+        print_json(shown)
+        return
+    print_summary(shown)
+    if key is None:
+        click.echo("signature and times were not checked (no --key)")

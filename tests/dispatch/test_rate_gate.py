@@ -1,0 +1,163 @@
+"""Rates: core v08 sections 5.6, 10.5 and 10.11."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from zope.interface.verify import verifyObject
+
+from agtphost.dispatch.rate_gate import LOG_SECONDS, Allowances, RateGate, Rates
+from agtphost.iagtp import IGate
+from agtphost.identity.peer import Peer
+from agtphost.wire.events import Response
+from tests.dispatch.scene import CALLER, Scene, agent, certificate, document
+from tests.fakes import FakeDirectory
+
+OTHER = "d" * 64
+
+
+class Limited:
+    """A scene whose second agent has the first one's owner, and a clock that the test turns."""
+
+    def __init__(self, *, agent_rate: int = 5, principal: int = 1_000, anonymous: int = 5, exempt: Any = None) -> None:
+        self.now = 0.0
+        self.scene = Scene()
+        other = replace(agent(OTHER, "other", hosted=False, scopes=frozenset({"booking:*"})), owner_id="acme.example")
+        directory = FakeDirectory(self.scene.caller, self.scene.hosted, other)
+        rates = Rates(agent=agent_rate, principal=principal, anonymous=anonymous, burst=60.0)
+        self.gate = RateGate(rates, exempt or (lambda address: False), lambda: self.now)
+        self.gates = list(self.scene.gates)
+        self.gates[2]._by_id = directory.by_id  # type: ignore[attr-defined]
+        self.gates.insert(3, self.gate)
+
+    def ask(self, method: str = "QUERY", path: str = "/words", who: str = CALLER, **more: Any) -> Response:
+        more.setdefault("peer", Peer(address="10.0.0.1", certificate=certificate(who)))
+        return self.scene.ask(method, path, gates=self.gates, **more)
+
+
+def test_the_sixth_request_in_a_minute() -> None:
+    """AGTP-078: five a minute; the sixth is 429 with Retry-After, another agent's is answered; on record."""
+    limited = Limited()
+    assert [limited.ask().status for _ in range(5)] == [200] * 5
+    response = limited.ask()
+    assert (response.status, document(response)["reason"]) == (429, "rate-limited")
+    assert response.headers.get("retry-after") == str(document(response)["retry_after_seconds"]) == "12"
+    record = limited.scene.ledger.drafts[-1].payload
+    assert (record["status"], record["reason"], record["caller_id"]) == (429, "rate-limited", CALLER)
+    assert limited.ask(who=OTHER).status == 200
+    limited.now = 12.0
+    assert limited.ask().status == 200
+    assert limited.ask().status == 429
+
+
+def test_escalate_has_an_allowance_of_its_own() -> None:
+    """AGTP-219: an agent that used up everything else still reaches the gates behind with ESCALATE."""
+    limited = Limited()
+    for method in ("QUERY", "RESERVE"):
+        assert [limited.ask(method, "/nowhere").status for _ in range(6)][-1] == 429
+    assert limited.ask("ESCALATE", "/nowhere").status == 404
+
+
+def test_who_merely_says_a_name_uses_up_nothing_of_its_bearer() -> None:
+    """T-ID-30: an agent with its certificate has an allowance apart from the header's."""
+    limited = Limited()
+    forged = Peer(address="10.6.6.6")
+    said = [limited.ask(peer=forged, headers={"Agent-ID": CALLER}).status for _ in range(6)]
+    assert said == [200] * 5 + [429]
+    assert limited.ask().status == 200
+
+
+def test_agents_of_one_principal_share_an_allowance() -> None:
+    """AGTP-313: two agents of one owner exceed the owner's allowance together."""
+    limited = Limited(agent_rate=100, principal=6)
+    asked = [limited.ask(who=who).status for who in (CALLER, OTHER) * 3]
+    assert asked == [200] * 6
+    response = limited.ask()
+    assert (response.status, document(response)["scope"]) == (429, "principal")
+
+
+def test_the_nameless_are_counted_by_address() -> None:
+    """AGTP-313: one address, or one /64, has one allowance; exempt addresses have none."""
+    limited = Limited(exempt=lambda address: address == "127.0.0.1")
+
+    def ask(address: str) -> int:
+        return limited.ask(path="/public", peer=Peer(address=address)).status
+
+    assert [ask("10.0.0.1") for _ in range(6)] == [200] * 5 + [429]
+    assert ask("10.0.0.2") == 200
+    assert [ask(f"2001:db8::{number}") for number in range(1, 7)] == [200] * 5 + [429]
+    assert ask("2001:db8:0:1::1") == 200
+    assert [ask("127.0.0.1") for _ in range(9)] == [200] * 9
+
+
+def test_an_issuer_is_not_held_up_by_its_address() -> None:
+    """A client certificate that names no agent has an allowance of its own: REVOKE gets through a flood."""
+    limited = Limited()
+    for _ in range(6):
+        limited.ask(path="/public", peer=Peer(address="10.0.0.1"))
+    registrar = Peer(address="10.0.0.1", certificate=certificate(None, sha256="9" * 64))
+    assert limited.ask("REVOKE", "/nowhere", peer=registrar).status == 404
+
+
+def test_calls_inside_calls_are_not_counted() -> None:
+    """What a request does inside the host belongs to the request that was counted."""
+    limited = Limited()
+    inner = Peer(address="10.0.0.1", certificate=certificate(), depth=1)
+    assert [limited.ask(peer=inner).status for _ in range(9)] == [200] * 9
+
+
+def test_the_tables_are_bounded_by_last_use() -> None:
+    """T-ID-40: whoever was silent longest is forgotten first, so nobody can push out who keeps asking."""
+    allowances = Allowances(5, 60.0, most=10)
+    for _ in range(5):
+        assert not allowances.take("busy", 0.0)
+    for number in range(1_000):
+        allowances.take(f"address {number}", 0.0)
+        assert allowances.take("busy", 0.0) > 0
+    assert len(allowances) <= 10
+
+
+@pytest.mark.parametrize("per_minute", [1, 5, 60, 600_000])
+def test_no_minute_sees_more_than_twice_the_rate(per_minute: int) -> None:
+    """A full bucket and its refill: the most that any minute can see, whatever the pace."""
+    allowances = Allowances(per_minute, 60.0)
+    most = min(per_minute, 2_000)
+    passed = sum(not allowances.take("x", step * 60.0 / (4 * most)) for step in range(4 * most))
+    assert most <= passed <= 2 * per_minute
+
+
+def test_a_flood_is_logged_once_a_minute() -> None:
+    """Each 429 has its record; the operator's log has one line a minute and caller."""
+    from twisted.logger import globalLogPublisher
+
+    lines: list[Any] = []
+
+    def observe(event: Any) -> None:
+        if event.get("log_namespace") == "agtphost.dispatch.rate_gate":
+            lines.append(event)
+
+    globalLogPublisher.addObserver(observe)
+    try:
+        limited = Limited(agent_rate=1)
+        for _ in range(20):
+            limited.ask()
+        assert len(lines) == 1
+        assert len(limited.scene.ledger.drafts) == 20
+        limited.now = LOG_SECONDS + 1
+        limited.ask()
+        limited.ask()
+        assert len(lines) == 2
+    finally:
+        globalLogPublisher.removeObserver(observe)
+
+
+def test_the_gate_is_after_the_caller_and_can_be_missed() -> None:
+    """Design decision 6: rate comes right after the caller; the control: without the gate nothing is limited."""
+    gate = RateGate(Rates(agent=5, principal=5, anonymous=5))
+    assert verifyObject(IGate, gate)
+    names = [each.name for each in Scene(rate=gate).gates]
+    assert names.index("rate") == names.index("caller and lifecycle") + 1
+    limited = Limited()
+    assert [limited.scene.ask("QUERY", "/words").status for _ in range(9)] == [200] * 9

@@ -1,0 +1,186 @@
+"""ESCALATE stops a task until somebody entitled has decided (core v08 sections 7.2.10, 7.2.11 and 10.6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agtphost.methods import escalation
+from agtphost.methods.escalation import PRIORITIES, REASONS
+from tests.methods.play import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, Play, body_of
+
+ASK: dict[str, Any] = {"task_id": "t-1", "reason": "scope_limit", "context": {"resource": "contract", "n": [1, "é"]}}
+TASK = {"Task-ID": "t-1"}
+
+
+def escalated(play: Play, **changes: Any) -> str:
+    return str(play.result("ESCALATE", code=202, **{**ASK, **changes})["escalation_id"])
+
+
+def test_an_escalation_is_accepted_and_its_task_paused() -> None:
+    """202 with escalation_id, routed_to and task_paused; the deadline is told back (AGTP-061, AGTP-217)."""
+    found = Play().result("ESCALATE", code=202, **ASK, deadline="2027-01-31T00:00:00Z", recipient="usr-cfo")
+    assert found["escalation_id"]
+    assert (found["routed_to"], found["status"], found["task_paused"]) == ("usr-cfo", "pending_review", True)
+    assert found["estimated_review_by"] == "2027-01-31T00:00:00Z"
+    assert Play().result("ESCALATE", code=202, **ASK)["routed_to"] == "operator"
+
+
+@pytest.mark.parametrize("reason", REASONS)
+@pytest.mark.parametrize("priority", PRIORITIES)
+def test_every_reason_and_priority(reason: str, priority: str) -> None:
+    """Each word of the text is taken, and kept as it is (AGTP-217)."""
+    play = Play()
+    play.result("ESCALATE", code=202, **{**ASK, "reason": reason, "priority": priority})
+    (kept,) = play.result("QUERY", "/escalations")["escalations"]
+    assert (kept["reason"], kept["priority"], kept["context"]) == (reason, priority, ASK["context"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("reason", "tired"), ("priority", "asap"), ("deadline", "tomorrow"), ("task_id", "a b"), ("task_id", 3),
+        ("context", "x" * 20_000), ("recipient", "a b"), ("recipient", CALLER.agent_id),
+    ],
+)
+def test_bad_parameters_are_422(name: str, value: object) -> None:
+    """Each names its parameter; nobody is the judge of its own escalation (AGTP-217)."""
+    answer = Play().ask("ESCALATE", **{**ASK, name: value})
+    assert (answer.status, body_of(answer)["parameter"]) == (422, name)
+
+
+def test_an_unknown_agent_as_recipient_is_404() -> None:
+    """An Agent-ID that resolves to nobody (AGTP-217)."""
+    assert Play().refused("ESCALATE", **ASK, recipient="9" * 64) == (404, "recipient-unknown")
+
+
+def test_a_paused_task_stands_still_until_confirmed() -> None:
+    """Its calls are 409 until the decision, and other tasks and agents go on (AGTP-074, AGTP-218)."""
+    play = Play()
+    number = escalated(play)
+    assert play.refused("ECHO", "/text", headers=TASK) == (409, "task-paused")
+    assert play.ask("ECHO", "/text", headers={"Task-ID": "t-2"}).status == 200
+    assert play.ask("ECHO", "/text", headers=TASK, by=OTHER).status == 200
+    assert play.ask("ECHO", "/text").status == 200
+    assert play.ask("DISCOVER", "/methods", headers=TASK).status == 200
+    assert play.result("CONFIRM", target_id=number, status="deferred", by=JUDGE)["task_paused"] is True
+    assert play.refused("ECHO", "/text", headers=TASK) == (409, "task-paused")
+    assert play.result("CONFIRM", target_id=number, status="accepted", by=JUDGE)["task_paused"] is False
+    assert play.ask("ECHO", "/text", headers=TASK).status == 200
+
+
+def test_a_rejected_task_stays_shut() -> None:
+    """Rejected is decided as well: the task is not to go on, and says why."""
+    play = Play()
+    number = escalated(play)
+    play.result("CONFIRM", target_id=number, status="rejected", reason="too dear", by=JUDGE)
+    assert play.refused("ECHO", "/text", headers=TASK) == (409, "task-rejected")
+    (kept,) = play.result("QUERY", "/escalations", escalation_id=number)["escalations"]
+    assert kept["decision"]["reason"] == "too dear"
+    assert kept["decision"]["by"] == JUDGE.agent_id
+
+
+def test_the_same_escalation_is_one() -> None:
+    """Repeated it has the same number, and is kept once; another one has another (AGTP-218)."""
+    play = Play()
+    numbers = {escalated(play) for _ in range(3)}
+    assert len(numbers) == 1
+    assert len(list(play.held.of("escalation"))) == 1
+    assert escalated(play, context={"resource": "other"}) not in numbers
+    assert play.result("ESCALATE", code=202, by=OTHER, **ASK)["escalation_id"] not in numbers
+
+
+@pytest.mark.parametrize(
+    ("recipient", "by", "status"),
+    [
+        (None, JUDGE, 200), (None, OTHER, 404), (None, CALLER, 403), (None, ISSUER, 200), (None, OPERATOR, 200),
+        ("usr-cfo", JUDGE, 200), ("usr-cfo", OTHER, 404),
+        (OTHER.agent_id, OTHER, 200), (OTHER.agent_id, JUDGE, 404), (OTHER.agent_id, ISSUER, 200),
+        ("desk", DESK, 200), ("desk", OTHER, 404),
+    ],
+)
+def test_who_may_decide(recipient: str | None, by: Any, status: int) -> None:
+    """The recipient, the scope's holder where it went to people, the registrar, an operator; nobody else."""
+    play = Play()
+    number = escalated(play, **({} if recipient is None else {"recipient": recipient}))
+    listed = play.ask("QUERY", "/escalations", by=by)
+    assert play.ask("CONFIRM", target_id=number, status="accepted", by=by).status == status
+    assert (number in listed.body.decode()) is (status != 404)
+
+
+def test_a_task_names_its_escalation() -> None:
+    """CONFIRM takes the Task-ID too, where one escalation of it waits (core 7.2.11)."""
+    play = Play()
+    number = escalated(play)
+    assert play.result("CONFIRM", target_id="t-1", status="deferred", by=JUDGE)["escalation_id"] == number
+    escalated(play, reason="ethical_flag")
+    assert play.refused("CONFIRM", target_id="t-1", status="accepted", by=JUDGE) == (409, "target-ambiguous")
+    assert play.refused("CONFIRM", target_id="t-1", status="accepted", by=OTHER) == (404, "target-unknown")
+
+
+def test_a_decision_is_made_once() -> None:
+    """The same answer again has the same receipt; another one is 409 (AGTP-074, AGTP-220)."""
+    play = Play()
+    number = escalated(play)
+    first, second = (play.result("CONFIRM", target_id=number, status="accepted", by=JUDGE) for _ in range(2))
+    assert first == second
+    assert first["attestation_id"] and first["timestamp"]
+    assert play.refused("CONFIRM", target_id=number, status="rejected", by=JUDGE) == (409, "already-decided")
+
+
+def test_two_deciders_at_once_are_one_decision() -> None:
+    """The second of two decisions on one state is 409: the item carries its version into the commit."""
+    play = Play()
+    number = escalated(play)
+    drafts = len(play.ledger.drafts)
+    play.result("CONFIRM", target_id=number, status="accepted", by=JUDGE)
+    (change,) = [each for each in play.ledger.drafts[drafts].changes if each.kind == "escalation"]
+    assert change.expected == 1
+
+
+def test_the_record_is_the_evidence() -> None:
+    """Decision, decider and attestation are in the signed record (core 7.2.11)."""
+    play = Play()
+    number = escalated(play)
+    receipt = play.result("CONFIRM", target_id=number, status="accepted", attestation={"sig": "x"}, by=JUDGE)
+    extra = play.ledger.drafts[-1].payload["extra"]
+    assert extra == {
+        "attestation_id": receipt["attestation_id"], "target_id": number, "confirmed_by": JUDGE.agent_id,
+        "confirmed": "accepted",
+    }
+
+
+def test_floods_are_marked_and_refused_aloud(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a measure they are marked, beyond another refused with 429; none is dropped, none hits another agent."""
+    monkeypatch.setattr(escalation, "FLOOD", 2)
+    monkeypatch.setattr(escalation, "OPEN_PER_AGENT", 4)
+    play = Play()
+    for number in range(4):
+        escalated(play, task_id=f"t-{number}")
+    assert play.refused("ESCALATE", **{**ASK, "task_id": "t-9"}) == (429, "too-many-escalations")
+    assert play.ask("ESCALATE", by=OTHER, **ASK).status == 202
+    assert [item.value["flood"] for item in play.held.of("escalation", CALLER.agent_id)] == [False, False, True, True]
+
+
+def test_listing_is_filtered_and_sorted() -> None:
+    """Urgent ones first; by status, task and number; each agent sees its own alone."""
+    play = Play()
+    low, urgent = (escalated(play, priority=priority) for priority in ("low", "urgent"))
+    play.result("ESCALATE", code=202, by=OTHER, **ASK)
+    found = play.result("QUERY", "/escalations")
+    assert [each["escalation_id"] for each in found["escalations"]] == [urgent, low]
+    play.result("CONFIRM", target_id=low, status="accepted", by=JUDGE)
+    assert play.result("QUERY", "/escalations", status="pending")["count"] == 1
+    assert play.result("QUERY", "/escalations", task_id="nope")["count"] == 0
+    assert play.result("QUERY", "/escalations", by=JUDGE)["count"] == 3
+    assert play.result("QUERY", "/escalations", by=JUDGE, limit=1)["count"] == 3
+
+
+def test_escalations_have_no_end_of_their_own() -> None:
+    """A pending one never expires; a decided one is kept for a week and then forgotten."""
+    play = Play()
+    number = escalated(play)
+    assert play.held.get("escalation", number).expires_at is None  # type: ignore[union-attr]
+    play.result("CONFIRM", target_id=number, status="rejected", by=JUDGE)
+    assert play.held.get("escalation", number).expires_at is not None  # type: ignore[union-attr]

@@ -1,0 +1,151 @@
+"""The floor as a whole: every method answers, accepts a context and names what is missing (core v08 section 7.1)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agtphost.contract.reserved import MECHANICS, OPEN, RESERVED
+from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.catalog import FLOOR
+from tests.methods.play import CALLER, DESK, ISSUER, Play, body_of, endpoint
+
+PROOF = {"Session-ID": "s-1"}
+VALID: dict[str, dict[str, Any]] = {
+    "QUERY": {"intent": "returns the text"},
+    "SUMMARIZE": {"source": "One sentence. And another one."},
+    "PLAN": {"goal": "have a text returned"},
+    "ESCALATE": {"task_id": "t", "reason": "scope_limit", "context": {}},
+    "CONFIRM": {"target_id": "t", "status": "accepted"},
+    "SUSPEND": {"session_id": "s-1"},
+    "NOTIFY": {"recipient": "desk", "content": "hello"},
+    "DISCOVER": {},
+    "DESCRIBE": {},
+    "INSPECT": {"target": "chain_head", "agent_id": DESK.agent_id},
+    "ACTIVATE": {"agent_id": DESK.agent_id},
+    "DEACTIVATE": {"agent_id": DESK.agent_id},
+    "REINSTATE": {"agent_id": DESK.agent_id},
+    "REVOKE": {"agent_id": DESK.agent_id, "reason": "test"},
+    "DEPRECATE": {"agent_id": DESK.agent_id},
+}
+MINE = ("QUERY", "SUMMARIZE", "PLAN", "ESCALATE", "SUSPEND", "NOTIFY")
+
+
+@pytest.mark.parametrize("method", VALID)
+def test_no_floor_method_is_unknown(method: str) -> None:
+    """Called with valid parameters, none is 404 for its path, 405, 459 or 501 (AGTP-183)."""
+    answer = Play().ask(method, headers=PROOF, **VALID[method])
+    assert answer.status not in (405, 459, 501)
+    assert body_of(answer).get("reason") not in ("not-found", "method-not-allowed")
+
+
+def test_the_list_of_the_floor_is_complete() -> None:
+    """What is tried here and what others answer for is the whole floor (AGTP-183)."""
+    assert set(VALID) | {"EXECUTE", "DELEGATE", "PROPOSE"} == set(FLOOR)
+
+
+@pytest.mark.parametrize("method", MINE)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_context_is_accepted(method: str, wrapped: bool) -> None:
+    """``context: {}`` is accepted among the parameters and in the envelope (AGTP-184)."""
+    given = {**VALID[method], "context": {}}
+    body = {"method": method, "parameters": given, "context": {}} if wrapped else given
+    assert Play().ask(method, body=body, headers=PROOF).status in (200, 202)
+
+
+def test_lower_case_is_no_method() -> None:
+    """Method names are upper-case (AGTP-184)."""
+    assert Play().ask("query", intent="x").status == 459
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        ("QUERY", "intent"), ("SUMMARIZE", "source"), ("PLAN", "goal"), ("ESCALATE", "task_id"),
+        ("ESCALATE", "reason"), ("ESCALATE", "context"), ("CONFIRM", "target_id"), ("CONFIRM", "status"),
+        ("SUSPEND", "session_id"), ("NOTIFY", "recipient"), ("NOTIFY", "content"),
+    ],
+)
+def test_what_is_missing_is_named(method: str, name: str) -> None:
+    """A missing parameter is 422 and named; the same call with it is not (AGTP-077)."""
+    play, given = Play(), {key: value for key, value in VALID[method].items() if key != name}
+    answer = play.ask(method, headers=PROOF, **given)
+    assert (answer.status, body_of(answer)["reason"], body_of(answer)["parameter"]) == (422, "missing-parameter", name)
+    assert play.ask(method, headers=PROOF, **VALID[method]).status != 422
+
+
+def test_who_is_not_sure_enough_changes_nothing() -> None:
+    """Callers known by header alone read, and change nothing, unless the host is relaxed (design decision 4)."""
+    strict, relaxed = Play(), Play(assurance=Assurance.HEADER)
+    for method in ("ESCALATE", "CONFIRM", "SUSPEND", "NOTIFY"):
+        refused = strict.refused(method, certain=False, headers=PROOF, **VALID[method])
+        assert refused == (401, "agent-unauthenticated")
+        assert relaxed.ask(method, certain=False, headers=PROOF, **VALID[method]).status in (200, 202, 404)
+    for method in ("QUERY", "SUMMARIZE", "PLAN"):
+        assert strict.ask(method, certain=False, **VALID[method]).status == 200
+        assert strict.refused(method, by=None, **VALID[method]) == (401, "agent-unauthenticated")
+    for path in ("/escalations", "/notifications"):
+        assert strict.refused("QUERY", path, certain=False) == (401, "agent-unauthenticated")
+        assert strict.refused("QUERY", path, by=None) == (401, "agent-unauthenticated")
+
+
+def test_every_method_is_listed_and_described() -> None:
+    """DISCOVER /methods and DESCRIBE name them all, with a sentence each (AGTP-183)."""
+    play = Play()
+    listed = json.loads(play.ask("DISCOVER", "/methods").body)
+    statements = {(entry["method"], entry["path"]): entry["description"] for entry in listed}
+    for method, path in (*OPEN, *MECHANICS):
+        assert len(statements[method, path]) > 10
+    methods = set(play.result("DESCRIBE")["methods"])
+    assert {method for method, _ in (*OPEN, *MECHANICS)} <= methods
+
+
+def test_an_operators_endpoint_takes_the_place_of_a_cognitive_method() -> None:
+    """QUERY, SUMMARIZE and PLAN on / are the operator's where one is declared there; the mechanics never are."""
+    own = [endpoint(method, path, "Mine.", lambda context: {"mine": True}) for method, path in OPEN]
+    play = Play(endpoints=own)
+    for method, path in OPEN:
+        assert play.result(method, path) == {"mine": True}
+        assert (method, path) not in RESERVED
+    assert set(MECHANICS) <= set(RESERVED)
+
+
+@pytest.mark.parametrize("method", ["ESCALATE", "SUSPEND", "NOTIFY"])
+def test_a_keyed_request_is_done_once(method: str) -> None:
+    """An Idempotency-Key answers a repeat with what was answered before, and keeps nothing twice."""
+    play = Play()
+    headers = {**PROOF, "Idempotency-Key": "k-1"}
+    first, second = (play.ask(method, headers=headers, **VALID[method]) for _ in range(2))
+    assert first.body == second.body
+    kinds = ("escalation", "suspension", "notification")
+    assert sum(len(list(play.held.of(kind))) for kind in kinds) == 1
+
+
+@pytest.mark.parametrize("method", ["ESCALATE", "SUSPEND", "NOTIFY"])
+def test_what_changes_state_says_so_in_its_record(method: str) -> None:
+    """The record has an action_id and names what was made; one that only reads has neither (companion 5.2)."""
+    play = Play()
+    play.ask(method, headers=PROOF, **VALID[method])
+    record = play.ledger.drafts[-1].payload
+    assert record["action_id"]
+    assert any(name.endswith("_id") for name in record["extra"])  # type: ignore[attr-defined]
+    play.ask("QUERY", **VALID["QUERY"])
+    assert "action_id" not in play.ledger.drafts[-1].payload
+
+
+def test_reading_and_planning_keep_nothing() -> None:
+    """QUERY, SUMMARIZE and PLAN change no held item (AGTP-206)."""
+    play = Play()
+    for method in ("QUERY", "SUMMARIZE", "PLAN"):
+        play.ask(method, **VALID[method])
+        assert play.ledger.drafts[-1].changes == ()
+
+
+def test_a_registrar_is_no_agent() -> None:
+    """What belongs to an agent needs one: a registrar's certificate alone escalates nothing."""
+    play = Play(assurance=Assurance.NONE)
+    for method in ("ESCALATE", "SUSPEND", "NOTIFY"):
+        assert play.refused(method, by=ISSUER, **VALID[method]) == (401, "agent-unauthenticated")
+    assert play.ask("NOTIFY", by=CALLER, **VALID["NOTIFY"]).status == 202

@@ -1,0 +1,206 @@
+"""NOTIFY and the inboxes: core v08 section 7.2.13."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext
+from agtphost.methods import confirmation, notification
+from agtphost.methods.notification import GUARANTEES, URGENCIES
+from agtphost.vocabulary.status import Status
+from tests.methods.play import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, Play, body_of, endpoint
+from tests.methods.stage import MemoryStore, reading
+
+CONTENT = {"text": "hello", "n": [1, None, "é"]}
+
+
+def notify(play: Play, recipient: str = OTHER.agent_id, code: int = 202, **more: Any) -> dict[str, Any]:
+    return play.result("NOTIFY", code=code, **{"recipient": recipient, "content": CONTENT, **more})
+
+
+def inbox(play: Play, by: Any = OTHER, **more: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = play.result("QUERY", "/notifications", by=by, **more)["notifications"]
+    return found
+
+
+def later(seconds: float) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+def test_a_notification_waits_for_its_recipient() -> None:
+    """The receipt has its number; the recipient reads it unchanged, and nobody else does (AGTP-226)."""
+    play = Play()
+    receipt = notify(play, topic="greeting")
+    (read,) = inbox(play)
+    assert read["notification_id"] == receipt["notification_id"]
+    assert (read["content"], read["topic"], read["sender"]) == (CONTENT, "greeting", CALLER.agent_id)
+    assert inbox(play, by=CALLER) == inbox(play, by=JUDGE) == []
+
+
+@pytest.mark.parametrize("urgency", URGENCIES)
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_every_urgency_and_guarantee(urgency: str, guarantee: str) -> None:
+    """Each word of the text is taken (AGTP-226)."""
+    play = Play()
+    found = notify(play, urgency=urgency, delivery_guarantee=guarantee)
+    assert (found["urgency"], found["delivery_guarantee"]) == (urgency, guarantee)
+    assert len(inbox(play)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("urgency", "now"), ("delivery_guarantee", "maybe"), ("expiry", "soon"), ("recipient", "a b"),
+        ("content", "x" * 20_000), ("topic", 3),
+    ],
+)
+def test_bad_parameters_are_422(name: str, value: object) -> None:
+    """Each names its parameter (AGTP-226)."""
+    answer = Play().ask("NOTIFY", **{"recipient": "desk", "content": 1, name: value})
+    assert (answer.status, body_of(answer)["parameter"]) == (422, name)
+
+
+@pytest.mark.parametrize("recipient", ["9" * 64, "nobody", "demo"])
+def test_an_unknown_recipient_is_404(recipient: str) -> None:
+    """Neither an agent nor the operator (AGTP-226)."""
+    assert Play().refused("NOTIFY", recipient=recipient, content=1) == (404, "recipient-unknown")
+
+
+def test_what_has_expired_is_not_delivered() -> None:
+    """Not when it is sent too late, and not once its time has passed (AGTP-227)."""
+    play = Play()
+    assert notify(play, code=200, expiry=later(-5))["status"] == "expired"
+    assert inbox(play) == []
+    notify(play, expiry=later(3600))
+    (item,) = play.held.of("notification")
+    assert item.expires_at is not None
+    assert abs(item.expires_at / 1000 - datetime.now(UTC).timestamp() - 3600) < 60
+    assert len(inbox(play)) == 1
+
+
+def test_expired_items_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An inbox doesn't show what expired since (AGTP-227)."""
+    play = Play()
+    notify(play, expiry=later(3600))
+    now = datetime.now(UTC).timestamp()
+    play.held._now = lambda: now + 3601
+    assert inbox(play) == []
+
+
+def test_exactly_once_is_kept_once() -> None:
+    """The same notification again is the one that is there already; without the guarantee there are two."""
+    play = Play()
+    first, second = (notify(play, delivery_guarantee="exactly_once") for _ in range(2))
+    assert first["notification_id"] == second["notification_id"]
+    assert second["duplicate"] is True
+    assert len(inbox(play)) == 1
+    notify(play)
+    notify(play)
+    assert len(inbox(play)) == 3
+
+
+def test_critical_ones_come_first() -> None:
+    """The inbox is sorted by urgency, and can be asked for one."""
+    play = Play()
+    for urgency in reversed(URGENCIES):
+        notify(play, urgency=urgency)
+    assert [read["urgency"] for read in inbox(play)] == list(URGENCIES)
+    assert [read["urgency"] for read in inbox(play, urgency="critical")] == ["critical"]
+    assert len(inbox(play, limit=2)) == 2
+
+
+def test_a_confirmed_one_leaves_the_inbox() -> None:
+    """CONFIRM by the recipient alone; the sender sees that it was read, and a repeat changes nothing (AGTP-220)."""
+    play = Play()
+    number = notify(play)["notification_id"]
+    assert play.refused("CONFIRM", target_id=number, status="accepted", by=JUDGE) == (404, "target-unknown")
+    assert play.refused("CONFIRM", target_id=number, status="accepted", by=CALLER) == (404, "target-unknown")
+    play.result("CONFIRM", target_id=number, status="deferred", by=OTHER)
+    assert len(inbox(play)) == 1
+    first, second = (play.result("CONFIRM", target_id=number, status="accepted", by=OTHER) for _ in range(2))
+    assert first == second
+    assert inbox(play) == []
+    (sent,) = inbox(play, by=CALLER, box="sent")
+    assert (sent["status"], sent["confirmed"], sent["content"]) == ("acknowledged", "accepted", None)
+
+
+@pytest.mark.parametrize(("by", "sees"), [(OPERATOR, True), (ISSUER, True), (JUDGE, False), (CALLER, False)])
+def test_the_operators_inbox(by: Any, sees: bool) -> None:
+    """``operator`` reaches the people who run the host, and the registrar of the sender."""
+    play = Play()
+    number = notify(play, "operator")["notification_id"]
+    assert bool(inbox(play, by=by)) is sees
+    assert play.ask("CONFIRM", target_id=number, status="accepted", by=by).status == (200 if sees else 404)
+
+
+def test_an_agents_own_endpoint_gets_it() -> None:
+    """``NOTIFY /notifications`` of a hosted agent is called in the sender's name, through the gates."""
+    got: list[EndpointContext] = []
+
+    def take(context: EndpointContext) -> dict[str, Any]:
+        got.append(context)
+        return {}
+
+    own = endpoint("NOTIFY", "/notifications", "Takes notifications.", take, agents=frozenset({DESK.agent_id}))
+    play = Play(endpoints=[own])
+    receipt = notify(play, "desk", code=200, topic="x")
+    assert receipt["status"] == "delivered"
+    assert got[0].input["content"] == CONTENT
+    assert got[0].input["notification_id"] == receipt["notification_id"]
+    assert got[0].caller is not None and got[0].caller.agent_id == CALLER.agent_id
+    assert [draft.payload["path"] for draft in play.ledger.drafts] == ["/agents/desk/notifications", "/"]
+    assert notify(play)["status"] == "held"
+
+
+@pytest.mark.parametrize(("guarantee", "status", "kept"), [("at_most_once", 200, 0), ("at_least_once", 202, 1)])
+def test_an_endpoint_that_fails(guarantee: str, status: int, kept: int) -> None:
+    """At most once: it is lost, and the receipt says so; at least once: it waits in the inbox."""
+
+    def fail(context: EndpointContext) -> Any:
+        raise Refusal(Status.UNAVAILABLE, "closed", "Closed.")
+
+    play = Play(endpoints=[endpoint("NOTIFY", "/notifications", "Fails.", fail)])
+    found = notify(play, "desk", code=status, delivery_guarantee=guarantee)
+    assert found["status"] == ("held" if kept else "undelivered")
+    assert len(inbox(play, by=DESK)) == kept
+
+
+def test_inboxes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sender cannot fill an inbox, and all of them together find an end."""
+    monkeypatch.setattr(notification, "PER_SENDER", 2)
+    monkeypatch.setattr(notification, "INBOX", 3)
+    play = Play()
+    notify(play), notify(play)
+    assert play.refused("NOTIFY", recipient=OTHER.agent_id, content=1) == (429, "inbox-full")
+    assert play.ask("NOTIFY", by=JUDGE, recipient=OTHER.agent_id, content=1).status == 202
+    assert play.refused("NOTIFY", by=DESK, recipient=OTHER.agent_id, content=1) == (429, "inbox-full")
+    assert play.ask("NOTIFY", recipient="desk", content=1).status == 202
+
+
+@pytest.mark.parametrize("status", ["maybe", "", 1])
+def test_an_unknown_confirmation_is_422(status: object) -> None:
+    """accepted, rejected or deferred (AGTP-220)."""
+    assert Play().refused("CONFIRM", target_id="x", status=status) == (422, "invalid-parameter")
+
+
+@pytest.mark.parametrize("target", ["nothing", "esc-0", "0" * 64])
+def test_an_unknown_target_is_404(target: str) -> None:
+    """Also where it has the form of an Audit-ID (AGTP-220)."""
+    play = Play(records=reading(MemoryStore()))
+    assert play.refused("CONFIRM", target_id=target, status="accepted") == (404, "target-unknown")
+
+
+def test_receipts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest receipt goes when a caller has many; the newest is there for a repeat."""
+    monkeypatch.setattr(confirmation, "PER_ACTOR", 3)
+    play = Play()
+    for _ in range(5):
+        number = notify(play)["notification_id"]
+        receipt = play.result("CONFIRM", target_id=number, status="accepted", by=OTHER)
+    kept = [item.key for item in play.held.of("attestation", OTHER.agent_id)]
+    assert len(kept) == 3
+    assert receipt["attestation_id"] in kept

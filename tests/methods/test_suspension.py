@@ -1,0 +1,212 @@
+"""SUSPEND, RESUME and sessions: core v08 sections 7.2.12 and 10.5, standard methods section 8.7."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.identity.peer import Assurance
+from agtphost.methods import sessions, suspension
+from agtphost.methods.sessions import Sightings
+from agtphost.methods.suspension import REASONS
+from tests.methods.play import CALLER, OTHER, Play, body_of
+
+SESSION = {"Session-ID": "s-1"}
+TASK = {"Task-ID": "t-1"}
+
+
+def suspended(play: Play, **changes: Any) -> dict[str, Any]:
+    return play.result("SUSPEND", headers=SESSION, **{"session_id": "s-1", **changes})
+
+
+def resume(play: Play, nonce: str, workflow: str = "s-1", **options: Any) -> Any:
+    return play.ask("RESUME", workflow_id=workflow, resumption_nonce=nonce, **options)
+
+
+def later(seconds: float) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+def test_the_receipt() -> None:
+    """All members of the text's receipt (AGTP-221)."""
+    found = suspended(Play(), reason="awaiting_input", resume_by=later(60))
+    assert set(found) >= {"suspension_id", "session_id", "resumption_nonce", "resume_by", "status"}
+    assert (found["session_id"], found["status"], found["reason"]) == ("s-1", "suspended", "awaiting_input")
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_every_reason(reason: str) -> None:
+    """Each word of the text is taken (AGTP-221)."""
+    assert suspended(Play(), reason=reason)["reason"] == reason
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("session_id", ""), ("session_id", "a b"), ("reason", "tired"), ("resume_by", "soon"),
+        ("checkpoint", "x" * 20_000),
+    ],
+)
+def test_bad_parameters_are_422(name: str, value: object) -> None:
+    """Each names its parameter (AGTP-221)."""
+    answer = Play().ask("SUSPEND", headers=SESSION, **{"session_id": "s-1", name: value})
+    assert (answer.status, body_of(answer)["parameter"]) == (422, name)
+
+
+def test_an_unknown_session_is_404() -> None:
+    """A session that the agent was not seen with, also where another was (AGTP-221)."""
+    play = Play()
+    assert play.refused("SUSPEND", session_id="s-1") == (404, "session-unknown")
+    play.ask("ECHO", "/text", headers=SESSION)
+    assert play.refused("SUSPEND", session_id="s-1", by=OTHER) == (404, "session-unknown")
+    assert play.ask("SUSPEND", session_id="s-1").status == 200
+
+
+def test_a_suspended_session_refuses_calls_until_resumed() -> None:
+    """409 while it stands still, for that session alone, and the checkpoint comes back (AGTP-221)."""
+    play = Play()
+    nonce = suspended(play, checkpoint={"at": 3})["resumption_nonce"]
+    assert play.refused("ECHO", "/text", headers=SESSION) == (409, "session-suspended")
+    assert play.refused("SUSPEND", session_id="s-1") == (409, "session-suspended")
+    assert play.ask("ECHO", "/text", headers={"Session-ID": "s-2"}).status == 200
+    assert play.ask("DESCRIBE", headers=SESSION).status == 200
+    answer = body_of(resume(play, nonce))["result"]
+    assert (answer["status"], answer["checkpoint"], answer["session_id"]) == ("active", {"at": 3}, "s-1")
+    assert play.ask("ECHO", "/text", headers=SESSION).status == 200
+
+
+def test_a_checkpoint_can_be_overridden() -> None:
+    """RESUME's own checkpoint wins (METH-048)."""
+    play = Play()
+    nonce = suspended(play, checkpoint=1)["resumption_nonce"]
+    assert body_of(resume(play, nonce, checkpoint=2))["result"]["checkpoint"] == 2
+
+
+def test_a_nonce_works_once() -> None:
+    """A second presentation, a wrong one and none are refused (AGTP-222, METH-048, METH-062)."""
+    play = Play()
+    nonce = suspended(play)["resumption_nonce"]
+    wrong = resume(play, "A" * 22)
+    assert (wrong.status, body_of(wrong)["reason"]) == (409, "nonce-invalid")
+    assert play.refused("RESUME", workflow_id="s-1") == (422, "missing-parameter")
+    assert play.refused("RESUME", resumption_nonce=nonce) == (422, "missing-parameter")
+    assert resume(play, nonce).status == 200
+    again = resume(play, nonce)
+    assert (again.status, body_of(again)["reason"]) == (409, "nonce-used")
+    second = suspended(play)["resumption_nonce"]
+    assert resume(play, nonce).status == 409
+    assert resume(play, second).status == 200
+
+
+def test_nonces_are_random_and_never_kept() -> None:
+    """128 bits, base64url, distinct; the host keeps a hash alone (AGTP-222)."""
+    play, nonces = Play(), set()
+    for number in range(60):
+        name = f"s-{number}"
+        nonce = play.result("SUSPEND", headers={"Session-ID": name}, session_id=name)["resumption_nonce"]
+        assert len(base64.urlsafe_b64decode(nonce + "==")) >= 16
+        nonces.add(nonce)
+    assert len(nonces) == 60
+    kept = str([item.value for item in play.held.of("suspension")]) + str([d.payload for d in play.ledger.drafts])
+    assert not any(nonce in kept for nonce in nonces)
+
+
+def test_nobody_elses_session_is_resumed() -> None:
+    """The nonce alone, in other hands, resumes nothing."""
+    play = Play()
+    nonce = suspended(play)["resumption_nonce"]
+    assert resume(play, nonce, by=OTHER).status == 404
+    assert resume(play, nonce).status == 200
+
+
+def test_past_its_time_a_session_has_expired() -> None:
+    """RESUME and calls are 408 then; a time already passed is refused at once (AGTP-224)."""
+    play = Play()
+    assert play.refused("SUSPEND", headers=SESSION, session_id="s-1", resume_by=later(-5)) == (408, "resume-by-passed")
+    nonce = suspended(play, resume_by=later(60))["resumption_nonce"]
+    play.ahead = 61
+    late = resume(play, nonce)
+    assert (late.status, body_of(late)["reason"]) == (408, "resumption-expired")
+    assert resume(play, nonce).status == 408
+    assert play.refused("ECHO", "/text", headers=SESSION) == (408, "session-expired")
+
+
+def test_the_agent_itself_goes_on() -> None:
+    """The lifecycle state is another matter (AGTP-223)."""
+    play = Play()
+    suspended(play)
+    assert play.states.state_of(CALLER).status.value == "active"
+    assert play.ask("ECHO", "/text").status == 200
+    assert all(draft.event is None and draft.events == () for draft in play.ledger.drafts)
+
+
+def test_a_task_can_be_suspended_too() -> None:
+    """``task_id`` in place of ``session_id``: its calls stand still, and RESUME takes its identifier."""
+    play = Play()
+    found = play.result("SUSPEND", task_id="t-1")
+    assert play.refused("ECHO", "/text", headers=TASK) == (409, "task-suspended")
+    assert play.ask("ECHO", "/text", headers=TASK, by=OTHER).status == 200
+    assert resume(play, found["resumption_nonce"], "t-1").status == 200
+    assert play.ask("ECHO", "/text", headers=TASK).status == 200
+
+
+def test_contracts_are_released_by_who_negotiates() -> None:
+    """``synthesis_id`` goes to the negotiator; without one no contract is known (AGTP-225)."""
+    seen: list[EndpointContext] = []
+
+    def release(context: EndpointContext) -> EndpointResponse:
+        seen.append(context)
+        return EndpointResponse(result={"released": context.input["synthesis_id"]})
+
+    assert Play(release=release).result("SUSPEND", synthesis_id="syn-1") == {"released": "syn-1"}
+    assert len(seen) == 1
+    assert Play().refused("SUSPEND", synthesis_id="syn-1") == (404, "contract-unknown")
+
+
+def test_suspensions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One agent's use of the host's memory ends somewhere, and another's is untouched."""
+    monkeypatch.setattr(suspension, "HELD_PER_AGENT", 2)
+    play = Play()
+    for name in ("a", "b"):
+        play.result("SUSPEND", task_id=name)
+    assert play.refused("SUSPEND", task_id="c") == (429, "too-many-suspensions")
+    assert play.ask("SUSPEND", task_id="c", by=OTHER).status == 200
+
+
+def test_a_session_belongs_to_its_agent_and_client() -> None:
+    """Another agent, or the same one by another client identity, gets 401 with it (AGTP-316)."""
+    play = Play(assurance=Assurance.HEADER)
+    assert play.ask("ECHO", "/text", headers=SESSION).status == 200
+    assert play.refused("ECHO", "/text", headers=SESSION, by=OTHER) == (401, "session-binding-mismatch")
+    assert play.refused("ECHO", "/text", headers=SESSION, certain=False) == (401, "session-binding-mismatch")
+    assert play.ask("ECHO", "/text", headers=SESSION).status == 200
+
+
+def test_sightings_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent pushes out its own sessions and nobody else's; the oldest unused goes first."""
+    monkeypatch.setattr(sessions, "SIGHTED_PER_AGENT", 2)
+    monkeypatch.setattr(sessions, "SIGHTED", 3)
+    seen = Sightings()
+    for name in ("a", "b"):
+        assert seen.sight(name, "one", "")
+    assert seen.sight("x", "two", "")
+    seen.sight("a", "one", "")
+    seen.sight("c", "one", "")
+    assert [seen.knows(name, "one") for name in "abc"] == [True, False, True]
+    assert seen.knows("x", "two")
+    assert seen.sight("y", "three", "")
+    assert sum(seen.knows(name, who) for name, who in [("a", "one"), ("c", "one"), ("x", "two"), ("y", "three")]) == 3
+
+
+def test_the_gate_is_what_holds_it() -> None:
+    """The control: with the gate taken out, a suspended session is served."""
+    play = Play()
+    suspended(play)
+    play.dispatcher._checks = tuple(
+        check for check in play.dispatcher._checks if getattr(check, "__self__", None) is not play.floor.gate
+    )
+    assert play.ask("ECHO", "/text", headers=SESSION).status == 200

@@ -1,0 +1,134 @@
+"""Release, revocation, sweep, and the end of an agent: AGTP-API sections 10.1.4 and 10.1.4.1."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agtphost.handlers.context import EndpointContext
+from agtphost.identity.peer import Assurance
+from agtphost.negotiation.settings import OnPolicyChange, Settings
+from tests.negotiation.table import ALICE, BOB, BOOK_ROOM, GATE, LOCATE, ROOT, Table, room, told
+
+BOTH = Settings(gate=GATE, synthesis_enabled=True)
+
+
+def accepted(table: Table, who: str = ALICE) -> str:
+    """A contract in force."""
+    synthesis_id = str(told(table.opted(who=who))["synthesis_id"])
+    assert table.under(synthesis_id, who=who).status == 200
+    return synthesis_id
+
+
+def revoke(table: Table, body: dict[str, Any], who: str = ALICE, **options: Any) -> Any:
+    return table.ask("REVOKE", "/", body, who=who, **options)
+
+
+@pytest.mark.parametrize("who", [ALICE, ROOT])
+def test_a_revoked_contract_is_464(who: str) -> None:
+    """Core v08 7.2.16.1, API-105: by its agent or the operator; rcns_revoke in the stream; a repeat is a no-op."""
+    table = Table(BOTH)
+    synthesis_id = accepted(table)
+    body = {"target": "contract", "synthesis_id": synthesis_id, "reason": "done with"}
+    answer = revoke(table, body, who)
+    assert (answer.status, told(answer)["result"]["event_type"]) == (200, "rcns_revoke")
+    assert table.events()[-1] == (ALICE, "rcns_revoke")
+    refused = table.under(synthesis_id)
+    assert (refused.status, told(refused)["reason"]) == (464, "contract-revoked")
+    assert refused.headers.get("rcns-attempt-id")
+    assert told(revoke(table, body, who))["result"]["noop"] is True
+    assert [kind for _, kind in table.events()].count("rcns_revoke") == 1
+    later = Table(BOTH, ledger=table.ledger, clock=table.clock)
+    assert told(later.under(synthesis_id))["reason"] == "contract-revoked"
+
+
+def test_nobody_else_revokes() -> None:
+    """Core v08 7.2.16.1: 403 for other agents and for an agent known by header alone; 404 for unknown ids."""
+    table = Table(BOTH)
+    synthesis_id = accepted(table)
+    body = {"target": "contract", "synthesis_id": synthesis_id}
+    assert revoke(table, body, BOB).status == 403
+    assert revoke(table, body, ALICE, sure=False).status == 403
+    assert revoke(table, body, ROOT, sure=False).status == 403
+    assert revoke(table, {"target": "contract", "synthesis_id": "0" * 36}).status == 404
+    assert revoke(table, {"target": "planet"}).status == 400
+    assert table.under(synthesis_id).status == 200
+
+
+def test_a_released_contract_is_forgotten() -> None:
+    """Core v08 7.2.12.1, spec-conflicts 53: its agent alone releases it; rcns_release; 404 afterwards."""
+    table = Table(BOTH)
+    synthesis_id = accepted(table)
+
+    def context(who: str) -> EndpointContext:
+        agent = table.directory.by_id(who)
+        assert agent is not None
+        return EndpointContext(input={"synthesis_id": synthesis_id, "reason": "done"}, method="SUSPEND", path="/",
+                               caller=agent, assurance=Assurance.CERTIFICATE, scopes=agent.scopes)
+
+    for who in (BOB, ROOT):
+        with pytest.raises(Exception, match="403"):
+            table.negotiator.release_contract(context(who))
+    answer = table.negotiator.release_contract(context(ALICE))
+    assert [(event.chain, event.event_type) for event in answer.events] == [(ALICE, "rcns_release")]
+    assert answer.events[0].fields["reason"] == "done"
+    table.ledger._change(answer.changes)
+    assert table.under(synthesis_id).status == 404
+
+
+def test_the_sweep_reports_and_evicts() -> None:
+    """API-106, API-107, T-CT-30: grandfathered contracts go on; evicted ones are 404, the operator's name signed."""
+    table = Table(BOTH, recipes=room("3"))
+    synthesis_id = accepted(table)
+    sweep = {"target": "stale-contracts", "actor": "ops@acme"}
+    (entry,) = told(revoke(table, sweep, ROOT))["result"]["contracts"]
+    assert entry["disposition"] == "unchanged"
+    edited = Table(BOTH, recipes=room("4"), ledger=table.ledger, clock=table.clock)
+    assert revoke(edited, sweep).status == 403
+    result = told(revoke(edited, sweep, ROOT))["result"]
+    assert (result["mode"], result["grandfathered"]) == ("grandfather", 1)
+    assert (result["contracts"][0]["captured_version"], result["contracts"][0]["current_version"]) == ("3", "4")
+    assert edited.under(synthesis_id).status == 200
+    assert "rcns_release" not in [kind for _, kind in edited.events()]
+    assert revoke(edited, {**sweep, "mode": "sometimes"}, ROOT).status == 400
+    assert told(revoke(edited, {**sweep, "mode": "invalidate"}, ROOT))["result"]["evicted"] == 1
+    (event,) = [event for draft in edited.ledger.drafts for event in draft.events if event.event_type == "rcns_release"]
+    assert event.chain == ALICE
+    assert event.fields["reason"] == "policy-change-invalidation"
+    assert (event.fields["actor"], event.fields["operator_agent_id"]) == ("ops@acme", ROOT)
+    assert edited.under(synthesis_id).status == 404
+
+
+def test_the_sweep_skips_what_has_no_recipe_and_notices_a_removed_one() -> None:
+    """API-108: passthrough contracts are skipped; a removed recipe is drift to null."""
+    table = Table(BOTH)
+    accepted(table)
+    assert table.propose(LOCATE, beside={"requested_duration": "1h"}).status == 263
+    settings = replace(BOTH, gate=replace(GATE, on_policy_change=OnPolicyChange.INVALIDATE))
+    later = Table(settings, recipes="", ledger=table.ledger, clock=table.clock)
+    result = told(revoke(later, {"target": "stale-contracts"}, ROOT))["result"]
+    assert (result["mode"], result["skipped"], result["examined"]) == ("invalidate", 1, 1)
+    assert (result["contracts"][0]["current_version"], result["contracts"][0]["disposition"]) == (None, "evicted")
+
+
+def test_a_revoked_agents_contracts_end_with_it() -> None:
+    """Design decision 10: what REVOKE of an agent commits revokes all its contracts, nobody else's."""
+    table = Table(BOTH)
+    mine, other = accepted(table), accepted(table, BOB)
+    told(table.propose(BOOK_ROOM))
+    changes, events = table.negotiator.end_with_agent(ALICE)
+    table.ledger._change(changes)
+    assert {event.event_type for event in events} == {"rcns_revoke"} and len(events) == 2
+    assert told(table.under(mine))["reason"] == "contract-revoked"
+    assert table.under(other, who=BOB).status == 200
+
+
+def test_tombstones_are_bounded() -> None:
+    """However often an agent negotiates and revokes, what is kept of it is bounded."""
+    table = Table(replace(BOTH, max_contracts=3, gate=replace(GATE, rate_limit_per_minute=1_000)))
+    for _ in range(12):
+        synthesis_id = accepted(table)
+        revoke(table, {"target": "contract", "synthesis_id": synthesis_id})
+    assert len(list(table.ledger.held.of("contract", ALICE))) <= 2 * 3
