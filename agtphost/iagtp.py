@@ -235,6 +235,7 @@ class IWitness(Interface):
     """Remembers the last checkpoint somewhere that is not the store."""
 
     name = Attribute("str: what it is called in messages")
+    remedy = Attribute("str: what an operator does who goes on knowingly with a store that contradicts it")
 
     def last() -> Checkpoint | None:
         """

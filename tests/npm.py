@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,23 @@ def cache() -> Path:
 
 
 def program(name: str) -> str:
+    """The path of a program of :data:`PACKAGES`."""
+    return str(_found(Path(".bin") / name, PACKAGES))
+
+
+def document(package: str, name: str) -> Path:
+    """The path of a file that a package brings."""
+    return _found(Path(package) / name, (package,))
+
+
+def _found(name: Path, packages: Sequence[str]) -> Path:
     """
-    The path of a program of :data:`PACKAGES`, which are installed first where they are absent.
+    Something below ``node_modules``; the packages are installed first where it is absent.
 
     Skips the test where this machine has no npm; fails it where npm cannot install.
     """
     folder = cache()
-    found = folder / "node_modules" / ".bin" / name
+    found = folder / "node_modules" / name
     if not found.exists():
         npm = shutil.which("npm")
         if npm is None:
@@ -35,7 +46,7 @@ def program(name: str) -> str:
         with (folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not found.exists():
-                command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), *PACKAGES]
+                command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), *packages]
                 done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
                 assert done.returncode == 0, done.stderr
-    return str(found)
+    return found

@@ -126,3 +126,17 @@ def verify(note: str, keys: Iterable[VerifyingKey]) -> Checkpoint:
     if not verified:
         raise CheckpointError("no known key signed the checkpoint")
     return found
+
+
+def signed_by(found: Checkpoint, keys: Iterable[VerifyingKey]) -> str:
+    """The checkpoint's note with the signature lines of ``keys`` alone."""
+    hashes = {key_hash(found.origin, key) for key in keys}
+    text, _, signatures = found.note.partition("\n\n")
+    kept = [
+        line
+        for line in signatures.splitlines()
+        if (match := _SIGNATURE.fullmatch(line)) is not None
+        and match["name"] == found.origin
+        and base64.b64decode(match["value"])[:4] in hashes
+    ]
+    return "\n".join((f"{text}\n", *kept, ""))

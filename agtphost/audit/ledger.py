@@ -195,6 +195,12 @@ class Ledger:
         signature = self._signer.sign(payload)
         return Sealed(jws=signature.jws, audit_id=signature.audit_id_text, issued_at=text)
 
+    def cosign(self, size: int, line: str) -> None:
+        """Store a witness's line beside the checkpoint of that size, soon; records never wait for it."""
+        if self._tree is not None:
+            self._tree.cosign(size, line)
+            self._queue.put(([], 0))
+
     def _collect(self, entry: Entry, octets: int) -> None:
         self._collected.append(entry)
         self._octets += octets
@@ -259,6 +265,8 @@ class Ledger:
                 if entries:
                     self._write(entries)
                     tidy = False
+                if self._tree is not None and self._tree.cosignatures_wait:
+                    self._keep_cosignatures(self._tree)
                 if stop:
                     break
             if not self._failed:
@@ -310,6 +318,12 @@ class Ledger:
             tree.catch_up()
         except Exception as error:
             self._report("no checkpoint could be issued: {why}", repr(error))
+
+    def _keep_cosignatures(self, tree: TreeKeeper) -> None:
+        try:
+            tree.keep_cosignatures()
+        except Exception as error:
+            self._report("a witness's signature could not be stored: {why}", repr(error))
 
     def _refuse(self, entries: list[Entry], error: str) -> None:
         self._writer.abandon(entries)

@@ -8,15 +8,18 @@ now and then (when it is idle, after :data:`MOST_WAITING` records, or after
 signed checkpoint. What was not added when the process ended is read from the
 store at the next start. Each checkpoint then goes to the witnesses, outside
 the database: so a database that lost its end, or was replaced by an older
-copy, contradicts them and is refused at the next start.
+copy, contradicts them and is refused at the next start. What witnesses
+sign comes back through a queue, and is stored beside the checkpoint.
 """
 
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
 
-from agtphost.audit import checkpoint
+from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.merkle import Tree, grown, leaf_hash
 from agtphost.iagtp import IChainStore, IWitness
@@ -31,6 +34,9 @@ SECONDS = 60.0
 
 READ_AT_ONCE = 8_192
 """Audit-IDs of one read at start."""
+
+RECENT = 64
+"""Checkpoints that a cosignature can still be added to: a witness answers the newest, or one a little older."""
 
 
 class TreeKeeper:
@@ -60,6 +66,11 @@ class TreeKeeper:
         self._size = 0
         self._waiting: list[bytes] = []
         self._last = 0.0
+        self._recent: OrderedDict[int, CheckpointRow] = OrderedDict()
+        self._cosignatures: SimpleQueue[tuple[int, str]] = SimpleQueue()
+        self._cosigned_size = 0
+        self.cosigned = ""
+        """The newest checkpoint that a witness cosigned, with all its lines; read by any thread."""
 
     def load(self) -> None:
         """
@@ -69,6 +80,8 @@ class TreeKeeper:
         """
         row = self._store.checkpoint()
         self._size = 0 if row is None else row.size
+        if row is not None:
+            self._remember(row)
         self._waiting = []
         while entries := self._store.audit_ids(self._size + len(self._waiting), READ_AT_ONCE):
             self._waiting += entries
@@ -86,15 +99,15 @@ class TreeKeeper:
         for witness in self._witnesses:
             seen = witness.last()
             if seen is not None:
-                self._check(seen, witness.name)
+                self._check(seen, witness.name, witness.remedy)
 
-    def _check(self, seen: Checkpoint, name: str) -> None:
+    def _check(self, seen: Checkpoint, name: str, remedy: str) -> None:
         held = self._size + len(self._waiting)
         if seen.size > held:
             raise StoreError(
                 f"the store has {held} records, but {name} has seen a checkpoint of {seen.size}: records are missing, "
                 f"or an older copy was restored. Bring the newer database back; to go on with this one knowingly, "
-                f"move {name} away first and keep it as evidence"
+                f"{remedy}"
             )
         self.catch_up()
         if seen.size and Tree(self._store.tile, seen.size).root() != seen.root:
@@ -127,7 +140,8 @@ class TreeKeeper:
             tiles = grown(store.tile, self._size, map(leaf_hash, self._waiting))
             store.put_tiles(tiles)
             issued = checkpoint.issue(self._origin, size, Tree(store.tile, size).root(), self._key)
-            store.put_checkpoint(CheckpointRow(size, int(self._now() * 1000), issued.note))
+            row = CheckpointRow(size, int(self._now() * 1000), issued.note)
+            store.put_checkpoint(row)
             store.commit()
         except BaseException:
             store.rollback()
@@ -135,6 +149,54 @@ class TreeKeeper:
         self._size = size
         self._waiting = []
         self._last = self._now()
+        self._remember(row)
         for witness in self._witnesses:
             witness.saw(issued)
         return issued
+
+    def _remember(self, row: CheckpointRow) -> None:
+        self._recent[row.size] = row
+        self._recent.move_to_end(row.size)
+        if len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
+
+    # Cosignatures
+
+    def cosign(self, size: int, line: str) -> None:
+        """Have a witness's line stored beside the checkpoint of that size; called by any thread."""
+        self._cosignatures.put((size, line))
+
+    @property
+    def cosignatures_wait(self) -> bool:
+        """Whether :meth:`keep_cosignatures` has something to do."""
+        return not self._cosignatures.empty()
+
+    def keep_cosignatures(self) -> None:
+        """
+        Store the lines that came in. A checkpoint that is no longer remembered is passed over.
+
+        :raises Exception: whatever the store raised; the lines are lost, and the next checkpoint gets others.
+        """
+        changed: dict[int, CheckpointRow] = {}
+        while True:
+            try:
+                size, line = self._cosignatures.get_nowait()
+            except Empty:
+                break
+            row = changed.get(size) or self._recent.get(size)
+            if row is not None:
+                changed[size] = row._replace(note=cosignature.with_line(row.note, line))
+        if not changed:
+            return
+        self._store.begin()
+        try:
+            for row in changed.values():
+                self._store.put_checkpoint(row)
+            self._store.commit()
+        except BaseException:
+            self._store.rollback()
+            raise
+        for size in sorted(changed):
+            self._recent[size] = changed[size]
+            if size >= self._cosigned_size:
+                self._cosigned_size, self.cosigned = size, changed[size].note

@@ -31,6 +31,7 @@ class WitnessFile:
         self._path = path
         self._keys = tuple(keys)
         self.name = str(path)
+        self.remedy = f"move {path} away first and keep it as evidence"
 
     def last(self) -> Checkpoint | None:
         try:

@@ -25,7 +25,9 @@ def command() -> None:
 @json_option
 def ls(uri: str, where: Connection, as_json: bool) -> None:
     """
-    List the contracts in force: one's own, or all with the scope inspect:all.
+    List the contracts in force.
+
+    One's own, or everybody's for an agent with the scope inspect:all.
 
     \b
     Examples:
@@ -72,9 +74,9 @@ def revoke(
     synthesis_id: str, reason: str | None, actor: str | None, uri: str, where: Connection, as_json: bool
 ) -> None:
     """
-    Revoke a contract: presenting it is refused from now on.
+    Revoke a contract.
 
-    For the agent it was made for, and for operators: agents with the scope
+    Presenting it is refused from now on. For the agent it was made for, and for operators: agents with the scope
     inspect:all.
 
     \b
@@ -101,7 +103,7 @@ def revoke(
 @json_option
 def sweep(mode: str | None, actor: str | None, uri: str, where: Connection, as_json: bool) -> None:
     """
-    Compare contracts with the recipes as they are now, and end stale ones.
+    Find contracts of edited recipes, and end them.
 
     For operators: agents with the scope inspect:all. Contracts keep running
     the version of the recipe that they were made from until they are swept.
@@ -165,7 +167,9 @@ def decide(
     proposal_id: str, accepted: bool, reason: str | None, uri: str, where: Connection, as_json: bool
 ) -> None:
     """
-    Approve or reject a proposal that waits, where approval = "operator".
+    Approve or reject a proposal that waits.
+
+    Proposals wait where [policies.synthesis] approval is "operator".
 
     \b
     Examples:

@@ -38,9 +38,10 @@ def command() -> None:
 @click.option(
     "--issuer", "issuers", type=EXISTING, multiple=True, metavar="KEY", help="A key that may have signed it."
 )
+@click.option("--document", "whole", is_flag=True, help="Print the manifest itself, as it is published.")
 @connection_options
 @json_option
-def show(uri: str, issuers: tuple[Path, ...], where: Connection, as_json: bool) -> None:
+def show(uri: str, issuers: tuple[Path, ...], whole: bool, where: Connection, as_json: bool) -> None:
     """
     Show what a server says it offers.
 
@@ -52,7 +53,7 @@ def show(uri: str, issuers: tuple[Path, ...], where: Connection, as_json: bool) 
     Examples:
       agtp manifest show -
       agtp manifest show agtp://agents.example.com --issuer signing.pub
-      agtp manifest show - --json
+      agtp manifest show - --document > manifest.json
     """
     keys = {key.kid: key for key in map(load_verifying_key, issuers)}
     reach = resolve(where, uri)
@@ -63,7 +64,9 @@ def show(uri: str, issuers: tuple[Path, ...], where: Connection, as_json: bool) 
         found = manifest_of(reply, keys or reach.keys)
     if found.warning:
         click.echo(visible(f"warning: {found.warning}"), err=True)
-    if as_json:
+    if whole:
+        print_json(found.document)
+    elif as_json:
         print_json(
             {
                 "manifest": found.document,

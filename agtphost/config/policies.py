@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from agtphost.config.oauth import OAuth
 from agtphost.config.bounds import ScopeDimensionSection
+from agtphost.config.oauth import OAuth
 from agtphost.config.values import Items, Line, Method, Section, Table
 from agtphost.vocabulary.catalog_profile import is_profile_name
 

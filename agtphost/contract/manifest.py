@@ -120,6 +120,9 @@ class Surface:
     data_classes: Sequence[Mapping[str, Any]] = ()
     """The entries of ``data_manifest.available_data`` (AGIS section 8.3); without any the member is left out."""
 
+    negotiated: Sequence[Mapping[str, Any]] = ()
+    """Definitions of endpoints that were negotiated to stay (AGTP-API section 10.8)."""
+
     directory: Sequence[str] = ()
     """Paths of the server's own DISCOVER documents (spec-conflicts 35)."""
 
@@ -165,6 +168,7 @@ def build_manifest(
         "endpoints": [
             *(project_binding(binding, catalog) for binding in built_ins),
             *(endpoint.projection() for endpoint in endpoints),
+            *(dict(definition) for definition in surface.negotiated),
         ],
         "agent_disclosure": disclosure.level,
         "hosted_agents": [_agent(agent) for agent in disclosure.shown],
@@ -178,6 +182,7 @@ def build_manifest(
         manifest["data_manifest"] = {
             "available_data": [dict(entry) for entry in surface.data_classes],
             "pre_auth_discovery": policies.anonymous_discovery,
+            "negotiable": policies.synthesis_enabled,
         }
     manifest[SIGNATURE] = None
     return manifest

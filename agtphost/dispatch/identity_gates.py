@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from zope.interface import implementer
 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.dispatch import addressing
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IAgentDirectory, IGate
@@ -203,7 +204,10 @@ class AddresseeGate:
 
     name = "addressee and lifecycle"
 
-    def __init__(self, directory: IAgentDirectory, states: States, by_server_name: Mapping[str, str]) -> None:
+    def __init__(
+        self, directory: IAgentDirectory, states: States, by_server_name: Mapping[str, str], moved_to: str = ""
+    ) -> None:
+        self._moved_to = moved_to
         self._directory = directory
         self._states = states
         self._by_server_name = by_server_name
@@ -212,6 +216,8 @@ class AddresseeGate:
 
     def check(self, exchange: Exchange) -> None:
         path = exchange.path = exchange.request.path
+        if self._moved_to and (path.startswith("/agents/") or path == "/agents"):
+            self._refuse_moved(exchange, path)
         if path.startswith("/agents/"):
             agent: Agent | None = self._named(exchange, path)
         else:
@@ -225,6 +231,13 @@ class AddresseeGate:
         else:
             exchange.agent_state = self._states(agent)
 
+    def _refuse_moved(self, exchange: Exchange, path: str) -> None:
+        """Agents are under a subdomain here; lists that DISCOVER gives stay, and so do calls made inside."""
+        peer = exchange.peer
+        listing = path == "/agents" and exchange.request.method == "DISCOVER"
+        if peer.server_name != self._moved_to and peer.transport == "agtp" and not listing:
+            raise addressing.redirect(self._moved_to, path)
+
     def _named(self, exchange: Exchange, path: str) -> Agent:
         label, _, rest = path[len("/agents/") :].partition("/")
         agent = self._directory.by_name(label)
@@ -232,12 +245,18 @@ class AddresseeGate:
             found = self._directory.by_id(label)
             agent = found if found is not None and found.hosted else None
         if agent is None:
-            raise Refusal(
-                Status.NOT_FOUND,
-                "agent-not-hosted",
-                "No agent of that name is hosted here.",
-                remedy="DISCOVER /agents lists the hosted agents.",
-            )
+            addressing.refuse_label(label, rest)
+        caller = exchange.caller
+        if (
+            caller is not None
+            and caller.hosted
+            and caller is not agent
+            and label == agent.name
+            and exchange.assurance is Assurance.HEADER
+            and exchange.peer.transport == "agtp"
+        ):
+            # Deployed clients name the agent they mean by Agent-ID: an alias then has to mean the same one.
+            raise addressing.alias_conflict(label, caller.agent_id)
         if exchange.request.method != "DESCRIBE":
             exchange.path = f"/{rest}"
         return agent

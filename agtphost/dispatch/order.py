@@ -47,6 +47,9 @@ class Collaborators:
     sessions: IGate | None = None
     """Holds sessions and tasks that were stopped; None where nothing stops any."""
 
+    agents_at: str = ""
+    """The subdomain that agents' addresses are redirected to; empty where they are here."""
+
     negotiator: INegotiator | None = None
     """None: nothing is negotiated, and contracts are unknown."""
 
@@ -58,7 +61,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         identity_gates.ConnectionGate(),
         identity_gates.CallerGate(given.directory, given.states),
         *((given.rate,) if given.rate is not None else ()),
-        identity_gates.AddresseeGate(given.directory, given.states, given.by_server_name),
+        identity_gates.AddresseeGate(given.directory, given.states, given.by_server_name, given.agents_at),
         contract_gates.ReservedHeadersGate(),
         contract_gates.AliasGate(given.policy),
         *((contract_gates.ContractGate(given.negotiator),) if given.negotiator is not None else ()),

@@ -19,6 +19,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.agents import Agent
+from agtphost.identity.trust import TrustPosture
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.identifiers import uuid7
 from agtphost.vocabulary.status import Status
@@ -71,7 +72,7 @@ class Sealer:
         self._warnings = warnings or {}
         self._supported = ("Supported-Methods", ", ".join(supported_methods))
         self._heading: tuple[tuple[str, str], ...] = (("Server-ID", server_id),)
-        self._postures: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._postures: dict[str, tuple[TrustPosture, tuple[tuple[str, str], ...]]] = {}
 
     def announce(self, api_version: int) -> None:
         """
@@ -261,15 +262,17 @@ class Sealer:
 
     def _posture(self, agent: Agent) -> tuple[tuple[str, str], ...]:
         """Owner and trust posture of the responding agent (companion section 3.1), built once per agent."""
-        fields = self._postures.get(agent.agent_id)
+        posture = agent.posture
+        known = self._postures.get(agent.agent_id)
+        fields = None if known is None or known[0] is not posture else known[1]
         if fields is None:
-            posture = agent.posture
             built = [("Owner-ID", agent.owner_id)] if agent.owner_id else []
             built.append(("Trust-Tier", str(posture.trust_tier)))
             built.append(("Verification-Path", posture.verification_path))
             if posture.trust_tier == 2 and posture.trust_warning:
                 built.append(("Trust-Warning", posture.trust_warning))
-            fields = self._postures[agent.agent_id] = tuple(built)
+            fields = tuple(built)
+            self._postures[agent.agent_id] = posture, fields
         return fields
 
 

@@ -107,6 +107,8 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         key=materials.key,
         now=now,
         versions_supported=materials.catalogs.versions,
+        # Contracts are known once the ledger has read them.
+        negotiated=lambda: negotiating.persistent() if ledger.healthy else None,
     )
     namespace = Namespace(
         directory,

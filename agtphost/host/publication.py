@@ -30,6 +30,9 @@ log = Logger()
 HISTORY = "manifest.json"
 """File of the state directory that remembers what was published when."""
 
+AGREED = "negotiated"
+"""Where the history keeps what was negotiated to stay, beside the upstreams, which are kept by path."""
+
 UNSETTLED = frozenset({"stopped", "idle", "starting", "backoff", "failed"})
 """States of an upstream that cannot say at the moment what it offers: what was last known of it counts."""
 
@@ -52,6 +55,7 @@ class Publication:
 
     :param now: the present time, RFC 3339.
     :param versions_supported: of the catalog; empty means that of ``catalog`` alone.
+    :param negotiated: definitions of endpoints that were negotiated to stay; None while that is unknown.
     """
 
     def __init__(
@@ -67,10 +71,13 @@ class Publication:
         key: SigningKey | None,
         now: Callable[[], str],
         versions_supported: Sequence[str] = (),
+        negotiated: Callable[[], Sequence[Mapping[str, Any]] | None] = tuple,
     ) -> None:
         self._config = config
         self._catalog = catalog
         self._versions_supported = versions_supported
+        self._negotiated = negotiated
+        self._agreed: tuple[Mapping[str, Any], ...] = ()
         self._policies = manifest.Policies(
             methods=policy,
             wildcards_accepted=config.policies.wildcards_accepted,
@@ -138,16 +145,28 @@ class Publication:
     def refresh(self) -> None:
         """Look at the upstreams; what changed is counted, and the manifest is built anew when it is next asked for."""
         looked = tuple((adapter.hosted(), tuple(adapter.tools())) for adapter in self._adapters)
-        if self._looked is not None and self._same(looked):
+        agreed = self._agree()
+        if self._looked is not None and agreed == self._agreed and self._same(looked):
             return
         self._looked = looked
         shown = tuple(self._entries(looked))
-        if shown != self._shown or not self.api_version:
-            self._shown = shown
+        if shown != self._shown or agreed != self._agreed or not self.api_version:
+            self._shown, self._agreed = shown, agreed
             self._forms.clear()
             self._counting = True
         if self._counting:
             self._count()
+
+    def _agree(self) -> tuple[Mapping[str, Any], ...]:
+        """What was negotiated to stay; what was last known of it where nobody knows at the moment."""
+        agreed = self._negotiated()
+        if agreed is None:
+            return self._agreed
+        found = tuple(agreed)
+        if found != self._agreed or AGREED in self._upstreams:
+            digest = sha256(canonical([dict(entry) for entry in found])).hexdigest() if found else ""
+            self._upstreams[AGREED] = {"definitions": digest}
+        return found
 
     def _same(self, looked: tuple[Any, ...]) -> bool:
         """Whether the upstreams are what they were at the last look: tools are compared as objects, which is fast."""
@@ -183,8 +202,13 @@ class Publication:
         """Number what can be called, and say so if it moved."""
         if not self._own:
             # What is the host's own does not change while it runs; with a thousand endpoints this takes a while.
-            self._own = manifest.surface_digest(self._document(False, _UNDATED))
+            own = self._document(False, _UNDATED)
+            own["endpoints"] = [entry for entry in own["endpoints"] if "proposed" not in entry]
+            self._own = manifest.surface_digest(own)
         definitions = {_path_of(entry): entry.get("definitions", "") for entry in self._shown}
+        agreed = self._upstreams.get(AGREED, {}).get("definitions", "")
+        if agreed:
+            definitions[AGREED] = agreed
         digest = sha256(canonical([self._own, definitions])).hexdigest()
         try:
             number = self._history.surface(digest, self._upstreams)
@@ -241,6 +265,7 @@ class Publication:
                 apis=[entry.document() for entry in config.api],
                 hosted_protocols=self._shown,
                 data_classes=[entry.document() for entry in config.data_class],
+                negotiated=self._agreed,
                 directory=DISCOVERY,
             ),
             signing_keys=() if self._key is None else (self._key.public,),

@@ -3,25 +3,31 @@ The agents this host knows: their documents loaded, verified and held for the li
 
 A folder holds pairs ``NAME.agent.json`` and ``NAME.genesis.json``
 (AGTP-API section 5.8.1), or folders ``NAME/document.json`` and
-``NAME/genesis.json``. Every problem is reported; what has one is not admitted.
+``NAME/genesis.json``; in place of the document there may be a package, from
+which it is taken. Every problem is reported; what has one is not admitted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.serialization import Encoding
 from zope.interface import implementer
 
 from agtphost.errors import Problem
 from agtphost.iagtp import IAgentDirectory
-from agtphost.identity import documents
+from agtphost.identity import documents, packages
+from agtphost.identity.certificates import CertificateError, load_certificate
 from agtphost.identity.documents import DocumentError
 from agtphost.identity.genesis import Genesis, GenesisError
 from agtphost.identity.keys import VerifyingKey
-from agtphost.identity.trust import TrustPosture, contradiction, resolve_posture
+from agtphost.identity.packages import Package, PackageError
+from agtphost.identity.trust import TrustedIssuers, TrustPosture, contradiction, resolve_posture
+from agtphost.vocabulary import jsontext
 from agtphost.vocabulary import scopes as scope_tokens
 from agtphost.vocabulary.identifiers import is_agent_name
 
@@ -29,9 +35,27 @@ DOCUMENT_SUFFIX = ".agent.json"
 GENESIS_SUFFIX = ".genesis.json"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentCertificate:
+    """What is known of the certificate that lies with an agent's documents."""
+
+    fingerprint: str
+    """SHA-256 of its DER, hex: ``cert_fingerprint``."""
+
+    valid_from: float
+    valid_to: float
+    """Seconds since the Unix epoch."""
+
+    def status(self, now: float) -> str:
+        """``cert_status`` at that moment."""
+        if now < self.valid_from:
+            return "pending"
+        return "active" if now <= self.valid_to else "expired"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Agent:
-    """One agent, verified as far as its documents allow."""
+    """One agent, verified as far as its documents allow; :func:`reconsider` alone ever changes one."""
 
     agent_id: str
     name: str
@@ -63,6 +87,14 @@ class Agent:
     role: str = "agent"
     file: str = ""
     """Where the document came from."""
+
+    received: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The document before any posture was resolved; for a packaged agent, as derived from its package."""
+
+    package: Package | None = None
+    """What the document was taken from; None where it lies in a file of its own."""
+
+    certificate: AgentCertificate | None = None
 
     notes: tuple[str, ...] = ()
     """What an operator should know: for the log at start."""
@@ -132,11 +164,11 @@ class _Refused(Exception):
 class _Policy:
     hosted: bool
     production: bool
-    issuers: frozenset[VerifyingKey]
+    issuers: TrustedIssuers
 
     def knows(self, genesis: Genesis | None) -> bool:
         """Whether nothing speaks against the Genesis's issuer; without trust anchors every issuer passes."""
-        return genesis is None or not self.issuers or genesis.issuer_key in self.issuers
+        return genesis is None or not self.issuers or self.issuers.knows(genesis.issuer_key, genesis.governance_zone)
 
 
 def pairs_in(directory: Path) -> Iterator[tuple[str, Path, Path]]:
@@ -147,7 +179,7 @@ def pairs_in(directory: Path) -> Iterator[tuple[str, Path, Path]]:
             continue
         if path.is_dir() and any((path / name).exists() for name in ("document.json", "genesis.json")):
             found[path.name] = (path / "document.json", path / "genesis.json")
-        for suffix in (DOCUMENT_SUFFIX, GENESIS_SUFFIX):
+        for suffix in (DOCUMENT_SUFFIX, GENESIS_SUFFIX, *packages.FORMATS):
             label = path.name.removesuffix(suffix)
             if label != path.name:
                 found.setdefault(
@@ -163,7 +195,11 @@ def is_description(document: object) -> bool:
 
 
 def load_agents(
-    directory: Path, *, hosted: bool, production: bool, trusted_issuers: Collection[VerifyingKey]
+    directory: Path,
+    *,
+    hosted: bool,
+    production: bool,
+    trusted_issuers: Collection[VerifyingKey] | TrustedIssuers,
 ) -> tuple[list[Agent], list[Problem]]:
     """
     Load every agent under ``directory``.
@@ -173,11 +209,13 @@ def load_agents(
     be issued are passed over.
 
     :param hosted: whether this host answers for them.
-    :param trusted_issuers: keys of Genesis issuers and registrars; with none,
-        development trusts all and production nobody.
+    :param trusted_issuers: keys of Genesis issuers and registrars, by zone where they differ;
+        with none, development trusts all and production nobody.
     :return: the agents admitted, in label order, and why each other was not.
     """
-    policy = _Policy(hosted=hosted, production=production, issuers=frozenset(trusted_issuers))
+    if not isinstance(trusted_issuers, TrustedIssuers):
+        trusted_issuers = TrustedIssuers(everywhere=frozenset(trusted_issuers))
+    policy = _Policy(hosted=hosted, production=production, issuers=trusted_issuers)
     if not directory.is_dir():
         return [], [Problem(message="the directory of agents does not exist", file=str(directory))]
     agents: list[Agent] = []
@@ -203,7 +241,17 @@ def _read(path: Path) -> bytes | None:
         raise _Refused([Problem(message=f"it cannot be read: {error.strerror}", file=str(path))]) from None
 
 
-def _read_document(path: Path, policy: _Policy) -> tuple[bytes, dict[str, Any]] | None:
+@dataclass(frozen=True, kw_only=True)
+class _Received:
+    """A document as it came."""
+
+    octets: bytes
+    document: dict[str, Any]
+    signer: VerifyingKey | None
+    package: Package | None = None
+
+
+def _read_document(path: Path, policy: _Policy) -> _Received | None:
     """The document as received, without faults and with a signature that holds; None for a description."""
     octets = _read(path)
     if octets is None:
@@ -218,19 +266,45 @@ def _read_document(path: Path, policy: _Policy) -> tuple[bytes, dict[str, Any]] 
         faults, signer = list(error.faults), None
     if faults:
         raise _Refused(Problem(message=fault, file=str(path)) for fault in faults)
-    if policy.production:
-        _require_registrar(signer, path, policy)
-    return octets, document
+    return _Received(octets=octets, document=document, signer=signer)
 
 
-def _require_registrar(signer: VerifyingKey | None, path: Path, policy: _Policy) -> None:
+def _read_package(path: Path, genesis_file: Path) -> _Received:
+    """The document of a package whose hash is the one that the Genesis names."""
+    octets = _read(genesis_file)
+    if octets is None:
+        raise _Refused([Problem(message="the Genesis of this package is missing", file=str(genesis_file))])
+    try:
+        package, document = packages.open_package(path, Genesis.load(octets))
+    except GenesisError as error:
+        raise _Refused([Problem(message=str(error), file=str(genesis_file))]) from None
+    except PackageError as error:
+        raise _Refused([Problem(message=f"{packages.FAILURE}: {error}", file=str(path))]) from None
+    faults = documents.faults_of(documents.core_shape(document))
+    if faults:
+        raise _Refused(Problem(message=fault, file=str(path)) for fault in faults)
+    return _Received(octets=jsontext.encode(document), document=document, signer=None, package=package)
+
+
+def _require_registrar(received: _Received, genesis: Genesis | None, path: Path, policy: _Policy) -> list[str]:
+    """In production a trusted registrar signed; anywhere, one that is not trusted is named (AGTP-149)."""
+    signer = received.signer
+    zone = genesis.governance_zone if genesis is not None else received.document.get("governance_zone")
+    if received.package is not None:
+        # The Genesis covers the package's hash, and with it the manifest: its issuer is judged there.
+        return []
     if signer is None:
         message, hint = "the Identity Document is not signed", "sign it: agtp document sign"
-    elif signer not in policy.issuers:
-        message = f"untrusted issuer: no trusted key signed the Identity Document ({signer.kid} did)"
-        hint = "add the registrar's key to [identity] trusted_issuers"
+        if not policy.production:
+            return []
+    elif not policy.issuers or policy.issuers.knows(signer, zone if isinstance(zone, str) else None):
+        return []
     else:
-        return
+        message = f"untrusted issuer: no trusted key signed the Identity Document ({signer.kid} did)"
+        hint = "add the registrar's key to [identity] trusted_issuers, or to its zone in [identity.registrars]"
+        awaited = genesis is not None and policy.issuers.awaited and signer == genesis.issuer_key
+        if not policy.production or awaited:
+            return [message]
     raise _Refused([Problem(message=message, file=str(path), hint=hint)])
 
 
@@ -257,17 +331,14 @@ def _judge_issuer(genesis: Genesis, path: Path, policy: _Policy) -> list[str]:
     if policy.production:
         if genesis.self_signed:
             raise _Refused([Problem(message="a self-signed Genesis is for development only", file=str(path))])
-        if genesis.issuer_key not in policy.issuers:
-            raise _Refused(
-                [
-                    Problem(
-                        message=f"untrusted issuer: {genesis.issuer_key.kid} issued the Genesis",
-                        file=str(path),
-                        hint="add the issuer's key to [identity] trusted_issuers",
-                    )
-                ]
-            )
-    return ["the Genesis is self-signed: for development only"] if genesis.self_signed else []
+    notes = ["the Genesis is self-signed: for development only"] if genesis.self_signed else []
+    if policy.production and not policy.issuers or not policy.knows(genesis):
+        message = f"untrusted issuer: {genesis.issuer_key.kid} issued the Genesis"
+        if policy.production and not policy.issuers.awaited:
+            hint = "add the issuer's key to [identity] trusted_issuers, or to its zone in [identity.registrars]"
+            raise _Refused([Problem(message=message, file=str(path), hint=hint)])
+        notes.append(message)
+    return notes
 
 
 def _label(name: str, stem: str, path: Path, policy: _Policy) -> str:
@@ -280,12 +351,17 @@ def _label(name: str, stem: str, path: Path, policy: _Policy) -> str:
 
 
 def _load(stem: str, document_file: Path, genesis_file: Path, policy: _Policy) -> Agent | None:
-    loaded = _read_document(document_file, policy)
-    if loaded is None:
+    package_file = packages.find(genesis_file, stem)
+    if package_file is None:
+        read = _read_document(document_file, policy)
+    else:
+        read, document_file = _read_package(package_file, genesis_file), package_file
+    if read is None:
         return None
-    octets, received = loaded
+    received = read.document
     document = documents.core_shape(received)
     genesis, notes = _read_genesis(genesis_file, document["agent_id"], policy)
+    notes.extend(_require_registrar(read, genesis, document_file, policy))
     fault = contradiction(document, genesis)
     if fault:
         raise _Refused([Problem(message=fault, file=str(document_file))])
@@ -298,14 +374,15 @@ def _load(stem: str, document_file: Path, genesis_file: Path, policy: _Policy) -
     if documents.is_reference_shape(received):
         notes.append("the document has the shape of deployed implementations and is served in the core shape")
     zone = document.get("governance_zone") or (genesis.governance_zone if genesis is not None else None)
+    certificate = _certificate(genesis_file, stem)
     return Agent(
         agent_id=document["agent_id"],
         name=_label(document["name"], stem, document_file, policy),
         description=document["description"],
         principal=document["principal"],
         owner_id=posture.owner_id,
-        document=documents.served(received, members=posture.fields()),
-        document_octets=octets,
+        document=_served(received, genesis, certificate, posture),
+        document_octets=read.octets,
         genesis=genesis,
         posture=posture,
         scopes=declared,
@@ -314,8 +391,67 @@ def _load(stem: str, document_file: Path, genesis_file: Path, policy: _Policy) -
         governance_zone=zone if isinstance(zone, str) else None,
         role=documents.role_of(document),
         file=str(document_file),
+        received=received,
+        package=read.package,
+        certificate=certificate,
         notes=(*notes, *documents.remarks_on(document), *posture.notes),
     )
+
+
+def _certificate(genesis_file: Path, stem: str) -> AgentCertificate | None:
+    """The certificate beside the documents: ``agent.pem`` in the agent's folder, or ``NAME.pem``."""
+    name = "agent.pem" if genesis_file.name == "genesis.json" else f"{stem}.pem"
+    path = genesis_file.with_name(name)
+    if not path.is_file():
+        return None
+    try:
+        found = load_certificate(path)
+    except (CertificateError, OSError) as error:
+        raise _Refused([Problem(message=f"the agent's certificate cannot be read: {error}", file=str(path))]) from None
+    return AgentCertificate(
+        fingerprint=sha256(found.public_bytes(Encoding.DER)).hexdigest(),
+        valid_from=found.not_valid_before_utc.timestamp(),
+        valid_to=found.not_valid_after_utc.timestamp(),
+    )
+
+
+LIFTED = ("org_domain", "governance_zone", "log_inclusion_proof")
+"""What a document leaves to its Genesis to say (core v08 section 6.3, recommended members)."""
+
+
+def _served(
+    received: Mapping[str, Any],
+    genesis: Genesis | None,
+    certificate: AgentCertificate | None,
+    posture: TrustPosture,
+) -> dict[str, Any]:
+    """The document with everything else that is known: posture, what the Genesis has, the certificate."""
+    known: dict[str, Any] = {} if genesis is None else {name: genesis.members.get(name) for name in LIFTED}
+    if certificate is not None:
+        known["cert_fingerprint"] = certificate.fingerprint
+    members = {
+        name: value for name, value in known.items() if value is not None and received.get(name) is None
+    }
+    return documents.served(received, members={**members, **posture.fields()})
+
+
+def reconsider(agent: Agent, *, issuer_known: bool) -> bool:
+    """
+    Resolve an agent's posture anew, because the issuers that count have changed.
+
+    The one exception to agents being immutable: whoever holds the agent sees
+    its present posture, in documents, lists and headers alike.
+
+    :param issuer_known: whether its Genesis's issuer counts now.
+    :return: whether the posture is another one.
+    """
+    posture = resolve_posture(documents.core_shape(agent.received), agent.genesis, issuer_known=issuer_known)
+    if posture == agent.posture:
+        return False
+    document = _served(agent.received, agent.genesis, agent.certificate, posture)
+    object.__setattr__(agent, "posture", posture)
+    object.__setattr__(agent, "document", document)
+    return True
 
 
 def distinct(agents: list[Agent]) -> tuple[list[Agent], list[Problem]]:

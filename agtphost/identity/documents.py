@@ -17,7 +17,7 @@ from typing import Any
 from agtphost.identity import encoding
 from agtphost.identity.canonical import CanonicalError, ascii_escaped, canonical
 from agtphost.identity.genesis import is_timestamp
-from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+from agtphost.identity.keys import KeyFormatError, Signer, SigningKey, VerifyingKey
 from agtphost.identity.trust import posture_faults
 from agtphost.vocabulary import jsontext, scopes
 from agtphost.vocabulary.identifiers import is_agent_id
@@ -47,8 +47,47 @@ REQUIRED = (
 )
 """Core v08 section 6.3."""
 
+RECOMMENDED = (
+    "trust_tier",
+    "verification_path",
+    "owner_id",
+    "role",
+    "org_domain",
+    "governance_zone",
+    "cert_fingerprint",
+    "cert_status",
+    "dns_anchor_record",
+    "log_inclusion_proof",
+    "package_format",
+    "package_integrity_hash",
+    "audit_log_uri",
+    "escalation_policy",
+    "delegation_permitted",
+    "max_delegation_depth",
+    "manifest_issuer",
+    "manifest_issuer_public_key",
+    "manifest_signature",
+)
+CONDITIONAL = ("trust_warning", "trust_explanation", "successor_agent_id", "migration_deadline")
+COMPANIONS = (
+    "trust_score_computed_at",
+    "trust_score_dimensions",
+    "archetype",
+    "skills",
+    "requires",
+    "wildcards",
+    "policies",
+    "merchant_category_codes",
+    "accepted_payment_networks",
+    "merchant_reliability_score",
+)
+"""What companion drafts and deployed implementations add to a document."""
+
 SIGNATURE_FIELDS = ("manifest_issuer", "manifest_issuer_public_key", "manifest_signature")
 """Written by the registrar alone: core v08 section 6.3.5."""
+
+SCHEMA = frozenset({*REQUIRED, *RECOMMENDED, *CONDITIONAL, *COMPANIONS})
+"""Every member that is ever served; nothing else leaves this host (core v08 section 6.3, AGTP-111, AGTP-152)."""
 
 STATUSES = {
     "active": "active",
@@ -287,6 +326,10 @@ def remarks_on(document: Mapping[str, Any]) -> list[str]:
         remarks.append(f"methods lacks {', '.join(lacking)}, which are served nevertheless")
     if "trust_score_computed_at" not in document:
         remarks.append("trust_score has no trust_score_computed_at: no decision may rest on it")
+    beyond = sorted(document.keys() - SCHEMA)
+    if beyond:
+        listed = ", ".join(name[:64] for name in beyond[:8])
+        remarks.append(f"{listed}: no part of an Identity Document, and never served")
     present = [name for name in SIGNATURE_FIELDS if document.get(name) is not None]
     if 0 < len(present) < len(SIGNATURE_FIELDS):
         remarks.append(f"only {' and '.join(present)} of the three signature members: treated as unsigned")
@@ -347,14 +390,24 @@ def sign(document: Mapping[str, Any], issuer: str, key: SigningKey) -> dict[str,
     :param issuer: the registrar's name: ``manifest_issuer``.
     :raises DocumentError: naming every fault of the document.
     """
-    signed = _unsigned(document)
-    faults = faults_of(signed)
+    unsigned = _unsigned(document)
+    faults = faults_of(unsigned)
     if faults:
         raise DocumentError(faults)
+    return vouched(unsigned, issuer, key.public, key)
+
+
+def vouched(document: Mapping[str, Any], issuer: str, public: VerifyingKey, signer: Signer) -> dict[str, Any]:
+    """
+    A copy of a document without faults, signed by whoever serves it (core v08 section 6.1, step 7).
+
+    :param public: the public half of ``signer``.
+    """
+    signed = _unsigned(document)
     signed["manifest_issuer"] = issuer
-    signed["manifest_issuer_public_key"] = key.public.text
+    signed["manifest_issuer_public_key"] = public.text
     try:
-        signature = key.sign(canonical(signed))
+        signature = signer.sign(canonical(signed))
     except CanonicalError as error:
         raise DocumentError([str(error)]) from None
     signed["manifest_signature"] = encoding.encode(signature).decode("ascii")
@@ -381,7 +434,8 @@ def served(
     :param methods: further methods that the agent's host accepts.
     :param members: further members, such as the resolved trust posture.
     """
-    copy = {**core_shape(document), **(members or {})}
+    copy = {name: value for name, value in core_shape(document).items() if name in SCHEMA}
+    copy.update(members or {})
     copy["status"] = STATUSES[(status or copy["status"]).lower()]
     copy["methods"] = _served_methods(copy["methods"], methods)
     if updated_at is not None and _moment(updated_at) > _moment(copy["updated_at"]):

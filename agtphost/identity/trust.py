@@ -8,8 +8,8 @@ responds; it never comes from ``trust_score``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -203,4 +203,65 @@ def issuer_keys(entries: Iterable[str], folder: Path) -> frozenset[VerifyingKey]
         if entry.startswith("file:")
         else VerifyingKey.from_text(entry)
         for entry in entries
+    )
+
+
+# Registrars
+
+ANY_ZONE = "*"
+"""The zone of registrars that are trusted wherever no others are named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustedIssuers:
+    """
+    Whose signatures over Genesis and Identity Document count, by governance zone (core v08 section 6.3.5).
+
+    A zone that has registrars of its own has no others: whoever may speak for
+    one zone must not be able to speak for the next.
+    """
+
+    everywhere: Collection[VerifyingKey] = ()
+    """Trusted in every zone."""
+
+    zones: Mapping[str, Collection[VerifyingKey]] = field(default_factory=dict)
+    """Registrars of each zone; those of :data:`ANY_ZONE` stand in for zones that are not named."""
+
+    awaited: bool = False
+    """Whether keys of identity providers may be added later: until then unknown issuers are unresolved."""
+
+    def __bool__(self) -> bool:
+        return bool(self.everywhere or self.zones or self.awaited)
+
+    def of(self, zone: str | None) -> frozenset[VerifyingKey]:
+        """The keys that count for an agent of ``zone``; None: of no zone."""
+        named = self.zones.get(zone) if zone else None
+        registrars = self.zones.get(ANY_ZONE, ()) if named is None else named
+        return frozenset(self.everywhere) | frozenset(registrars)
+
+    def knows(self, key: VerifyingKey, zone: str | None) -> bool:
+        """Whether ``key`` may sign for ``zone``."""
+        return key in self.of(zone)
+
+
+def trusted_issuers(
+    everywhere: Iterable[str],
+    registrars: Mapping[str, Iterable[str]],
+    folder: Path,
+    *,
+    anchored: Iterable[str] = (),
+    awaited: bool = False,
+) -> TrustedIssuers:
+    """
+    The issuers of ``[identity] trusted_issuers``, ``[identity.registrars]`` and ``[[identity.anchor]]``.
+
+    :param anchored: keys of the anchors of type ``key``.
+    :param awaited: whether there are anchors whose keys come from an identity provider.
+    :raises agtphost.identity.keys.KeyFormatError: for an entry that is no key.
+    :raises OSError: for a file that cannot be read.
+    """
+    return TrustedIssuers(
+        everywhere=issuer_keys([*everywhere, *anchored], folder),
+        zones={zone: issuer_keys(keys, folder) for zone, keys in registrars.items()},
+        awaited=awaited,
     )

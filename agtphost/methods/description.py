@@ -103,7 +103,8 @@ class Description:
         document: dict[str, Any] = {}
         for domain in wanted:
             document.update(sections[domain])
-        if score is not None:
+        if score is not None or wanted == DOMAINS:
+            # Part of the whole document, null where nobody has scored the agent.
             document["trust_score"] = score
         return document
 

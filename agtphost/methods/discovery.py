@@ -7,7 +7,7 @@ it is filtered by the gates' own decision (design decision 14).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from zope.interface import implementer

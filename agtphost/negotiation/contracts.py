@@ -78,6 +78,7 @@ class ContractTable:
         self._entries: dict[str, _Entry] = {}
         self._owned: dict[str, dict[str, _Entry]] = {}
         self._links: dict[str, object] = {}
+        self._persistent: dict[str, Contract] = {}
         held.watch(terms.KIND, self._follow)
 
     def _follow(self, key: str, item: Held | None) -> None:
@@ -87,11 +88,14 @@ class ContractTable:
                 del self._entries[key]
                 self._owned[known.contract.agent_id].pop(key, None)
                 self._links.pop(key, None)
+                self._persistent.pop(key, None)
             return
         owner = item.owner if is_agent_id(item.owner) else ""
         contract = contract_of(key, owner, item.value)
         entry = self._bound(contract) if known is None else _Entry(contract, known.binding, known.fault)
         self._entries[key] = self._owned.setdefault(owner, {})[key] = entry
+        if contract.persistent:
+            self._persistent[key] = contract
 
     def _bound(self, contract: Contract) -> _Entry:
         try:
@@ -163,6 +167,10 @@ class ContractTable:
         """Those of all agents."""
         for agent_id in list(self._owned):
             yield from self.of(agent_id)
+
+    def persistent(self) -> list[Contract]:
+        """Those in force that were negotiated to stay."""
+        return [contract for contract in self._persistent.values() if not self.ended(contract)]
 
     def implicit(self, agent_id: str, method: str, path: str, session_id: str | None, peer: Peer) -> Match | None:
         """The newest accepted contract of an agent that takes a request which names none (AGTP-API section 10.1.1)."""

@@ -108,7 +108,8 @@ class Negotiator:
         """Answer PROPOSE: 263, 261, or a refusal."""
         evaluation = self._evaluator()
         caller = "" if context.caller is None else context.caller.agent_id
-        self._ceiling.count(f"{context.assurance.label}:{caller}")
+        address = "" if context.peer is None else context.peer.address
+        self._ceiling.count(f"{context.assurance.label}:{caller or address}")
         named = None if context.headers is None else context.headers.get(HEADER.lower())
         turn = self._turns.begin(caller, named)
         try:
@@ -369,8 +370,7 @@ class Negotiator:
         """The definitions of persistent contracts in force: what the manifest shows besides (AGTP-API section 10.8)."""
         return [
             {**contract.definition, "expires": timestamp(contract.expires_at)}
-            for contract in self._contracts.all()
-            if contract.persistent
+            for contract in self._contracts.persistent()
         ]
 
     # INSPECT

@@ -120,6 +120,8 @@ def test_a_manifest_is_shown(run: Run, server: AgtpServer) -> None:
     for words in ("agents.acme.com", "api version", "7", "verified", "/room"):
         assert words in done.stdout
     shown = json.loads(run("manifest", "show", server.uri, "--config", "host.toml", "--json").stdout)
+    whole = run("manifest", "show", server.uri, "--config", "host.toml", "--document")
+    assert json.loads(whole.stdout) == manifest
     assert shown == {"manifest": manifest, "etag": None, "api_version": "7", "signature": "verified", "warning": ""}
 
 

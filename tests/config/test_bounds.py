@@ -24,7 +24,8 @@ def test_defaults_bound_every_caller_generously(tmp_path: Path) -> None:
     limits = config.limits
     assert (limits.requests_per_minute, limits.requests_per_minute_per_principal) == (600_000, 6_000_000)
     assert (limits.anonymous_requests_per_minute, limits.rate_burst) == (6_000, 60.0)
-    assert (config.delegation.max_depth, config.delegation.max_deadline, config.delegation.zone_bound) == (5, 300.0, False)
+    given = config.delegation
+    assert (given.max_depth, given.max_deadline, given.zone_bound) == (5, 300.0, False)
     assert not bounds(config, ())
     assert rate_gate(config).name == "rate"
 

@@ -112,5 +112,5 @@ def test_bounds_come_after_authority_and_before_the_schema() -> None:
     at = names.index("scope dimensions")
     assert names[at - 1 : at + 3] == ["required scopes and assurance", "scope dimensions", "budget", "schema"]
     # The control: without the gates both calls go through.
-    bare = Scene()
-    assert bare.ask("QUERY", "/words", {"max_tokens": 501}, headers={"Authority-Scope": "documents:query"}).status == 200
+    narrow = {"Authority-Scope": "documents:query"}
+    assert Scene().ask("QUERY", "/words", {"max_tokens": 501}, headers=narrow).status == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_the_threshold_leaves_out(threshold: float) -> None:
         ("confidence_threshold", "0.5"), ("scope", "moon"), ("scope", 3), ("max_results", 0),
     ],
 )
-def test_bad_parameters_are_422(name: str, value: object) -> None:
+def test_bad_parameters_are_422(name: str, value: Any) -> None:
     """Each bad value is 422 and names its parameter (AGTP-185)."""
     answer = play().ask("QUERY", **{"intent": "cars", name: value})
     assert answer.status == 422
@@ -73,7 +74,7 @@ def test_bad_parameters_are_422(name: str, value: object) -> None:
         ("!documents/parking.txt", {"tools", "endpoints", "agents"}),
     ],
 )
-def test_scope_includes_and_excludes(scope: object, kinds: set[str]) -> None:
+def test_scope_includes_and_excludes(scope: Any, kinds: set[str]) -> None:
     """``scope`` says what is asked, down to a folder or document (AGTP-185)."""
     found = play().result("QUERY", intent="parked cars", scope=scope)["results"]
     assert {result["kind"] for result in found} <= kinds

@@ -44,7 +44,7 @@ def test_every_reason_and_priority(reason: str, priority: str) -> None:
         ("context", "x" * 20_000), ("recipient", "a b"), ("recipient", CALLER.agent_id),
     ],
 )
-def test_bad_parameters_are_422(name: str, value: object) -> None:
+def test_bad_parameters_are_422(name: str, value: Any) -> None:
     """Each names its parameter; nobody is the judge of its own escalation (AGTP-217)."""
     answer = Play().ask("ESCALATE", **{**ASK, name: value})
     assert (answer.status, body_of(answer)["parameter"]) == (422, name)

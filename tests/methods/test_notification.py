@@ -11,9 +11,10 @@ from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
 from agtphost.methods import confirmation, notification
 from agtphost.methods.notification import GUARANTEES, URGENCIES
+from agtphost.stores import MemoryStore
 from agtphost.vocabulary.status import Status
 from tests.methods.play import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, Play, body_of, endpoint
-from tests.methods.stage import MemoryStore, reading
+from tests.methods.stage import reading
 
 CONTENT = {"text": "hello", "n": [1, None, "é"]}
 
@@ -58,7 +59,7 @@ def test_every_urgency_and_guarantee(urgency: str, guarantee: str) -> None:
         ("content", "x" * 20_000), ("topic", 3),
     ],
 )
-def test_bad_parameters_are_422(name: str, value: object) -> None:
+def test_bad_parameters_are_422(name: str, value: Any) -> None:
     """Each names its parameter (AGTP-226)."""
     answer = Play().ask("NOTIFY", **{"recipient": "desk", "content": 1, name: value})
     assert (answer.status, body_of(answer)["parameter"]) == (422, name)

@@ -135,7 +135,7 @@ def test_an_unsatisfiable_goal_is_422(goal: str) -> None:
         ("max_steps", 0), ("impact", "small"), ("methods", [1]),
     ],
 )
-def test_bad_parameters_are_422(name: str, value: object) -> None:
+def test_bad_parameters_are_422(name: str, value: Any) -> None:
     """Each names its parameter (AGTP-206)."""
     inside = name in ("max_steps", "impact", "methods")
     given = {"constraints": {name: value}} if inside else {name: value}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 from agtphost.methods.documents import Document
 from agtphost.methods.summary import LENGTHS, SMALL, Wish, summarize
+from agtphost.stores import MemoryStore
 from tests.methods.play import Play, body_of
-from tests.methods.stage import MemoryStore, reading
+from tests.methods.stage import reading
 
 TEXT = " ".join(
     f"The engine number {n} of the ship burns {n * 3} litres of oil. The crew of deck {n} paints the hull in spring."
@@ -69,7 +71,7 @@ def test_the_audience_is_minded() -> None:
     ("name", "value"),
     [("length", "huge"), ("format", "xml"), ("source", ""), ("source", 7), ("source", "x " * 100_001), ("focus", 3)],
 )
-def test_bad_parameters_are_422(name: str, value: object) -> None:
+def test_bad_parameters_are_422(name: str, value: Any) -> None:
     """Each names its parameter (AGTP-205)."""
     answer = Play().ask("SUMMARIZE", **{"source": TEXT, name: value})
     assert (answer.status, body_of(answer)["parameter"]) == (422, name)

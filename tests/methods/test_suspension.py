@@ -51,7 +51,7 @@ def test_every_reason(reason: str) -> None:
         ("checkpoint", "x" * 20_000),
     ],
 )
-def test_bad_parameters_are_422(name: str, value: object) -> None:
+def test_bad_parameters_are_422(name: str, value: Any) -> None:
     """Each names its parameter (AGTP-221)."""
     answer = Play().ask("SUSPEND", headers=SESSION, **{"session_id": "s-1", name: value})
     assert (answer.status, body_of(answer)["parameter"]) == (422, name)

@@ -140,7 +140,12 @@ capture = "stay"
 method = "BOOK"
 path = "/room"
 description = "Books a room for the named guest."
-input_schema = {{ type = "object", required = ["guest"], additionalProperties = false, properties.guest.type = "string" }}
+
+[recipe.endpoint.input_schema]
+type = "object"
+required = ["guest"]
+additionalProperties = false
+properties = {{ guest = {{ type = "string" }} }}
 
 [recipe.endpoint.semantic]
 intent = "Book a room for a guest."

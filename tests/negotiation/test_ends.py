@@ -118,9 +118,11 @@ def test_a_revoked_agents_contracts_end_with_it() -> None:
     table = Table(BOTH)
     mine, other = accepted(table), accepted(table, BOB)
     told(table.propose(BOOK_ROOM))
-    changes, events = table.negotiator.end_with_agent(ALICE)
-    table.ledger._change(changes)
-    assert {event.event_type for event in events} == {"rcns_revoke"} and len(events) == 2
+    before = len(table.events())
+    answer = revoke(table, {"agent_id": ALICE, "reason": "gone"}, ROOT)
+    assert answer.status == 200 and told(answer)["result"]["status"] == "retired", told(answer)
+    assert table.events()[before:] == [(ALICE, "rcns_revoke")] * 2
+    # Its requests are 410 from now on; here the contract itself is looked at.
     assert told(table.under(mine))["reason"] == "contract-revoked"
     assert table.under(other, who=BOB).status == 200
 

@@ -23,6 +23,11 @@ enabled = true
 min_trust_tier = 2
 [policies.synthesis]
 max_impact = "irreversible"
+persistent = true
+[[data_class]]
+name = "stays"
+description = "Nights in the guest house."
+requires_authorization = true
 """
 
 RECIPE = """
@@ -128,7 +133,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     with running(config):
         pass
     for name, scopes in (("buyer", ("booking:room", "rcns:negotiate")), ("rival", ("booking:room", "rcns:negotiate")),
-                         ("warden", ("inspect:all",))):
+                         ("warden", ("inspect:all",)), ("builder", ("booking:room", "rcns:persist"))):
         words = [word for scope in scopes for word in ("--scope", scope)]
         done = agtp("agent", "new", name, *words, cwd=config.parent)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -239,3 +244,32 @@ def test_propose_as_a_command(story: Story, tmp_path: Path) -> None:
     outcome = json.loads(done.stdout)
     assert [turn["status"] for turn in outcome["turns"]] == [463, 463, 463]
     assert outcome["escalation"]["status"] is not None
+
+
+def test_a_persistent_endpoint_is_in_the_manifest(story: Story) -> None:
+    """AGTP-261, AGTP-267, API-121: published for everybody, and AGTP-API-Version moves; it survives the connection."""
+    with Client(trust=story.running.state / "ca.pem") as client:
+        before = client.call(story.running.uri, "DISCOVER", "/")
+        assert before.json()["data_manifest"]["negotiable"] is True
+        approved = story.call("builder", "PROPOSE", "/", {"endpoint": STAY, "persistent": True, "data_class": "stays"})
+        assert approved.json()["persistent"] is True, approved.json()
+        after = client.call(story.running.uri, "DISCOVER", "/")
+    (found,) = [entry for entry in after.json()["endpoints"] if entry["path"] == "/stay"]
+    assert found["proposed"] is True and found["tier"] == "C"
+    assert not [entry for entry in after.json()["endpoints"] if entry["tier"] == "B" and "proposed" in entry]
+    versions = [int(reply.headers.get("agtp-api-version") or 0) for reply in (before, after)]
+    assert versions[1] > versions[0]
+    assert story.call("builder", "RESERVE", "/stay", nights(20, "attic")).status == 200
+    # A restart changes nothing that can be called, and so not the version.
+    story.restart()
+    again = story.call("builder", "DISCOVER", "/agents")
+    assert int(again.headers.get("agtp-api-version") or 0) == versions[1]
+    assert story.call("builder", "RESERVE", "/stay", nights(22, "attic")).status == 200
+
+
+def test_sensitive_data_needs_credentials(story: Story) -> None:
+    """AGTP-067, AGTP-263: the same proposal without a certificate is 262 credentials-missing with a Negotiation-ID."""
+    with Client(trust=story.running.state / "ca.pem") as client:
+        answer = client.call(story.running.uri, "PROPOSE", "/", {"endpoint": STAY, "data_class": "stays"})
+    assert (answer.status, answer.json()["type"]) == (262, "credentials-missing")
+    assert answer.headers.get("negotiation-id")

@@ -25,8 +25,9 @@ GOOD = {
 
 BAD = [
     "", "tokens", "tokens=", "tokens=1.5", "tokens=-1", "tokens=+1", "tokens=1_000", "tokens=٥", "tokens=05",
-    "calls=1.0", "USD=10.5", "USD=10.005", "USD=1e3", "usd=10.00", "JPY=10", "compute-seconds=.5", "compute-seconds=NaN",
-    "compute-seconds=Infinity", "tokens=1, tokens=2", "USD=1.00, financial=1.00USD", "tokens=1;calls=2", "tokens=1 calls=2",
+    "calls=1.0", "USD=10.5", "USD=10.005", "USD=1e3", "usd=10.00", "JPY=10", "compute-seconds=.5",
+    "compute-seconds=NaN", "compute-seconds=Infinity", "tokens=1, tokens=2", "USD=1.00, financial=1.00USD",
+    "tokens=1;calls=2", "tokens=1 calls=2",
     "tokens=1,", "ttl=x", "financial=10.00", "tokens=1\n", ", ".join(["tokens=1"] * 17),
 ]  # fmt: skip
 

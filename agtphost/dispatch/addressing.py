@@ -1,0 +1,91 @@
+"""
+What a path under ``/agents/`` may and may not address: core v08 section 6.1.
+
+A name that is a file name is redirected to the address it should have been,
+one that cannot be a name at all is told so, and an alias never stands for
+another agent than the one that a request claims.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from agtphost.errors import Refusal
+from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
+from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.uris import MALFORMED_ID, MALFORMED_URI, PACKAGE_SUFFIXES, SCHEME
+
+_MISTYPED_ID = re.compile(r"[0-9A-Za-z]{56,}", re.ASCII)
+"""No label of people's choice is this long, and an Agent-ID has 64 digits."""
+
+_SUFFIXED = re.compile(rf"(.+)\.(?:{'|'.join(PACKAGE_SUFFIXES)})", re.ASCII)
+
+
+def moved(target: str, explanation: str) -> Refusal:
+    """A 301 to ``target``."""
+    return Refusal(
+        Status.MOVED_PERMANENTLY,
+        "moved-permanently",
+        explanation,
+        remedy=f"Address {target} from now on.",
+        details={"location": target},
+        headers=(("Location", target),),
+    )
+
+
+def refuse_label(label: str, rest: str) -> NoReturn:
+    """
+    Refuse a label that no hosted agent has.
+
+    :param label: what stands after ``/agents/``.
+    :param rest: what follows it; empty where nothing does.
+    :raises Refusal: 301, 400 or 404.
+    """
+    suffixed = _SUFFIXED.fullmatch(label)
+    if suffixed is not None and is_agent_name(suffixed[1]):
+        raise moved(
+            f"/agents/{suffixed[1]}" + (f"/{rest}" if rest else ""),
+            "URIs are addresses, not file names: a package's suffix is no part of one.",
+        )
+    if _MISTYPED_ID.fullmatch(label) is not None and not is_agent_id(label):
+        raise Refusal(
+            Status.BAD_REQUEST,
+            MALFORMED_ID,
+            "A canonical Agent-ID is 64 lower-case hexadecimal digits.",
+            remedy="Check the identifier's length and case.",
+        )
+    if not is_agent_name(label):
+        raise Refusal(
+            Status.BAD_REQUEST,
+            MALFORMED_URI,
+            "An agent's name is 1 to 64 letters, digits, '-' and '_'.",
+            remedy="DISCOVER /agents lists the hosted agents and their names.",
+        )
+    raise Refusal(
+        Status.NOT_FOUND,
+        "agent-not-hosted",
+        "No agent of that name is hosted here.",
+        remedy="DISCOVER /agents lists the hosted agents.",
+    )
+
+
+def redirect(domain: str, path: str) -> Refusal:
+    """The 301 of a primary domain to the subdomain where its agents are (core v08 section 6.1)."""
+    # In one step: the target never has a package's suffix.
+    label, slash, rest = path.removeprefix("/agents").removeprefix("/").partition("/")
+    suffixed = _SUFFIXED.fullmatch(label)
+    name = label if suffixed is None else suffixed[1]
+    target = f"{SCHEME}://{domain}/agents" + (f"/{name}{slash}{rest}" if name else "")
+    return moved(target, f"The agents of this domain are at {domain}.")
+
+
+def alias_conflict(label: str, claimed: str) -> Refusal:
+    """The 401 for an alias that resolves to another agent than the Agent-ID of its request (AGTP-125)."""
+    return Refusal(
+        Status.UNAUTHORIZED,
+        "alias-conflict",
+        "The name in the path resolves to another agent than the Agent-ID of the request.",
+        remedy="Address the agent by its canonical Agent-ID, or prove by certificate that you are the one you name.",
+        details={"alias": f"/agents/{label}", "agent_id": claimed},
+    )

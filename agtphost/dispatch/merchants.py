@@ -1,0 +1,83 @@
+"""
+What a buyer has to have verified: the Merchant Manifest (core v08 section 9).
+
+A merchant is a hosted agent whose Identity Document has the role ``merchant``;
+that document, as this host serves it at the moment, is its manifest. Nothing
+is kept beside it: with the role goes the merchant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from agtphost.audit.lifecycle import LifecycleState
+from agtphost.identity import documents
+from agtphost.identity.agents import Agent
+from agtphost.identity.canonical import CanonicalError, canonical
+from agtphost.identity.documents import DocumentError
+
+MERCHANT = "merchant"
+"""The role."""
+
+Serve = Callable[[Agent, LifecycleState], Mapping[str, Any]]
+"""An agent's Identity Document as DESCRIBE answers with it."""
+
+
+def serve(agent: Agent, state: LifecycleState) -> Mapping[str, Any]:
+    """The document of an agent that is served as it was loaded."""
+    return agent.served_document(status=state.status.value, updated_at=state.since or None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MerchantManifest:
+    """One merchant's manifest of this moment."""
+
+    document: Mapping[str, Any]
+    fingerprint: str
+    """SHA-256 of its canonical octets, hex; empty where it has none."""
+
+    fault: str
+    """Why nobody should believe the document; empty where its signature holds."""
+
+
+class MerchantManifests:
+    """
+    The manifests of hosted merchants, each worked out once as long as it stays the same.
+
+    :param serve: the document as it is served.
+    :param signed: whether a document without a signature is to be believed by nobody: the production profile.
+    """
+
+    def __init__(self, serve: Serve = serve, *, signed: bool = False) -> None:
+        self._serve = serve
+        self._signed = signed
+        self._known: dict[str, tuple[Agent, LifecycleState, MerchantManifest]] = {}
+
+    def of(self, agent: Agent, state: LifecycleState) -> MerchantManifest:
+        """The manifest of an agent in a state."""
+        known = self._known.get(agent.agent_id)
+        if known is not None and known[0] is agent and known[1] == state:
+            return known[2]
+        document = self._serve(agent, state)
+        try:
+            fingerprint = sha256(canonical(document)).hexdigest()
+            fault = self._fault(agent, document)
+        except (CanonicalError, DocumentError) as error:
+            fingerprint, fault = "", str(error)
+        made = MerchantManifest(document=document, fingerprint=fingerprint, fault=fault)
+        self._known[agent.agent_id] = agent, state, made
+        return made
+
+    def _fault(self, agent: Agent, document: Mapping[str, Any]) -> str:
+        """
+        Both what the registrar signed and what is served have to hold.
+
+        :raises DocumentError: for a signature that fails.
+        """
+        received = documents.decode(agent.document_octets)
+        signer = documents.check_signature(received)
+        documents.check_signature(document)
+        return "nobody signed it" if signer is None and self._signed else ""

@@ -1,0 +1,109 @@
+"""Knobs and small grammars of negotiation: AGTP-API section 10.1.7, spec-conflicts 54."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agtphost.config import load
+from agtphost.errors import ConfigurationError
+from agtphost.negotiation import durations
+from agtphost.negotiation.fields import feeds, fields_of
+from agtphost.negotiation.patterns import path_regex
+from agtphost.negotiation.settings import Mode, OnPolicyChange, settings_of
+from tests.negotiation.table import Table, schema
+
+HOST = '[host]\nserver_id = "host.test"\nprofile = "development"\n'
+
+
+def read(tmp_path: Path, text: str) -> object:
+    file = tmp_path / "host.toml"
+    file.write_text(HOST + text)
+    config = load(file, {})
+    return settings_of(config.policies, config.data_class, relaxed=False)
+
+
+def test_the_defaults_let_nothing_happen(tmp_path: Path) -> None:
+    """API-101, API-112: RCNS and synthesis off, confirm-first, tier 1, ten a minute, grandfather."""
+    found = read(tmp_path, "")
+    assert found.synthesis_enabled is False and found.gate.enabled is False  # type: ignore[attr-defined]
+    gate = found.gate  # type: ignore[attr-defined]
+    assert (gate.mode, gate.min_trust_tier, gate.rate_limit_per_minute) == (Mode.CONFIRM_FIRST, 1, 10)
+    assert gate.on_policy_change is OnPolicyChange.GRANDFATHER and gate.contract_ttl > 0
+
+
+@pytest.mark.parametrize(
+    "line", ["mode = 'sometimes'", "speed = 4", "min_trust_tier = 0", "contract_ttl_seconds = 0",
+             "on_policy_change = 'forget'", "enabled = 'yes'"]
+)
+def test_a_wrong_knob_is_a_configuration_error(tmp_path: Path, line: str) -> None:
+    """API-112: unknown knobs and bad values are found before the start; the control is sound."""
+    with pytest.raises(ConfigurationError):
+        read(tmp_path, f"[policies.rcns]\n{line}\n")
+    assert read(tmp_path, "[policies.rcns]\nmode = 'optimistic'\nenabled = true\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("24h", 86_400), ("7d", 604_800), ("PT24H", 86_400), ("P7D", 604_800), ("P1W", 604_800), ("P1DT2H3M4S", 93_784),
+     ("P", None), ("PT", None), ("P1DT", None), ("0s", None), ("P1Y", None), ("1.5h", None), ("24h\n", None),
+     ("-1h", None), ("", None), ("P1M", None), ("PT5", None)],
+)
+def test_durations(text: str, seconds: int | None) -> None:
+    """AGTP-264: ISO 8601 and the short form, and nothing near them."""
+    assert durations.seconds(text) == seconds
+
+
+@given(st.integers(min_value=1, max_value=10**7))
+def test_durations_come_back(length: int) -> None:
+    """What is written is read again."""
+    assert durations.seconds(durations.iso(length)) == length
+
+
+@pytest.mark.parametrize(
+    ("given_", "taken", "expected"),
+    [
+        ({"type": "string"}, {"type": "string", "maxLength": 5}, True),
+        ({"type": "integer"}, {"type": "number"}, True),
+        ({"type": "number"}, {"type": "integer"}, False),
+        ({"type": ["string", "null"]}, {"type": "string"}, False),
+        ({"type": "string"}, {"type": "string", "enum": ["a"]}, False),
+        ({"const": "a", "type": "string"}, {"type": "string", "enum": ["a", "b"]}, True),
+        ({}, {"type": "string"}, False),
+        ({"type": "string"}, {}, True),
+        ({"type": "array", "items": {"type": "string"}}, {"type": "array", "items": {"type": "integer"}}, False),
+        (schema({"a": "string"}), schema({"a": "string"}, {"b": "string"}), True),
+        (schema(None, {"a": "string"}), schema({"a": "string"}), False),
+        ({"$ref": "#/$defs/x"}, {"type": "string"}, False),
+    ],
+)
+def test_which_fields_feed_which(given_: object, taken: object, expected: bool) -> None:
+    """A field feeds another only where its types are among those taken."""
+    assert feeds(given_, taken) is expected
+
+
+def test_spelling_does_not_matter_and_doubt_excludes() -> None:
+    """guestName and guest_name are one field; where a schema has both, neither is matched."""
+    assert set(fields_of(schema({"guestName": "string", "room-id": "string"}))) == {"guestname", "roomid"}
+    assert set(fields_of(schema({"guestName": "string", "guest_name": "string", "x": "string"}))) == {"x"}
+
+
+def test_patterns_are_anchored() -> None:
+    """API-051: the expression matches the template's paths and nothing longer."""
+    import re
+
+    expression = re.compile(path_regex("/customers/{id}/location.v1"))
+    assert expression.search("/customers/7/location.v1")
+    for other in ("/customers/7/locationxv1", "/customers/7/8/location.v1", "/x/customers/7/location.v1"):
+        assert not expression.search(other)
+
+
+def test_contracts_are_presented_early() -> None:
+    """Design decision 6: after aliases, before the catalog; without a negotiator there is no such gate."""
+    table = Table()
+    names = [gate.name for gate in (check.__self__ for check in table.dispatcher._checks)]  # type: ignore[attr-defined]
+    at = names.index("contract presentation")
+    assert names[at - 1] == "alias" and names[at + 1] == "catalog"
