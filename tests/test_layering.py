@@ -34,7 +34,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": EVERYONE | {"conformance", "client", "config", "identity", "contract", "handlers", "audit", "stores", "http"},
     "host": EVERYONE
     | {"config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
-    | {"adapters", "audit", "stores", "protocols", "http"},
+    | {"adapters", "audit", "stores", "protocols", "http", "client"},
     "tap": EVERYONE | {"config", "host"},
     "__init__": {"handlers"},
 }

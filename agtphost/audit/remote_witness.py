@@ -105,7 +105,7 @@ class RemoteWitness:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.name = uri
-        self.remedy = f"have the operator of {uri} keep what it saw as evidence, and take {uri} out of [audit] witnesses"
+        self.remedy = f"have the operator of {uri} keep what it saw as evidence, and take it out of [audit] witnesses"
         self.state = "idle"
         """``idle``, ``waiting``, ``down`` or ``contradicted``: what logs and operators are told."""
 

@@ -7,12 +7,13 @@ import binascii
 import json
 import time
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.audit import checkpoint
+from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.merkle import ProofError, leaf_hash, verify_consistency, verify_inclusion
 from agtphost.cli.audit_entries import entry_of
@@ -176,40 +177,76 @@ def _digests(proof: object) -> list[bytes]:
 @click.command("checkpoint")
 @click.option("-o", "--output", type=EXISTING, metavar="FILE", help="Keep it in a file.")
 @click.option("--continues", type=EXISTING, metavar="FILE", help="An earlier one that it has to continue.")
+@click.option("--witness-key", type=EXISTING, multiple=True, metavar="FILE", help="Of a host that has to have cosigned.")
 @host_option
 @connection_options
 @json_option
 def checkpoint_command(
-    output: Path | None, continues: Path | None, uri: str, where: Connection, as_json: bool
+    output: Path | None,
+    continues: Path | None,
+    witness_key: tuple[Path, ...],
+    uri: str,
+    where: Connection,
+    as_json: bool,
 ) -> None:
     """
     Fetch the newest signed checkpoint of the log, and verify it.
 
     With --continues, the host has to prove that nothing of what an earlier
-    checkpoint covered was changed or left out: exit status 4 otherwise. The
-    note is in the form that transparency log tools and witnesses read.
+    checkpoint covered was changed or left out: exit status 4 otherwise. With
+    --witness-key, the newest checkpoint that witnesses cosigned is taken
+    instead, and has to have the line of each. The note is in the form that
+    transparency log tools and witnesses read.
 
     \b
     Examples:
       agtp audit checkpoint -o monday.txt
       agtp audit checkpoint --continues monday.txt -o tuesday.txt
+      agtp audit checkpoint --witness-key witness.pub
     """
+    if continues is not None and witness_key:
+        raise WrongInput("--continues and --witness-key are two questions", "Ask one after the other.")
     reach = resolve(where, uri)
+    witnesses: list[dict[str, object]] = []
     with connected(reach) as client:
         keys = signing_keys(reach, client)
-        newest = _newest(client, reach, keys, None if continues is None else _earlier(continues, keys))
+        if witness_key:
+            newest, witnesses = _cosigned(client, reach, keys, [load_verifying_key(path) for path in witness_key])
+        else:
+            newest = _newest(client, reach, keys, None if continues is None else _earlier(continues, keys))
     if output is not None:
         files.replace(output, newest.note.encode(), files.PUBLIC)
-    shown = {
+    shown: dict[str, object] = {
         "log": newest.origin,
         "size": newest.size,
         "root": base64.b64encode(newest.root).decode(),
         "key": next((checkpoint.verifier_key(newest.origin, key) for key in keys.values()), ""),
     }
     if as_json:
-        print_json({**shown, "checkpoint": newest.note})
+        print_json({**shown, "checkpoint": newest.note, **({"witnesses": witnesses} if witnesses else {})})
     else:
         print_summary(shown)
+        for each in witnesses:
+            click.echo(f"cosigned by {each['witness']} at {each['time']}")
+
+
+def _cosigned(
+    client: Client, reach: Reach, keys: Mapping[str, VerifyingKey], witnesses: list[VerifyingKey]
+) -> tuple[Checkpoint, list[dict[str, object]]]:
+    """The newest cosigned checkpoint, and the witnesses' lines in it: one of each key at least."""
+    result = result_of(require_success(client.call(reach.uri, "INSPECT", "/", {"target": "checkpoint"})))
+    note = result.get("cosigned")
+    if not isinstance(note, str):
+        raise Unverified("the host shows no checkpoint that a witness cosigned", "Ask again in a minute.")
+    newest = _verified(note, keys)
+    shown: list[dict[str, object]] = []
+    for key in witnesses:
+        found = cosignature.found(note, [key])
+        if not found:
+            raise Unverified(f"the checkpoint of {newest.size} has no line of the key {key.kid}")
+        time_of = datetime.fromtimestamp(found[0].seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        shown.append({"witness": found[0].witness, "time": time_of, "key": key.text})
+    return newest, shown
 
 
 def _earlier(file: Path, keys: Mapping[str, VerifyingKey]) -> Checkpoint:

@@ -54,11 +54,17 @@ def command(file: Path | None, as_json: bool) -> None:
 def agent_problems(config: Config) -> Iterator[Problem]:
     """What is wrong with the agents' documents."""
     from agtphost.identity.agents import load_agents
-    from agtphost.identity.keys import VerifyingKey
     from agtphost.identity.provisioning import AgentDescription, ProvisioningError, descriptions_in
-    from agtphost.identity.trust import issuer_keys
+    from agtphost.identity.trust import TrustedIssuers, trusted_issuers
 
-    issuers: frozenset[VerifyingKey] = issuer_keys(config.identity.trusted_issuers, config.folder)
+    identity = config.identity
+    issuers = trusted_issuers(
+        identity.trusted_issuers,
+        identity.registrars,
+        config.folder,
+        anchored=[anchor.value for anchor in identity.anchor if anchor.type == "key" and anchor.value],
+        awaited=any(anchor.type == "oidc" for anchor in identity.anchor),
+    )
     for directory, hosted in ((config.identity.agents, True), (config.identity.known_agents, False)):
         if directory is None or not directory.is_dir():
             continue
@@ -66,7 +72,7 @@ def agent_problems(config: Config) -> Iterator[Problem]:
             directory,
             hosted=hosted,
             production=not config.host.development,
-            trusted_issuers=frozenset() if config.host.development else issuers,
+            trusted_issuers=TrustedIssuers() if config.host.development else issuers,
         )
         yield from problems
         if config.host.development and hosted:

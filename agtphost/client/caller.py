@@ -7,8 +7,7 @@ again, and how a URI is resolved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -22,7 +21,6 @@ from agtphost.client.retries import RetryPolicy
 from agtphost.client.terminal import escape
 from agtphost.client.tls import TLSSettings, settings_of
 from agtphost.vocabulary.catalog_versions import HEADER as CATALOG_VERSION
-from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.uris import AgtpUri, Form
 
@@ -40,6 +38,10 @@ MAX_GONE = 4096
 
 _LOOKS_AT_RETIRED = frozenset({"DISCOVER", "DESCRIBE", "INSPECT"})
 """Methods by which a retired agent's state can still be read (companion section 6.3)."""
+
+
+Resolvers = str | AgtpUri | Sequence[str | AgtpUri] | None
+"""Hosts that know where Agent-IDs are: a registry, or the hosts that the caller knows."""
 
 
 class CallOptions(TypedDict, total=False):
@@ -75,7 +77,8 @@ class Caller:
     :param trust: a PEM file of CA certificates; None for the platform's.
     :param cert: a PEM file with the client certificate; its Agent-ID is the default of ``agent_id``.
     :param key: a PEM file with its private key.
-    :param resolver: the URI of the host that knows where Agent-IDs without a host are.
+    :param resolver: the URI of the host that knows where Agent-IDs without a host are, or several,
+        asked in this order when a URI is resolved; calls go to the first.
     :param bootstrap: how domains are asked for their AGTP endpoint; None asks nobody.
     :raises agtphost.client.errors.InvalidCall: if one of these cannot be used.
     """
@@ -89,7 +92,7 @@ class Caller:
         agent_id: str | None,
         scopes: Scopes,
         session_id: str | None,
-        resolver: str | AgtpUri | None,
+        resolver: Resolvers,
         policy: RetryPolicy,
         bootstrap: BootstrapPolicy | None = None,
     ) -> None:
@@ -99,7 +102,9 @@ class Caller:
             agent_id = None if certificate is None else certificate.agent_id
         self.identity = Identity(agent_id=agent_id, scopes=scopes, session_id=session_id)
         self.policy = policy
-        self._resolver = None if resolver is None else parse_uri(resolver)
+        given = (resolver,) if isinstance(resolver, (str, AgtpUri)) else resolver or ()
+        self.resolvers = tuple(parse_uri(each) for each in given)
+        self._resolver = self.resolvers[0] if self.resolvers else None
         self._gone: dict[str, None] = {}
         self.manifests = Manifests()
         self.bootstraps = Bootstraps(bootstrap)
@@ -180,43 +185,10 @@ class Caller:
             del self._gone[next(iter(self._gone))]
 
 
-def resolution(uri: str | AgtpUri, format: str | None) -> tuple[AgtpUri, str, bool]:
-    """
-    How a URI is resolved: design decision 5.
-
-    :param format: ``manifest``, ``json``, ``certificate`` or ``status``; None leaves it to the URI.
-    :return: the URI to call, the method, and whether the call is anonymous; the path is ``/``.
-    """
-    target = parse_uri(uri)
-    if format is not None:
-        kept = [part for part in (target.query or "").split("&") if part and not part.startswith("format=")]
-        target = replace(target, query="&".join([*kept, f"format={format}"]))
-    if target.form in (Form.SERVER, Form.DOMAIN):
-        return target, "DISCOVER", True
-    return target, "DESCRIBE", False
-
-
 def server_of(uri: str | AgtpUri) -> AgtpUri:
     """The URI of the server that answers for ``uri``; an Agent-ID without a host stays as it is."""
     target = parse_uri(uri)
     return AgtpUri(form=Form.SERVER, host=target.host, port=target.port) if target.host else target
-
-
-def check_resolved(uri: AgtpUri, reply: Reply) -> None:
-    """
-    Refuse a document that is of another agent than the URI names (AGTP-099).
-
-    :raises VerificationFailed: then the document is not to be used.
-    """
-    if uri.agent_id is None or not reply.ok:
-        return
-    document = reply.result if isinstance(reply.result, dict) else {}
-    named = document.get("agent_id", document.get("canonical_id"))
-    if named != uri.agent_id:
-        who = f"of {named}" if isinstance(named, str) and is_agent_id(named) else "without an Agent-ID"
-        raise VerificationFailed(
-            f"The host answered {uri.agent_id} with a document {who}.", "Do not use it; ask another host."
-        )
 
 
 def timed_out(seconds: float, doing: str) -> Timeout:

@@ -21,9 +21,8 @@ from agtphost.client.caller import (
     CONNECT_SECONDS,
     Caller,
     CallOptions,
-    check_resolved,
+    Resolvers,
     no_manifest,
-    resolution,
     server_of,
     timed_out,
 )
@@ -57,7 +56,7 @@ class Client:
     :param agent_id: whom to call as; None: whom the certificate names, or nobody.
     :param scopes: what calls claim unless they say otherwise.
     :param session_id: what calls carry unless they say otherwise.
-    :param resolver: the URI of a host that knows Agent-IDs; needed for Form 1 URIs.
+    :param resolver: the URI of a host that knows Agent-IDs, or several; needed for Form 1 URIs.
     :param connect_timeout: seconds for name, TCP and TLS together.
     :param timeout: seconds for a whole call.
     :param connections: how many to one destination at most.
@@ -78,7 +77,7 @@ class Client:
         agent_id: str | None = None,
         scopes: Scopes = None,
         session_id: str | None = None,
-        resolver: str | AgtpUri | None = None,
+        resolver: Resolvers = None,
         connect_timeout: float = CONNECT_SECONDS,
         timeout: float = CALL_SECONDS,
         connections: int = PER_DESTINATION,
@@ -188,14 +187,29 @@ class Client:
         """
         What a URI addresses: an Identity Document, a manifest, a namespace (core v08 section 6.1).
 
-        :param format: ``manifest``, ``json``, ``certificate`` or ``status``.
+        A redirect is followed once. Nothing but the Agent-ID is checked: :meth:`resolution` checks everything.
+
+        :param format: ``manifest``, ``json``, ``yaml``, ``html``, ``certificate`` or ``status``.
         :raises VerificationFailed: if the document is of another agent than the URI names.
         """
-        target, method, anonymous = resolution(uri, format)
-        await self._bootstrap(target)
-        reply = await self.call(target, method, anonymous=anonymous)
-        check_resolved(target, reply)
-        return reply
+        located = await self._resolving(locating(question(uri, format), self._caller.resolvers))
+        return located.reply
+
+    async def resolution(
+        self, uri: str | AgtpUri, format: str | None = None, *, believing: Believing = Believing()  # noqa: B008
+    ) -> Resolution:
+        """
+        What a URI addresses, put to every check: the level 2 check of core v08 section 10.2 for agents.
+
+        A check that fails is in the answer, and no exception.
+
+        :param believing: whose signatures count, and how old a Namespace Document may be.
+        :raises VerificationFailed: if the answer is of another agent than the URI names.
+        """
+        bootstraps = self._caller.bootstraps
+        return await self._resolving(
+            verifying(question(uri, format), self._caller.resolvers, believing, bootstraps.located, time.time)
+        )
 
     async def fetch_signing_keys(self, uri: str | AgtpUri) -> dict[str, VerifyingKey]:
         """
@@ -275,6 +289,23 @@ class Client:
                 await self._read_manifest(self._caller.manifest_call(call.destination), None, seconds)
         finally:
             lock.release()
+
+    async def _resolving(self, steps: Generator[Ask, Reply, T]) -> T:
+        """Carry out a procedure of resolution: ask what it wants to know, and tell it the answers."""
+        answer: Reply | None = None
+        failure: ClientError | None = None
+        while True:
+            try:
+                ask = steps.throw(failure) if failure is not None else steps.send(answer)  # type: ignore[arg-type]
+            except StopIteration as ended:
+                result: T = ended.value
+                return result
+            answer = failure = None
+            try:
+                await self._bootstrap(ask.uri)
+                answer = await self.call(ask.uri, ask.method, anonymous=ask.anonymous)
+            except ClientError as error:
+                failure = error
 
     async def _bootstrap(self, uri: AgtpUri) -> None:
         """Ask the URI's domain where its endpoint is, if it was not asked before."""

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from agtphost.config.anchors import anchor_faults
 from agtphost.config.faults import Fault
 from agtphost.config.lines import Location
 from agtphost.config.oauth_checks import oauth_faults
@@ -14,6 +15,7 @@ from agtphost.config.published_checks import published_faults
 from agtphost.config.sections import Config
 from agtphost.config.upstreams import MCPServer
 from agtphost.config.values import Surroundings
+from agtphost.config.witnessing_checks import witnessing_faults
 from agtphost.identity.keys import KeyFormatError
 from agtphost.identity.trust import issuer_keys
 
@@ -45,10 +47,12 @@ def check(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
     yield from _limits(config)
     yield from _directories(config)
     yield from _issuers(config)
+    yield from anchor_faults(config)
     yield from _method_policy(config)
     yield from _mcp(config, surroundings)
     yield from published_faults(config)
     yield from oauth_faults(config)
+    yield from witnessing_faults(config)
 
 
 def _host(config: Config) -> Iterator[Fault]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationInfo
 
 from agtphost.config import secret
+from agtphost.config.anchors import Anchor, Domain
 from agtphost.config.bounds import DelegationSection
 from agtphost.config.policies import Policies
 from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
@@ -24,11 +25,13 @@ from agtphost.config.values import (
     Seconds,
     Section,
     StateDirectory,
+    Table,
     Token,
     absent,
     around,
     in_state,
 )
+from agtphost.config.witnessing import HostURI, WitnessHost, WitnessSection
 
 _LOOPBACK_ENDPOINT = re.compile(
     r"tcp6?:.*\binterface=(?:127(?:\.[0-9]{1,3}){3}|\\:\\:1|localhost)(?::.*)?|unix:.*", re.ASCII
@@ -188,6 +191,18 @@ class Audit(Section):
     witness: FilePath = in_state("checkpoint.txt")
     """File that keeps the last checkpoint; on another disk it also notices a restored state directory."""
 
+    witnesses: Items[HostURI] = ()
+    """Hosts that are sent each checkpoint, and asked at start what they saw last."""
+
+    witness_host: Items[WitnessHost] = ()
+    """How they are reached, where the platform's authorities and no client certificate will not do."""
+
+    witness_required: bool = False
+    """Refuse to start while one of ``witnesses`` cannot be asked."""
+
+    witness_seconds: Seconds = 10.0
+    """The least time between two checkpoints sent to one of them."""
+
     read_acl: Literal["public", "agent_only", "operator_only"] = "public"
     """Core v08 section 7.2.4."""
 
@@ -212,6 +227,15 @@ class Identity(Section):
 
     trusted_issuers: Items[Line] = ()
     """Public keys of Genesis issuers: base64url, or the path of a PEM file written ``file:PATH``."""
+
+    registrars: Table[Line, Items[Line]] = Field(default_factory=dict)
+    """The same by governance zone; those of ``"*"`` count where a zone has none of its own."""
+
+    anchor: Items[Anchor] = ()
+    """Further trust anchors: keys, and identity providers that publish issuers' keys."""
+
+    redirect_to: Domain | None = None
+    """The subdomain that addresses of agents are redirected to (core v08 section 6.1); None: they are here."""
 
 
 class CatalogSection(Section):
@@ -280,6 +304,7 @@ class Config(Section):
     data_class: Items[DataClass] = ()
     manifest: ManifestSection = Field(default_factory=ManifestSection)
     wellknown: WellKnown = Field(default_factory=WellKnown)
+    witness: WitnessSection = Field(default_factory=WitnessSection)
 
     file: Path = Field(default=Path(), exclude=True)
     """The file this was read from, absolute."""

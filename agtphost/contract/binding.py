@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from agtphost.contract.schemas import CompiledSchema
     from agtphost.iagtp import IHandler
 
+PAYMENT = "payments:purchase"
+"""The scope that every PURCHASE needs; without it 455."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
@@ -73,6 +76,13 @@ class Binding:
 
     details: Mapping[str, Any] = field(default_factory=dict)
     """What lists show besides: semantic block, schemas, annotations."""
+
+    def __post_init__(self) -> None:
+        if self.method == "PURCHASE":
+            # Nobody can bind it without (methods v01 sections 5.7 and 10.1).
+            if PAYMENT not in self.required_scopes:
+                object.__setattr__(self, "required_scopes", (*self.required_scopes, PAYMENT))
+            object.__setattr__(self, "scope_status", Status.SCOPE_VIOLATION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,9 @@ MECHANICS = (
 )
 """Escalations, sessions that stand still, and notifications (core v08 sections 7.2.10 to 7.2.13)."""
 
+WITNESSING = (("CONFIRM", "/checkpoints"), ("QUERY", "/checkpoints"))
+"""The logs of other hosts: bound where ``[witness] logs`` names any."""
+
 RESERVED = (
     *(("DISCOVER", path) for path in DISCOVERY),
     *(("DESCRIBE", path) for path in ("/", "/agents", "/agents/{name}", "/agents/{name}/status")),
@@ -41,5 +44,6 @@ RESERVED = (
     *((method, "/") for method in LIFECYCLE),
     *NEGOTIATION,
     *MECHANICS,
+    *WITNESSING,
 )
 """All of them, as the endpoint rules take them."""

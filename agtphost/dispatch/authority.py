@@ -120,7 +120,8 @@ def require_agent(exchange: Exchange, binding: Binding) -> None:
     """
     agent, state = exchange.agent, exchange.agent_state
     reachable = state is None or (binding.tier == "A" and binding.method in REACHABLE_WHEN_STOPPED)
-    if not reachable and state is not None and agent is not None:
+    # A stopped merchant is 458, by the gate after this one.
+    if not reachable and state is not None and agent is not None and exchange.method != "PURCHASE":
         refuse_stopped(state, "agent", agent.agent_id)
     if binding.agents and (agent is None or agent.agent_id not in binding.agents):
         raise Refusal(

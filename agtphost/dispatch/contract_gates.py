@@ -518,6 +518,9 @@ class IdempotencyGate:
         # The wire verb: several HTTP verbs may stand for one method, and do not mean the same.
         verb = exchange.requested_method or exchange.method
         digest = sha256(f"{verb} {request.path}?{request.query or ''}\n".encode() + request.body)
+        if exchange.purchase is not None and exchange.purchase.intent is not None:
+            # Another assertion is another purchase, whatever the body says.
+            digest.update(exchange.purchase.intent.key.encode("ascii"))
         try:
             reservation = await self._ledger.reserve(key, digest.digest()[:16])
         except LedgerUnavailable:

@@ -22,8 +22,8 @@ from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
 
-TRACES = frozenset({"rate", "idempotency", "contract presentation"})
-"""Gates by name that change something when they let a request pass."""
+TRACES = frozenset({"rate", "idempotency", "contract presentation", "merchant"})
+"""Gates by name that change something when they let a request pass, or look at what a question does not have."""
 
 INPUT = frozenset({"schema"})
 """Gates that have nothing to say where no input is given."""

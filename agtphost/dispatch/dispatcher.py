@@ -19,6 +19,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Invocation
+from agtphost.dispatch.purchase import Purchase, replayed
 from agtphost.dispatch.sealing import RETRY_AFTER, Outcome, Sealer, new_id
 from agtphost.dispatch.waiting import bounded
 from agtphost.errors import Refusal
@@ -66,6 +67,8 @@ class Dispatcher:
             if exchange.replay is not None:
                 answer = exchange.replay
             else:
+                if exchange.purchase is not None:
+                    await self._use_up(exchange, exchange.purchase)
                 performed = True
                 answer = await self._handle(exchange, interim)
             if isinstance(answer, EndpointResponse):
@@ -97,6 +100,28 @@ class Dispatcher:
         return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
 
     # The handler
+
+    async def _use_up(self, exchange: Exchange, purchase: Purchase) -> None:
+        """
+        Make it durable that an Intent-Assertion is used, before anything is bought with it.
+
+        Of two purchases with one assertion, at once or one after a crash, one reaches its handler.
+
+        :raises Refusal: 458 where it was used, 503 where nothing can be made durable.
+        """
+        use = purchase.use
+        if use is None:
+            return
+        outcome = self._sealer.interim(exchange, {"type": "intent-assertion-used"}, os.urandom(16).hex())
+        outcome.changes = (use,)
+        draft = self._sealer.draft(exchange, outcome, new_id(exchange.now))
+        draft.reservation = None
+        try:
+            await self._ledger.submit(draft)
+        except StaleChange:
+            raise replayed() from None
+        except LedgerUnavailable:
+            raise store_down() from None
 
     async def _handle(self, exchange: Exchange, interim: Interim | None) -> Any:
         """What the handler answered: an EndpointResponse, or the bare result."""

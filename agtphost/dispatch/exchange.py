@@ -11,6 +11,7 @@ from agtphost.audit.drafts import ReservationKey
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.contract.binding import Binding
 from agtphost.contract.table import Match
+from agtphost.dispatch.purchase import Purchase
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, Peer
@@ -98,6 +99,9 @@ class Exchange:
     # Idempotency.
     reservation: ReservationKey | None = None
     """Set once this request holds the reservation for its key."""
+
+    purchase: Purchase | None = None
+    """A PURCHASE whose counterparty was verified, and what is proven of it."""
 
     replay: EndpointResponse | None = None
     """The stored answer to an earlier request with the same key."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from zope.interface import implementer
 
@@ -200,13 +200,21 @@ class AddresseeGate:
     The path ``/agents/NAME`` (a label or an Agent-ID), else the name asked for
     by SNI, else the only hosted agent, else the hosted agent whose Agent-ID
     the header has, as deployed clients expect.
+
+    :param own_refusal: wire verbs whose calls of stopped agents are refused later, with a status of their own.
     """
 
     name = "addressee and lifecycle"
 
     def __init__(
-        self, directory: IAgentDirectory, states: States, by_server_name: Mapping[str, str], moved_to: str = ""
+        self,
+        directory: IAgentDirectory,
+        states: States,
+        by_server_name: Mapping[str, str],
+        moved_to: str = "",
+        own_refusal: Collection[str] = (),
     ) -> None:
+        self._reaching = REACHABLE_WHEN_STOPPED.union(own_refusal)
         self._moved_to = moved_to
         self._directory = directory
         self._states = states
@@ -226,7 +234,7 @@ class AddresseeGate:
         method = exchange.request.method
         if agent is None:
             return
-        if method not in REACHABLE_WHEN_STOPPED:
+        if method not in self._reaching:
             refuse_stopped(self._states(agent), "agent", agent.agent_id)
         else:
             exchange.agent_state = self._states(agent)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 BOUNDS = ("AGTP-Zone-ID", "Budget-Limit")
 """Fields that bound what is done in a request's course, and so go along with what it delegates."""
 
+COUNTERPARTY = ("Merchant-ID", "Merchant-Manifest-Fingerprint", "Intent-Assertion", "Cart-Digest", "Budget-Limit")
+"""Fields of a purchase, which a PURCHASE made in a request's course needs as much."""
+
 MAX_DEPTH = 10
 """Calls inside calls; the same figure as the drafts' max_synthesis_depth."""
 
@@ -71,7 +74,8 @@ class Invocation:
             greeted=True,
             acting_principal=self._exchange.acting_principal,
         )
-        response = await self._dispatcher.dispatch(self._request(method, path, input), inner)
+        request = self._request(method, path, input, kept=COUNTERPARTY if method == "PURCHASE" else ())
+        response = await self._dispatcher.dispatch(request, inner)
         audit_id = response.headers.get("audit-id")
         if audit_id is not None:
             self._exchange.invoked = [*(self._exchange.invoked or ()), audit_id]
@@ -115,7 +119,8 @@ class Invocation:
             delegation=lineage,
             acting_principal=exchange.acting_principal,
         )
-        request = self._request(method, path, input, lineage.scope, session_id, BOUNDS)
+        kept = (*BOUNDS, *COUNTERPARTY[:-1]) if method == "PURCHASE" else BOUNDS
+        request = self._request(method, path, input, lineage.scope, session_id, kept)
         response = await self._dispatcher.dispatch(request, peer)
         audit_id = response.headers.get("audit-id")
         if audit_id is not None:

@@ -18,17 +18,18 @@ from agtphost.identity import documents
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.identity.documents import DocumentError
+from agtphost.vocabulary import jsontext
 
 MERCHANT = "merchant"
 """The role."""
 
-Serve = Callable[[Agent, LifecycleState], Mapping[str, Any]]
-"""An agent's Identity Document as DESCRIBE answers with it."""
+Serve = Callable[[Agent, LifecycleState], bytes]
+"""An agent's Identity Document, the JSON octets that DESCRIBE answers with."""
 
 
-def serve(agent: Agent, state: LifecycleState) -> Mapping[str, Any]:
+def serve(agent: Agent, state: LifecycleState) -> bytes:
     """The document of an agent that is served as it was loaded."""
-    return agent.served_document(status=state.status.value, updated_at=state.since or None)
+    return jsontext.encode(agent.served_document(status=state.status.value, updated_at=state.since or None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,21 +55,23 @@ class MerchantManifests:
     def __init__(self, serve: Serve = serve, *, signed: bool = False) -> None:
         self._serve = serve
         self._signed = signed
-        self._known: dict[str, tuple[Agent, LifecycleState, MerchantManifest]] = {}
+        self._known: dict[str, tuple[Agent, bytes, MerchantManifest]] = {}
 
     def of(self, agent: Agent, state: LifecycleState) -> MerchantManifest:
         """The manifest of an agent in a state."""
+        octets = self._serve(agent, state)
         known = self._known.get(agent.agent_id)
-        if known is not None and known[0] is agent and known[1] == state:
+        if known is not None and known[0] is agent and known[1] == octets:
             return known[2]
-        document = self._serve(agent, state)
+        document: Mapping[str, Any] = {}
         try:
+            document = documents.decode(octets)
             fingerprint = sha256(canonical(document)).hexdigest()
             fault = self._fault(agent, document)
         except (CanonicalError, DocumentError) as error:
             fingerprint, fault = "", str(error)
         made = MerchantManifest(document=document, fingerprint=fingerprint, fault=fault)
-        self._known[agent.agent_id] = agent, state, made
+        self._known[agent.agent_id] = agent, octets, made
         return made
 
     def _fault(self, agent: Agent, document: Mapping[str, Any]) -> str:

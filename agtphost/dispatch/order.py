@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch import contract_gates, identity_gates
+from agtphost.dispatch.merchant_gate import METHOD, MerchantGate
+from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger, INegotiator
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.paths import PathGrammar
@@ -50,6 +52,9 @@ class Collaborators:
     agents_at: str = ""
     """The subdomain that agents' addresses are redirected to; empty where they are here."""
 
+    merchant: IGate | None = None
+    """Verifies the counterparty of PURCHASE; None: one that believes no Intent-Assertion and knows no quote."""
+
     negotiator: INegotiator | None = None
     """None: nothing is negotiated, and contracts are unknown."""
 
@@ -61,7 +66,9 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         identity_gates.ConnectionGate(),
         identity_gates.CallerGate(given.directory, given.states),
         *((given.rate,) if given.rate is not None else ()),
-        identity_gates.AddresseeGate(given.directory, given.states, given.by_server_name, given.agents_at),
+        identity_gates.AddresseeGate(
+            given.directory, given.states, given.by_server_name, given.agents_at, _purchase_verbs(given.policy)
+        ),
         contract_gates.ReservedHeadersGate(),
         contract_gates.AliasGate(given.policy),
         *((contract_gates.ContractGate(given.negotiator),) if given.negotiator is not None else ()),
@@ -77,9 +84,18 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         *((given.principal,) if given.principal is not None else ()),
         contract_gates.ClaimedScopesGate(),
         contract_gates.AuthorityGate(),
+        # Always there: no host lets a PURCHASE through without it.
+        given.merchant or MerchantGate(given.states, MerchantManifests()),
         *((given.sessions,) if given.sessions is not None else ()),
         *given.bounds,
         contract_gates.SchemaGate(),
         contract_gates.IdempotencyGate(given.ledger),
         contract_gates.StoreGate(given.ledger),
     )
+
+
+def _purchase_verbs(policy: MethodPolicy) -> frozenset[str]:
+    """The wire verbs that may turn out to be a PURCHASE."""
+    aliases = {name for name, method in policy.aliases.items() if method == METHOD}
+    redirected = {redirect.from_method for redirect in policy.redirects if redirect.to_method == METHOD}
+    return frozenset({METHOD} | aliases | redirected)

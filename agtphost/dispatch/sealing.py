@@ -209,6 +209,10 @@ class Sealer:
         if exchange.invoked:
             # What was called in this call's course: its records are found from here, and they from its Task-ID.
             payload["invoked"] = list(exchange.invoked)
+        if exchange.purchase is not None:
+            # Both parties of a purchase are named, whatever comes of it (core v08 section 9).
+            payload.update(exchange.purchase.members)
+            payload["extra"] = {**payload.get("extra", {}), "purchase": exchange.purchase.said}  # type: ignore[dict-item]
         if exchange.peer.delegation is not None:
             lineage = exchange.peer.delegation
             payload["delegation"] = lineage.members()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from agtphost.config import Config
@@ -9,7 +11,7 @@ from agtphost.errors import Problem
 from agtphost.identity.agents import Agent, load_agents
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.identity.provisioning import descriptions_in
-from agtphost.identity.trust import issuer_keys
+from agtphost.identity.trust import TrustedIssuers, trusted_issuers
 
 HOSTED = "hosted"
 """Folder of the state directory that holds the development profile's issued agents."""
@@ -27,11 +29,11 @@ def load(config: Config, problems: list[Problem]) -> list[Agent]:
 
     :param problems: takes what is wrong; an agent with a problem is not admitted.
     """
-    trusted = _trusted(config, problems)
+    issuers = _trusted(config, problems)
     agents: list[Agent] = []
     for folder, hosted in _folders(config):
         found, wrong = load_agents(
-            folder, hosted=hosted, production=not config.host.development, trusted_issuers=trusted
+            folder, hosted=hosted, production=not config.host.development, trusted_issuers=issuers
         )
         agents.extend(found)
         problems.extend(wrong)
@@ -49,9 +51,28 @@ def _folders(config: Config) -> list[tuple[Path, bool]]:
     return folders
 
 
-def _trusted(config: Config, problems: list[Problem]) -> frozenset[VerifyingKey]:
+def trusted(config: Config, awaited: Iterable[VerifyingKey] = ()) -> TrustedIssuers:
+    """
+    Whose issuing counts.
+
+    :param awaited: keys that identity providers publish at present.
+    :raises agtphost.identity.keys.KeyFormatError: for a key that is none.
+    :raises OSError: for a file that cannot be read.
+    """
+    identity = config.identity
+    found = trusted_issuers(
+        identity.trusted_issuers,
+        identity.registrars,
+        config.folder,
+        anchored=[anchor.value for anchor in identity.anchor if anchor.type == "key" and anchor.value],
+        awaited=any(anchor.type == "oidc" for anchor in identity.anchor),
+    )
+    return replace(found, everywhere=frozenset(found.everywhere) | frozenset(awaited))
+
+
+def _trusted(config: Config, problems: list[Problem]) -> TrustedIssuers:
     try:
-        return issuer_keys(config.identity.trusted_issuers, config.file.parent)
+        return trusted(config)
     except (KeyFormatError, OSError) as error:
-        problems.append(Problem(message=f"[identity] trusted_issuers: {error}", file=str(config.file)))
-        return frozenset()
+        problems.append(Problem(message=f"[identity] trusted issuers: {error}", file=str(config.file)))
+        return TrustedIssuers()

@@ -25,6 +25,7 @@ from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.sealing import Sealer
 from agtphost.host import bindings, bounds, upstreams
+from agtphost.host.anchors import anchors
 from agtphost.host.bootstrap import sidecar
 from agtphost.host.floor import floor_methods, state_changing_floor
 from agtphost.host.handling import Workshop
@@ -35,16 +36,19 @@ from agtphost.host.oauth import acting_principals
 from agtphost.host.publication import HISTORY, Publication
 from agtphost.host.revision import Watch
 from agtphost.host.services import Keeping, OrderedServices
+from agtphost.host.witnesses import Witnesses, witnessing
 from agtphost.identity.keys import fastest_signer
 from agtphost.methods.decisions import Decisions
 from agtphost.methods.description import Description
-from agtphost.methods.documents import Library
 from agtphost.methods.discovery import Discovery
+from agtphost.methods.documents import Library
 from agtphost.methods.execution import ActionGate, Carrier
 from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.namespace import Namespace
 from agtphost.methods.proposal import Ending, Proposing
+from agtphost.methods.publishing import DocumentPublisher
+from agtphost.methods.status_document import StatusDocuments
 from agtphost.stores import OffReactorRecords, open_store
 from agtphost.vocabulary.paths import PathGrammar
 
@@ -72,6 +76,10 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     states = LifecycleTable()
     held = HeldTable()
     signer = None if materials.key is None else fastest_signer(materials.key)
+    records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
+    # A cosignature comes in long after the ledger below was made.
+    remote = Witnesses(reactor, config, materials.key, records, lambda size, line: ledger.cosign(size, line))
+    tree = TreeKeeper(store, config.host.server_id, materials.key, (_witness(materials), *remote.witnesses))
     ledger = Ledger(
         store,
         signer,
@@ -80,10 +88,9 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         lifecycle=states,
         held=held,
         events=config.audit.envelope,
-        tree=TreeKeeper(store, config.host.server_id, materials.key, (_witness(materials),)),
+        tree=tree,
         free_space_floor=config.store.free_space_floor,
     )
-    records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
 
     # Upstreams, and what carries payloads to them.
     servers = upstreams.mcp_servers(reactor, config.mcp.server, environ)
@@ -117,7 +124,12 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         org_domain=config.host.server_id,
         certificate_fingerprint=_certificate_fingerprint(materials),
         now=now,
+        agents_at=config.identity.redirect_to or "",
     )
+    publisher = DocumentPublisher(
+        config.host.server_id, signer, None if materials.key is None else materials.key.public
+    )
+    status = StatusDocuments(config.host.server_id, now)
     # A method that the policy shuts out is in no list.
     listed = adapters if policy.admits("EXECUTE") else ()
 
@@ -128,7 +140,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     negotiating = negotiator(materials, held, lambda: (*everything, *bound), reactor)
 
     operators = frozenset(config.audit.operators)
-    inspection = Inspection(records, ReadACL(config.audit.read_acl), operators)
+    inspection = Inspection(records, ReadACL(config.audit.read_acl), operators, lambda: tree.cosigned)
     built_ins = bindings.built_ins(
         catalog,
         discover=Discovery(
@@ -142,7 +154,14 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             contracts=negotiating.contracts,
         ),
         describe=Description(
-            directory, lambda: bindings.methods_of(admitted()), listed, states.state_of, namespace
+            directory,
+            lambda: bindings.methods_of(admitted()),
+            listed,
+            states.state_of,
+            namespace,
+            publisher,
+            status,
+            partial(deferToThreadPool, reactor, reactor.getThreadPool()),
         ),
         inspect=inspection,
         change=Lifecycle(directory, states.state_of, LifecycleAuth(config.lifecycle.auth), Ending(negotiating)),
@@ -164,8 +183,9 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         assurance=state_changing_floor(config),
         release=negotiating.release_contract,
     )
+    status.watch(records, held, floor.sessions, floor.oversight)
     delegate = bounds.delegation(materials, held, states.state_of, reactor)
-    built_ins = (*built_ins, *floor.bindings, delegate)
+    built_ins = (*built_ins, *floor.bindings, delegate, *witnessing(config, held, materials.key))
     everything.extend(built_ins)
     table = EndpointTable((*built_ins, *bound))
 
@@ -178,6 +198,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             directory=directory,
             states=states.state_of,
             by_server_name={},
+            agents_at=config.identity.redirect_to or "",
             catalog=catalog,
             other_catalogs=materials.catalogs.others,
             custom_methods=policy.custom,
@@ -201,8 +222,11 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     # Started in this order, stopped in the reverse: no connection outlives its ledger.
     host = OrderedServices()  # type: ignore[no-untyped-call]
     Keeping(ledger).setServiceParent(host)  # type: ignore[no-untyped-call]
+    remote.setServiceParent(host)  # type: ignore[no-untyped-call]
     for keys in issuer_keys:
         keys.setServiceParent(host)  # type: ignore[no-untyped-call]
+    for anchor in anchors(reactor, config, directory):
+        anchor.setServiceParent(host)  # type: ignore[no-untyped-call]
     workshop.setServiceParent(host)  # type: ignore[no-untyped-call]
     for server in servers:
         server.setServiceParent(host)  # type: ignore[no-untyped-call]

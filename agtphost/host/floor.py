@@ -30,6 +30,8 @@ class Floor:
 
     bindings: tuple[Binding, ...]
     gate: IGate
+    sessions: Sightings
+    oversight: Oversight
 
 
 def state_changing_floor(config: Config) -> Assurance:
@@ -99,6 +101,8 @@ def floor_methods(
             read("QUERY", "/notifications", notification, Assurance.NONE),
         ),
         gate=SessionGate(sightings, standstill),
+        sessions=sightings,
+        oversight=oversight,
     )
 
 

@@ -328,11 +328,10 @@ def _read_genesis(path: Path, agent_id: str, policy: _Policy) -> tuple[Genesis |
 
 
 def _judge_issuer(genesis: Genesis, path: Path, policy: _Policy) -> list[str]:
-    if policy.production:
-        if genesis.self_signed:
-            raise _Refused([Problem(message="a self-signed Genesis is for development only", file=str(path))])
+    if policy.production and genesis.self_signed:
+        raise _Refused([Problem(message="a self-signed Genesis is for development only", file=str(path))])
     notes = ["the Genesis is self-signed: for development only"] if genesis.self_signed else []
-    if policy.production and not policy.issuers or not policy.knows(genesis):
+    if (policy.production and not policy.issuers) or not policy.knows(genesis):
         message = f"untrusted issuer: {genesis.issuer_key.kid} issued the Genesis"
         if policy.production and not policy.issuers.awaited:
             hint = "add the issuer's key to [identity] trusted_issuers, or to its zone in [identity.registrars]"

@@ -1,5 +1,5 @@
 """
-Intent-Assertions: that a principal wants one purchase, said by the platform that governs its agent (core v08 section 9).
+Intent-Assertions: a principal wants one purchase, and the platform that governs its agent says so (core v08 section 9).
 
 A JSON Web Token of a platform that the operator named, about one merchant, one
 agent and one amount at most, good once and for a short time. Signature and

@@ -9,28 +9,35 @@ Document and ``DESCRIBE /agents/NAME/status`` its status.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from twisted.logger import Logger
 from zope.interface import implementer
 
-from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.audit.lifecycle import LifecycleState
 from agtphost.dispatch.identity_gates import refuse_stopped
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler, IPayloadAdapter
 from agtphost.identity.agents import Agent
+from agtphost.identity.packages import FAILURE, Package, PackageError
 from agtphost.methods import execution, parameters
+from agtphost.methods.publishing import DocumentPublisher, compact
+from agtphost.methods.status_document import StatusDocuments
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.status import Status
+
+log = Logger()
 
 PROTOCOL_VERSION = "1.0"
 
 DOMAINS = ("methods", "modalities", "tools", "version", "budget", "zones")
 """``capability_domains`` of core v08 section 7.2.3."""
 
-FORMATS = ("manifest", "json", "status")
-"""``?format=`` values that this host serves (core v08 section 6.1)."""
+FORMATS = ("manifest", "json", "certificate", "status", "yaml", "html")
+"""``?format=`` values that this host serves: core v08 section 6.1, and two for people."""
 
 _VERSION = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,2}", re.ASCII)
 
@@ -39,6 +46,11 @@ def version_key(text: str) -> tuple[int, ...]:
     """``1.0`` as ``(1, 0, 0)``, so that versions compare as numbers."""
     numbers = [int(part) for part in text.split(".")]
     return tuple(numbers + [0] * (3 - len(numbers)))
+
+
+async def at_once(work: Callable[[], None]) -> None:
+    """Call a function here and now."""
+    work()
 
 
 @implementer(IHandler)
@@ -50,6 +62,9 @@ class Description:
     :param adapters: whose upstreams and tools are described.
     :param states: the present lifecycle state of an agent.
     :param namespace: builds the signed namespace document.
+    :param publisher: gives documents their form and signature.
+    :param status: writes status documents.
+    :param aside: calls a function that waits for files off the reactor.
     """
 
     kind = "built_in"
@@ -61,18 +76,22 @@ class Description:
         adapters: Sequence[IPayloadAdapter],
         states: Callable[[Agent], LifecycleState],
         namespace: Callable[[], Mapping[str, Any]],
+        publisher: DocumentPublisher | None = None,
+        status: StatusDocuments | None = None,
+        aside: Callable[[Callable[[], None]], Awaitable[None]] = at_once,
     ) -> None:
         self._directory = directory
         self._methods = methods
         self._adapters = adapters
         self._states = states
         self._namespace = namespace
+        self._publisher = publisher or DocumentPublisher("", None)
+        self._status = status or StatusDocuments("", lambda: parameters.stamp(time.time()))
+        self._aside = aside
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: EndpointContext) -> EndpointResponse | Awaitable[EndpointResponse]:
         if context.path == "/agents":
-            return EndpointResponse(
-                result=self._namespace(), enveloped=False, content_type=media_types.AGTP_JSON
-            )
+            return self._publisher.answer(compact(self._namespace()), media_types.AGTP_JSON)
         if "name" in context.path_parameters:
             return self._agent(context)
         return EndpointResponse(result=self._capabilities(context))
@@ -125,39 +144,48 @@ class Description:
 
     # Agents
 
-    def _agent(self, context: EndpointContext) -> EndpointResponse:
+    def _agent(self, context: EndpointContext) -> EndpointResponse | Awaitable[EndpointResponse]:
         agent = context.agent
         if agent is None:
             raise Refusal(Status.NOT_FOUND, "agent-not-hosted", "No agent of that name is hosted here.")
         state = self._states(agent)
         form = context.input.get("format", "manifest")
         if context.path.endswith("/status") or form == "status":
-            return EndpointResponse(
-                result=status_document(agent, state), enveloped=False, content_type=media_types.AGTP_JSON
-            )
+            written = self._status.write(agent, state, context)
+            return self._status_of(written) if isinstance(written, dict) else self._status_later(written)
         if form not in FORMATS:
             raise parameters.invalid("format", "That format is not served.", f"Use {', '.join(FORMATS)}.")
         refuse_stopped(state, "agent", agent.agent_id)
-        document = agent.served_document(status=state.status.value, updated_at=state.since or None)
-        document.update({name: value for name, value in _signals(state).items() if value})
-        return EndpointResponse(result=document, enveloped=False, content_type=media_types.IDENTITY_JSON)
+        if agent.package is not None:
+            return self._from_package(agent, agent.package, state, form)
+        return self._identity(agent, state, form)
 
+    def _status_of(self, document: Mapping[str, Any]) -> EndpointResponse:
+        return self._publisher.answer(compact(document), media_types.AGTP_JSON)
 
-def _signals(state: LifecycleState) -> dict[str, Any]:
-    """What an Identity Document says of a planned end (companion section 6.3)."""
-    if state.status is not LifecycleStatus.DEPRECATED:
-        return {}
-    return {"successor_agent_id": state.successor, "migration_deadline": state.deadline}
+    async def _status_later(self, written: Awaitable[Mapping[str, Any]]) -> EndpointResponse:
+        return self._status_of(await written)
 
+    async def _from_package(
+        self, agent: Agent, package: Package, state: LifecycleState, form: str
+    ) -> EndpointResponse:
+        """The package is looked at again before anything that was taken from it is served (core v08 section 6.1)."""
+        try:
+            await self._aside(package.verify)
+        except PackageError as error:
+            log.error("{failure}: {file}: {why}", failure=FAILURE, file=str(package.path), why=str(error))
+            raise Refusal(
+                Status.SERVER_ERROR,
+                FAILURE,
+                "The agent's package is not the one that its Genesis names; nothing of it is served.",
+                remedy="The host's operator has to restore the package.",
+                details={"agent_id": agent.agent_id},
+            ) from None
+        return self._identity(agent, state, form)
 
-def status_document(agent: Agent, state: LifecycleState) -> dict[str, Any]:
-    """The status of core v08 section 6.3.7, as far as it is known without permission."""
-    document: dict[str, Any] = {
-        "document_type": "agtp-status",
-        "canonical_id": agent.agent_id,
-        "agent_label": agent.name,
-        "lifecycle_state": state.status.value,
-        "last_updated": state.since,
-    }
-    document.update({name: value for name, value in _signals(state).items() if value})
-    return document
+    def _identity(self, agent: Agent, state: LifecycleState, form: str) -> EndpointResponse:
+        if form == "certificate":
+            if agent.genesis is None:
+                raise Refusal(Status.NOT_FOUND, "genesis-not-loaded", "No Genesis of the agent is loaded here.")
+            return self._publisher.answer(agent.genesis.octets, media_types.AGTP_JSON)
+        return self._publisher.identity(agent, state, tuple(self._methods()), form)

@@ -50,15 +50,22 @@ class Inspection:
     :param records: the store's reading side.
     :param acl: the read mode.
     :param operators: key fingerprints that ``operator_only`` admits.
+    :param cosigned: the newest checkpoint that a witness cosigned.
     """
 
     kind = "built_in"
 
-    def __init__(self, records: IRecordStore, acl: ReadACL, operators: frozenset[str]) -> None:
+    def __init__(
+        self,
+        records: IRecordStore,
+        acl: ReadACL,
+        operators: frozenset[str],
+        cosigned: Callable[[], str] = str,
+    ) -> None:
         self._records = records
         self._acl = acl
         self._operators = operators
-        proofs = Proofs(records)
+        proofs = Proofs(records, cosigned)
         self._targets: dict[str, Target] = {
             "audit": self._audit,
             "chain_head": self._chain_head,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,18 +12,34 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import encode
 from agtphost.identity.keys import Signer
+from agtphost.methods.status_document import certificate_status
+from agtphost.vocabulary import uris
 
 
-def entry(agent: Agent, state: LifecycleState) -> dict[str, Any]:
-    """One active agent."""
+def address(name: str, domain: str) -> str:
+    """The agent's URI of form 3 or 4; a path where the host has no domain that could stand in one."""
+    path = f"/agents/{name}"
+    try:
+        return str(uris.parse(f"{uris.SCHEME}://{domain}{path}")) if "." in domain else path
+    except uris.UriError:
+        return path
+
+
+def entry(agent: Agent, state: LifecycleState, domain: str, now: float) -> dict[str, Any]:
+    """
+    One active agent.
+
+    :param domain: under which it is addressed.
+    :param now: seconds since the epoch.
+    """
     document = agent.document
     return {
         "agent_label": agent.name,
         "canonical_id": agent.agent_id,
         "lifecycle_state": state.status.value,
         "trust_tier": agent.posture.trust_tier,
-        "cert_status": document.get("cert_status", "none"),
-        "manifest_uri": f"/agents/{agent.name}",
+        "cert_status": certificate_status(agent, now),
+        "manifest_uri": address(agent.name, domain),
         "activated_at": document.get("issued_at", ""),
         "last_updated": state.since or document.get("updated_at", ""),
     }
@@ -35,6 +52,8 @@ class Namespace:
     :param org_domain: the domain the names belong to: the host's ``server_id``.
     :param certificate_fingerprint: SHA-256 of the host's TLS certificate, hex.
     :param now: the present time as RFC 3339 text.
+    :param agents_at: the subdomain that agents are addressed under; empty: ``org_domain``.
+    :param clock: seconds since the epoch.
     """
 
     def __init__(
@@ -46,7 +65,11 @@ class Namespace:
         org_domain: str,
         certificate_fingerprint: str,
         now: Callable[[], str],
+        agents_at: str = "",
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        self._agents_at = agents_at or org_domain
+        self._clock = clock
         self._directory = directory
         self._states = states
         self._signer = signer
@@ -57,7 +80,7 @@ class Namespace:
     def __call__(self) -> Mapping[str, Any]:
         """The document; ``signature`` is None where the host has no signing key."""
         listed = [
-            entry(agent, state)
+            entry(agent, state, self._agents_at, self._clock())
             for agent in self._directory.hosted()
             if (state := self._states(agent)).status is LifecycleStatus.ACTIVE
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agtphost.audit import checkpoint
@@ -22,14 +22,17 @@ class Proofs:
     Proves by the newest checkpoint.
 
     :param records: the store's reading side.
+    :param cosigned: the newest checkpoint that a witness cosigned; empty where there is none.
     """
 
-    def __init__(self, records: IRecordStore) -> None:
+    def __init__(self, records: IRecordStore, cosigned: Callable[[], str] = str) -> None:
         self._records = records
+        self._cosigned = cosigned
 
     async def checkpoint(self, context: EndpointContext) -> Mapping[str, Any]:
-        """The newest checkpoint."""
-        return _shown(await self._newest())
+        """The newest checkpoint; beside it the newest that has witnesses' lines, which follow a little later."""
+        cosigned = self._cosigned()
+        return {**_shown(await self._newest()), **({"cosigned": cosigned} if cosigned else {})}
 
     async def inclusion(self, context: EndpointContext) -> Mapping[str, Any]:
         """That the record of ``audit_id`` is among those of the newest checkpoint."""

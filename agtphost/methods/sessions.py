@@ -38,10 +38,11 @@ WORK = frozenset({"EXECUTE", "DELEGATE"})
 
 
 class Sightings:
-    """Which agent and client identity each session was first seen with."""
+    """Which agent and client identity each session was first seen with, and when it was last used."""
 
-    def __init__(self) -> None:
-        self._agents: dict[str, OrderedDict[str, None]] = {}
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._agents: dict[str, OrderedDict[str, float]] = {}
         self._sessions: OrderedDict[str, tuple[str, str]] = OrderedDict()
 
     def sight(self, session_id: str, agent_id: str, identity: str) -> bool:
@@ -51,7 +52,9 @@ class Sightings:
             if known != (agent_id, identity):
                 return False
             self._sessions.move_to_end(session_id)
-            self._agents[agent_id].move_to_end(session_id)
+            own = self._agents[agent_id]
+            own.move_to_end(session_id)
+            own[session_id] = self._clock()
             return True
         own = self._agents.setdefault(agent_id, OrderedDict())
         if len(own) >= SIGHTED_PER_AGENT:
@@ -59,8 +62,13 @@ class Sightings:
         if len(self._sessions) >= SIGHTED:
             self._forget(next(iter(self._sessions)))
         self._sessions[session_id] = agent_id, identity
-        self._agents.setdefault(agent_id, OrderedDict())[session_id] = None
+        self._agents.setdefault(agent_id, OrderedDict())[session_id] = self._clock()
         return True
+
+    def active(self, agent_id: str, seconds: float) -> int:
+        """How many sessions of an agent were used within the last ``seconds``."""
+        since = self._clock() - seconds
+        return sum(1 for used in self._agents.get(agent_id, {}).values() if used >= since)
 
     def knows(self, session_id: str, agent_id: str) -> bool:
         """Whether the agent was seen with the session."""

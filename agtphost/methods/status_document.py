@@ -87,34 +87,34 @@ class StatusDocuments:
     """
     Writes status documents.
 
-    :param now: seconds since the epoch, and the same as RFC 3339 text.
-    :param records: where last actions are found; None where there are no records to read.
-    :param held: where escalations are.
-    :param sessions: what counts them; None where nothing does.
-    :param oversight: who may see the number of sessions.
+    :param org_domain: for agents whose documents name none.
+    :param now: the present time as RFC 3339 text.
+    :param clock: seconds since the epoch.
     """
 
-    def __init__(
-        self,
-        org_domain: str,
-        now: Callable[[], str],
-        *,
-        records: IRecordStore | None = None,
-        held: HeldTable | None = None,
-        sessions: CountsSessions | None = None,
-        oversight: Oversight | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, org_domain: str, now: Callable[[], str], clock: Callable[[], float] = time.time) -> None:
         self._org_domain = org_domain
         self._now = now
         self._clock = clock
-        self._actions = None if records is None else Actions(records)
-        self._held = held
-        self._sessions = sessions
-        self._oversight = oversight
+        self._actions: Actions | None = None
+        self._held: HeldTable | None = None
+        self._sessions: CountsSessions | None = None
+        self._oversight: Oversight | None = None
 
-    def watch(self, records: IRecordStore, held: HeldTable, sessions: CountsSessions, oversight: Oversight) -> None:
-        """Everything that exists only after the methods were built."""
+    def watch(
+        self,
+        records: IRecordStore,
+        held: HeldTable | None = None,
+        sessions: CountsSessions | None = None,
+        oversight: Oversight | None = None,
+    ) -> None:
+        """
+        What exists only once the other methods are built; until then documents say what is known without.
+
+        :param held: where escalations are.
+        :param sessions: counts them.
+        :param oversight: who may see the number of sessions.
+        """
         self._actions = Actions(records)
         self._held, self._sessions, self._oversight = held, sessions, oversight
 

@@ -9,12 +9,13 @@ this (core v08 section 7.5).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agtphost.contract.declaration import RESERVED_DISCOVER
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
+from agtphost.contract.recipe_graph import Needs
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.peer import Assurance
@@ -45,6 +46,15 @@ class Accepted:
 
     proposal: Proposal
     synthesis: Synthesis
+
+
+def _demanding(synthesis: Synthesis, proposal: Proposal) -> Synthesis:
+    """With the scopes that the proposer says the whole needs, beyond those of its steps (AGTP-API section 16.2)."""
+    if not proposal.required_scopes:
+        return synthesis
+    needs = synthesis.needs.with_(Needs(required_scopes=proposal.required_scopes))
+    definition = {**synthesis.definition, "required_scopes": list(needs.required_scopes)}
+    return replace(synthesis, needs=needs, definition=definition)
 
 
 class Evaluation:
@@ -92,7 +102,7 @@ class Evaluation:
         synthesis = self._capability(proposal, context)
         self._authority(synthesis.needs.required_scopes, context)
         self._permitted(proposal, synthesis)
-        return Accepted(proposal=proposal, synthesis=synthesis)
+        return Accepted(proposal=proposal, synthesis=_demanding(synthesis, proposal))
 
     def _credentials(self, given: Mapping[str, Any], context: EndpointContext) -> None:
         """Known data classes only, and for all but open ones a caller whose identity is established."""

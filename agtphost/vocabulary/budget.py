@@ -32,6 +32,9 @@ UNITS: Mapping[str, tuple[re.Pattern[str], str]] = {
 }
 """The registered units, and how their amounts are written (core v08 section 11.6)."""
 
+MONEY = frozenset(unit for unit, (grammar, _) in UNITS.items() if grammar is _MONEY)
+"""The units that are currencies."""
+
 MAX_ITEMS = 16
 
 

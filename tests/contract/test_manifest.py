@@ -213,7 +213,8 @@ def test_apis_and_protocols_are_listed() -> None:
 
 def test_data_classes_are_listed_where_there_are_some() -> None:
     """Core v08 section 7.6 and AGIS section 8.3: the data_manifest block; left out where nothing is declared."""
-    assert manifest()["data_manifest"] == {"available_data": [LOCATION], "pre_auth_discovery": True, "negotiable": False}
+    expected = {"available_data": [LOCATION], "pre_auth_discovery": True, "negotiable": False}
+    assert manifest()["data_manifest"] == expected
     assert "data_manifest" not in manifest(surface=Surface())
 
 

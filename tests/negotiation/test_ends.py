@@ -35,6 +35,9 @@ def test_a_revoked_contract_is_464(who: str) -> None:
     answer = revoke(table, body, who)
     assert (answer.status, told(answer)["result"]["event_type"]) == (200, "rcns_revoke")
     assert table.events()[-1] == (ALICE, "rcns_revoke")
+    fields = table.ledger.drafts[-1].events[0].fields
+    assert (fields["reason"], fields["synthesis_id"]) == ("done with", synthesis_id)
+    assert (fields["operator_agent_id"], fields["originating_agent_id"]) == (who, ALICE)
     refused = table.under(synthesis_id)
     assert (refused.status, told(refused)["reason"]) == (464, "contract-revoked")
     assert refused.headers.get("rcns-attempt-id")

@@ -195,6 +195,16 @@ def test_authority_is_judged_for_every_step() -> None:
     assert (body["status"], body["reason"], body["missing_scopes"]) == (262, "scope-required", ["weather:read"])
 
 
+def test_the_whole_may_need_more_than_its_steps() -> None:
+    """AGTP-API 16.2: scopes that the definition itself requires hold for the contract, whatever its steps need."""
+    table = Table()
+    body = told(table.propose({**BOOK_ROOM, "required_scopes": ["weather:read"]}))
+    assert set(body["endpoint"]["required_scopes"]) == {"desks:book", "weather:read"}
+    answer = table.under(body["synthesis_id"], headers={"Authority-Scope": "desks:book"})
+    assert (answer.status, told(answer)["missing_scopes"]) == (262, ["weather:read"])
+    assert table.calls == []
+
+
 def test_two_endpoints_that_fit_equally_are_ambiguous() -> None:
     """AGTP-085: nobody guesses which one was meant."""
     twin = endpoint("FETCH", "/clients/{customer_id}", "Return the address and the region of a customer.",

@@ -1,0 +1,61 @@
+"""``[merchant]``: what hosted merchants ask of PURCHASE, and how long their quotes are good (core v08 section 9)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from joserfc.jwk import KeySet
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, field_validator
+
+from agtphost.config import secret
+from agtphost.config.oauth import algorithm
+from agtphost.config.values import Items, Line, Section, around
+from agtphost.identity.bearer import read_keys
+
+
+def _keys(value: Any, info: ValidationInfo) -> KeySet:
+    if isinstance(value, KeySet):
+        return value
+    path = around(info).folder / secret.text_of(value)
+    try:
+        keys = read_keys(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cannot be used: {error}") from None
+    if not keys.keys:
+        raise ValueError("cannot be used: it has no usable public key")
+    return keys
+
+
+class Platform(Section):
+    """One ``[[merchant.platform]]``: a governance platform whose Intent-Assertions are believed."""
+
+    issuer: Line
+    """The ``iss`` of its assertions."""
+
+    jwks: Annotated[KeySet, BeforeValidator(_keys), PlainSerializer(lambda keys: keys.as_dict(private=False))]
+    """A file with its JSON Web Key Set."""
+
+    allowed_algs: Annotated[Items[Annotated[str, AfterValidator(algorithm)]], Field(min_length=1)] = ("EdDSA",)
+    leeway_seconds: Annotated[float, Field(ge=0, le=300)] = 30.0
+    """By how much clocks may differ."""
+
+
+class MerchantSection(Section):
+    """``[merchant]``. Which hosted agents are merchants, their Identity Documents say: ``"role": "merchant"``."""
+
+    intent_required: bool = False
+    """Whether a PURCHASE without an Intent-Assertion is refused."""
+
+    quote_seconds: Annotated[float, Field(ge=1, le=2_592_000)] = 900.0
+    """How long a quote of a cart is good for."""
+
+    platform: Items[Platform] = ()
+    """Without one, no Intent-Assertion is believed, and a PURCHASE that carries one is refused."""
+
+    @field_validator("platform")
+    @classmethod
+    def _distinct(cls, value: tuple[Platform, ...]) -> tuple[Platform, ...]:
+        names = [platform.issuer for platform in value]
+        if len(set(names)) != len(names):
+            raise ValueError("names one issuer twice: its rules would be in doubt")
+        return value

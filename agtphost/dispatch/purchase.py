@@ -1,0 +1,119 @@
+"""What is proven of one PURCHASE on its way to the handler, and goes into its record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.held import Held, HeldTable
+from agtphost.errors import Refusal
+from agtphost.identity.intent import Intent
+from agtphost.vocabulary.status import Status
+
+KIND = "intent-assertion"
+NEW_ASSERTION = "Have the platform that governs the agent issue a new Intent-Assertion for this purchase."
+MOST_PER_AGENT = 1_000
+"""Used assertions that are remembered for one agent; beyond it has to wait until some have expired."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Purchase:
+    """A purchase whose counterparty was verified."""
+
+    merchant_id: str
+    fingerprint: str
+    """Of the merchant's manifest, hex."""
+
+    agent_id: str
+    """The buyer's."""
+
+    intent: Intent | None = None
+    """What the principal wants, where an assertion was presented."""
+
+    said: dict[str, Any] = field(default_factory=dict)
+    """``extra.purchase`` of the record: amount, principal, cart."""
+
+    @property
+    def members(self) -> Mapping[str, str]:
+        """The registered members of the record: core v08 section 9."""
+        found = {"merchant_id": self.merchant_id, "merchant_fingerprint": self.fingerprint}
+        if self.intent is not None:
+            found["intent_assertion_jti"] = self.intent.jti
+        return found
+
+    @property
+    def use(self) -> Change | None:
+        """What uses the assertion up, once and for all; None where there is none."""
+        intent = self.intent
+        if intent is None:
+            return None
+        return Change(
+            kind=KIND,
+            key=intent.key,
+            value={"issuer": intent.issuer, "jti": intent.jti},
+            owner=self.agent_id,
+            expires_at=int(intent.kept_until * 1000),
+            expected=0,
+        )
+
+
+class UsedAssertions:
+    """
+    The assertions that were used, as long as they could be shown again.
+
+    :param held: where they are.
+    """
+
+    def __init__(self, held: HeldTable) -> None:
+        self._held = held
+        self._owners: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        held.watch(KIND, self._changed)
+
+    def _changed(self, key: str, item: Held | None) -> None:
+        owner = self._owners.pop(key, None)
+        if owner is not None:
+            self._counts[owner] -= 1
+            if not self._counts[owner]:
+                del self._counts[owner]
+        if item is not None:
+            self._owners[key] = item.owner
+            self._counts[item.owner] = self._counts.get(item.owner, 0) + 1
+
+    def used(self, intent: Intent) -> bool:
+        """Whether an assertion of that issuer and ``jti`` was used."""
+        return self._held.get(KIND, intent.key) is not None
+
+    def full(self, agent_id: str) -> bool:
+        """Whether an agent used as many as are remembered."""
+        return self._counts.get(agent_id, 0) >= MOST_PER_AGENT
+
+
+def unverified(reason: str, explanation: str, remedy: str, *, retryable: bool, **details: object) -> Refusal:
+    """
+    458, naming the check that failed (companion section 14).
+
+    :param retryable: whether the same purchase can succeed after the counterparty was verified again.
+    """
+    said = {"check": reason, "retryable": retryable, **details}
+    return Refusal(
+        Status.COUNTERPARTY_UNVERIFIED,
+        reason,
+        explanation,
+        remedy=remedy,
+        details={name: value for name, value in said.items() if value != ""},
+        extra={"counterparty": {name: value for name, value in said.items() if value != ""}},
+    )
+
+
+def replayed() -> Refusal:
+    """458 for an assertion that was used, or is being used by a purchase that has not ended."""
+    return unverified(
+        "intent-assertion-replayed",
+        "The Intent-Assertion was used before; each is good for one purchase.",
+        NEW_ASSERTION,
+        retryable=False,
+        fault="jti",
+    )

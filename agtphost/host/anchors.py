@@ -1,0 +1,137 @@
+"""Trust anchors that are identity providers: their keys say which Genesis issuers count (core v08 section 8.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from agtphost.config import Config
+from agtphost.config.anchors import Anchor
+from agtphost.host import agents
+from agtphost.http.fetch import Fetch, FetchError, fetcher
+from agtphost.identity.agents import AgentDirectory, reconsider
+from agtphost.identity.keys import KeyFormatError, VerifyingKey
+from agtphost.vocabulary import jsontext
+
+log = Logger()
+
+
+def published_keys(octets: bytes) -> frozenset[VerifyingKey]:
+    """
+    The Ed25519 keys of a JSON Web Key Set; those of other kinds are left out.
+
+    :raises ValueError: if it is none.
+    """
+    document = jsontext.decode(octets)
+    listed = document.get("keys") if isinstance(document, dict) else None
+    if not isinstance(listed, list):
+        raise ValueError("it is no JSON Web Key Set")
+    found = set()
+    for entry in listed:
+        if not isinstance(entry, Mapping) or (entry.get("kty"), entry.get("crv")) != ("OKP", "Ed25519"):
+            continue
+        try:
+            found.add(VerifyingKey.from_text(str(entry.get("x", ""))))
+        except KeyFormatError as error:
+            raise ValueError(f"a key of it is none: {error}") from None
+    return frozenset(found)
+
+
+class AnchorKeys(Service):
+    """
+    Keeps the keys of one identity provider, fetched at start and from time to time, never during a request.
+
+    A provider that cannot be reached keeps the keys it had; until it was
+    reached once, the issuers it would vouch for are unresolved.
+
+    :param changed: called when the keys have changed.
+    """
+
+    def __init__(self, reactor: Any, anchor: Anchor, fetch: Fetch, changed: Callable[[], None]) -> None:
+        self.keys: frozenset[VerifyingKey] = frozenset()
+        self._anchor = anchor
+        self._fetch = fetch
+        self._changed = changed
+        self._loop = LoopingCall(self.refresh)
+        self._loop.clock = reactor
+
+    def startService(self) -> None:
+        super().startService()  # type: ignore[no-untyped-call]
+        self._loop.start(self._anchor.refresh_seconds)
+
+    def stopService(self) -> None:
+        super().stopService()  # type: ignore[no-untyped-call]
+        if self._loop.running:
+            self._loop.stop()
+
+    def refresh(self) -> Deferred[None]:
+        """Fetch the keys; whatever goes wrong is logged, and changes nothing."""
+        return Deferred.fromCoroutine(self._refresh())
+
+    async def _refresh(self) -> None:
+        issuer = self._anchor.trusted_issuer or ""
+        try:
+            keys = published_keys(await self._fetch(await self._key_set_url(issuer)))
+        except (FetchError, ValueError) as error:
+            log.error(
+                "the trust anchor {issuer} could not be reached, its Genesis issuers stay as they were: {why}",
+                issuer=issuer,
+                why=str(error),
+            )
+            return
+        if keys != self.keys:
+            self.keys = keys
+            log.info("{count} keys of the trust anchor {issuer} are in use", count=len(keys), issuer=issuer)
+            self._changed()
+
+    async def _key_set_url(self, issuer: str) -> str:
+        discovery = self._anchor.discovery_url or ""
+        document = jsontext.decode(await self._fetch(discovery))
+        if not isinstance(document, dict) or document.get("issuer") != issuer:
+            raise FetchError(f"{discovery} is not the discovery document of {issuer}")
+        url = document.get("jwks_uri")
+        if not isinstance(url, str) or not url.startswith("https://"):
+            raise FetchError(f"{discovery} names no https jwks_uri")
+        return url
+
+
+def anchors(reactor: Any, config: Config, directory: AgentDirectory) -> list[AnchorKeys]:
+    """
+    What keeps the anchors of type ``oidc`` fresh, and the agents' postures with them.
+
+    :raises OSError: an authority's file cannot be read.
+    """
+    kept: list[AnchorKeys] = []
+
+    def changed() -> None:
+        judge(config, directory, (key for each in kept for key in each.keys))
+
+    kept.extend(
+        AnchorKeys(reactor, anchor, fetcher(reactor, anchor.ca), changed)
+        for anchor in config.identity.anchor
+        if anchor.type == "oidc"
+    )
+    return kept
+
+
+def judge(config: Config, directory: AgentDirectory, published: Iterable[VerifyingKey]) -> None:
+    """Resolve the posture of every agent anew under the issuers that count now."""
+    issuers = agents.trusted(config, published)
+    for agent in directory.known():
+        genesis = agent.genesis
+        if genesis is None:
+            continue
+        known = issuers.knows(genesis.issuer_key, genesis.governance_zone)
+        if reconsider(agent, issuer_known=known):
+            word = "trusted" if known else "untrusted"
+            log.info(
+                "the Genesis issuer of {name} is now {word}: tier {tier}",
+                name=agent.name,
+                word=word,
+                tier=agent.posture.trust_tier,
+            )

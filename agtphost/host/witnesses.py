@@ -1,0 +1,219 @@
+"""Both sides of witnessing: the hosts that witness this one's log, and the logs that this one witnesses."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from agtphost.audit import checkpoint
+from agtphost.audit.held import HeldTable
+from agtphost.audit.merkle import Tiles, Tree
+from agtphost.audit.remote_witness import Answer, RemoteWitness, WitnessUnreachable
+from agtphost.client import ClientError, Reply
+from agtphost.client.client import Client
+from agtphost.client.sync import Client as BlockingClient
+from agtphost.config import Config
+from agtphost.config.witnessing import WitnessHost
+from agtphost.contract.binding import Binding
+from agtphost.contract.reserved import WITNESSING
+from agtphost.iagtp import IRecordStore
+from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+from agtphost.identity.peer import Assurance
+from agtphost.identity.trust import issuer_keys
+from agtphost.methods.witnessing import WitnessedLog, Witnessing
+from agtphost.stores import StoreError
+
+START_SECONDS = 5.0
+"""For the question at start, which holds everything up."""
+
+CALL_SECONDS = 30.0
+KEYS_SECONDS = 600.0
+"""After which a witness is asked for its keys again."""
+
+PATH = "/checkpoints"
+
+log = Logger()
+
+
+class HostTransport:
+    """
+    Asks one host over AGTP.
+
+    :param settings: certificate, authority and key.
+    :param known: the keys it cosigns with; empty where it is asked for them.
+    """
+
+    def __init__(self, reactor: Any, settings: WitnessHost, known: Iterable[VerifyingKey]) -> None:
+        self._reactor = reactor
+        self._uri = settings.uri
+        self._options: dict[str, Any] = {
+            "trust": settings.ca,
+            "cert": settings.cert,
+            "key": settings.key,
+            "connections": 1,
+        }
+        self._client: Client | None = None
+        self._known = tuple(known)
+        self._asked: tuple[VerifyingKey, ...] = ()
+        self._asked_at = 0.0
+
+    def last(self, origin: str) -> Answer:
+        try:
+            with BlockingClient(**self._options, connect_timeout=START_SECONDS, timeout=START_SECONDS) as client:
+                return _answer(client.call(self._uri, "QUERY", PATH, {"origin": origin}))
+        except ClientError as error:
+            raise WitnessUnreachable(str(error)) from None
+
+    async def submit(self, origin: str, attestation: Mapping[str, Any]) -> Answer:
+        given = {"target_id": origin, "status": "accepted", "attestation": attestation}
+        try:
+            return _answer(await self._connected().call(self._uri, "CONFIRM", PATH, given))
+        except ClientError as error:
+            raise WitnessUnreachable(str(error)) from None
+
+    async def keys(self) -> Iterable[VerifyingKey]:
+        if self._known:
+            return self._known
+        now = self._reactor.seconds()
+        if not self._asked or now - self._asked_at > KEYS_SECONDS:
+            try:
+                self._asked = tuple((await self._connected().fetch_signing_keys(self._uri)).values())
+            except ClientError as error:
+                raise WitnessUnreachable(f"it does not show its keys: {error}") from None
+            self._asked_at = now
+        return self._asked
+
+    async def close(self) -> None:
+        """Let go of its connection."""
+        if self._client is not None:
+            await self._client.close()
+
+    def _connected(self) -> Client:
+        if self._client is None:
+            self._client = Client(self._reactor, **self._options, timeout=CALL_SECONDS)
+        return self._client
+
+
+def _answer(reply: Reply) -> Answer:
+    """What counts of a reply: its result where there is one, else the body of the refusal."""
+    shown = reply.result if reply.ok else reply.document
+    return reply.status, shown if isinstance(shown, Mapping) else {}
+
+
+class Witnesses(Service):
+    """
+    The remote witnesses of this host.
+
+    :param key: signs the checkpoints.
+    :param records: what proofs are read from, and the newest checkpoint at start.
+    :param cosigned: takes the size and signature line of each cosignature.
+    :raises agtphost.stores.StoreError: a witness cannot be set up as configured.
+    """
+
+    name = "witnesses"
+
+    def __init__(
+        self,
+        reactor: Any,
+        config: Config,
+        key: SigningKey | None,
+        records: IRecordStore,
+        cosigned: Callable[[int, str], object],
+    ) -> None:
+        audit = config.audit
+        settings = {entry.uri: entry for entry in audit.witness_host}
+        self._records = records
+        self._transports: list[HostTransport] = []
+        self.witnesses: list[RemoteWitness] = []
+        for uri in audit.witnesses if key is not None else ():
+            entry = settings.get(uri) or WitnessHost(uri=uri)
+            transport = HostTransport(reactor, entry, _keys(config, entry.signing_key))
+            self._transports.append(transport)
+            self.witnesses.append(
+                RemoteWitness(
+                    uri,
+                    origin=config.host.server_id,
+                    keys=() if key is None else (key.public,),
+                    reactor=reactor,
+                    transport=transport,
+                    prove=self._prove,
+                    cosigned=cosigned,
+                    required=audit.witness_required,
+                    seconds=audit.witness_seconds,
+                )
+            )
+
+    def _prove(self, first: int, second: int) -> Awaitable[Sequence[bytes]]:
+        def prove(tiles: Tiles) -> Sequence[bytes]:
+            return Tree(tiles, second).consistency(first)
+
+        return self._records.proven(prove)
+
+    def startService(self) -> None:
+        """Offer the newest checkpoint that there is: the witness may have been away."""
+        super().startService()  # type: ignore[no-untyped-call]
+        if self.witnesses:
+            offering = Deferred.fromCoroutine(self._offer())
+            offering.addErrback(lambda failure: log.failure("no checkpoint was offered", failure=failure))
+
+    async def _offer(self) -> None:
+        row = await self._records.checkpoint()
+        if row is not None:
+            for witness in self.witnesses:
+                witness.offer(checkpoint.read(row.note))
+
+    def stopService(self) -> Deferred[None]:
+        """Send nothing more."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        return Deferred.fromCoroutine(self._stop())
+
+    async def _stop(self) -> None:
+        for witness in self.witnesses:
+            witness.stop()
+        for transport in self._transports:
+            await transport.close()
+
+
+def _keys(config: Config, text: str | None) -> Iterable[VerifyingKey]:
+    if text is None:
+        return ()
+    try:
+        return issuer_keys((text,), config.folder)
+    except (KeyFormatError, OSError) as error:
+        raise StoreError(f"the key of a witness cannot be read: {error}") from None
+
+
+def witnessing(config: Config, held: HeldTable, key: SigningKey | None) -> tuple[Binding, ...]:
+    """
+    What this host answers as a witness; nothing where it is none.
+
+    :raises agtphost.stores.StoreError: the key of a log cannot be read.
+    """
+    if not config.witness.logs or key is None:
+        return ()
+    logs: dict[str, WitnessedLog] = {}
+    for entry in config.witness.logs:
+        before = logs.get(entry.origin, WitnessedLog(origin=entry.origin, keys=()))
+        logs[entry.origin] = WitnessedLog(
+            origin=entry.origin,
+            keys=(*before.keys, *_keys(config, entry.key)),
+            clients=before.clients | ({entry.client} if entry.client is not None else frozenset()),
+        )
+    handler = Witnessing(held, logs.values(), config.host.server_id, key)
+    bind = partial(Binding, handler=handler, tier="A", min_assurance=Assurance.NONE, idempotent=True)
+    # A log is no agent: its signature says who speaks, and the handler checks it.
+    return tuple(
+        bind(method=method, path=path, description=_STATEMENTS[method], state_changing=method == "CONFIRM")
+        for method, path in WITNESSING
+    )
+
+
+_STATEMENTS = {
+    "CONFIRM": "Have a checkpoint of a witnessed log verified, kept and cosigned.",
+    "QUERY": "The last checkpoint that was seen of a witnessed log, and what contradicts it.",
+}

@@ -1,0 +1,308 @@
+"""
+QUOTE: what a call would cost, and what a cart comes to (methods v01 section 5.1, companion section 14).
+
+One verb has two shapes. With ``method`` and ``parameters`` it is answered from
+what the endpoint declares as its cost, and nothing is executed. With ``cart``
+it is a merchant's offer: the operator's QUOTE endpoint looks at the cart (and
+may refuse or correct it), and the host adds the quote that a PURCHASE can be
+bound to, signed and durable.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.contract.binding import Binding
+from agtphost.contract.table import Match
+from agtphost.dispatch.merchants import MERCHANT
+from agtphost.dispatch.quotes import MOST_PER_AGENT, CartError, Quote, Quotes, cart_digest, cart_total
+from agtphost.dispatch.sealing import new_id
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
+from agtphost.iagtp import IHandler
+from agtphost.identity.agents import Agent
+from agtphost.identity.canonical import canonical
+from agtphost.identity.encoding import encode
+from agtphost.identity.keys import SigningKey
+from agtphost.methods import parameters
+from agtphost.vocabulary import budget, money
+from agtphost.vocabulary.catalog import is_method_name
+from agtphost.vocabulary.money import MoneyError
+from agtphost.vocabulary.status import Status
+
+QUOTE = "QUOTE"
+COST_ESTIMATE = "Cost-Estimate"
+
+QUOTE_SECONDS = 900.0
+"""How long a quote is good for unless the operator says otherwise."""
+
+
+# What a call costs
+
+
+class Estimates:
+    """
+    Costs of calls, as their endpoints declare them.
+
+    :param find: what a method on a path is bound to.
+    """
+
+    def __init__(self, find: Callable[[str, str], Match | None]) -> None:
+        self._find = find
+
+    def answer(self, context: EndpointContext) -> EndpointResponse:
+        """
+        Answer a QUOTE of ``method`` and ``parameters``; ``path`` is ``/`` unless it is given.
+
+        :raises Refusal: 422 for parameters that are missing or would not be accepted; 404 for what the
+            caller could not call, or whose cost nobody declared.
+        """
+        given = context.input
+        method = parameters.matching(given, "method", is_method_name, "a method name such as SUMMARIZE")
+        would_be = given.get("parameters")
+        if not isinstance(would_be, Mapping):
+            raise parameters.invalid(
+                "parameters",
+                "parameters is not an object." if "parameters" in given else "The parameter parameters is missing.",
+                "Send the parameters that the call would have; {} where it would have none.",
+                missing="parameters" not in given,
+            )
+        path = parameters.text(given, "path") or "/"
+        match = self._match(method, path)
+        if match is None or not context.admits(match.binding):
+            raise Refusal(
+                Status.NOT_FOUND,
+                "not-found",
+                "The caller can call no such method on that path.",
+                remedy="DISCOVER /methods lists what can be called; path says where, / by default.",
+                details={"method": method, "path": path},
+            )
+        cost = _cost(match, would_be)
+        chosen = _units(given, cost)
+        if not chosen:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "cost-not-declared",
+                "The operator did not declare what that call takes"
+                + (" in these units." if cost else "."),
+                remedy="Leave budget_units out." if cost else "Bound the call by Budget-Limit where it is declared.",
+                details={"method": method, "path": path, "declared_units": list(cost)},
+            )
+        result = {
+            "method": method,
+            "path": path,
+            "estimated_cost": {unit.replace("-", "_"): _range(unit, amount) for unit, amount in chosen.items()},
+            # Declared, and not measured: the amount is what Budget-Limit is held to.
+            "confidence": 1.0,
+        }
+        return EndpointResponse(result=result, headers=((COST_ESTIMATE, budget.render(chosen)),))
+
+
+    def _match(self, method: str, path: str) -> Match | None:
+        try:
+            return self._find(method, path) if path.isascii() and path.startswith("/") else None
+        except ValueError:
+            return None
+
+
+def _cost(match: Match, would_be: Mapping[str, Any]) -> dict[str, Decimal]:
+    """The declared cost; that of a PURCHASE also has its amount."""
+    binding = match.binding
+    schema = binding.input_schema
+    whole = {**would_be, **match.path_parameters}
+    if schema is not None and not schema.is_valid(whole):
+        raise Refusal(
+            Status.UNPROCESSABLE,
+            "invalid-input",
+            "The parameters do not follow the input schema of the call.",
+            remedy="Correct the fields named in faults.",
+            details={"faults": schema.faults(whole)},
+        )
+    cost = dict(binding.cost or {})
+    if binding.method == "PURCHASE" and whole.get("amount") is not None:
+        try:
+            amount = money.parse(whole["amount"])
+        except MoneyError as error:
+            raise parameters.invalid("parameters", f"parameters.amount {error}.", "Correct the amount.") from None
+        if amount.currency in budget.MONEY:
+            cost[amount.currency] = cost.get(amount.currency, Decimal(0)) + amount.value
+    return cost
+
+
+def _units(given: Mapping[str, Any], cost: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    """The part of a cost in the units that ``budget_units`` asks for: a list, or a text with commas."""
+    asked = given.get("budget_units")
+    if asked is None:
+        return dict(cost)
+    listed = [part.strip() for part in asked.split(",")] if isinstance(asked, str) else asked
+    if not isinstance(listed, list) or not all(unit in budget.UNITS for unit in map(str, listed)):
+        raise parameters.invalid(
+            "budget_units", "budget_units is no list of budget units.", f"Use {', '.join(budget.UNITS)}."
+        )
+    return {unit: amount for unit, amount in cost.items() if unit in listed}
+
+
+def _range(unit: str, amount: Decimal) -> dict[str, Any]:
+    """Declared costs have no spread. Money is text, so that nobody rounds it."""
+    value: Any = f"{amount:.2f}" if unit in budget.MONEY else int(amount) if amount == int(amount) else float(amount)
+    return {"min": value, "expected": value, "max": value}
+
+
+# What a cart comes to
+
+
+@implementer(IHandler)
+class Quotation:
+    """
+    The handler of a QUOTE binding.
+
+    :param inner: the operator's; None for the built-in QUOTE, which knows no carts.
+    :param key: signs quotes; None where the host signs nothing.
+    :param seconds: how long a quote is good for.
+    """
+
+    def __init__(
+        self,
+        inner: IHandler | None,
+        estimates: Estimates,
+        quotes: Quotes,
+        *,
+        key: SigningKey | None,
+        seconds: float = QUOTE_SECONDS,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.kind = "built_in" if inner is None else inner.kind
+        self._inner = inner
+        self._estimates = estimates
+        self._quotes = quotes
+        self._key = key
+        self._seconds = seconds
+        self._now = now
+
+    def handle(self, context: EndpointContext) -> Any:
+        """
+        Answer by the shape of the input.
+
+        :raises Refusal: see :meth:`Estimates.answer`; 401, 422 and 429 for carts that cannot be quoted.
+        """
+        cart = context.input.get("cart")
+        if self._inner is None:
+            if cart is not None and "method" not in context.input:
+                raise _no_merchant()
+            return self._estimates.answer(context)
+        if cart is None:
+            if "method" in context.input:
+                return self._estimates.answer(context)
+            return self._inner.handle(context)
+        merchant, buyer = self._parties(context)
+        _priced(cart)
+        answer = self._inner.handle(context)
+        if inspect.isawaitable(answer):
+            return self._waiting(answer, merchant, buyer, cart)
+        return self._quoted(answer, merchant, buyer, cart)
+
+    async def _waiting(self, answer: Awaitable[Any], merchant: Agent, buyer: Agent, cart: Any) -> Any:
+        return self._quoted(await answer, merchant, buyer, cart)
+
+    def _parties(self, context: EndpointContext) -> tuple[Agent, Agent]:
+        merchant, buyer = context.agent, context.caller
+        if merchant is None or merchant.role != MERCHANT:
+            raise _no_merchant()
+        if buyer is None:
+            raise Refusal(
+                Status.UNAUTHORIZED,
+                "agent-unauthenticated",
+                "A cart is quoted to a calling agent, and the request names none.",
+                remedy="Send Agent-ID, and present the agent's client certificate.",
+            )
+        if self._quotes.full(buyer.agent_id):
+            raise Refusal(
+                Status.RATE_LIMITED,
+                "too-many-quotes",
+                f"The agent has {MOST_PER_AGENT} quotes in force, the most it can have.",
+                remedy="Buy what was quoted, or wait until earlier quotes have ended.",
+                headers=(("Retry-After", "60"),),
+                details={"scope": "quotes", "retry_after_seconds": 60},
+            )
+        return merchant, buyer
+
+    def _quoted(self, answer: Any, merchant: Agent, buyer: Agent, cart: Any) -> Any:
+        """The operator's answer with the quote; its ``cart``, where it has one, is what is quoted."""
+        if isinstance(answer, EndpointError):
+            return answer
+        response = answer if isinstance(answer, EndpointResponse) else EndpointResponse(result=answer)
+        if response.status >= 300 or response.body is not None:
+            return response
+        result = dict(response.result) if isinstance(response.result, Mapping) else {}
+        offered = result.get("cart", cart)
+        digest, total = _priced(offered)
+        quote = self._quotes.find(buyer.agent_id, merchant.agent_id, digest=digest)
+        now = self._now()
+        changes = response.changes
+        # Asked again for the same cart, the same quote is given as long as it is good for half its time.
+        if quote is None or quote.expires_at / 1000 < now + self._seconds / 2:
+            ends = int(now + self._seconds)
+            quote = Quote(
+                quote_id=new_id(now),
+                agent_id=buyer.agent_id,
+                merchant_id=merchant.agent_id,
+                cart_digest=digest,
+                total=total,
+                valid_until=datetime.fromtimestamp(ends, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                expires_at=ends * 1000,
+            )
+            changes = (*changes, Quotes.change(quote))
+        result.update(quote.signed(), merchant_id=merchant.agent_id, quote_signature=self._signature(quote))
+        headers = response.headers
+        if total.currency in budget.MONEY and total.value.as_tuple().exponent >= -2:  # type: ignore[operator]
+            headers = (*headers, (COST_ESTIMATE, budget.render({total.currency: total.value})))
+        said = {"quote": {**quote.signed(), "merchant_id": merchant.agent_id}}
+        return replace(
+            response, result=result, headers=headers, changes=changes, extra={**response.extra, **said}
+        )
+
+    def _signature(self, quote: Quote) -> dict[str, str] | None:
+        """Over the canonical form of the members that the quote is made of; None where the host signs nothing."""
+        if self._key is None:
+            return None
+        value = encode(self._key.sign(canonical(quote.signed()))).decode("ascii")
+        return {"algorithm": "EdDSA", "key_id": self._key.kid, "value": value}
+
+
+def _priced(cart: Any) -> tuple[str, money.Money]:
+    try:
+        total = cart_total(cart)
+        return cart_digest(cart), total
+    except CartError as error:
+        raise parameters.invalid(
+            "cart",
+            f"{error}.",
+            "Send cart: {lines: [{sku, qty, unit_price}], currency, tax, shipping}, with amounts as text.",
+        ) from None
+
+
+def _no_merchant() -> Refusal:
+    return Refusal(
+        Status.UNPROCESSABLE,
+        "cart-not-quotable",
+        "The addressed agent is no merchant with a QUOTE endpoint for carts.",
+        remedy="QUOTE the cart at a merchant's endpoint; DISCOVER /methods lists them.",
+        details={"parameter": "cart"},
+    )
+
+
+def quoting(binding: Binding, make: Callable[[IHandler], Quotation]) -> Binding:
+    """An operator's binding as it is served: one of QUOTE gets its handler wrapped, any other stays as it is."""
+    if binding.method != QUOTE:
+        return binding
+    # What it states is what the quoted call costs, not what asking costs.
+    fields = tuple(header for header in binding.headers if header[0] != COST_ESTIMATE)
+    return replace(binding, handler=make(binding.handler), headers=fields)

@@ -1,0 +1,139 @@
+"""Documents about agents in the form that was asked for, signed: core v08 section 6.1, ``?format=``."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.handlers.context import EndpointResponse
+from agtphost.identity import detached, documents, rendering
+from agtphost.identity.agents import Agent
+from agtphost.identity.keys import Signer, VerifyingKey
+from agtphost.methods.status_document import certificate_status
+from agtphost.vocabulary import jsontext, media_types
+
+HTML = "text/html; charset=utf-8"
+
+
+def compact(document: Mapping[str, Any]) -> bytes:
+    """JSON without white space."""
+    return jsontext.encode(document)
+
+
+def _readable(document: Mapping[str, Any]) -> bytes:
+    """The same for people: indented, Unicode as it is."""
+    return json.dumps(document, ensure_ascii=False, indent=2).encode() + b"\n"
+
+
+def _yaml(document: Mapping[str, Any]) -> bytes:
+    text: str = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
+    return text.encode()
+
+
+def _page(document: Mapping[str, Any]) -> bytes:
+    return rendering.page(document).encode()
+
+
+FORMS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], bytes]]] = {
+    "manifest": (media_types.IDENTITY_JSON, _readable),
+    "json": (media_types.IDENTITY_JSON, compact),
+    "yaml": (media_types.AGTP_YAML, _yaml),
+    "html": (HTML, _page),
+}
+"""How an Identity Document is written: its media type and its octets."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An answer, and all that it was made from."""
+
+    source: Mapping[str, Any]
+    state: LifecycleState
+    methods: tuple[str, ...]
+    certificate: str
+    answer: EndpointResponse
+
+
+class DocumentPublisher:
+    """
+    Gives documents their form and this host's signature.
+
+    A registrar's signature stays on an Identity Document as long as it holds.
+    Where this host knows more than the registrar signed, such as a new state
+    or its further methods, it signs the document itself.
+
+    :param issuer: the host's name: its ``server_id``.
+    :param signer: signs every variant; None where this host does not sign.
+    :param public: the public half of its key.
+    :param clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        issuer: str,
+        signer: Signer | None,
+        public: VerifyingKey | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._issuer = issuer
+        self._signer = signer
+        self._public = public
+        self._clock = clock
+        self._kept: dict[tuple[str, str], _Kept] = {}
+
+    def answer(self, body: bytes, content_type: str) -> EndpointResponse:
+        """Ready octets with their signature."""
+        signed = () if self._signer is None else ((detached.HEADER, detached.sign(body, self._signer)),)
+        return EndpointResponse(body=body, content_type=content_type, headers=signed)
+
+    def identity(
+        self, agent: Agent, state: LifecycleState, methods: tuple[str, ...], form: str
+    ) -> EndpointResponse:
+        """
+        An agent's Identity Document.
+
+        :param methods: what this host accepts; the document lists them all (AGTP-140).
+        :param form: one of :data:`FORMS`.
+        """
+        certificate = certificate_status(agent, self._clock())
+        kept = self._kept.get((agent.agent_id, form))
+        if (
+            kept is not None
+            and kept.source is agent.document
+            and (kept.state, kept.methods, kept.certificate) == (state, methods, certificate)
+        ):
+            return kept.answer
+        content_type, write = FORMS[form]
+        answer = self.answer(write(self._document(agent, state, methods, certificate)), content_type)
+        self._kept[agent.agent_id, form] = _Kept(agent.document, state, methods, certificate, answer)
+        return answer
+
+    def _document(
+        self, agent: Agent, state: LifecycleState, methods: tuple[str, ...], certificate: str
+    ) -> Mapping[str, Any]:
+        members = {name: value for name, value in signals(state).items() if value}
+        if agent.certificate is not None:
+            members["cert_status"] = certificate
+        document = documents.served(
+            agent.document,
+            status=state.status.value,
+            updated_at=state.since or None,
+            methods=methods,
+            members=members,
+        )
+        if "manifest_signature" in document or self._signer is None or self._public is None:
+            return document
+        return documents.vouched(document, self._issuer, self._public, self._signer)
+
+
+def signals(state: LifecycleState) -> dict[str, Any]:
+    """What an Identity Document says of a planned end (companion section 6.3)."""
+    if state.status is not LifecycleStatus.DEPRECATED:
+        return {}
+    return {"successor_agent_id": state.successor, "migration_deadline": state.deadline}
