@@ -2,18 +2,27 @@
 Records as JSON lines, to be kept and verified anywhere.
 
 The first line says what follows and has the public keys; then one line per
-record, chain by chain, oldest first; the last line has the number of records
-and where each chain ended, so that a file cut short is noticed. The keys in
-the file prove nothing by themselves: who verifies should know them, or their
-fingerprints, from elsewhere.
+record, chain by chain, oldest first; the last line has the number of records,
+where each chain ended, and the SHA-256 of all lines before it, so that a file
+cut short or damaged anywhere is noticed. The keys in the file prove nothing by
+themselves: who verifies should know them, or their fingerprints, from
+elsewhere. With proofs, the first line has a signed checkpoint and each record
+the path to its root: then a selection proves membership in the log as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
+from agtphost.audit import checkpoint
+from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.drafts import StoredRecord
+from agtphost.audit.merkle import ProofError, Tree, leaf_hash, verify_inclusion
 from agtphost.audit.verify import FaultKind, Report, Verifier
 from agtphost.identity import envelope
 from agtphost.identity.jws import JWSError
@@ -27,12 +36,35 @@ class ExportError(ValueError):
     """The text is not an export that this program reads."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Prover:
+    """What proves records to be in the log."""
+
+    note: str
+    """The checkpoint that all proofs lead to."""
+
+    tree: Tree
+    """Of that checkpoint's size."""
+
+    number_of: Callable[[str], int | None]
+    """The place of a record among all, counted from 1."""
+
+    def members(self, audit_id: str) -> dict[str, object]:
+        """What a line has besides the record; nothing for a record that the checkpoint does not cover yet."""
+        number = self.number_of(audit_id)
+        if number is None or number > self.tree.size:
+            return {}
+        proof = [base64.b64encode(digest).decode() for digest in self.tree.inclusion(number - 1)]
+        return {"index": number - 1, "proof": proof}
+
+
 def write_export(
     records: Iterable[StoredRecord],
     *,
     server_id: str,
     keys: Iterable[tuple[str, VerifyingKey]],
     whole: bool = True,
+    prover: Prover | None = None,
 ) -> Iterator[bytes]:
     """
     The lines of an export, each with its line feed.
@@ -40,22 +72,29 @@ def write_export(
     :param records: each chain oldest first.
     :param keys: the host's public keys, as (kid, key).
     :param whole: whether no record of a chain is left out.
+    :param prover: adds the checkpoint and the proofs of membership.
     """
-    yield _line(
-        {
-            "format": FORMAT,
-            "server_id": server_id,
-            "whole": whole,
-            "keys": [{"kid": kid, "alg": "EdDSA", "key": key.text} for kid, key in keys],
-        }
-    )
+    first: dict[str, object] = {
+        "format": FORMAT,
+        "server_id": server_id,
+        "whole": whole,
+        "keys": [{"kid": kid, "alg": "EdDSA", "key": key.text} for kid, key in keys],
+    }
+    if prover is not None:
+        first["checkpoint"] = prover.note
+    line = _line(first)
+    digest = sha256(line)
+    yield line
     count = 0
     heads: dict[str, str] = {}
     for record in records:
         count += 1
         heads[record.chain] = record.audit_id
-        yield _line(_members(record))
-    yield _line({"end": FORMAT, "records": count, "heads": heads})
+        proof = {} if prover is None else prover.members(record.audit_id)
+        line = _line({**_members(record), **proof})
+        digest.update(line)
+        yield line
+    yield _line({"end": FORMAT, "records": count, "heads": heads, "sha256": digest.hexdigest()})
 
 
 def _line(members: Mapping[str, object]) -> bytes:
@@ -74,11 +113,15 @@ def _members(record: StoredRecord) -> dict[str, object]:
     }
 
 
+_HEADER = {"format", "server_id", "whole", "keys", "checkpoint"}
+_MEMBERS = {"chain", "seq", "audit_id", "previous_audit_id", "kind", "format", "signed", "index", "proof"}
 _TEXTS = ("chain", "audit_id", "previous_audit_id", "kind", "format")
 
 
 def _record(members: Any) -> StoredRecord:
     try:
+        if not members.keys() <= _MEMBERS:
+            raise ExportError("a record has a member that is not known")
         fields = {name: members[name] for name in _TEXTS}
         seq, signed = members["seq"], members["signed"]
         if type(seq) is not int or not all(isinstance(text, str) for text in (signed, *fields.values())):
@@ -86,7 +129,7 @@ def _record(members: Any) -> StoredRecord:
         return StoredRecord(seq=seq, signed=envelope.from_text(fields["format"], signed), **fields)
     except JWSError as error:
         raise ExportError(f"{error}") from None
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ExportError(f"a record lacks a member: {error}") from None
 
 
@@ -97,7 +140,12 @@ def keys_of(header: Mapping[str, Any]) -> dict[str, VerifyingKey]:
     :raises ExportError: for what is no key.
     """
     try:
-        return {entry["kid"]: VerifyingKey.from_text(entry["key"]) for entry in header["keys"]}
+        keys = {entry["kid"]: VerifyingKey.from_text(entry["key"]) for entry in header["keys"]}
+        if any(entry["alg"] != "EdDSA" or len(entry) != 3 for entry in header["keys"]):
+            raise ExportError("the export's keys are of a kind that is not known")
+        if any(key.kid != kid for kid, key in keys.items()) or len(keys) != len(header["keys"]):
+            raise ExportError("the export's keys are not what they are named for")
+        return keys
     except (KeyError, TypeError, AttributeError, KeyFormatError) as error:
         raise ExportError(f"the export's keys cannot be read: {error}") from None
 
@@ -114,6 +162,10 @@ def read_header(line: bytes) -> dict[str, Any]:
         raise ExportError(f"the first line is not JSON: {error}") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ExportError(f"the first line does not say {FORMAT}")
+    if not isinstance(header.get("whole"), bool) or not isinstance(header.get("server_id"), str):
+        raise ExportError("the first line does not say whose export it is, or whether chains are whole")
+    if not header.keys() <= _HEADER:
+        raise ExportError("the first line has a member that is not known")
     return header
 
 
@@ -128,34 +180,93 @@ def verify_export(
         tells damage from no damage, but not who signed.
     :raises ExportError: it is no export at all.
     """
-    iterator = iter(lines)
-    header = read_header(next(iterator, b""))
-    verifier = Verifier(
-        keys_of(header) if keys is None else keys,
-        allow_unsigned=allow_unsigned,
-        whole=header.get("whole") is not False,
-    )
-    count = 0
-    for number, line in enumerate(iterator, 2):
+    return _Reading(iter(lines), keys, allow_unsigned=allow_unsigned).report()
+
+
+class _Reading:
+    """One export as it is read, line by line."""
+
+    def __init__(
+        self, lines: Iterator[bytes], keys: Mapping[str, VerifyingKey] | None, *, allow_unsigned: bool
+    ) -> None:
+        first = next(lines, b"")
+        header = read_header(first)
+        listed = keys_of(header)
+        self._lines = lines
+        self._digest = sha256(first)
+        self._server_id: str = header["server_id"]
+        self._count = 0
+        keys = listed if keys is None else keys
+        self._verifier = Verifier(keys, allow_unsigned=allow_unsigned, whole=header["whole"])
+        self._checkpoint = self._covering(header, keys)
+
+    def _covering(self, header: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> Checkpoint | None:
+        """The checkpoint that the proofs lead to; None where there is none to believe."""
+        note = header.get("checkpoint")
+        if note is None:
+            return None
         try:
-            members = jsontext.decode(line)
-            if isinstance(members, dict) and "end" in members:
-                return _end(verifier, members, count, rest=next(iterator, None))
-            count += 1
-            verifier.add(_record(members))
-        except (jsontext.JSONTextError, ExportError) as error:
-            verifier.note(FaultKind.FORM, "", "", f"line {number}: {error}")
-    verifier.note(FaultKind.HEAD, "", "", "the export was cut short: its last line is missing")
-    return verifier.finish()
+            if not isinstance(note, str):
+                raise CheckpointError("it is no text")
+            signed = checkpoint.verify(note, keys.values())
+            if signed.origin != checkpoint.key_name(self._server_id):
+                raise CheckpointError(f"it is one of {signed.origin}")
+        except CheckpointError as error:
+            self._verifier.note(FaultKind.PROOF, "", "", f"the checkpoint is not to be believed: {error}")
+            return None
+        self._verifier.proves(f"{signed.origin} of {signed.size}")
+        return signed
 
+    def report(self) -> Report:
+        """Read to the end."""
+        for number, line in enumerate(self._lines, 2):
+            try:
+                members = jsontext.decode(line)
+                if isinstance(members, dict) and "end" in members:
+                    return self._end(members)
+                self._digest.update(line)
+                self._count += 1
+                self._add(members)
+            except (jsontext.JSONTextError, ExportError) as error:
+                self._verifier.note(FaultKind.FORM, "", "", f"line {number}: {error}")
+        self._verifier.note(FaultKind.HEAD, "", "", "the export was cut short: its last line is missing")
+        return self._verifier.finish()
 
-def _end(verifier: Verifier, members: Mapping[str, Any], count: int, rest: bytes | None) -> Report:
-    heads = members.get("heads")
-    if members.get("records") != count or not isinstance(heads, dict):
-        verifier.note(FaultKind.HEAD, "", "", f"the last line does not count {count} records")
-    if rest is not None:
-        verifier.note(FaultKind.FORM, "", "", "something follows the last line")
-    report = verifier.finish(heads if isinstance(heads, dict) else None)
-    for chain in report.heads.keys() - (heads if isinstance(heads, dict) else report.heads).keys():
-        verifier.note(FaultKind.HEAD, chain, "", "the last line does not name this chain")
-    return report
+    def _add(self, members: Any) -> None:
+        record = _record(members)
+        self._verifier.add(record)
+        if "proof" in members or "index" in members:
+            self._verifier.proven(record, self._unproven(record, members))
+
+    def _unproven(self, record: StoredRecord, members: Mapping[str, Any]) -> str:
+        """Why a record's proof does not hold; empty where it does."""
+        signed, index, proof = self._checkpoint, members.get("index"), members.get("proof")
+        if signed is None:
+            return "it has a proof, and there is no checkpoint to believe"
+        if type(index) is not int or not isinstance(proof, list):
+            return "its proof has no index, or no digests"
+        try:
+            digests = [base64.b64decode(text, validate=True) for text in proof]
+            # Of what was signed, and not of what the line says of it.
+            leaf = leaf_hash(sha256(record.signed).digest())
+            verify_inclusion(index, signed.size, leaf, digests, signed.root)
+        except (TypeError, ValueError, binascii.Error, ProofError) as error:
+            return f"it is not proven to be in the log: {error}"
+        return ""
+
+    def _end(self, members: Mapping[str, Any]) -> Report:
+        verifier, heads = self._verifier, members.get("heads")
+        if members["end"] != FORMAT or members.keys() != {"end", "records", "heads", "sha256"}:
+            verifier.note(FaultKind.FORM, "", "", "the last line is not one of this format")
+        if members.get("records") != self._count or not isinstance(heads, dict):
+            verifier.note(FaultKind.HEAD, "", "", f"the last line does not count {self._count} records")
+        if members.get("sha256") != self._digest.hexdigest():
+            verifier.note(FaultKind.HASH, "", "", "the lines before the last are not those that were written")
+        if next(self._lines, None) is not None:
+            verifier.note(FaultKind.FORM, "", "", "something follows the last line")
+        report = verifier.finish(heads if isinstance(heads, dict) else None)
+        for chain in report.heads.keys() - (heads if isinstance(heads, dict) else report.heads).keys():
+            verifier.note(FaultKind.HEAD, chain, "", "the last line does not name this chain")
+        if report.servers and self._server_id not in report.servers:
+            verifier.note(FaultKind.PLACE, "", "", f"no record in it was signed for {self._server_id}")
+        return report

@@ -49,6 +49,9 @@ class FaultKind(Enum):
     HEAD = "head"
     """The chain does not end where it should."""
 
+    PROOF = "proof"
+    """A proof of membership does not lead to the root of the checkpoint, or that is not the host's."""
+
     FORM = "form"
     """What was read is no record."""
 
@@ -65,9 +68,15 @@ class Fault:
     audit_id: str
     explanation: str
 
+    @property
+    def signature_unverified(self) -> bool:
+        """Whether the record is not authoritative, for want of a signature (core v08 section 10.9)."""
+        return self.kind in (FaultKind.SIGNATURE, FaultKind.UNSIGNED)
+
     def __str__(self) -> str:
         where = self.chain or "the host's own chain"
-        return f"{self.kind.value}: {where}, record {self.seq} ({self.audit_id or '-'}): {self.explanation}"
+        mark = " [signature_unverified]" if self.signature_unverified else ""
+        return f"{self.kind.value}: {where}, record {self.seq} ({self.audit_id or '-'}): {self.explanation}{mark}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +100,22 @@ class Report:
     """The last record seen of each chain."""
 
     faults: list[Fault] = field(default_factory=list)
+    whole: bool = True
+    """Whether the chains were said to be complete; in a selection, records can be missing unnoticed."""
+
+    servers: set[str] = field(default_factory=set)
+    """Every ``server_id`` that a verified record was signed with."""
+
+    proven: int = 0
+    """Records that were proven to be in the log of :attr:`log`."""
+
+    log: str = ""
+    """What the proofs lead to: origin and size of the checkpoint; empty where there is none."""
+
+    @property
+    def unverified(self) -> list[str]:
+        """Audit-IDs of the records that are not authoritative: ``signature_unverified`` (core v08 section 10.9)."""
+        return list(dict.fromkeys(fault.audit_id for fault in self.faults if fault.signature_unverified))
 
     @property
     def ok(self) -> bool:
@@ -113,7 +138,7 @@ class Verifier:
         self._keys = keys
         self._allow_unsigned = allow_unsigned
         self._whole = whole
-        self._report = Report()
+        self._report = Report(whole=whole)
 
     def add(self, record: StoredRecord) -> None:
         """Check the next record."""
@@ -146,6 +171,17 @@ class Verifier:
         self._report.faults.append(
             Fault(kind=kind, chain=chain, seq=0, audit_id=audit_id, explanation=explanation)
         )
+
+    def proven(self, record: StoredRecord, why_not: str = "") -> None:
+        """Count a record that was proven to be in the log, or say why its proof does not hold."""
+        if why_not:
+            self._fault(FaultKind.PROOF, record, why_not)
+        else:
+            self._report.proven += 1
+
+    def proves(self, log: str) -> None:
+        """Say what proofs lead to."""
+        self._report.log = log
 
     def _fault(self, kind: FaultKind, record: StoredRecord, explanation: str) -> None:
         self._report.faults.append(
@@ -186,6 +222,9 @@ class Verifier:
             self._fault(FaultKind.PLACE, record, "the record was signed for another chain")
         if ("event_type" in payload) != (record.kind == "event"):
             self._fault(FaultKind.PLACE, record, f"the record is no {record.kind}")
+        server = payload.get("server_id")
+        if isinstance(server, str):
+            self._report.servers.add(server)
         if "durable" in payload:
             self._fault(FaultKind.PLACE, record, "the record was signed outside every chain")
         issued_at = payload.get("issued_at")

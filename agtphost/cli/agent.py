@@ -17,7 +17,7 @@ from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.exchange import ask
 from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.identities import agent_directories
-from agtphost.cli.options import Connection, connection_options, json_option
+from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, print_summary, print_table
 from agtphost.cli.reach import resolve
 from agtphost.identity import documents
@@ -156,30 +156,49 @@ def _list_remote(where: Connection, uri: str | None, as_json: bool) -> None:
 @command.command()
 @click.argument("agent", metavar="AGENT")
 @click.option("--uri", metavar="URI", help="Ask this host instead of reading the configured one's files.")
+@click.option("--html", type=EXISTING, metavar="FILE", help="Write a page for people to FILE instead.")
 @connection_options
 @json_option
-def show(agent: str, uri: str | None, where: Connection, as_json: bool) -> None:
+def show(agent: str, uri: str | None, html: Path | None, where: Connection, as_json: bool) -> None:
     """
     Show an agent: identity, state, scopes, trust.
 
     \b
     Examples:
       agtp agent show demo
+      agtp agent show demo --html demo.html
       agtp agent show librarian --uri agtp://agents.example.com --json
     """
     path = find_config(where) if uri is None else None
     if path is None:
         document = dict(ask(resolve(where, uri), "DESCRIBE", f"/agents/{_label(agent)}").document)
+        if html is not None:
+            _write_page(document, html, as_json)
+            return
         print_json(document) if as_json else print_summary(document)
         return
     found = next((one for one in local_agents(load_config(path)) if agent in (one.name, one.agent_id)), None)
     if found is None:
         raise WrongInput(f"no agent is named {agent!r} here", "`agtp agent ls` lists them.")
+    if html is not None:
+        _write_page(documents.served(found.document, status=found.status), html, as_json)
+        return
     fields = {**found.fields(), **_further(found)}
     if as_json:
         print_json({**fields, "document": found.document})
     else:
         print_summary(fields)
+
+
+def _write_page(document: Mapping[str, Any], file: Path, as_json: bool) -> None:
+    """The human-readable page of an Identity Document (core v08 section 6.3)."""
+    from agtphost.identity.rendering import page
+
+    try:
+        file.write_text(page(document), encoding="utf-8")
+    except OSError as error:
+        raise WrongInput(f"{file} cannot be written: {error.strerror}") from None
+    print_json({"file": str(file)}) if as_json else click.echo(f"wrote {file}")
 
 
 def _label(agent: str) -> str:

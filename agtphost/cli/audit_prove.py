@@ -177,7 +177,7 @@ def _digests(proof: object) -> list[bytes]:
 @click.command("checkpoint")
 @click.option("-o", "--output", type=EXISTING, metavar="FILE", help="Keep it in a file.")
 @click.option("--continues", type=EXISTING, metavar="FILE", help="An earlier one that it has to continue.")
-@click.option("--witness-key", type=EXISTING, multiple=True, metavar="FILE", help="Of a host that has to have cosigned.")
+@click.option("--witness-key", type=EXISTING, multiple=True, metavar="FILE", help="Of a host that must have cosigned.")
 @host_option
 @connection_options
 @json_option

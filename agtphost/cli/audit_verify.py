@@ -54,7 +54,9 @@ def verify_command(
 
     Of the configured host, this reads its store, and needs no running host.
     With --uri or --profile it asks a host record by record, and with --file it
-    needs nothing but the export. Exit status 4 if anything is wrong.
+    needs nothing but the export, proofs of membership included. A record that
+    no known key signed is marked signature_unverified: it is not evidence.
+    Exit status 4 if anything is wrong.
 
     \b
     Examples:
@@ -156,6 +158,9 @@ def conclude(report: Report, source: str, as_json: bool) -> None:
         "source": source,
         "records": report.records,
         "unsigned": report.unsigned,
+        "whole": report.whole,
+        "signature_unverified": report.unverified,
+        **({"proven": report.proven, "log": report.log} if report.log else {}),
         "heads": [
             {"chain": chain or HOST, "seq": end.seq, "audit_id": end.audit_id, "issued_at": end.issued_at}
             for chain, end in sorted(report.heads.items())
@@ -166,6 +171,7 @@ def conclude(report: Report, source: str, as_json: bool) -> None:
                 "chain": fault.chain or HOST,
                 "seq": fault.seq,
                 "audit_id": fault.audit_id,
+                "signature_unverified": fault.signature_unverified,
                 "explanation": fault.explanation,
             }
             for fault in report.faults
@@ -187,4 +193,8 @@ def conclude(report: Report, source: str, as_json: bool) -> None:
         ),
     )
     unsigned = f", {report.unsigned} of them unsigned" if report.unsigned else ""
+    if not report.whole:
+        click.echo("a selection: what it leaves out cannot be seen")
+    if report.log:
+        click.echo(f"proven: {report.proven} records are in the log {report.log}")
     click.echo(f"verified: {report.records} records{unsigned}, {source}")

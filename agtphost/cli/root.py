@@ -13,6 +13,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "call": ("Send one request and show the answer.", "call"),
     "propose": ("Propose an endpoint that a host does not have.", "propose"),
     "contracts": ("List, revoke and sweep negotiated contracts.", "contracts"),
+    "resolve": ("Show what a URI addresses, checked.", "resolve"),
     "tools": ("List and call hosted tools.", "tools"),
     "agent": ("Agents and their lifecycle.", "agent"),
     "audit": ("Fetch, walk, verify and export records.", "audit"),

@@ -6,6 +6,7 @@ Calling AGTP hosts.
 - :mod:`.verification`: :class:`Verification`, whether its record is genuine
 - :mod:`.catalogs`: which version of the method catalog client and server use
 - :mod:`.manifests`: :class:`.manifests.ServerManifest`, and when it has to be read again
+- :mod:`.resolution`: :class:`.resolution.Resolution`, what a URI addresses and whether it is to be believed
 - :mod:`.bootstrap`: what a domain says over HTTPS of where its AGTP endpoint is
 - :mod:`.errors`: :class:`ClientError` and its kinds: calls without an answer
 - :mod:`.requests`, :mod:`.conversation`, :mod:`.retries`, :mod:`.caller`, :mod:`.pool`, :mod:`.tls`: what

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Generator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
@@ -34,6 +35,7 @@ from agtphost.client.manifests import ServerManifest, read_manifest
 from agtphost.client.pool import IDLE_SECONDS, PER_DESTINATION, Pool
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall, Scopes
+from agtphost.client.resolution import Ask, Believing, Resolution, locating, question, verifying
 from agtphost.client.retries import RetryPolicy
 from agtphost.client.terminal import escape
 from agtphost.client.tls_context import ConnectionCreator, HandshakeNotes, openssl_context

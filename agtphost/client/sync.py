@@ -12,10 +12,10 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from agtphost.client import bootstrap_blocking, tls
 from agtphost.client.bootstrap import ASK_DOMAINS, BootstrapPolicy
@@ -36,6 +36,7 @@ from agtphost.client.manifests import ServerManifest, read_manifest
 from agtphost.client.pool import IDLE_SECONDS, PER_DESTINATION, Pool
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall, Scopes
+from agtphost.client.resolution import Ask, Believing, Resolution, locating, question, verifying
 from agtphost.client.retries import RetryPolicy
 from agtphost.client.verification import signing_keys_of
 from agtphost.identity.keys import VerifyingKey
@@ -45,6 +46,7 @@ from agtphost.wire.codec import Limits
 _READ = 65536
 
 Clock = Callable[[], float]
+T = TypeVar("T")
 
 
 class Deadline:

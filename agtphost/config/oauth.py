@@ -11,7 +11,8 @@ from agtphost.config.values import FilePath, Items, Line, Method, Seconds, Secti
 from agtphost.identity.bearer import ALGORITHMS
 
 
-def _algorithm(value: str) -> str:
+def algorithm(value: str) -> str:
+    """A signature algorithm that may be allowed."""
     if value not in ALGORITHMS:
         raise ValueError(f"holds {value[:20]!r}, which is not one of {', '.join(sorted(ALGORITHMS))}")
     return value
@@ -26,7 +27,7 @@ class Issuer(Section):
     expected_audience: Items[Line] = ()
     """One of these has to be in ``aud``; without any, tokens for other services are accepted too."""
 
-    allowed_algs: Items[Annotated[str, AfterValidator(_algorithm)]] = ("EdDSA",)
+    allowed_algs: Items[Annotated[str, AfterValidator(algorithm)]] = ("EdDSA",)
     principal_id_claim: Line = "sub"
     """The claim that becomes ``acting_principal_id``."""
 

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 from agtphost.config import secret
 from agtphost.config.anchors import Anchor, Domain
 from agtphost.config.bounds import DelegationSection
+from agtphost.config.merchant import MerchantSection
 from agtphost.config.policies import Policies
 from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
 from agtphost.config.upstreams import MCP
@@ -299,6 +300,7 @@ class Config(Section):
     query: Query = Field(default_factory=Query)
     policies: Policies = Field(default_factory=Policies)
     delegation: DelegationSection = Field(default_factory=DelegationSection)
+    merchant: MerchantSection = Field(default_factory=MerchantSection)
     mcp: MCP = Field(default_factory=MCP)
     api: Items[API] = ()
     data_class: Items[DataClass] = ()

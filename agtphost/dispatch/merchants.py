@@ -64,12 +64,13 @@ class MerchantManifests:
         if known is not None and known[0] is agent and known[1] == octets:
             return known[2]
         document: Mapping[str, Any] = {}
+        fingerprint = ""
         try:
             document = documents.decode(octets)
             fingerprint = sha256(canonical(document)).hexdigest()
             fault = self._fault(agent, document)
         except (CanonicalError, DocumentError) as error:
-            fingerprint, fault = "", str(error)
+            fault = str(error)
         made = MerchantManifest(document=document, fingerprint=fingerprint, fault=fault)
         self._known[agent.agent_id] = agent, octets, made
         return made

@@ -31,6 +31,7 @@ from agtphost.host.floor import floor_methods, state_changing_floor
 from agtphost.host.handling import Workshop
 from agtphost.host.listener import Announcement, listening_service
 from agtphost.host.materials import Materials
+from agtphost.host.merchant import Market
 from agtphost.host.negotiation import negotiator
 from agtphost.host.oauth import acting_principals
 from agtphost.host.publication import HISTORY, Publication
@@ -99,7 +100,16 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
 
     # The operator's endpoints.
     workshop = Workshop(reactor, config.endpoints.threads)
-    bound = [prepared.bind(workshop) for prepared in materials.bound]
+    # What merchants sell is bought and quoted under the rules of core v08 section 9.
+    market = Market(
+        config,
+        held,
+        states.state_of,
+        materials.key,
+        lambda method, path: table.match(method, path),
+        lambda agent, state: publisher.octets(agent, state, tuple(bindings.methods_of(admitted()))),
+    )
+    bound = market.quoting(prepared.bind(workshop) for prepared in materials.bound)
 
     # Methods and endpoints. The lists show what is in `everything`, which is complete before the first request.
     everything: list[Binding] = []
@@ -152,6 +162,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             disclosure=config.policies.agent_disclosure,
             patterns=negotiating.patterns,
             contracts=negotiating.contracts,
+            merchants=market.manifest_of,
         ),
         describe=Description(
             directory,
@@ -185,7 +196,13 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     )
     status.watch(records, held, floor.sessions, floor.oversight)
     delegate = bounds.delegation(materials, held, states.state_of, reactor)
-    built_ins = (*built_ins, *floor.bindings, delegate, *witnessing(config, held, materials.key))
+    built_ins = (
+        *built_ins,
+        *floor.bindings,
+        delegate,
+        *witnessing(config, held, materials.key),
+        *market.built_in(catalog, bound),
+    )
     everything.extend(built_ins)
     table = EndpointTable((*built_ins, *bound))
 
@@ -210,6 +227,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             rate=bounds.rate_gate(config),
             bounds=bounds.bounds(config, bound),
             sessions=floor.gate,
+            merchant=market.gate,
             ledger=ledger,
             negotiator=negotiating,
         )

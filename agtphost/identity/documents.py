@@ -83,6 +83,15 @@ COMPANIONS = (
 )
 """What companion drafts and deployed implementations add to a document."""
 
+MERCHANT = (
+    "legal_entity_name",
+    "merchant_category_code",
+    "registered_jurisdiction",
+    "dispute_policy_uri",
+    "refund_policy_uri",
+)
+"""Served of agents whose role is merchant, and of no others (AGTP-MERCHANT 02)."""
+
 SIGNATURE_FIELDS = ("manifest_issuer", "manifest_issuer_public_key", "manifest_signature")
 """Written by the registrar alone: core v08 section 6.3.5."""
 
@@ -326,7 +335,7 @@ def remarks_on(document: Mapping[str, Any]) -> list[str]:
         remarks.append(f"methods lacks {', '.join(lacking)}, which are served nevertheless")
     if "trust_score_computed_at" not in document:
         remarks.append("trust_score has no trust_score_computed_at: no decision may rest on it")
-    beyond = sorted(document.keys() - SCHEMA)
+    beyond = sorted(document.keys() - _served_members(document))
     if beyond:
         listed = ", ".join(name[:64] for name in beyond[:8])
         remarks.append(f"{listed}: no part of an Identity Document, and never served")
@@ -334,6 +343,10 @@ def remarks_on(document: Mapping[str, Any]) -> list[str]:
     if 0 < len(present) < len(SIGNATURE_FIELDS):
         remarks.append(f"only {' and '.join(present)} of the three signature members: treated as unsigned")
     return remarks
+
+
+def _served_members(document: Mapping[str, Any]) -> frozenset[str]:
+    return SCHEMA.union(MERCHANT) if role_of(document) == "merchant" else SCHEMA
 
 
 def role_of(document: Mapping[str, Any]) -> str:
@@ -434,7 +447,8 @@ def served(
     :param methods: further methods that the agent's host accepts.
     :param members: further members, such as the resolved trust posture.
     """
-    copy = {name: value for name, value in core_shape(document).items() if name in SCHEMA}
+    served_members = _served_members(document)
+    copy = {name: value for name, value in core_shape(document).items() if name in served_members}
     copy.update(members or {})
     copy["status"] = STATUSES[(status or copy["status"]).lower()]
     copy["methods"] = _served_methods(copy["methods"], methods)

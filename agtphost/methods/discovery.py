@@ -14,6 +14,7 @@ from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import DISCOVERY
+from agtphost.dispatch.merchants import MERCHANT, MerchantManifest
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler, IPayloadAdapter
@@ -28,6 +29,10 @@ Manifest = Callable[[bool], EndpointResponse]
 
 Listing = Callable[[EndpointContext], Any]
 """What DISCOVER answers with, for one caller."""
+
+
+RESULT_TYPES = ("agent", "merchant", "any")
+"""``result_type`` of DISCOVER: core v08 section 9."""
 
 
 def document(result: Any, content_type: str = "") -> EndpointResponse:
@@ -48,6 +53,7 @@ class Discovery:
     :param disclosure: ``public``, ``authenticated`` or ``private``: who sees the hosted agents.
     :param patterns: what this host would synthesize (AGTP-API section 5.8.6).
     :param contracts: the contracts that the caller may see (AGTP-API section 5.8.7).
+    :param merchants: the manifests of merchants, for ``result_type`` (core v08 section 9).
     """
 
     kind = "built_in"
@@ -63,7 +69,9 @@ class Discovery:
         disclosure: str,
         patterns: Listing = lambda context: {"rcns_enabled": False, "patterns": []},
         contracts: Listing = lambda context: [],
+        merchants: Callable[[Agent], MerchantManifest] | None = None,
     ) -> None:
+        self._merchants = merchants
         self._directory = directory
         self._bindings = bindings
         self._adapters = adapters
@@ -98,6 +106,8 @@ class Discovery:
                 "This host lists what it has and does not search it.",
                 "Read DISCOVER /methods, /tools and /agents.",
             )
+        if "result_type" in context.input:
+            return self._agents(context)
         directory = [{"path": path, "tier": "A"} for path in DISCOVERY]
         if context.named:
             return document({"directory": directory})
@@ -130,7 +140,23 @@ class Discovery:
     def _agents(self, context: EndpointContext) -> EndpointResponse:
         if not self._disclosed(context):
             return document([])
-        return document([agent_entry(agent) for agent in self._directory.hosted()])
+        kind = context.input.get("result_type", "")
+        if not kind:
+            return document([agent_entry(agent) for agent in self._directory.hosted()])
+        if kind not in RESULT_TYPES:
+            raise parameters.invalid(
+                "result_type", "That type of result is not served.", f"Use {', '.join(RESULT_TYPES)}."
+            )
+        wanted = [agent for agent in self._directory.hosted() if kind in ("any", agent.role)]
+        return document([self._typed(agent) for agent in wanted])
+
+    def _typed(self, agent: Agent) -> dict[str, Any]:
+        """An agent with its role; a merchant with its manifest, for a buyer to verify."""
+        entry = {**agent_entry(agent), "role": agent.role}
+        if agent.role == MERCHANT and self._merchants is not None:
+            manifest = self._merchants(agent)
+            entry.update(manifest=manifest.document, manifest_fingerprint=manifest.fingerprint)
+        return entry
 
     def _genesis(self, context: EndpointContext) -> EndpointResponse:
         """The addressed agent's Genesis as it was received, octet for octet (AGTP-API section 5.8.1)."""

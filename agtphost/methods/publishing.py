@@ -114,6 +114,10 @@ class DocumentPublisher:
         self._kept[agent.agent_id, form] = _Kept(agent.document, state, methods, certificate, answer)
         return answer
 
+    def octets(self, agent: Agent, state: LifecycleState, methods: tuple[str, ...]) -> bytes:
+        """The Identity Document's JSON: what the fingerprint of a merchant's manifest is of, whatever its form."""
+        return self.identity(agent, state, methods, "json").body or b""
+
     def _document(
         self, agent: Agent, state: LifecycleState, methods: tuple[str, ...], certificate: str
     ) -> Mapping[str, Any]:

@@ -66,8 +66,9 @@ def signed(form: str, text: str) -> tuple[bytes, bytes, bytes, str, bytes]:
 
 def verify(lines: Iterable[bytes], raw_keys: dict[str, bytes]) -> list[dict[str, Any]]:
     """Every payload of the export, or an exception at the first thing that is wrong."""
-    first, *rest = [json.loads(line) for line in lines]
-    last = rest.pop()
+    *kept, end = lines
+    first, *rest = [json.loads(line) for line in kept]
+    last = json.loads(end)
     keys = {kid: Ed25519PublicKey.from_public_bytes(raw) for kid, raw in raw_keys.items()}
     heads: dict[str, str] = {}
     payloads = []
@@ -81,5 +82,46 @@ def verify(lines: Iterable[bytes], raw_keys: dict[str, bytes]) -> list[dict[str,
             assert fields["previous_audit_id"] == heads.get(entry["chain"], ZERO)
         heads[entry["chain"]] = entry["audit_id"]
         payloads.append(fields)
-    assert last["records"] == len(rest) and last["heads"] == heads
+    assert last["end"] == first["format"] and last["records"] == len(rest) and last["heads"] == heads
+    assert last["sha256"] == hashlib.sha256(b"".join(kept)).hexdigest()
     return payloads
+
+
+def node(left: bytes, right: bytes) -> bytes:
+    """RFC 9162 section 2.1.1."""
+    return hashlib.sha256(b"\x01" + left + right).digest()
+
+
+def root(index: int, size: int, digest: bytes, proof: list[bytes]) -> bytes:
+    """Where an inclusion proof leads to, by the recursion of RFC 9162 section 2.1.3.1."""
+    if size == 1:
+        assert not proof
+        return digest
+    split = 1 << (size - 1).bit_length() - 1
+    *inner, sibling = proof
+    if index < split:
+        return node(root(index, split, digest, inner), sibling)
+    return node(sibling, root(index - split, size - split, digest, inner))
+
+
+def members(lines: Iterable[bytes], raw_keys: dict[str, bytes]) -> set[str]:
+    """Audit-IDs of the records that the export proves to be in the log, by a checkpoint that one of the keys signed."""
+    first, *rest = [json.loads(line) for line in lines]
+    text, _, signatures = first["checkpoint"].partition("\n\n")
+    origin, size, encoded = text.split("\n")
+    marked = {hashlib.sha256(f"{origin}\n\x01".encode() + raw).digest()[:4]: raw for raw in raw_keys.values()}
+    octets = [base64.b64decode(line.split(" ")[2]) for line in signatures.splitlines()]
+    known = [(marked[each[:4]], each[4:]) for each in octets if each[:4] in marked]
+    assert known
+    for raw, signature in known:
+        Ed25519PublicKey.from_public_bytes(raw).verify(signature, f"{text}\n".encode())
+    proven = set()
+    for entry in rest[:-1]:
+        if "proof" in entry:
+            signed_octets = signed(entry["format"], entry["signed"])[0]
+            leaf = hashlib.sha256(b"\x00" + hashlib.sha256(signed_octets).digest()).digest()
+            path = [base64.b64decode(text) for text in entry["proof"]]
+            assert 0 <= entry["index"] < int(size)
+            assert root(entry["index"], int(size), leaf, path) == base64.b64decode(encoded)
+            proven.add(entry["audit_id"])
+    return proven

@@ -187,7 +187,7 @@ def test_a_stream_of_both_envelopes_is_one_chain(tmp_path: Path) -> None:
     stream = [(record.kind, record.format) for record in records if record.chain == ALICE]
     assert stream == [("record", "jws"), ("event", "jws"), ("record", "jws"), ("event", "cose")]
     assert verify_records(records, KEYS).ok
-    lines = list(write_export(records, server_id="s", keys=KEYS.items()))
+    lines = list(write_export(records, server_id="agtp.test", keys=KEYS.items()))
     assert verify_export(lines, KEYS).ok
     event = next(record for record in records if record.format == "cose")
     changed = replace(event, signed=event.signed[:-1] + bytes([event.signed[-1] ^ 1]))

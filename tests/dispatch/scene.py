@@ -104,9 +104,11 @@ class Scene:
 
     def __init__(self, answer: Callable[[EndpointContext], Any] | None = None, **changes: Any) -> None:
         self.recorder = Recorder(answer)
-        self.ledger = FakeLedger()
-        self.caller = agent(CALLER, "caller", hosted=False, scopes=frozenset({"booking:*", "documents:query"}))
-        self.hosted = agent(HOSTED, "librarian", hosted=True)
+        self.ledger = changes.pop("ledger", None) or FakeLedger()
+        self.caller = changes.pop("caller", None) or agent(
+            CALLER, "caller", hosted=False, scopes=frozenset({"booking:*", "documents:query"})
+        )
+        self.hosted = changes.pop("hosted", None) or agent(HOSTED, "librarian", hosted=True)
         self.directory = FakeDirectory(self.caller, self.hosted)
         self.states: dict[str, LifecycleState] = {}
         self.clock = Clock()
@@ -144,6 +146,7 @@ class Scene:
                     policy=policy,
                     table=table,
                     action=ActionGate(Carrier(), ()),
+                    merchant=changes.pop("merchant", lambda scene: None)(self),
                     ledger=self.ledger,
                 )
             )

@@ -31,6 +31,7 @@ ORDER = [
     "action",
     "claimed scopes",
     "required scopes and assurance",
+    "merchant",
     "schema",
     "idempotency",
     "store",

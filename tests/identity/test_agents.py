@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 from zope.interface.verify import verifyObject
 
 from agtphost.errors import Problem
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity import documents
-from agtphost.identity.agents import Agent, AgentDirectory, distinct, load_agents
+from agtphost.identity.agents import Agent, AgentDirectory, distinct, load_agents, reconsider
+from agtphost.identity.certificates import create_authority, issue_client_certificate
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import SigningKey
+from agtphost.identity.trust import TrustedIssuers
 from tests.identity.samples import document, genesis_octets, place_agent
 
 KEY = SigningKey.generate()
@@ -302,3 +307,76 @@ def test_two_hosted_agents_of_one_label_never_come_together(tmp_path: Path) -> N
     with pytest.raises(ValueError, match="one label"):
         AgentDirectory(agents)
     assert len(distinct(agents)[1]) == 2
+
+
+# Registrars by zone, and issuers that change
+
+
+def test_an_issuer_counts_in_its_own_zone_alone(tmp_path: Path) -> None:
+    """AGTP-149: in production a registrar of another zone is an untrusted issuer; the right zone admits it."""
+    place_agent(tmp_path, KEY)
+    for zone, admitted in (("zone:acme", True), ("zone:else", False)):
+        issuers = TrustedIssuers(zones={zone: [KEY.public]})
+        agents, problems = load_agents(tmp_path, hosted=True, production=True, trusted_issuers=issuers)
+        assert bool(agents) is admitted
+        assert admitted or "untrusted issuer" in str(problems[0])
+
+
+def test_development_reports_an_untrusted_issuer(tmp_path: Path) -> None:
+    """AGTP-149: the agent is served, capped, and both signatures are remarked on."""
+    place_agent(tmp_path, KEY)
+    issuers = TrustedIssuers(everywhere=[SigningKey.generate().public])
+    agents, problems = load_agents(tmp_path, hosted=True, production=False, trusted_issuers=issuers)
+    assert not problems
+    assert sum("untrusted issuer" in note for note in agents[0].notes) == 2
+
+
+def awaited(tmp_path: Path) -> Agent:
+    """A tier 1 agent of a production host whose issuer an identity provider will vouch for."""
+    octets = genesis_octets(KEY, trust_tier=1, verification_path="dns-anchored", members={"org_domain": "acme.tld"})
+    origin = Genesis.load(octets)
+    (tmp_path / "desk.genesis.json").write_bytes(octets)
+    members = document(agent_id=origin.agent_id, trust_tier=None, verification_path=None)
+    (tmp_path / "desk.agent.json").write_text(json.dumps(documents.sign(members, "registrar.acme.tld", KEY)))
+    agents, problems = load_agents(
+        tmp_path, hosted=True, production=True, trusted_issuers=TrustedIssuers(awaited=True)
+    )
+    assert not problems, problems
+    return agents[0]
+
+
+def test_an_unresolved_issuer_caps_the_posture(tmp_path: Path) -> None:
+    """AGTP-294: until the provider answers, tier 2 and verification-incomplete; the agent is admitted."""
+    agent = awaited(tmp_path)
+    assert (agent.posture.trust_tier, agent.posture.trust_warning) == (2, "verification-incomplete")
+
+
+def test_a_posture_is_reconsidered_in_place(tmp_path: Path) -> None:
+    """AGTP-294, AGTP-143: whoever holds the agent sees the new posture, in the document too; and back again."""
+    agent = awaited(tmp_path)
+    assert reconsider(agent, issuer_known=True)
+    assert (agent.posture.trust_tier, agent.document["trust_tier"]) == (1, 1)
+    assert "trust_warning" not in agent.document
+    assert not reconsider(agent, issuer_known=True)
+    assert reconsider(agent, issuer_known=False)
+    assert (agent.posture.trust_tier, agent.document["trust_warning"]) == (2, "verification-incomplete")
+
+
+def test_a_certificate_beside_the_documents_is_known(tmp_path: Path) -> None:
+    """AGTP-142: cert_fingerprint is that of the file; one that cannot be read is a problem."""
+    place_agent(tmp_path, KEY)
+    authority = create_authority(now=datetime.now(UTC))
+    certificate = issue_client_certificate(
+        authority, KEY.public, label="desk", organization="acme", now=datetime.now(UTC)
+    )
+    (tmp_path / "desk" / "agent.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
+    agent = load(tmp_path)[0][0]
+    expected = hashlib.sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
+    assert agent.document["cert_fingerprint"] == expected
+    assert agent.certificate is not None
+    moment = datetime.now(UTC).timestamp()
+    assert [agent.certificate.status(moment + days * 86_400) for days in (-9, 0.01, 9999)] == [
+        "pending", "active", "expired"
+    ]
+    (tmp_path / "desk" / "agent.pem").write_text("no certificate")
+    assert "certificate" in str(load(tmp_path)[1][0])

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agtphost.identity import trust
-from agtphost.identity.genesis import Genesis
-from agtphost.identity.keys import KeyFormatError, SigningKey
-from agtphost.identity.trust import resolve_posture
+from agtphost.identity.genesis import PATHS, Genesis
+from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+from agtphost.identity.trust import TrustedIssuers, resolve_posture, trusted_issuers
 from tests.identity.samples import genesis_octets
 
 KEY = SigningKey.generate()
@@ -131,3 +133,59 @@ def test_trusted_issuers_are_keys_or_files(tmp_path: Path) -> None:
         trust.issuer_keys(["not a key"], tmp_path)
     with pytest.raises(FileNotFoundError):
         trust.issuer_keys(["file:missing"], tmp_path)
+
+
+# Registrars by zone, and precedence for any documents
+
+HERE, THERE, ANYWHERE, EVERYWHERE = (SigningKey.generate().public for _ in range(4))
+ISSUERS = TrustedIssuers(everywhere=[EVERYWHERE], zones={"zone:here": [HERE], "*": [ANYWHERE]})
+
+
+@pytest.mark.parametrize(
+    ("zone", "trusted"),
+    [("zone:here", {HERE, EVERYWHERE}), ("zone:there", {ANYWHERE, EVERYWHERE}), (None, {ANYWHERE, EVERYWHERE})],
+)
+def test_each_zone_has_its_registrars(zone: str | None, trusted: set[VerifyingKey]) -> None:
+    """AGTP-149: a zone with registrars of its own has no others; the default ones stand in elsewhere."""
+    assert ISSUERS.of(zone) == trusted
+    assert not ISSUERS.knows(THERE, zone)
+
+
+def test_issuers_are_read_from_what_is_configured(tmp_path: Path) -> None:
+    """AGTP-149: keys in base64url and in files, by zone, and anchors."""
+    (tmp_path / "k.pem").write_bytes(HERE.pem)
+    found = trusted_issuers([], {"zone:here": ["file:k.pem"]}, tmp_path, anchored=[THERE.text], awaited=True)
+    assert found.of("zone:here") == {HERE, THERE}
+    assert found.awaited and not TrustedIssuers()
+
+
+_TIERS = st.none() | st.sampled_from([1, 2, 3])
+_PATHS = st.none() | st.sampled_from(sorted(PATHS) + ["self-signed", "web5"])
+_OWNERS = st.none() | st.sampled_from(["acme.tld", "else.tld"])
+
+
+@given(
+    tier=_TIERS, path=_PATHS, owner=_OWNERS, warning=st.none() | st.just("audit-pending"),
+    score=st.floats(0, 1), origin=st.sampled_from([None, TIER_1, TIER_3]), known=st.booleans(),
+)  # fmt: skip
+def test_precedence_holds_for_every_document(
+    tier: int | None, path: str | None, owner: str | None, warning: str | None, score: float,
+    origin: Genesis | None, known: bool,
+) -> None:  # fmt: skip
+    """AGTP-143, AGTP-147: document, then Genesis, then default; never upwards; tier 2 always warns, and says why."""
+    given_members = {"trust_tier": tier, "verification_path": path, "owner_id": owner, "trust_warning": warning}
+    document = {name: value for name, value in given_members.items() if value is not None}
+    posture = resolve_posture({**document, "trust_score": score}, origin, issuer_known=known)
+    first = tier or (origin.trust_tier if origin is not None else 2)
+    assert posture.trust_tier >= first
+    stated = path or (origin.verification_path if origin is not None else "") or "org-asserted"
+    expected = "org-asserted" if stated == "self-signed" else stated
+    assert posture.verification_path == expected
+    if known and expected in PATHS and not (tier is None and origin is not None):
+        assert posture.trust_tier == first
+    if not known:
+        assert posture.trust_tier >= 2
+    assert posture.owner_id == (owner or (origin.owner_id if origin is not None else None))
+    if posture.trust_tier == 2:
+        assert posture.trust_warning
+    assert bool(posture.trust_warning) == bool(posture.trust_explanation)

@@ -150,7 +150,7 @@ def test_a_stopped_agent_does_not_resolve(state: str, status: int, reason: str, 
 @pytest.mark.parametrize("state", ["active", "suspended", "deprecated", "retired"])
 @pytest.mark.parametrize("how", ["path", "format"])
 def test_the_status_stays_readable(state: str, how: str) -> None:
-    """AGTP-157 in part: the status document is served in every state."""
+    """AGTP-115, AGTP-157: the status document is served in every state, with exactly its members."""
     stage = Stage()
     stage.put(DESK, state)
     response = (
@@ -159,12 +159,18 @@ def test_the_status_stays_readable(state: str, how: str) -> None:
         else stage.ask("DESCRIBE", "/agents/desk", query="format=status")
     )
     assert response.status == 200
-    assert body_of(response) == {
+    found = body_of(response)
+    assert found.pop("generated_at").endswith("Z")
+    assert found == {
         "document_type": "agtp-status",
         "canonical_id": DESK.agent_id,
         "agent_label": "desk",
+        "org_domain": "",
         "lifecycle_state": state,
-        "last_updated": SINCE,
+        "cert_status": "none",
+        "last_action_method": None,
+        "last_action_timestamp": None,
+        "pending_escalations": 0,
     }
 
 

@@ -120,6 +120,28 @@ def test_try_it_line_by_line(host: Host, checkout: Path) -> None:
             assert part in output, f"{command}\n{output}"
 
 
+NEGOTIATION: dict[str, tuple[int, str]] = {
+    "agtp call - FIND /catalogue/9780141439518": (1, "404"),
+    "agtp propose proposals/catalogue.json --duration 1h": (0, "synthesis_id"),
+    "agtp call - FIND /catalogue/9780141439518 --verify": (0, "Pride and Prejudice"),
+    "agtp contracts ls": (0, "/catalogue/{isbn}"),
+}
+"""The lines of the demo of negotiation: exit status, and what the output has."""
+
+
+def test_an_agent_obtains_an_endpoint(tmp_path: Path) -> None:
+    """ "Have an agent ask for what is missing", line by line, at a host of its own."""
+    commands = lines(section("Have an agent ask for what is missing"))
+    assert commands == list(NEGOTIATION)
+    config = sample(tmp_path)
+    with running(config):
+        path = f'export PATH="{BIN}:$PATH"'
+        told = shell(config.parent, path, *commands)[1:]
+    for (command, (status, part)), (got, output) in zip(NEGOTIATION.items(), told, strict=True):
+        assert got == status, f"{command}\n{output}"
+        assert part in output, f"{command}\n{output}"
+
+
 def test_ci_runs_the_documented_command(tmp_path: Path) -> None:
     """``.ci/run`` takes the test command from the README, word for word, and runs what it took."""
     (documented,) = lines(section("Run the tests"))
@@ -201,6 +223,6 @@ def test_the_endpoint_example_is_python(tmp_path: Path) -> None:
 
 def test_every_file_that_the_readme_names_exists() -> None:
     """Paths in the text lead somewhere."""
-    for name in re.findall(r"``((?:etc|tests|agtphost)/[A-Za-z0-9_./]*)``", README):
+    for name in re.findall(r"``((?:etc|tests|agtphost|docs)/[A-Za-z0-9_./]*)``", README):
         if not name.startswith("etc/state"):
             assert (ROOT / name).exists(), name

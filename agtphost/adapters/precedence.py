@@ -1,0 +1,93 @@
+"""
+AGTP's header fields win over what a payload says: core v08 section 8.3 (AGTP-272).
+
+No gate ever reads a payload, so nothing in one decides who is calling or
+what they may do. What is left to do is to notice a payload that says
+something else than the headers, and not to pass such a claim on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agtphost.handlers.context import EndpointContext
+from agtphost.vocabulary import scopes
+
+_FIELDS = {
+    "agentid": "Agent-ID",
+    "ownerid": "Owner-ID",
+    "principalid": "Owner-ID",
+    "authorityscope": "Authority-Scope",
+    "delegationchain": "Delegation-Chain",
+    "sessionid": "Session-ID",
+    "taskid": "Task-ID",
+}
+"""Names under which payloads repeat header fields, without case, dots, dashes, underscores and an ``agtp`` prefix."""
+
+_PREFIXES = ("agtp", "xagtp")
+
+
+def field_of(name: str) -> str | None:
+    """The header field that a member of a payload repeats; None where it repeats none."""
+    plain = "".join(character for character in name.lower() if character.isalnum())
+    for prefix in _PREFIXES:
+        plain = plain.removeprefix(prefix) if plain.startswith(prefix) else plain
+    return _FIELDS.get(plain)
+
+
+def is_claim(name: str) -> bool:
+    """Whether a member of metadata speaks in the host's name, or repeats a header field."""
+    return name.lower().startswith(("agtp.", "agtp/", "agtp_", "agtp-")) or field_of(name) is not None
+
+
+def unclaimed(metadata: Any) -> dict[str, Any]:
+    """Metadata without members that are the headers' or the host's to say."""
+    given = metadata if isinstance(metadata, dict) else {}
+    return {name: value for name, value in given.items() if not is_claim(name)}
+
+
+def differences(context: EndpointContext, *places: Any) -> tuple[str, ...]:
+    """
+    The header fields that a payload contradicts, sorted.
+
+    :param places: objects of the payload whose members may repeat header fields: itself, its metadata.
+    """
+    return tuple(sorted({field for field, value in _claims(places) if not _agrees(context, field, value)}))
+
+
+def _claims(places: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+    for place in places:
+        if not isinstance(place, Mapping):
+            continue
+        for name, value in place.items():
+            field = field_of(name)
+            if field is not None:
+                yield field, value
+        agent = place.get("agent")
+        if isinstance(agent, Mapping) and "id" in agent:
+            yield "Agent-ID", agent["id"]
+
+
+def _agrees(context: EndpointContext, field: str, value: Any) -> bool:
+    caller = context.caller
+    if field == "Agent-ID":
+        return caller is not None and value == caller.agent_id
+    if field == "Owner-ID":
+        return caller is not None and value == caller.owner_id
+    if field == "Session-ID":
+        return bool(value == context.session_id)
+    if field == "Task-ID":
+        return bool(value == context.task_id)
+    if field == "Authority-Scope":
+        return _scopes(value) == context.scopes
+    return False
+
+
+def _scopes(value: Any) -> frozenset[str] | None:
+    try:
+        if isinstance(value, str):
+            return scopes.parse(value)
+        return frozenset(value) if isinstance(value, list) else None
+    except (scopes.ScopeError, TypeError):
+        return None

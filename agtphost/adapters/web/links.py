@@ -1,0 +1,162 @@
+"""
+Which task of an upstream belongs to which caller and Task-ID: durable, and looked up on every call.
+
+An upstream knows this host alone, so whatever it would tell one caller it
+would tell all. What a caller may ask about is therefore decided here: only
+tasks, runs and conversations that it began itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.held import Held, HeldTable
+from agtphost.vocabulary import jsontext
+
+KEPT = 30 * 86_400
+"""Seconds after the last change."""
+
+MOST_PER_CALLER = 1_000
+"""Links of one caller with all upstreams of a kind; beyond, its oldest one goes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One task or run of an upstream."""
+
+    owner: str
+    """Agent-ID of the caller that began it."""
+
+    upstream: str
+    remote_id: str
+    """What the upstream calls it; empty for a conversation that has no task."""
+
+    task_id: str
+    """The AGTP Task-ID."""
+
+    conversation: str = ""
+    """What the upstream calls the conversation: A2A's contextId, ACP's session id."""
+
+    session_id: str = ""
+    """The AGTP Session-ID it belongs to; empty where the caller named none."""
+
+    state: str = ""
+    """As the upstream last said."""
+
+    updated: int = 0
+    """Seconds since the epoch."""
+
+    @property
+    def key(self) -> str:
+        """Unique among links of a kind."""
+        named = self.remote_id or f"session\n{self.session_id}"
+        return sha256(f"{self.owner}\n{self.upstream}\n{named}".encode()).hexdigest()
+
+
+class Links:
+    """
+    The links of one kind.
+
+    :param held: where they are kept.
+    :param kind: the kind of held item.
+    :param now: seconds since the epoch.
+    """
+
+    def __init__(self, held: HeldTable, kind: str, now: Callable[[], float] = time.time) -> None:
+        self._kind = kind
+        self._now = now
+        self._by_key: dict[str, Link] = {}
+        self._of: dict[str, dict[str, Link]] = {}
+        held.watch(kind, self._changed)
+
+    def _changed(self, key: str, item: Held | None) -> None:
+        known = self._by_key.pop(key, None)
+        if known is not None:
+            self._of[known.owner].pop(key, None)
+            if not self._of[known.owner]:
+                del self._of[known.owner]
+        if item is not None:
+            link = self._by_key[key] = _link(item.owner, item.value)
+            self._of.setdefault(link.owner, {})[key] = link
+
+    def of(self, owner: str, upstream: str) -> Iterator[Link]:
+        """A caller's links with an upstream, the one that changed last first."""
+        links = self._of.get(owner, {})
+        return (link for link in reversed(list(links.values())) if link.upstream == upstream)
+
+    def by_task(self, owner: str, upstream: str, task_id: str | None) -> Link | None:
+        """The newest one of a Task-ID."""
+        if task_id is None:
+            return None
+        return next((link for link in self.of(owner, upstream) if link.task_id == task_id and link.remote_id), None)
+
+    def by_remote(self, owner: str, upstream: str, remote_id: str) -> Link | None:
+        """The one that the upstream calls so."""
+        return self._by_key.get(Link(owner=owner, upstream=upstream, remote_id=remote_id, task_id="").key)
+
+    def conversation(self, owner: str, upstream: str, session_id: str | None) -> str:
+        """What the upstream calls the caller's session; empty where it knows none."""
+        if session_id is None:
+            return ""
+        found = (link.conversation for link in self.of(owner, upstream) if link.session_id == session_id)
+        return next((conversation for conversation in found if conversation), "")
+
+    def owns_conversation(self, owner: str, upstream: str, conversation: str) -> bool:
+        """Whether a caller takes part in a conversation."""
+        return any(link.conversation == conversation for link in self.of(owner, upstream))
+
+    def changes(self, link: Link) -> tuple[Change, ...]:
+        """What puts a link, or changes it; none where it is so already."""
+        known = self._by_key.get(link.key)
+        now = int(self._now())
+        if known is not None and _value(known, known.updated) == _value(link, known.updated):
+            return ()
+        put = Change(
+            kind=self._kind,
+            key=link.key,
+            value=_value(link, now),
+            owner=link.owner,
+            expires_at=(now + KEPT) * 1000,
+        )
+        others = self._of.get(link.owner, {})
+        if known is None and len(others) >= MOST_PER_CALLER:
+            oldest = next(iter(others))
+            return put, Change(kind=self._kind, key=oldest, value=None, owner=link.owner)
+        return (put,)
+
+
+def _value(link: Link, updated: int) -> dict[str, Any]:
+    return {
+        "upstream": link.upstream,
+        "remote_id": link.remote_id,
+        "task_id": link.task_id,
+        "conversation": link.conversation,
+        "session_id": link.session_id,
+        "state": link.state,
+        "updated": updated,
+    }
+
+
+def _link(owner: str, value: Mapping[str, Any]) -> Link:
+    return Link(owner=owner, **{name: value[name] for name in _value(_NONE, 0)})
+
+
+_NONE = Link(owner="", upstream="", remote_id="", task_id="")
+
+LONGEST_ID = 256
+"""Characters of an identifier that an upstream gives."""
+
+
+def is_remote_id(value: object) -> bool:
+    """Whether an upstream's identifier can be kept and sent back."""
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_ID and value.isprintable()
+
+
+def small(value: object, most: int) -> bool:
+    """Whether a value's JSON has at most ``most`` octets."""
+    return len(jsontext.encode(value)) <= most

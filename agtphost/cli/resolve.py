@@ -1,0 +1,153 @@
+"""``agtp resolve``: what a URI addresses, and whether it is to be believed (core v08 section 6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost.cli.exchange import failure_of, refusal
+from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.cli.key import load_verifying_key
+from agtphost.cli.options import HERE, Connection, connection_options, json_option
+from agtphost.cli.output import print_document, print_json, visible
+from agtphost.cli.reach import Reach
+from agtphost.cli.reach import resolve as reach_of
+from agtphost.identity.keys import VerifyingKey
+from agtphost.identity.trust import TrustedIssuers
+from agtphost.vocabulary.uris import AgtpUri, Form, UriError, parse
+
+if TYPE_CHECKING:
+    from agtphost.client.resolution import Resolution
+
+FORMATS = ("manifest", "json", "yaml", "html", "certificate", "status")
+
+
+@click.command()
+@click.argument("uri", metavar="URI")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="How the document is to be written.")
+@click.option(
+    "--registrar", "registrars", multiple=True, metavar="[ZONE=]FILE",
+    help="A registrar's key that is trusted, in that zone only where one is named; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--host", "hosts", multiple=True, metavar="URI", help="Where to look for an Agent-ID alone; repeatable."
+)
+@click.option(
+    "--fresh", type=click.FloatRange(1, 86_400), default=300.0, show_default=True, metavar="SECONDS",
+    help="How old a Namespace Document may be.",
+)  # fmt: skip
+@connection_options
+@json_option
+def command(
+    uri: str,
+    form: str | None,
+    registrars: Sequence[str],
+    hosts: Sequence[str],
+    fresh: float,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Show what a URI addresses, after putting it to every check.
+
+    URI has any of the forms agtp://AGENT-ID, agtp://AGENT-ID@HOST[:PORT],
+    agtp://HOST[:PORT], agtp://DOMAIN, agtp://DOMAIN/agents/NAME and
+    agtp://DOMAIN/agents. The document goes to standard output and the checks to
+    standard error; a failed one is exit status 4, and nothing is shown.
+
+    \b
+    Examples:
+      agtp resolve agtp://agents.example.com
+      agtp resolve agtp://example.com/agents/librarian --registrar registrar.pub
+      agtp resolve agtp://example.com/agents --json
+      agtp resolve agtp://example.com/agents/librarian --format html > librarian.html
+    """
+    from agtphost.client import errors
+    from agtphost.client.resolution import Believing
+    from agtphost.client.sync import Client
+
+    target, reach = _addressed(where, uri, hosts)
+    looking = [_parsed(host) for host in hosts] or ([_parsed(reach.uri)] if target.form is Form.AGENT else [])
+    believing = Believing(issuers=_issuers(registrars), keys=reach.keys, freshness=fresh)
+    try:
+        with Client(
+            trust=reach.cacert,
+            cert=reach.cert,
+            key=reach.key,
+            agent_id=reach.agent_id,
+            timeout=reach.timeout,
+            resolver=looking,
+        ) as client:
+            found = client.resolution(target, form, believing=believing)
+    except errors.ClientError as error:
+        raise failure_of(error) from None
+    _show(found, form, as_json)
+
+
+
+
+def _addressed(where: Connection, uri: str, hosts: Sequence[str]) -> tuple[AgtpUri, Reach]:
+    """What is resolved, and how hosts are reached: an Agent-ID alone is asked of the configured host."""
+    if uri == HERE:
+        reach = reach_of(where)
+        return _parsed(reach.uri), reach
+    target = _parsed(uri)
+    if target.form is not Form.AGENT:
+        return target, reach_of(where, uri)
+    return target, reach_of(where, hosts[0] if hosts else None)
+
+
+def _parsed(uri: str) -> AgtpUri:
+    try:
+        return parse(uri)
+    except UriError as error:
+        raise WrongInput(f"{error.explanation} [{error.reason}]", error.hint) from None
+
+
+def _issuers(entries: Sequence[str]) -> TrustedIssuers:
+    everywhere: list[VerifyingKey] = []
+    zones: dict[str, list[VerifyingKey]] = {}
+    for entry in entries:
+        zone, equals, file = entry.rpartition("=")
+        key = load_verifying_key(Path(file))
+        if equals:
+            zones.setdefault(zone, []).append(key)
+        else:
+            everywhere.append(key)
+    return TrustedIssuers(everywhere=everywhere, zones=zones)
+
+
+def _show(found: Resolution, form: str | None, as_json: bool) -> None:
+    answer = _fields(found)
+    if not found.reply.ok:
+        raise refusal(found.reply)
+    if not found.ok:
+        listed = "\n".join(f"  {check.name}: {check.detail}" for check in found.failures)
+        raise Unverified(f"{found.located} is not to be believed:\n{listed}", answer=answer)
+    if as_json:
+        print_json(answer)
+        return
+    for check in found.checks:
+        click.echo(f"{check.name:<10} {visible(check.detail)}", err=True)
+    if form in ("yaml", "html", "json", "certificate"):
+        # Exactly what was signed; HTML is for a file, and a browser.
+        click.get_binary_stream("stdout").write(found.reply.body)
+    else:
+        print_document(found.document)
+
+
+def _fields(found: Resolution) -> Mapping[str, Any]:
+    return {
+        "uri": str(found.uri),
+        "located": str(found.located),
+        "form": found.uri.form.value,
+        "verified": found.ok,
+        "trusted": found.trusted,
+        "agent_id": found.agent_id,
+        "scopes": sorted(found.scopes),
+        "checks": [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in found.checks],
+        "document": found.document if found.ok else None,
+    }

@@ -1,0 +1,97 @@
+"""Merchants of this host: the gate before PURCHASE, and QUOTE, as ``[merchant]`` describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from agtphost.audit.held import HeldTable
+from agtphost.config import Config
+from agtphost.contract.binding import Binding
+from agtphost.contract.table import Match
+from agtphost.dispatch.identity_gates import States
+from agtphost.dispatch.merchant_gate import MerchantGate
+from agtphost.dispatch.merchants import MerchantManifest, MerchantManifests, Serve
+from agtphost.dispatch.quotes import Quotes
+from agtphost.iagtp import IHandler
+from agtphost.identity.agents import Agent
+from agtphost.identity.bearer import TokenIssuer
+from agtphost.identity.intent import IntentAssertions
+from agtphost.identity.keys import SigningKey
+from agtphost.identity.peer import Assurance
+from agtphost.methods.merchant import QUOTE, Estimates, Quotation, quoting
+from agtphost.vocabulary.catalog import Catalog
+
+
+class Market:
+    """
+    What PURCHASE and QUOTE are made of.
+
+    :param find: what a method on a path is bound to, asked once requests come.
+    :param serve: Identity Documents as this host serves them.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        held: HeldTable,
+        states: States,
+        key: SigningKey | None,
+        find: Callable[[str, str], Match | None],
+        serve: Serve,
+    ) -> None:
+        given = config.merchant
+        production = not config.host.development
+        self.manifests = MerchantManifests(serve, signed=production)
+        self.gate = MerchantGate(
+            states,
+            self.manifests,
+            assertions=IntentAssertions(
+                [
+                    TokenIssuer(
+                        issuer=platform.issuer,
+                        audiences=(),
+                        algorithms=platform.allowed_algs,
+                        leeway=platform.leeway_seconds,
+                        keys=platform.jwks,
+                    )
+                    for platform in given.platform
+                ]
+            ),
+            held=held,
+            intent_required=given.intent_required,
+            production=production,
+        )
+        self._states = states
+        self._estimates = Estimates(find)
+        self._quotes = Quotes(held)
+        self._key = key
+        self._seconds = given.quote_seconds
+
+    def manifest_of(self, agent: Agent) -> MerchantManifest:
+        """A merchant's manifest of this moment."""
+        return self.manifests.of(agent, self._states(agent))
+
+    def _quotation(self, inner: IHandler | None) -> Quotation:
+        return Quotation(inner, self._estimates, self._quotes, key=self._key, seconds=self._seconds)
+
+    def quoting(self, endpoints: Iterable[Binding]) -> list[Binding]:
+        """The operator's endpoints as they are served."""
+        return [quoting(binding, self._quotation) for binding in endpoints]
+
+    def built_in(self, catalog: Catalog, endpoints: Iterable[Binding]) -> Sequence[Binding]:
+        """QUOTE on ``/``, where the operator has none there: what calls of this host cost."""
+        entry = catalog.entry(QUOTE)
+        if entry is None or any((each.method, each.path) == (QUOTE, "/") for each in endpoints):
+            return ()
+        return (
+            Binding(
+                method=QUOTE,
+                path="/",
+                handler=self._quotation(None),
+                tier="A",
+                description=entry.description,
+                min_assurance=Assurance.HEADER,
+                idempotent=True,
+                state_changing=False,
+            ),
+        )

@@ -1,0 +1,237 @@
+"""A witness on another host: pauses, proofs and contradictions, on a clock of the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from zope.interface.verify import verifyObject
+
+from agtphost.audit import checkpoint, cosignature
+from agtphost.audit.remote_witness import RETRY_SECONDS_MOST, Answer, RemoteWitness, WitnessUnreachable
+from agtphost.iagtp import IWitness
+from agtphost.identity.keys import SigningKey, VerifyingKey
+from agtphost.stores import StoreError
+
+LOG, WITNESS = SigningKey.generate(), SigningKey.generate()
+ROOT = bytes(32)
+
+
+class Reactor(Clock):
+    """The clock, whose other threads are this one."""
+
+    def callFromThread(self, callable: Callable[..., object], *args: object) -> None:
+        callable(*args)
+
+
+class Wire:
+    """A witness as the test scripts it."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer | Exception | Deferred[Answer]] = []
+        self.submitted: list[Mapping[str, Any]] = []
+        self.seen: Answer | Exception = (404, {"reason": "checkpoint-unseen"})
+        self.signs = WITNESS
+
+    def last(self, origin: str) -> Answer:
+        assert origin == "log.test"
+        if isinstance(self.seen, Exception):
+            raise self.seen
+        return self.seen
+
+    async def submit(self, origin: str, attestation: Mapping[str, Any]) -> Answer:
+        self.submitted.append(attestation)
+        answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Deferred):
+            return await answer
+        return answer or (200, {"cosignature": cosignature.cosign(attestation["checkpoint"], "w", self.signs, 1)})
+
+    async def keys(self) -> Iterable[VerifyingKey]:
+        return (WITNESS.public,)
+
+
+class Scene:
+    def __init__(self, **options: Any) -> None:
+        self.clock = Reactor()
+        self.wire = Wire()
+        self.cosigned: list[int] = []
+        self.witness = RemoteWitness(
+            "agtp://w.test",
+            origin="log.test",
+            keys=[LOG.public],
+            reactor=self.clock,
+            transport=self.wire,
+            prove=self._prove,
+            cosigned=lambda size, line: self.cosigned.append(size),
+            seconds=10.0,
+            chance=lambda: 1.0,
+            **options,
+        )
+
+    @staticmethod
+    async def _prove(first: int, second: int) -> Sequence[bytes]:
+        return [first.to_bytes(16, "big") + second.to_bytes(16, "big")]
+
+    def saw(self, size: int) -> None:
+        self.witness.saw(checkpoint.issue("log.test", size, ROOT, LOG))
+
+
+def test_it_is_a_witness() -> None:
+    """The interface is kept."""
+    assert verifyObject(IWitness, Scene().witness)
+
+
+def test_the_newest_checkpoint_goes_out_at_most_once_in_a_while() -> None:
+    """Of many, the first at once and the last after the pause, with a proof from the one before."""
+    scene = Scene()
+    for size in range(1, 8):
+        scene.saw(size)
+        scene.clock.advance(0.5)
+    assert scene.cosigned == [1]
+    scene.clock.advance(10)
+    assert scene.cosigned == [1, 7]
+    assert [each["first"] for each in scene.wire.submitted] == [0, 1]
+    assert scene.wire.submitted[1]["proof"] and scene.witness.state == "idle"
+    scene.clock.advance(1000)
+    assert len(scene.wire.submitted) == 2
+
+
+def test_a_dead_witness_is_asked_after_ever_longer_pauses() -> None:
+    """Nothing piles up; once it is back, it gets the newest."""
+    scene = Scene()
+    scene.wire.answers = [WitnessUnreachable("refused")] * 12
+    for size in range(1, 1_001):
+        scene.saw(size)
+        scene.clock.advance(1)
+    assert 8 <= len(scene.wire.submitted) <= 12
+    assert scene.cosigned == [] and scene.witness.state == "down"
+    scene.wire.answers = []
+    scene.clock.advance(RETRY_SECONDS_MOST + 1)
+    assert scene.cosigned == [1_000]
+    assert scene.witness.state == "idle"
+
+
+def test_the_pause_has_an_end() -> None:
+    """Five minutes at most."""
+    scene = Scene()
+    scene.wire.answers = [WitnessUnreachable("refused")] * 100
+    scene.saw(1)
+    for _ in range(100):
+        scene.clock.advance(1000)
+    before = len(scene.wire.submitted)
+    scene.wire.answers = [WitnessUnreachable("refused")] * 100
+    scene.saw(2)
+    scene.clock.advance(RETRY_SECONDS_MOST + 1)
+    assert len(scene.wire.submitted) > before
+
+
+def test_a_witness_that_hangs_delays_nothing() -> None:
+    """One submission at a time; checkpoints keep coming, only the newest waits."""
+    scene = Scene()
+    hanging: Deferred[Answer] = Deferred()
+    scene.wire.answers = [hanging]
+    scene.saw(1)
+    scene.clock.advance(0)
+    for size in range(2, 50):
+        scene.saw(size)
+        scene.clock.advance(60)
+    assert len(scene.wire.submitted) == 1
+    hanging.errback(WitnessUnreachable("timed out"))
+    scene.clock.advance(60)
+    assert [each["checkpoint"].split("\n")[1] for each in scene.wire.submitted] == ["1", "49"]
+
+
+def test_the_proof_begins_where_the_witness_is() -> None:
+    """409 with the size: asked again at once from there."""
+    scene = Scene()
+    scene.wire.answers = [(409, {"reason": "checkpoint-proof-outdated", "size": 3})]
+    scene.saw(9)
+    scene.clock.advance(0)
+    assert [each["first"] for each in scene.wire.submitted] == [0, 3]
+    assert scene.cosigned == [9]
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        ((409, {"reason": "checkpoint-inconsistent", "explanation": "It is smaller."}), "contradicted"),
+        ((409, {"reason": "checkpoint-proof-outdated", "size": True}), "down"),
+        ((409, {"reason": "checkpoint-proof-outdated", "size": -1}), "down"),
+        ((503, {"reason": "store-unavailable"}), "down"),
+        ((200, {}), "down"),
+        ((200, {"cosignature": "\u2014 w AAAA\n"}), "down"),
+        ((200, {"cosignature": cosignature.cosign(checkpoint.issue("log.test", 8, ROOT, LOG).note, "w", WITNESS, 1)}),
+         "down"),
+        (RuntimeError("a surprise"), "down"),
+    ],
+)
+def test_what_is_no_cosignature_is_not_kept(answer: Answer | Exception, state: str) -> None:
+    """Refusals, wrong signatures and surprises leave the witness to be asked again."""
+    scene = Scene()
+    scene.wire.answers = [answer]
+    scene.saw(9)
+    scene.clock.advance(0)
+    assert scene.cosigned == [] and scene.witness.state == state
+    scene.clock.advance(RETRY_SECONDS_MOST + 1)
+    assert scene.cosigned == [9]
+
+
+def test_a_stopped_witness_sends_nothing_more() -> None:
+    """Neither what waits nor what comes; what is under way is given up."""
+    scene = Scene()
+    hanging: Deferred[Answer] = Deferred()
+    scene.wire.answers = [hanging]
+    scene.saw(1)
+    scene.clock.advance(0)
+    scene.saw(2)
+    scene.witness.stop()
+    scene.saw(3)
+    scene.clock.advance(10_000)
+    assert len(scene.wire.submitted) == 1 and scene.clock.getDelayedCalls() == []
+
+
+@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize("seen", [WitnessUnreachable("no route"), (503, {}), (401, {"reason": "not-entitled"})])
+def test_a_witness_that_cannot_be_asked_at_start(seen: Answer | Exception, required: bool) -> None:
+    """A warning, or no start where it is required."""
+    scene = Scene(required=required)
+    scene.wire.seen = seen
+    if required:
+        with pytest.raises(StoreError, match="required"):
+            scene.witness.last()
+    else:
+        assert scene.witness.last() is None
+
+
+def test_what_it_saw_last_is_read_and_continued() -> None:
+    """The checkpoint of the answer; the next proof begins there."""
+    scene = Scene()
+    scene.wire.seen = (200, {"checkpoint": checkpoint.issue("log.test", 5, ROOT, LOG).note})
+    found = scene.witness.last()
+    assert found is not None and found.size == 5
+    scene.saw(9)
+    scene.clock.advance(0)
+    assert scene.wire.submitted[0]["first"] == 5
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "nonsense",
+        checkpoint.issue("log.test", 5, ROOT, SigningKey.generate()).note,
+        checkpoint.issue("other.test", 5, ROOT, LOG).note,
+        checkpoint.issue("log.test", 5, ROOT, LOG).note.replace("\n5\n", "\n4\n"),
+    ],
+    ids=["nonsense", "another key", "another log", "another size"],
+)
+def test_what_cannot_be_believed_keeps_the_host_from_starting(note: str) -> None:
+    """Fail closed: either side is not what it was."""
+    scene = Scene()
+    scene.wire.seen = (200, {"checkpoint": note})
+    with pytest.raises(StoreError, match="cannot be believed"):
+        scene.witness.last()

@@ -1,0 +1,353 @@
+"""Resolution of every form of URI, and the checks that an answer is put to: core v08 sections 6.1, 6.2 and 10.2."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from agtphost.client.errors import CannotConnect, InvalidCall, VerificationFailed
+from agtphost.client.reply import Reply
+from agtphost.client.resolution import (
+    Ask,
+    Believing,
+    Resolution,
+    check_fresh,
+    check_namespace,
+    locating,
+    question,
+    redirected_to,
+    verifying,
+)
+from agtphost.identity import detached, documents, jws
+from agtphost.identity.canonical import canonical
+from agtphost.identity.encoding import encode
+from agtphost.identity.genesis import Genesis
+from agtphost.identity.keys import SigningKey
+from agtphost.identity.trust import TrustedIssuers
+from agtphost.vocabulary.uris import AgtpUri, Form, parse
+from agtphost.wire.headers import Headers
+from tests.identity.samples import document, genesis_octets
+
+HOST = SigningKey.generate()
+REGISTRAR = SigningKey.generate()
+STRANGER = SigningKey.generate()
+ORIGIN = genesis_octets(REGISTRAR)
+AGENT = Genesis.load(ORIGIN).agent_id
+OTHER = "cd" * 32
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC).timestamp()
+IDENTITY = documents.sign(document(agent_id=AGENT), "registrar.acme.tld", REGISTRAR)
+
+
+def reply(body: Any, status: int = 200, signer: SigningKey | None = HOST, **headers: str) -> Reply:
+    """An answer, with its document's signature."""
+    octets = body if isinstance(body, bytes) else json.dumps(body).encode()
+    fields = [(name.replace("_", "-"), value) for name, value in headers.items()]
+    if signer is not None:
+        fields.append((detached.HEADER, detached.sign(octets, signer)))
+    return Reply(status=status, text="", headers=Headers(fields), body=octets, request_line=b"")
+
+
+def manifest() -> dict[str, Any]:
+    """A server's manifest."""
+    keys = [{"kid": HOST.kid, "alg": "EdDSA", "key": HOST.public.text}]
+    found: dict[str, Any] = {"server": {"server_id": "h", "signing_keys": keys}}
+    header = jws.protected_header(HOST, jws.MANIFEST_TYPE)
+    return {**found, "manifest_signature": jws.compact(header, canonical(found), HOST)}
+
+
+class World:
+    """Hosts that answer from a table, and a list of what they were asked."""
+
+    def __init__(self, answers: Mapping[str, Any] | None = None, *, genesis: Any = ORIGIN, identity: Any = IDENTITY) -> None:
+        self.answers = dict(answers or {})
+        self.asked: list[str] = []
+        self.identity, self.genesis = identity, genesis
+
+    def __call__(self, ask: Ask) -> Reply:
+        place = f"{ask.method} {ask.uri}"
+        self.asked.append(place)
+        for part, answer in self.answers.items():
+            if part in place:
+                found = answer.pop(0) if isinstance(answer, list) else answer
+                if isinstance(found, Exception):
+                    raise found
+                assert isinstance(found, Reply)
+                return found
+        if ask.method == "DISCOVER":
+            assert ask.anonymous
+            return reply(manifest())
+        return reply(self.genesis if "format=certificate" in place else self.identity)
+
+
+def drive(steps: Any, world: Callable[[Ask], Reply]) -> Any:
+    """Carry out a procedure."""
+    answer, failure = None, None
+    while True:
+        try:
+            ask = steps.throw(failure) if failure is not None else steps.send(answer)
+        except StopIteration as ended:
+            return ended.value
+        answer = failure = None
+        try:
+            answer = world(ask)
+        except CannotConnect as error:
+            failure = error
+
+
+def resolve(uri: str, world: World, *hosts: str, format: str | None = None, **believing: Any) -> Resolution:
+    """Every check of a URI."""
+    steps = verifying(question(uri, format), [parse(h) for h in hosts], Believing(**believing), lambda u: u, lambda: NOW)
+    found: Resolution = drive(steps, world)
+    return found
+
+
+def failed(found: Resolution) -> set[str]:
+    """The names of the checks that failed."""
+    return {check.name for check in found.failures}
+
+
+# Finding
+
+
+@pytest.mark.parametrize(
+    ("uri", "first"),
+    [
+        (f"agtp://{AGENT}", f"DESCRIBE agtp://{AGENT}@first.test"),
+        (f"agtp://{AGENT}@h.test:99", f"DESCRIBE agtp://{AGENT}@h.test:99"),
+        ("agtp://127.0.0.1:99", "DISCOVER agtp://127.0.0.1:99"),
+        ("agtp://[::1]", "DISCOVER agtp://[::1]"),
+        ("agtp://acme.tld", "DISCOVER agtp://acme.tld"),
+        ("agtp://acme.tld/agents/desk", "DESCRIBE agtp://acme.tld/agents/desk"),
+        ("agtp://agtp.acme.tld/agents/desk", "DESCRIBE agtp://agtp.acme.tld/agents/desk"),
+    ],
+)
+def test_every_form_is_resolved(uri: str, first: str) -> None:
+    """AGTP-097, 098, 100, 101, 102, 121: what is asked, and that everything about the answer holds."""
+    world = World()
+    found = resolve(uri, world, "agtp://first.test")
+    assert world.asked[0] == first
+    assert found.ok, found.failures
+    agent = parse(uri).form not in (Form.SERVER, Form.DOMAIN)
+    assert (found.agent_id == AGENT) is agent
+
+
+def test_an_agent_id_needs_somewhere_to_ask() -> None:
+    """AGTP-097: Form 1 without a resolver is an error that says what to write."""
+    with pytest.raises(InvalidCall, match="resolver"):
+        drive(locating(question(f"agtp://{AGENT}", None), ()), World())
+
+
+def test_hosts_are_asked_in_turn() -> None:
+    """AGTP-097: one that cannot be reached, one that does not know, one that lies, one that knows."""
+    world = World(
+        {
+            "@a.test": CannotConnect("no"),
+            "@b.test": reply({"reason": "agent-not-hosted"}, 404),
+            "@c.test": reply({**IDENTITY, "agent_id": OTHER}),
+        }
+    )
+    hosts = [parse(f"agtp://{name}.test") for name in "abcd"]
+    found = drive(locating(question(f"agtp://{AGENT}", None), hosts), world)
+    assert found.uri.host == "d.test"
+    with pytest.raises(VerificationFailed, match=OTHER):
+        drive(locating(question(f"agtp://{AGENT}", None), hosts[:3]), world)
+    assert drive(locating(question(f"agtp://{AGENT}", None), hosts[:2]), world).reply.status == 404
+    with pytest.raises(CannotConnect):
+        drive(locating(question(f"agtp://{AGENT}", None), hosts[:1]), world)
+
+
+@pytest.mark.parametrize("member", ["agent_id", "canonical_id"])
+def test_another_agents_document_is_refused(member: str) -> None:
+    """AGTP-099: the host in a Form 1a URI is a hint, and proves nothing."""
+    world = World({f"{AGENT}@h.test": reply({member: OTHER})})
+    with pytest.raises(VerificationFailed, match=OTHER):
+        resolve(f"agtp://{AGENT}@h.test", world)
+
+
+@pytest.mark.parametrize(
+    ("uri", "location", "target"),
+    [
+        ("agtp://acme.tld/agents/a", "/agents/b", "agtp://acme.tld/agents/b"),
+        ("agtp://acme.tld/agents/a?format=json", "/agents/b", "agtp://acme.tld/agents/b?format=json"),
+        ("agtp://acme.tld/agents/a", "agtp://agtp.acme.tld/agents/a", "agtp://agtp.acme.tld/agents/a"),
+        ("agtp://acme.tld/agents", "agtp://agtp.acme.tld/agents", "agtp://agtp.acme.tld/agents"),
+        (f"agtp://{AGENT}@acme.tld", f"agtp://agtp.acme.tld/agents/{AGENT}", f"agtp://{AGENT}@agtp.acme.tld"),
+    ],
+)
+def test_redirects_within_the_authority_are_followed(uri: str, location: str, target: str) -> None:
+    """AGTP-109, AGTP-123: once, and the query goes along."""
+    assert str(redirected_to(parse(uri), location)) == target
+
+
+@pytest.mark.parametrize(
+    "location",
+    [None, "", "agtp://evil.tld/agents/a", "agtp://acme.tld.evil.tld/agents/a", "https://acme.tld/agents/a",
+     "agtp://xagtp.acme.tld/agents/a", "/agents/../x", "/agents/a.agent", "agtp://agtp.acme.agent/agents/a", "//x"],
+)  # fmt: skip
+def test_other_redirects_are_refused(location: str | None) -> None:
+    """A redirect to another authority, or to nothing, ends the resolution."""
+    with pytest.raises(VerificationFailed):
+        redirected_to(parse("agtp://acme.tld/agents/a"), location)
+    with pytest.raises(VerificationFailed):
+        redirected_to(parse(f"agtp://{AGENT}@acme.tld"), f"agtp://acme.tld/agents/{OTHER}")
+
+
+def test_a_second_redirect_is_refused() -> None:
+    """No chains, and no circles."""
+    moved = reply({}, 301, location="/agents/desk")
+    with pytest.raises(VerificationFailed, match="second"):
+        resolve("agtp://acme.tld/agents/a", World({"DESCRIBE": moved}))
+    world = World({"agents/a": moved})
+    assert str(resolve("agtp://acme.tld/agents/a", world).located) == "agtp://acme.tld/agents/desk"
+
+
+def test_a_refusal_is_a_failed_check() -> None:
+    """AGTP-107, AGTP-117, AGTP-118: what the host answers is told."""
+    found = resolve("agtp://acme.tld/agents/x", World({"DESCRIBE": reply({"reason": "agent-retired"}, 410)}))
+    assert failed(found) == {"resolved"} and "410" in found.failures[0].detail
+
+
+# Believing
+
+
+def test_the_four_steps_of_level_two() -> None:
+    """AGTP-310: resolve, verify the signature, match the Agent-ID to the Genesis, read the scopes."""
+    found = resolve(f"agtp://{AGENT}@h.test", World())
+    assert [check.name for check in found.checks] == ["resolved", "signature", "document", "genesis", "issuer", "scopes"]
+    assert found.ok and not found.trusted
+    assert found.scopes == {"documents:query", "booking:*"}
+    assert found.genesis is not None and found.genesis.agent_id == AGENT
+
+
+FORGED_GENESIS = genesis_octets(STRANGER)
+EDITED_GENESIS = ORIGIN.replace(b"executor", b"analyst")
+
+
+@pytest.mark.parametrize(
+    ("world", "names"),
+    [
+        (World(identity={**IDENTITY, "description": "edited"}), {"document"}),
+        (World({"DESCRIBE": reply(IDENTITY, signer=None)}), {"signature", "genesis", "issuer"}),
+        (World({"@h.test?": reply(ORIGIN), "DESCRIBE": reply(IDENTITY, signer=STRANGER)}), {"signature"}),
+        (World(genesis=EDITED_GENESIS), {"genesis", "issuer"}),
+        (World({"format=certificate": reply({}, 404)}), {"genesis", "issuer"}),
+        (World({"format=certificate": CannotConnect("no")}), {"genesis", "issuer"}),
+        (World(identity=document(agent_id=AGENT, scopes_accepted=["payments:purchase"])), {"scopes"}),
+    ],
+)
+def test_each_fault_is_named(world: World, names: set[str]) -> None:
+    """AGTP-134, AGTP-148, AGTP-162, API-044: an altered or forged part fails its own check."""
+    assert names <= failed(resolve(f"agtp://{AGENT}@h.test", world))
+
+
+def test_a_genesis_of_another_agent_is_an_id_mismatch() -> None:
+    """API-044: the Agent-ID is the hash of the Genesis, or it is somebody else's."""
+    found = resolve(f"agtp://{AGENT}@h.test", World({"format=certificate": reply({"agent_id": AGENT})}))
+    assert "genesis" in failed(found)
+    alias = resolve("agtp://acme.tld/agents/desk", World(genesis=FORGED_GENESIS))
+    assert any("id mismatch" in check.detail for check in alias.failures)
+
+
+@pytest.mark.parametrize(
+    ("issuers", "trusted"),
+    [
+        (TrustedIssuers(everywhere=[REGISTRAR.public]), True),
+        (TrustedIssuers(zones={"zone:acme": [REGISTRAR.public]}), True),
+        (TrustedIssuers(zones={"*": [REGISTRAR.public]}), True),
+        (TrustedIssuers(everywhere=[STRANGER.public]), False),
+        (TrustedIssuers(zones={"zone:else": [REGISTRAR.public]}), False),
+        (TrustedIssuers(zones={"zone:acme": [STRANGER.public], "*": [REGISTRAR.public]}), False),
+    ],
+)
+def test_a_signature_alone_is_no_trust(issuers: TrustedIssuers, trusted: bool) -> None:
+    """AGTP-149, API-044: who issued has to be trusted for the agent's zone; otherwise: untrusted issuer."""
+    found = resolve(f"agtp://{AGENT}@h.test", World(), issuers=issuers)
+    assert (found.trusted, found.ok) == (trusted, trusted)
+    assert trusted or "untrusted issuer" in found.failures[0].detail
+
+
+@pytest.mark.parametrize("form", ["yaml", "html", "certificate", "status"])
+def test_other_formats_are_checked_by_their_signature(form: str) -> None:
+    """AGTP-116: every variant is signed, and the signature is looked at."""
+    body = {"canonical_id": AGENT} if form == "status" else ORIGIN
+    good = World({f"format={form}": reply(body)})
+    assert resolve(f"agtp://{AGENT}@h.test", good, format=form).ok
+    bad = World({f"format={form}": reply(body, signer=STRANGER)})
+    assert failed(resolve(f"agtp://{AGENT}@h.test", bad, format=form)) == {"signature"}
+
+
+# The namespace
+
+
+def namespace(generated_at: str = "2026-06-01T11:58:00Z", key: SigningKey = HOST, **changes: Any) -> dict[str, Any]:
+    """A signed Namespace Document."""
+    found = {"document_type": "agtp-namespace", "generated_at": generated_at, "agents": [], **changes}
+    value = encode(key.sign(canonical(found))).decode()
+    return {**found, "signature": {"algorithm": "EdDSA", "key_id": HOST.kid, "value": value}}
+
+
+def test_a_namespace_is_believed() -> None:
+    """AGTP-122, AGTP-134: signed by the host's key, and of this moment."""
+    found = resolve("agtp://acme.tld/agents", World(identity=namespace()))
+    assert found.ok, found.failures
+    assert [check.name for check in found.checks] == ["resolved", "signature", "namespace", "freshness"]
+
+
+@pytest.mark.parametrize(
+    "altered",
+    [
+        {**namespace(), "generated_at": "2026-06-01T11:59:00Z"},
+        {**namespace(), "agents": [{"agent_label": "more"}]},
+        {**namespace(), "more": 1},
+        namespace(key=STRANGER),
+        {**namespace(), "signature": None},
+        {**namespace(), "signature": {**namespace()["signature"], "algorithm": "none"}},
+        {**namespace(), "signature": {**namespace()["signature"], "key_id": "another"}},
+        {**namespace(), "signature": {**namespace()["signature"], "value": "???"}},
+        namespace(document_type="agtp-identity"),
+    ],
+)
+def test_an_altered_namespace_is_refused(altered: dict[str, Any]) -> None:
+    """AGTP-134: the signature covers all of it."""
+    assert not check_namespace(altered, {HOST.kid: HOST.public}).ok
+    assert "namespace" in failed(resolve("agtp://acme.tld/agents", World(identity=altered)))
+
+
+def test_a_stale_namespace_is_asked_for_again() -> None:
+    """AGTP-135: older than 300 seconds is refused and asked for once more; the threshold is configurable."""
+    stale, fresh = namespace("2026-06-01T11:50:00Z"), namespace()
+    world = World({"DESCRIBE": [reply(stale), reply(fresh)]})
+    assert resolve("agtp://acme.tld/agents", world).ok
+    again = World({"DESCRIBE": [reply(stale), reply(stale)]})
+    found = resolve("agtp://acme.tld/agents", again)
+    assert failed(found) == {"freshness"}
+    assert sum("DESCRIBE" in place for place in again.asked) == 2
+    assert resolve("agtp://acme.tld/agents", World(identity=stale), freshness=900).ok
+
+
+@pytest.mark.parametrize(
+    ("made", "ok"),
+    [
+        ("2026-06-01T11:55:00Z", True),
+        ("2026-06-01T11:54:59Z", False),
+        ("2026-06-01T12:00:59Z", True),
+        ("2026-06-01T12:02:00Z", False),
+        ("2026-06-01", False),
+        (None, False),
+        (17, False),
+    ],
+)
+def test_freshness_has_exact_bounds(made: Any, ok: bool) -> None:
+    """AGTP-135: 300 seconds back, and a clock's difference ahead."""
+    assert check_fresh({"generated_at": made}, NOW, 300.0).ok is ok
+
+
+def test_the_question_keeps_the_rest_of_the_query() -> None:
+    """``format`` replaces the one in the URI, and nothing else."""
+    asked = question("agtp://acme.tld/agents/desk?x=1&format=json", "yaml")
+    assert (asked.uri.query, asked.method) == ("x=1&format=yaml", "DESCRIBE")
+    assert question(AgtpUri(form=Form.SERVER, host="h"), None).anonymous

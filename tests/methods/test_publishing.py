@@ -1,0 +1,215 @@
+"""``?format=`` variants: their form, their signature, and what never leaves the host (core v08 sections 6.1, 6.3)."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from twisted.internet.defer import Deferred
+
+from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.identity import detached, documents
+from agtphost.identity.agents import Agent, AgentCertificate, AgentDirectory, load_agents
+from agtphost.identity.genesis import Genesis
+from agtphost.identity.jws import JWSError
+from agtphost.identity.keys import SigningKey
+from agtphost.identity.packages import pack
+from agtphost.methods.description import Description
+from agtphost.methods.publishing import FORMS, DocumentPublisher
+from tests.identity.samples import document, genesis_octets, place_agent
+from tests.methods.stage import BARE, DESK
+
+HOST = SigningKey.generate()
+REGISTRAR = SigningKey.generate()
+KEYS = {HOST.kid: HOST.public}
+ACTIVE = LifecycleState(status=LifecycleStatus.ACTIVE)
+METHODS = (*documents.FLOOR_METHODS, "BOOK")
+
+
+def describe(agent: Agent, form: str | None = None, *, methods: tuple[str, ...] = METHODS) -> EndpointResponse:
+    """The answer to DESCRIBE of one agent."""
+    handler = Description(
+        AgentDirectory([agent]), lambda: methods, (), lambda _: ACTIVE, dict, DocumentPublisher("host", HOST, HOST.public)
+    )
+    given = {} if form is None else {"format": form}
+    context = EndpointContext(
+        input=given, method="DESCRIBE", path="/agents/desk", path_parameters={"name": "desk"}, agent=agent
+    )
+    answer = handler.handle(context)
+    if isinstance(answer, EndpointResponse):
+        return answer
+    results: list[Any] = []
+    Deferred.fromCoroutine(answer).addBoth(results.append)  # type: ignore[arg-type]
+    if hasattr(results[0], "raiseException"):
+        results[0].raiseException()
+    response: EndpointResponse = results[0]
+    return response
+
+
+def octets(answer: EndpointResponse) -> bytes:
+    """The body."""
+    assert answer.body is not None
+    return answer.body
+
+
+@pytest.mark.parametrize("form", [None, "manifest"])
+def test_the_default_is_readable(form: str | None) -> None:
+    """AGTP-112: none and manifest are one indented document."""
+    body = octets(describe(DESK, form))
+    assert body == octets(describe(DESK)) and b'\n  "agent_id"' in body
+    assert json.loads(body)["agent_id"] == DESK.agent_id
+
+
+def test_json_is_compact_and_equal() -> None:
+    """AGTP-113: no insignificant white space, and the same document."""
+    body = octets(describe(DESK, "json"))
+    assert json.loads(body) == json.loads(octets(describe(DESK)))
+    assert body == json.dumps(json.loads(body), separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def test_yaml_is_equal() -> None:
+    """The YAML form holds the same document."""
+    answer = describe(DESK, "yaml")
+    assert answer.content_type == "application/vnd.agtp+yaml"
+    assert yaml.safe_load(octets(answer)) == json.loads(octets(describe(DESK)))
+
+
+def test_certificate_is_the_genesis_octet_for_octet() -> None:
+    """AGTP-114: Genesis members only, unaltered, so that its signature and hash verify."""
+    body = octets(describe(DESK, "certificate"))
+    assert Genesis.load(body).agent_id == DESK.agent_id
+    assert not {"trust_score", "methods", "status"} & json.loads(body).keys()
+    with pytest.raises(Refusal, match="genesis-not-loaded"):
+        describe(BARE, "certificate")
+
+
+@pytest.mark.parametrize("form", [None, "manifest", "json", "yaml", "html", "certificate", "status"])
+def test_every_variant_is_signed(form: str | None) -> None:
+    """AGTP-116: a detached signature covers the body; one changed octet or another key breaks it."""
+    answer = describe(DESK, form)
+    signature = dict(answer.headers)[detached.HEADER]
+    assert detached.verify(signature, octets(answer), KEYS) == HOST.kid
+    for body, keys in ((octets(answer) + b" ", KEYS), (octets(answer), {HOST.kid: REGISTRAR.public})):
+        with pytest.raises(JWSError):
+            detached.verify(signature, body, keys)
+    if form not in ("html", "yaml"):
+        assert re.fullmatch(r"application/vnd\.agtp(\.identity)?\+json", answer.content_type)
+
+
+def signed_agent(tmp_path: Path, **changes: Any) -> Agent:
+    """An agent loaded from files, whose document a registrar signed."""
+    place_agent(tmp_path, REGISTRAR, **changes)
+    agents, problems = load_agents(tmp_path, hosted=True, production=False, trusted_issuers=())
+    assert not problems
+    return agents[0]
+
+
+def test_a_registrars_signature_stays_while_it_holds(tmp_path: Path) -> None:
+    """AGTP-148, AGTP-140: it is replaced by the host's own once the host lists further methods."""
+    agent = signed_agent(
+        tmp_path, governance_zone="zone:acme", trust_warning="verification-incomplete", trust_explanation="So."
+    )
+    as_signed = json.loads(octets(describe(agent, methods=documents.FLOOR_METHODS)))
+    assert documents.check_signature(as_signed) == REGISTRAR.public
+    further = json.loads(octets(describe(agent)))
+    assert set(METHODS) <= set(further["methods"])
+    assert (documents.check_signature(further), further["manifest_issuer"]) == (HOST.public, "host")
+    # The control: a host that left the registrar's signature there would serve one that fails.
+    with pytest.raises(documents.DocumentError):
+        documents.check_signature({**as_signed, "methods": further["methods"]})
+
+
+SECRETS = {
+    "code": "import os", "model_weights": [1, 2], "api_key": "sk-canary", "session_history": ["x"], "grant_tokens": ["t"]
+}
+
+
+@pytest.mark.parametrize("form", [None, "json", "yaml", "html", "status", "certificate"])
+def test_nothing_beyond_the_schema_is_served(tmp_path: Path, form: str | None) -> None:
+    """AGTP-111, AGTP-152: members that are no part of the schema are in no variant."""
+    agent = signed_agent(tmp_path, **SECRETS)
+    body = octets(describe(agent, form)).decode()
+    names = SECRETS.keys() - {"code"} if form == "html" else SECRETS.keys()
+    assert not any(name in body for name in names)
+    assert "sk-canary" not in body and "import os" not in body
+    assert any("never served" in note for note in agent.notes)
+
+
+@pytest.mark.parametrize("form", ["package", "code", "../..", "", "MANIFEST", 7, None])
+def test_unknown_formats_are_refused(form: Any) -> None:
+    """AGTP-111: there is no way to ask for anything else."""
+    handler = Description(AgentDirectory([DESK]), list, (), lambda _: ACTIVE, dict)
+    context = EndpointContext(input={"format": form}, method="DESCRIBE", path="/agents/desk",
+                              path_parameters={"name": "desk"}, agent=DESK)  # fmt: skip
+    with pytest.raises(Refusal, match="422"):
+        handler.handle(context)
+
+
+def test_what_is_known_is_served(tmp_path: Path) -> None:
+    """AGTP-142, AGTP-153: what the Genesis and the certificate have is in the document."""
+    agent = signed_agent(tmp_path, org_domain=None)
+    known = replace(agent, certificate=AgentCertificate(fingerprint="ab" * 32, valid_from=0, valid_to=4e9))
+    found = json.loads(octets(describe(known)))
+    assert (found["governance_zone"], found["cert_status"]) == ("zone:acme", "active")
+    expired = replace(agent, certificate=AgentCertificate(fingerprint="ab" * 32, valid_from=0, valid_to=1))
+    assert json.loads(octets(describe(expired)))["cert_status"] == "expired"
+
+
+def test_answers_are_kept_until_something_changes() -> None:
+    """The same answer is signed once; another state makes another."""
+    publisher = DocumentPublisher("host", HOST, HOST.public)
+    first = publisher.identity(DESK, ACTIVE, METHODS, "json")
+    assert publisher.identity(DESK, ACTIVE, METHODS, "json") is first
+    gone = LifecycleState(status=LifecycleStatus.DEPRECATED, since="2026-08-01T00:00:00Z", successor="ab" * 32)
+    later = publisher.identity(DESK, gone, METHODS, "json")
+    assert json.loads(octets(later))["successor_agent_id"] == "ab" * 32
+    assert set(FORMS) == {"manifest", "json", "yaml", "html"}
+
+
+def packaged(tmp_path: Path) -> Agent:
+    """An agent that lies in a package."""
+    manifest = {name: value for name, value in document(trust_tier=2, verification_path="org-asserted").items()
+                if name != "agent_id"}  # fmt: skip
+    reference = pack(tmp_path / "desk.agent", manifest, {"code/main.py": b"print('canary')"})
+    origin = genesis_octets(REGISTRAR, members={"org_label": "desk", "package_ref": reference})
+    (tmp_path / "desk.genesis.json").write_bytes(origin)
+    (tmp_path / "desk.agent.json").write_text(json.dumps({"name": "another", "description": "edited"}))
+    agents, problems = load_agents(
+        tmp_path, hosted=True, production=True, trusted_issuers=[REGISTRAR.public]
+    )
+    assert not problems, problems
+    return agents[0]
+
+
+def test_a_packaged_agent_is_served_from_its_package(tmp_path: Path) -> None:
+    """AGTP-154: the editable file beside it says nothing; format and hash are recorded; the code is not served."""
+    agent = packaged(tmp_path)
+    found = json.loads(octets(describe(agent)))
+    assert (found["name"], found["package_format"]) == ("desk", "agent")
+    assert re.fullmatch("sha256:[0-9a-f]{64}", found["package_integrity_hash"])
+    for form in ("json", "yaml", "html", "certificate"):
+        assert b"canary" not in octets(describe(agent, form))
+
+
+def test_a_package_that_changed_is_not_served(tmp_path: Path) -> None:
+    """AGTP-120: one flipped bit is 500 package-integrity-failure, and restored it is served again."""
+    agent = packaged(tmp_path)
+    path = tmp_path / "desk.agent"
+    good = path.read_bytes()
+    assert describe(agent).body
+    path.write_bytes(good[:40] + bytes([good[40] ^ 1]) + good[41:])
+    with pytest.raises(Refusal) as refused:
+        describe(agent)
+    assert (refused.value.status, refused.value.reason) == (500, "package-integrity-failure")
+    path.unlink()
+    with pytest.raises(Refusal, match="package-integrity-failure"):
+        describe(agent)
+    path.write_bytes(good)
+    assert describe(agent).body

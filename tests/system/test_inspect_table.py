@@ -1,0 +1,180 @@
+"""INSPECT on a real host: every target, in every read mode, asked by every kind of caller over TLS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agtphost.client.sync import Client
+from agtphost.identity.certificates import parse_peer_certificate
+from tests.system.hosting import Host, agtp, running, sample, until
+from tests.system.test_negotiation import POLICIES, STAY, nights
+from tests.system.test_negotiation import RECIPE as STAY_RECIPE
+
+MODES = ("public", "agent_only", "operator_only")
+CALLERS = ("anonymous", "header", "own", "other", "operator")
+
+OK, WHO, NO, NONE = 200, 401, 403, 404
+
+PLAIN = {
+    # mode:          anonymous, header, own, other, operator
+    "public": (OK, OK, OK, OK, OK),
+    "agent_only": (WHO, WHO, OK, NO, WHO),
+    "operator_only": (WHO, WHO, NO, NO, OK),
+}
+"""Records of the agent's own calls."""
+
+HOSTS = {**PLAIN, "agent_only": (WHO, WHO, NO, NO, WHO)}
+"""Whole chains: of the agent that answered, and the host's own, of which no caller is the subject."""
+
+TREE = {**PLAIN, "agent_only": (WHO, WHO, OK, OK, WHO)}
+"""Checkpoints and proofs tell nothing of what was recorded: every certificate will do."""
+
+# Targets with rules of their own are the same in each mode.
+DECISION = dict.fromkeys(MODES, (WHO, OK, OK, NO, OK))
+"""About the agent itself; by its header alone it is told what it could be told of anyway."""
+
+MINE = dict.fromkeys(MODES, (NONE, NONE, OK, NONE, OK))
+"""Contracts and attempts: whoever may not see one is not told that there is one."""
+
+EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
+    "audit": PLAIN,
+    "chain_head": PLAIN,
+    "chain": PLAIN,
+    "lifecycle": PLAIN,
+    "chain of the host": HOSTS,
+    "checkpoint": TREE,
+    "inclusion": TREE,
+    "consistency": TREE,
+    "decision": DECISION,
+    "contract": MINE,
+    "rcns-attempt": MINE,
+}
+
+
+@dataclass
+class Table:
+    """The deployment, and what there is to inspect."""
+
+    config: Path
+    plain: str
+    targets: dict[str, dict[str, Any]]
+    operator: str
+
+    def client(self, host: Host, who: str) -> Client:
+        agents = host.state / "agents"
+        shown: dict[str, Any] = {}
+        if who == "header":
+            shown = {"agent_id": agent_id(host, "buyer")}
+        elif who == "own":
+            shown = {"cert": agents / "buyer/agent.pem", "key": agents / "buyer/agent.key"}
+        elif who == "other":
+            shown = {"cert": agents / "rival/agent.pem", "key": agents / "rival/agent.key"}
+        elif who == "operator":
+            shown = {"cert": host.state / "registrar.pem", "key": host.state / "registrar.key"}
+        return Client(trust=host.state / "ca.pem", **shown)
+
+
+def agent_id(host: Host, name: str) -> str:
+    return str(json.loads((host.state / "agents" / name / "document.json").read_text())["agent_id"])
+
+
+def fingerprint(host: Host) -> str:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    certificate = x509.load_pem_x509_certificate((host.state / "registrar.pem").read_bytes())
+    return parse_peer_certificate(certificate.public_bytes(Encoding.DER)).fingerprint
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """A host on which an agent called, changed its state, negotiated a contract and failed to use another's."""
+    config = sample(
+        tmp_path_factory.mktemp("inspect"),
+        edit=[('agent_disclosure = "public"', 'agent_disclosure = "public"\nsynthesis_enabled = true')],
+        append=POLICIES,
+    )
+    recipes = config.parent / "recipes.toml"
+    recipes.write_text(recipes.read_text() + STAY_RECIPE.format(version="3"))
+    with running(config) as host:
+        operator = fingerprint(host)
+        for name in ("buyer", "rival"):
+            words = ("--scope", "booking:room", "--scope", "rcns:negotiate")
+            assert agtp("agent", "new", name, *words, cwd=config.parent).returncode == 0
+    found = Table(config=config, plain=config.read_text(), targets={}, operator=operator)
+    with running(config) as host:
+        found.targets = happen(found, host)
+    return found
+
+
+def happen(table: Table, host: Host) -> dict[str, dict[str, Any]]:
+    """What is inspected later, with the parameters that name it."""
+    buyer = agent_id(host, "buyer")
+    for verb in ("deactivate", "reinstate"):
+        assert host.agtp("agent", verb, "buyer", "--reason", "drill").returncode == 0
+    with table.client(host, "own") as own, table.client(host, "other") as other:
+        audit_id = own.call(host.uri, "DISCOVER", "/methods").audit_id
+        mine = own.call(host.uri, "PROPOSE", "/", {"endpoint": STAY, "requested_duration": "P1D"}).json()
+        theirs = other.call(host.uri, "PROPOSE", "/", {"endpoint": STAY, "requested_duration": "P1D"}).json()
+        presented = [("Contract-Synthesized", theirs["synthesis_id"])]
+        stolen = own.call(host.uri, "RESERVE", "/stay", nights(1), headers=presented)
+        assert stolen.status == 464
+        asked = {"target": "inclusion", "audit_id": audit_id}
+        until(lambda: own.call(host.uri, "INSPECT", input=asked).status == 200)
+    return {
+        "audit": {"target": "audit", "audit_id": audit_id},
+        "chain_head": {"target": "chain_head", "agent_id": buyer},
+        "chain": {"target": "chain", "agent_id": buyer},
+        "lifecycle": {"target": "lifecycle", "agent_id": buyer},
+        "chain of the host": {"target": "chain", "chain": "host"},
+        "checkpoint": {"target": "checkpoint"},
+        "inclusion": asked,
+        "consistency": {"target": "consistency", "size": 1},
+        "decision": {"target": "decision", "agent_id": buyer, "method": "DISCOVER", "path": "/methods"},
+        "contract": {"target": "contract", "synthesis_id": mine["synthesis_id"]},
+        "rcns-attempt": {"target": "rcns-attempt", "attempt_id": stolen.headers.get("rcns-attempt-id")},
+    }
+
+
+@pytest.fixture(scope="module", params=MODES)
+def mode(table: Table, request: pytest.FixtureRequest) -> Iterator[tuple[str, Host]]:
+    """The same store, served in each mode."""
+    name = str(request.param)
+    audit = f'\n[audit]\nread_acl = "{name}"\noperators = ["{table.operator}"]\n'
+    table.config.write_text(table.plain + audit)
+    with running(table.config) as host:
+        yield name, host
+
+
+def test_the_table_names_every_target(mode: tuple[str, Host], table: Table) -> None:
+    """The host's own list of targets has none that the table lacks."""
+    _, host = mode
+    with table.client(host, "operator") as client:
+        reply = client.call(host.uri, "INSPECT", input={"target": "everything"})
+    assert reply.status == 422
+    named = set(reply.remedy.removeprefix("Use one of ").rstrip(".").split(", "))
+    assert named == {given["target"] for given in table.targets.values()}
+
+
+@pytest.mark.parametrize("who", CALLERS)
+@pytest.mark.parametrize("target", EXPECTED)
+def test_status_by_target_mode_and_caller(target: str, who: str, mode: tuple[str, Host], table: Table) -> None:
+    """AGTP-192, AGTP-200 to 203: the status of each; no refusal tells the operators or another agent's identifier."""
+    name, host = mode
+    with table.client(host, who) as client:
+        reply = client.call(host.uri, "INSPECT", input=table.targets[target])
+    expected = EXPECTED[target][name][CALLERS.index(who)]
+    assert reply.status == expected, reply.json()
+    if reply.status in (WHO, NO):
+        if target not in ("decision", "contract", "rcns-attempt"):
+            assert reply.json()["read_acl"] == name
+            assert reply.reason == ("acl-anonymous-blocked" if reply.status == WHO else "acl-not-permitted")
+        text = reply.body.decode()
+        assert reply.remedy and table.operator not in text
+        assert agent_id(host, "rival") not in text
