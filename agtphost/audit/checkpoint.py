@@ -110,14 +110,19 @@ def verify(note: str, keys: Iterable[VerifyingKey]) -> Checkpoint:
     signed = f"{text}\n".encode()
     known = {key_hash(found.origin, key): key for key in keys}
     verified = False
-    for line in signatures.splitlines():
+    *lines, rest = signatures.split("\n")
+    if rest:
+        raise CheckpointError("the last line has no line feed")
+    for line in lines:
         match = _SIGNATURE.fullmatch(line)
         if match is None:
             raise CheckpointError("a signature line is malformed")
         try:
             octets = base64.b64decode(match["value"], validate=True)
         except binascii.Error:
-            raise CheckpointError("a signature is not base64") from None
+            octets = b""
+        if base64.b64encode(octets).decode() != match["value"]:
+            raise CheckpointError("a signature is not base64 in its one spelling")
         key = known.get(octets[:4]) if match["name"] == found.origin else None
         if key is not None:
             if not key.verify(octets[4:], signed):

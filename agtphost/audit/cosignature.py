@@ -99,7 +99,7 @@ def verify(note: str, line: str, keys: Iterable[VerifyingKey]) -> Cosignature:
             octets = base64.b64decode(match["value"], validate=True)
         except binascii.Error:
             octets = b""
-    if match is None or len(octets) != _OCTETS:
+    if match is None or len(octets) != _OCTETS or base64.b64encode(octets).decode() != match["value"]:
         raise CheckpointError("the line is no cosignature")
     seconds = int.from_bytes(octets[4:12], "big")
     covered = _covered(text_of(note), seconds)

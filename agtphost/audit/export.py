@@ -12,8 +12,6 @@ the path to its root: then a selection proves membership in the log as well.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -22,7 +20,7 @@ from typing import Any
 from agtphost.audit import checkpoint
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.drafts import StoredRecord
-from agtphost.audit.merkle import ProofError, Tree, leaf_hash, verify_inclusion
+from agtphost.audit.merkle import ProofError, Tree, leaf_hash, proof_from_texts, proof_to_texts, verify_inclusion
 from agtphost.audit.verify import FaultKind, Report, Verifier
 from agtphost.identity import envelope
 from agtphost.identity.jws import JWSError
@@ -54,8 +52,7 @@ class Prover:
         number = self.number_of(audit_id)
         if number is None or number > self.tree.size:
             return {}
-        proof = [base64.b64encode(digest).decode() for digest in self.tree.inclusion(number - 1)]
-        return {"index": number - 1, "proof": proof}
+        return {"index": number - 1, "proof": proof_to_texts(self.tree.inclusion(number - 1))}
 
 
 def write_export(
@@ -198,6 +195,8 @@ class _Reading:
         self._count = 0
         keys = listed if keys is None else keys
         self._verifier = Verifier(keys, allow_unsigned=allow_unsigned, whole=header["whole"])
+        if keys and not set(listed.values()) & set(keys.values()):
+            self._verifier.note(FaultKind.FORM, "", "", "the export names none of the keys that are known")
         self._checkpoint = self._covering(header, keys)
 
     def _covering(self, header: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> Checkpoint | None:
@@ -240,17 +239,17 @@ class _Reading:
 
     def _unproven(self, record: StoredRecord, members: Mapping[str, Any]) -> str:
         """Why a record's proof does not hold; empty where it does."""
-        signed, index, proof = self._checkpoint, members.get("index"), members.get("proof")
+        signed, index = self._checkpoint, members.get("index")
         if signed is None:
             return "it has a proof, and there is no checkpoint to believe"
-        if type(index) is not int or not isinstance(proof, list):
-            return "its proof has no index, or no digests"
+        if type(index) is not int:
+            return "its proof has no index"
         try:
-            digests = [base64.b64decode(text, validate=True) for text in proof]
+            digests = proof_from_texts(members.get("proof"))
             # Of what was signed, and not of what the line says of it.
             leaf = leaf_hash(sha256(record.signed).digest())
             verify_inclusion(index, signed.size, leaf, digests, signed.root)
-        except (TypeError, ValueError, binascii.Error, ProofError) as error:
+        except ProofError as error:
             return f"it is not proven to be in the log: {error}"
         return ""
 

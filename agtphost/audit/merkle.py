@@ -10,6 +10,8 @@ tells nothing of what was recorded. Hashes are kept in tiles of up to 256: tile
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 
@@ -19,6 +21,9 @@ WIDTH = 1 << HEIGHT
 
 HASH = 32
 """Octets of a hash."""
+
+LONGEST_PROOF = 130
+"""Digests: more than any proof of a tree of 2 ** 63 entries has."""
 
 EMPTY_ROOT = sha256(b"").digest()
 
@@ -159,6 +164,28 @@ class Tree:
 def _split_point(count: int) -> int:
     """The largest power of two below ``count``."""
     return 1 << ((count - 1).bit_length() - 1)
+
+
+def proof_to_texts(proof: Iterable[bytes]) -> list[str]:
+    """A proof as JSON carries it: base64."""
+    return [base64.b64encode(digest).decode() for digest in proof]
+
+
+def proof_from_texts(texts: object) -> list[bytes]:
+    """
+    A proof as it was written, in its one spelling.
+
+    :raises ProofError: it is no list of digests in base64.
+    """
+    if not isinstance(texts, list) or len(texts) > LONGEST_PROOF:
+        raise ProofError("the proof is not a list of digests")
+    try:
+        digests = [base64.b64decode(text, validate=True) for text in texts]
+    except (TypeError, ValueError, binascii.Error):
+        raise ProofError("the proof is not base64") from None
+    if any(len(digest) != HASH for digest in digests) or proof_to_texts(digests) != texts:
+        raise ProofError("the proof holds something that is no digest")
+    return digests
 
 
 def root_from_inclusion(index: int, size: int, leaf: bytes, proof: Sequence[bytes]) -> bytes:

@@ -11,7 +11,6 @@ does not answer is asked again after ever longer pauses.
 
 from __future__ import annotations
 
-import base64
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -23,6 +22,7 @@ from zope.interface import implementer
 
 from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
+from agtphost.audit.merkle import proof_to_texts
 from agtphost.iagtp import IWitness
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores.rows import StoreError
@@ -235,7 +235,7 @@ class RemoteWitness:
             attestation = {
                 "checkpoint": issued.note,
                 "first": first,
-                "proof": [base64.b64encode(digest).decode() for digest in proof],
+                "proof": proof_to_texts(proof),
             }
             status, document = await self._transport.submit(self._origin, attestation)
             if status == 200:

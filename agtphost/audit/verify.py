@@ -220,8 +220,8 @@ class Verifier:
             self._fault(FaultKind.PLACE, record, "the signed previous_audit_id is another one")
         if payload.get("agent_id") != record.chain:
             self._fault(FaultKind.PLACE, record, "the record was signed for another chain")
-        if ("event_type" in payload) != (record.kind == "event"):
-            self._fault(FaultKind.PLACE, record, f"the record is no {record.kind}")
+        if record.kind != ("event" if "event_type" in payload else "record"):
+            self._fault(FaultKind.PLACE, record, f"the record is no {record.kind[:20]}")
         server = payload.get("server_id")
         if isinstance(server, str):
             self._report.servers.add(server)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ import click
 
 from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
-from agtphost.audit.merkle import ProofError, leaf_hash, verify_consistency, verify_inclusion
+from agtphost.audit.merkle import ProofError, leaf_hash, proof_from_texts, verify_consistency, verify_inclusion
 from agtphost.cli.audit_entries import entry_of
 from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
 from agtphost.cli.failures import NoConnection, Unverified, WrongInput
@@ -102,7 +101,8 @@ def _fetched(client: Client, reach: Reach, audit_id: str) -> dict[str, Any]:
         reply = client.call(reach.uri, "INSPECT", "/", {**asked, "target": "inclusion"})
         if reply.reason != "checkpoint-pending" or time.monotonic() > end:
             break
-        time.sleep(0.5)
+        # A host that is asked all the time is not idle, and makes no checkpoint.
+        time.sleep(1)
     proof = result_of(require_success(reply))
     return {
         "format": FORMAT,
@@ -163,15 +163,10 @@ def _verified(note: object, keys: Mapping[str, VerifyingKey]) -> Checkpoint:
 
 
 def _digests(proof: object) -> list[bytes]:
-    if not isinstance(proof, Iterable) or isinstance(proof, (str, bytes, Mapping)):
-        raise NoConnection("the host sent no proof")
-    digests = []
-    for text in proof:
-        try:
-            digests.append(base64.b64decode(text, validate=True))
-        except (TypeError, ValueError, binascii.Error):
-            raise NoConnection("the proof is not base64") from None
-    return digests
+    try:
+        return proof_from_texts(proof)
+    except ProofError as error:
+        raise NoConnection(f"the host sent no proof: {error}") from None
 
 
 @click.command("checkpoint")

@@ -134,7 +134,7 @@ def _show(found: Resolution, form: str | None, as_json: bool) -> None:
         click.echo(f"{check.name:<10} {visible(check.detail)}", err=True)
     if form in ("yaml", "html", "json", "certificate"):
         # Exactly what was signed; HTML is for a file, and a browser.
-        click.get_binary_stream("stdout").write(found.reply.body)
+        click.echo(found.reply.body, nl=False)
     else:
         print_document(found.document)
 

@@ -245,7 +245,7 @@ class Buyer:
         """
         Verify the merchant, and buy.
 
-        :param uri: the merchant: ``agtp://HOST/agents/NAME`` or ``agtp://AGENT-ID@HOST``.
+        :param uri: the merchant: ``agtp://AGENT-ID@HOST`` or ``agtp://DOMAIN/agents/NAME``.
         :param input: ``item`` or ``cart_quote_id``, ``principal_id``, ``amount`` and what the endpoint wants besides.
         :param counterparty: verified just before by :meth:`verify`; None verifies now.
         :param intent_assertion: the JWT of the platform that governs this agent.

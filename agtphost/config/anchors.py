@@ -29,7 +29,7 @@ def _domain(value: str) -> str:
     return parsed.host
 
 
-Domain = Annotated[str, AfterValidator(_domain)]
+AgentDomain = Annotated[str, AfterValidator(_domain)]
 """A DNS domain, lower case."""
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from agtphost.config.anchors import anchor_faults
 from agtphost.config.faults import Fault
 from agtphost.config.lines import Location
+from agtphost.config.merchant_checks import merchant_faults
 from agtphost.config.oauth_checks import oauth_faults
 from agtphost.config.published_checks import published_faults
 from agtphost.config.sections import Config
@@ -52,6 +53,7 @@ def check(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
     yield from _mcp(config, surroundings)
     yield from published_faults(config)
     yield from oauth_faults(config)
+    yield from merchant_faults(config)
     yield from witnessing_faults(config)
 
 

@@ -31,7 +31,6 @@ LATER = {
     "admin": "the admin interface",
     "metrics": "metrics",
     "workers": "several workers",
-    "builtins": "a choice of built-in endpoints",
 }
 """Names the host will know one day: saying so is kinder than calling them misspelled."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from joserfc.jwk import KeySet
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
 
 from agtphost.config import secret
 from agtphost.config.oauth import algorithm
@@ -29,13 +29,17 @@ def _keys(value: Any, info: ValidationInfo) -> KeySet:
 class Platform(Section):
     """One ``[[merchant.platform]]``: a governance platform whose Intent-Assertions are believed."""
 
-    issuer: Line
-    """The ``iss`` of its assertions."""
+    issuer: Line = ""
+    """The ``iss`` of its assertions. Required."""
 
-    jwks: Annotated[KeySet, BeforeValidator(_keys), PlainSerializer(lambda keys: keys.as_dict(private=False))]
-    """A file with its JSON Web Key Set."""
+    jwks: Annotated[
+        KeySet | None,
+        BeforeValidator(_keys),
+        PlainSerializer(lambda keys: None if keys is None else keys.as_dict(private=False)),
+    ] = None
+    """A file with its JSON Web Key Set. Required."""
 
-    allowed_algs: Annotated[Items[Annotated[str, AfterValidator(algorithm)]], Field(min_length=1)] = ("EdDSA",)
+    allowed_algs: Items[Annotated[str, AfterValidator(algorithm)]] = ("EdDSA",)
     leeway_seconds: Annotated[float, Field(ge=0, le=300)] = 30.0
     """By how much clocks may differ."""
 
@@ -51,11 +55,3 @@ class MerchantSection(Section):
 
     platform: Items[Platform] = ()
     """Without one, no Intent-Assertion is believed, and a PURCHASE that carries one is refused."""
-
-    @field_validator("platform")
-    @classmethod
-    def _distinct(cls, value: tuple[Platform, ...]) -> tuple[Platform, ...]:
-        names = [platform.issuer for platform in value]
-        if len(set(names)) != len(names):
-            raise ValueError("names one issuer twice: its rules would be in doubt")
-        return value

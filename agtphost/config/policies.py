@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from agtphost.config.bounds import ScopeDimensionSection
 from agtphost.config.oauth import OAuth
@@ -18,6 +18,10 @@ HTTP_VERBS = ("GET", "POST", "PUT", "DELETE", "PATCH")
 
 SEED_ALIASES = {"GET": "FETCH", "POST": "CREATE", "PUT": "REPLACE", "DELETE": "REMOVE", "PATCH": "MODIFY"}
 """The aliases of a host that declares none (AGTP-API section 9.2)."""
+
+
+OVERRIDABLE = ("/methods", "/agents", "/tools", "/apis", "/patterns", "/contracts")
+"""Built-ins that an operator may answer himself; the manifest and the Genesis are evidence, and are not among them."""
 
 
 def _methods_or(word: str) -> Any:
@@ -147,6 +151,22 @@ class Synthesis(Section):
     max_contracts_per_agent: Annotated[int, Field(ge=1, le=10_000)] = 32
 
 
+def _built_in(value: str) -> str:
+    if value not in OVERRIDABLE:
+        raise ValueError(f"holds {value[:40]!r}, which is not one of {', '.join(OVERRIDABLE)}")
+    return value
+
+
+def _dotted(value: str) -> str:
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+", value, re.ASCII) is None:
+        raise ValueError("must be a dotted path such as package.module.function")
+    return value
+
+
+BuiltInPath = Annotated[str, AfterValidator(_built_in)]
+DottedPath = Annotated[str, AfterValidator(_dotted)]
+
+
 class Policies(Section):
     """``[policies]``: published in the manifest as it stands here."""
 
@@ -159,6 +179,15 @@ class Policies(Section):
     """Who sees which agents are hosted (AGTP-API section 8.5)."""
 
     agent_disclosure_notice: Line | None = None
+    zone_filtering: bool = False
+    """Whether DISCOVER /agents leaves out agents of zones that the caller may not look into; searches always do."""
+
+    zones: Table[Line, Items[Line]] = Field(default_factory=dict, validate_default=True)
+    """Governance zone to the further zones that its agents may look into."""
+
+    builtins: Table[BuiltInPath, DottedPath] = Field(default_factory=dict, validate_default=True)
+    """Built-in DISCOVER path to the function that answers instead (AGTP-API section 5.9)."""
+
     scope_dimensions: Items[ScopeDimensionSection] = ()
     """What parameters may be, beyond the scopes: answered 455 outside."""
 

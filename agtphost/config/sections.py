@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationInfo
 
 from agtphost.config import secret
-from agtphost.config.anchors import Anchor, Domain
+from agtphost.config.anchors import AgentDomain, Anchor
 from agtphost.config.bounds import DelegationSection
 from agtphost.config.merchant import MerchantSection
 from agtphost.config.policies import Policies
@@ -235,7 +235,7 @@ class Identity(Section):
     anchor: Items[Anchor] = ()
     """Further trust anchors: keys, and identity providers that publish issuers' keys."""
 
-    redirect_to: Domain | None = None
+    redirect_to: AgentDomain | None = None
     """The subdomain that addresses of agents are redirected to (core v08 section 6.1); None: they are here."""
 
 

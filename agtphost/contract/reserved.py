@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-DISCOVERY = ("/", "/agents", "/genesis", "/methods", "/tools", "/patterns", "/contracts")
+DISCOVERY = ("/", "/agents", "/genesis", "/methods", "/tools", "/apis", "/patterns", "/contracts")
 """The reserved DISCOVER paths that this host serves."""
 
 LIFECYCLE = ("ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE")
@@ -16,8 +16,8 @@ NEGOTIATION = (
 )
 """Proposals and what becomes of them (core v08 sections 7.2.7 and 7.5)."""
 
-OPEN = (("QUERY", "/"), ("SUMMARIZE", "/"), ("PLAN", "/"))
-"""Cognitive methods that the host answers only where no endpoint of the operator's is declared there."""
+OPEN = (("QUERY", "/"), ("SUMMARIZE", "/"), ("PLAN", "/"), ("QUOTE", "/"))
+"""Methods that the host answers only where no endpoint of the operator's is declared there."""
 
 MECHANICS = (
     ("ESCALATE", "/"),

@@ -218,6 +218,7 @@ class Dispatcher:
             headers=exchange.request.headers,
             peer=exchange.peer,
             admits=invocation.admits,
+            authority=invocation.authority,
             emit=invocation.emit,
             invoke=invocation.invoke,
             invocation=invocation,

@@ -58,6 +58,18 @@ class Invocation:
         """Whether the caller could call ``binding``: what lists are filtered by."""
         return authority.admits(self._exchange, binding)
 
+    def authority(self) -> tuple[Any, ...]:
+        """Everything of the exchange that :func:`.authority.admits` looks at, but for the binding."""
+        exchange = self._exchange
+        agent = exchange.agent
+        return (
+            None if exchange.caller is None else exchange.caller.agent_id,
+            exchange.scopes,
+            exchange.assurance,
+            None if agent is None else agent.agent_id,
+            exchange.agent_state,
+        )
+
     async def invoke(self, method: str, path: str, input: Mapping[str, Any]) -> Mapping[str, Any]:
         """
         Call another endpoint of this host.

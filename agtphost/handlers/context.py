@@ -69,6 +69,9 @@ class EndpointContext:
     admits: Callable[[Binding], bool] = None  # type: ignore[assignment]
     """Whether the gates would let this caller call that binding: what lists are filtered by (design decision 14)."""
 
+    authority: Callable[[], tuple[Any, ...]] = None  # type: ignore[assignment]
+    """What decides :attr:`admits`, as a key: lists made for it hold for everybody with the same."""
+
     emit: Callable[[Mapping[str, Any]], Awaitable[None]] = None  # type: ignore[assignment]
     """``await context.emit(event)`` sends an interim message, if the caller asked for a stream."""
 

@@ -39,6 +39,7 @@ from agtphost.host.revision import Watch
 from agtphost.host.services import Keeping, OrderedServices
 from agtphost.host.witnesses import Witnesses, witnessing
 from agtphost.identity.keys import fastest_signer
+from agtphost.methods.candidates import Candidates
 from agtphost.methods.decisions import Decisions
 from agtphost.methods.description import Description
 from agtphost.methods.discovery import Discovery
@@ -47,6 +48,7 @@ from agtphost.methods.execution import ActionGate, Carrier
 from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.namespace import Namespace
+from agtphost.methods.overrides import Overrides
 from agtphost.methods.proposal import Ending, Proposing
 from agtphost.methods.publishing import DocumentPublisher
 from agtphost.methods.status_document import StatusDocuments
@@ -160,6 +162,16 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             publication,
             anonymous=config.policies.anonymous_discovery,
             disclosure=config.policies.agent_disclosure,
+            apis=[entry.document() for entry in config.api],
+            candidates=Candidates(
+                directory,
+                admitted,
+                listed,
+                partial(deferToThreadPool, reactor, reactor.getThreadPool()),
+                config.policies.zones,
+            ),
+            overrides=Overrides(materials.overrides),
+            zone_filtering=config.policies.zone_filtering,
             patterns=negotiating.patterns,
             contracts=negotiating.contracts,
             merchants=market.manifest_of,

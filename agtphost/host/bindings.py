@@ -13,7 +13,7 @@ from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.loading import load_endpoints
 from agtphost.errors import Problem
-from agtphost.handlers.function import UnresolvableFunction
+from agtphost.handlers.function import RegisteredFunction, UnresolvableFunction, resolve
 from agtphost.host import handling, recipes
 from agtphost.host.recipes import RecipeBook
 from agtphost.iagtp import IAgentDirectory, IHandler
@@ -107,9 +107,7 @@ def endpoints(
     folder = config.endpoints.directory
     if folder is None:
         return [], [], recipes.settle(read, (), rules.reserved, problems)[0]
-    for path in config.endpoints.python_path:
-        if str(path) not in sys.path:
-            sys.path.insert(0, str(path))
+    _make_importable(config)
     declared, wrong = load_endpoints(folder, rules)
     problems.extend(wrong)
     ready: dict[str, handling.Prepared] = {}
@@ -140,6 +138,26 @@ def _agent_ids(endpoint: Endpoint, directory: IAgentDirectory) -> Iterator[str]:
         if agent is None:
             raise UnresolvableFunction(f"no hosted agent is named {name}")
         yield agent.agent_id
+
+
+def _make_importable(config: Config) -> None:
+    """Functions are looked for in the operator's directories first."""
+    for path in config.endpoints.python_path:
+        if str(path) not in sys.path:
+            sys.path.insert(0, str(path))
+
+
+def overrides(config: Config, problems: list[Problem]) -> dict[str, IHandler]:
+    """The built-ins that the operator answers himself, by path (AGTP-API section 5.9)."""
+    if config.policies.builtins:
+        _make_importable(config)
+    found: dict[str, IHandler] = {}
+    for path, dotted in config.policies.builtins.items():
+        try:
+            found[path] = RegisteredFunction(resolve(dotted))
+        except UnresolvableFunction as error:
+            problems.append(Problem(message=f"[policies.builtins] {path}: {error}", file=str(config.file)))
+    return found
 
 
 def methods_of(bindings: Iterable[Binding]) -> Sequence[str]:

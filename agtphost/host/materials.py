@@ -19,6 +19,7 @@ from agtphost.host import agents, bindings
 from agtphost.host.handling import Prepared
 from agtphost.host.recipes import RecipeBook
 from agtphost.identity.agents import AgentDirectory, distinct
+from agtphost.iagtp import IHandler
 from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
 from agtphost.identity.provisioning import ProvisioningError, provision_development
 from agtphost.methods.documents import Document, read_documents
@@ -45,6 +46,9 @@ class Materials:
 
     documents: Sequence[Document]
     """What QUERY and SUMMARIZE may read."""
+
+    overrides: Mapping[str, IHandler]
+    """Built-in DISCOVER paths that the operator answers himself."""
 
     key: SigningKey | None
     tls: ServerTLS
@@ -94,6 +98,7 @@ def gather(config: Config, environ: Mapping[str, str] = os.environ) -> Materials
     else:
         problems.extend(endpoint_problems)
     policy = _policy(config, catalogs, custom, endpoints, problems)
+    overrides = bindings.overrides(config, problems)
     documents = _documents(config, problems)
     key = _key(config, problems)
     tls = _tls(config, problems)
@@ -108,6 +113,7 @@ def gather(config: Config, environ: Mapping[str, str] = os.environ) -> Materials
         bound=bound,
         recipes=book,
         documents=documents,
+        overrides=overrides,
         key=key,
         tls=tls,
     )

@@ -55,6 +55,7 @@ class Market:
                         keys=platform.jwks,
                     )
                     for platform in given.platform
+                    if platform.jwks is not None
                 ]
             ),
             held=held,

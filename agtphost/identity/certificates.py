@@ -127,10 +127,17 @@ def _key(certificate: x509.Certificate) -> VerifyingKey | None:
         return None
 
 
-def parse_peer_certificate(der: bytes) -> PeerCertificate:
+def link_of(certificate: x509.Certificate) -> str:
+    """What revocation lists tell a certificate by: who issued it, and its serial number."""
+    issuer = hashlib.sha256(certificate.issuer.public_bytes()).hexdigest()[:32]
+    return f"{issuer}:{certificate.serial_number:x}"
+
+
+def parse_peer_certificate(der: bytes, above: Iterable[x509.Certificate] = ()) -> PeerCertificate:
     """
     Read a client certificate whose chain TLS has verified.
 
+    :param above: the intermediate certificates of that chain: what revokes one of them revokes this one.
     :return: with ``malformed`` set, and no AGTP identity, if an AGTP extension
         breaks its definition; such a peer gets 401 (companion section 9.2).
     :raises CertificateError: if ``der`` is no certificate at all.
@@ -162,6 +169,7 @@ def parse_peer_certificate(der: bytes) -> PeerCertificate:
         trust_tier=values.get(Extension.TRUST_TIER),
         archetype=values.get(Extension.ARCHETYPE),
         activation_certificate_id=values.get(Extension.ACTIVATION_CERTIFICATE_ID),
+        links=(link_of(certificate), *map(link_of, above)),
         malformed=malformed,
     )
 

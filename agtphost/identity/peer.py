@@ -82,6 +82,9 @@ class PeerCertificate:
     valid_to: float = field(init=False, default=0.0)
     """``not_after`` likewise."""
 
+    links: tuple[str, ...] = ()
+    """What revocation lists tell it by, and the intermediate certificates above it: issuer and serial number each."""
+
     malformed: str = ""
     """Why an AGTP extension could not be read; empty if all could. Such a peer is refused with 401."""
 

@@ -23,10 +23,13 @@ DEFAULT_PATH = "org-asserted"
 INCOMPLETE = "verification-incomplete"
 UNSUPPORTED = "verification-path-unsupported"
 DEGRADED = "trust-score-degraded"
+ENTITY = "legal-entity-unverified"
+"""What merchants of tier 2 carry (AGTP-MERCHANT 02)."""
 
 EXPLANATIONS = {
     INCOMPLETE: "The owner's claim to this agent was asserted by its organization, not verified by others.",
     UNSUPPORTED: "The agent names a verification path that this host cannot follow; it is treated as tier 2.",
+    ENTITY: "Which legal entity the merchant is was asserted by its organization, not verified by others.",
     DEGRADED: "The agent's trust score is below the threshold that its issuer set.",
 }
 """``trust_explanation`` of each warning that this host sets."""
@@ -112,7 +115,7 @@ def _warning(document: Mapping[str, Any], tier: int, path: str, threshold: float
     if stated:
         return stated
     if tier == 2:
-        return INCOMPLETE
+        return ENTITY if document.get("role") == "merchant" else INCOMPLETE
     score = document.get("trust_score")
     return DEGRADED if isinstance(score, (int, float)) and score < threshold else None
 

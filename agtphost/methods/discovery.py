@@ -7,7 +7,10 @@ it is filtered by the gates' own decision (design decision 14).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import operator
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from zope.interface import implementer
@@ -20,7 +23,9 @@ from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.methods import execution, parameters
-from agtphost.vocabulary import media_types
+from agtphost.methods.candidates import Candidates
+from agtphost.methods.overrides import Overrides
+from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.status import Status
 
 Manifest = Callable[[bool], EndpointResponse]
@@ -30,6 +35,15 @@ Manifest = Callable[[bool], EndpointResponse]
 Listing = Callable[[EndpointContext], Any]
 """What DISCOVER answers with, for one caller."""
 
+
+TARGETS = ("methods", "agents", "genesis", "tools", "apis")
+"""What the body of a DISCOVER may name, for callers of earlier drafts (AGTP-API section 5.10)."""
+
+MOST_WARNED = 10_000
+"""Agents that are known to have been warned."""
+
+MOST_LISTS = 64
+"""Authorities whose list of methods is kept."""
 
 RESULT_TYPES = ("agent", "merchant", "any")
 """``result_type`` of DISCOVER: core v08 section 9."""
@@ -53,6 +67,10 @@ class Discovery:
     :param disclosure: ``public``, ``authenticated`` or ``private``: who sees the hosted agents.
     :param patterns: what this host would synthesize (AGTP-API section 5.8.6).
     :param contracts: the contracts that the caller may see (AGTP-API section 5.8.7).
+    :param apis: the HTTP APIs that this server fronts (AGTP-API section 5.8.5).
+    :param candidates: answers searches; None on a host that does not search.
+    :param overrides: built-ins that the operator answers himself.
+    :param zone_filtering: whether agents of zones that are not the caller's are left out of the list of agents.
     :param merchants: the manifests of merchants, for ``result_type`` (core v08 section 9).
     """
 
@@ -69,9 +87,18 @@ class Discovery:
         disclosure: str,
         patterns: Listing = lambda context: {"rcns_enabled": False, "patterns": []},
         contracts: Listing = lambda context: [],
+        apis: Sequence[Mapping[str, Any]] = (),
+        candidates: Candidates | None = None,
+        overrides: Overrides | None = None,
+        zone_filtering: bool = False,
         merchants: Callable[[Agent], MerchantManifest] | None = None,
     ) -> None:
         self._merchants = merchants
+        self._candidates = candidates
+        self._overrides = Overrides() if overrides is None else overrides
+        self._zone_filtering = zone_filtering
+        self._warned: OrderedDict[str, None] = OrderedDict()
+        self._lists: OrderedDict[tuple[Any, ...], tuple[list[Any], bytes]] = OrderedDict()
         self._directory = directory
         self._bindings = bindings
         self._adapters = adapters
@@ -84,11 +111,12 @@ class Discovery:
             "/genesis": self._genesis,
             "/methods": self._methods,
             "/tools": self._tools,
+            "/apis": lambda context: document([dict(entry) for entry in apis]),
             "/patterns": lambda context: document(patterns(context)),
             "/contracts": lambda context: document(contracts(context)),
         }
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: EndpointContext) -> EndpointResponse | Awaitable[EndpointResponse]:
         if context.caller is None and not self._anonymous:
             raise Refusal(
                 Status.AUTHORIZATION_REQUIRED,
@@ -96,16 +124,56 @@ class Discovery:
                 "This host does not answer discovery without a calling agent.",
                 remedy="Send Agent-ID, and present the agent's client certificate.",
             )
-        return self._documents[context.path](context)
+        path, warning = self._path(context)
+        if path in self._overrides:
+            return self._overridden(path, context, warning)
+        if path == "/" and self._candidates is not None and Candidates.wanted(context.input):
+            return self._candidates.search(context, self._disclosed(context))
+        answer = self._documents[path](context)
+        return replace(answer, headers=(*answer.headers, *warning)) if warning else answer
+
+    async def _overridden(
+        self, path: str, context: EndpointContext, warning: tuple[tuple[str, str], ...]
+    ) -> EndpointResponse:
+        return replace(document(await self._overrides.answer(path, context)), headers=warning)
+
+    # The body-keyed form (AGTP-API section 5.10)
+
+    def _path(self, context: EndpointContext) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """Which built-in is meant, and what is said about the way of asking."""
+        target = context.input.get("target")
+        if target is None:
+            return context.path, ()
+        if target not in TARGETS:
+            raise parameters.invalid(
+                "target", "That target is not known here.", f"Use the path instead: DISCOVER /{', /'.join(TARGETS)}."
+            )
+        meant = f"/{target}"
+        if context.path not in ("/", meant):
+            raise Refusal(
+                Status.BAD_REQUEST,
+                "target-conflict",
+                "The path and the target of the body name different built-ins.",
+                remedy=f"Send DISCOVER {context.path} without a target, or DISCOVER {meant}.",
+                details={"path": context.path, "target": target},
+            )
+        return meant, self._deprecation(context, meant)
+
+    def _deprecation(self, context: EndpointContext, meant: str) -> tuple[tuple[str, str], ...]:
+        """The warning, once for each agent that asks this way."""
+        peer = context.peer.address if context.peer is not None else ""
+        who = context.caller.agent_id if context.caller is not None else peer
+        if who in self._warned:
+            return ()
+        self._warned[who] = None
+        if len(self._warned) > MOST_WARNED:
+            self._warned.popitem(last=False)
+        return (("AGTP-Endpoint-Warning", f'deprecated="target"; use="DISCOVER {meant}"'),)
+
+    # Lists
 
     def _root(self, context: EndpointContext) -> EndpointResponse:
         """The manifest for callers that name no agent, the directory for those that do."""
-        if "criteria" in context.input:
-            raise parameters.invalid(
-                "criteria",
-                "This host lists what it has and does not search it.",
-                "Read DISCOVER /methods, /tools and /agents.",
-            )
         if "result_type" in context.input:
             return self._agents(context)
         directory = [{"path": path, "tier": "A"} for path in DISCOVERY]
@@ -119,17 +187,19 @@ class Discovery:
         return self._disclosure == "public"
 
     def _methods(self, context: EndpointContext) -> EndpointResponse:
-        listed = [
-            {
-                "method": binding.method,
-                "path": binding.path,
-                "description": binding.description,
-                "tier": binding.tier,
-            }
-            for binding in self._bindings()
-            if context.admits(binding)
-        ]
-        return document(listed + [tool_method(tool) for tool in self._callable_tools(context)])
+        """Every binding that the caller could call, kept for the next caller of the same authority."""
+        bindings = list(self._bindings())
+        tools = self._callable_tools(context)
+        key = context.authority()
+        known = self._lists.get(key)
+        current: list[Any] = [*bindings, *tools]
+        if known is None or not _same(known[0], current):
+            listed = [method_entry(binding) for binding in bindings if context.admits(binding)]
+            known = current, jsontext.encode(listed + [tool_method(tool) for tool in tools])
+            self._lists[key] = known
+            if len(self._lists) > MOST_LISTS:
+                self._lists.popitem(last=False)
+        return EndpointResponse(body=known[1], content_type=media_types.AGTP_JSON)
 
     def _tools(self, context: EndpointContext) -> EndpointResponse:
         return document([tool_entry(tool) for tool in self._callable_tools(context)])
@@ -141,14 +211,22 @@ class Discovery:
         if not self._disclosed(context):
             return document([])
         kind = context.input.get("result_type", "")
+        hosted = [agent for agent in self._directory.hosted() if self._shown(context, agent)]
         if not kind:
-            return document([agent_entry(agent) for agent in self._directory.hosted()])
+            return document([agent_entry(agent) for agent in hosted])
         if kind not in RESULT_TYPES:
             raise parameters.invalid(
                 "result_type", "That type of result is not served.", f"Use {', '.join(RESULT_TYPES)}."
             )
-        wanted = [agent for agent in self._directory.hosted() if kind in ("any", agent.role)]
+        wanted = [agent for agent in hosted if kind in ("any", agent.role)]
         return document([self._typed(agent) for agent in wanted])
+
+    def _shown(self, context: EndpointContext, agent: Agent) -> bool:
+        """Agents may be withheld by zone, silently (AGTP-API section 5.8.2)."""
+        if not self._zone_filtering or self._candidates is None or not agent.governance_zone:
+            return True
+        zones = self._candidates.permitted_zones(context)
+        return zones is None or agent.governance_zone in zones
 
     def _typed(self, agent: Agent) -> dict[str, Any]:
         """An agent with its role; a merchant with its manifest, for a buyer to verify."""
@@ -172,6 +250,21 @@ class Discovery:
         return EndpointResponse(body=agent.genesis.octets, content_type=media_types.AGTP_JSON)
 
 
+def _same(one: list[Any], other: list[Any]) -> bool:
+    """Whether two lists hold the very same objects."""
+    return len(one) == len(other) and all(map(operator.is_, one, other))
+
+
+def method_entry(binding: Binding) -> dict[str, Any]:
+    """A binding among the methods (AGTP-API section 5.8)."""
+    return {
+        "method": binding.method,
+        "path": binding.path,
+        "description": binding.description,
+        "tier": binding.tier,
+    }
+
+
 def tool_method(tool: Binding) -> dict[str, Any]:
     """A hosted tool among the methods: which EXECUTE calls it."""
     return {
@@ -180,7 +273,7 @@ def tool_method(tool: Binding) -> dict[str, Any]:
         "description": tool.description,
         "tier": tool.tier,
         "tool": tool.name,
-        "action": tool.details.get("action", ""),
+        "action": tool.details.get("action") or execution.TOOL_ACTION,
         "payload_type": media_types.MCP_TOOLS,
     }
 

@@ -26,6 +26,9 @@ from agtphost.methods import parameters
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.status import Status
 
+TOOL_ACTION = "mcp.tools.call"
+"""The action that calls a hosted tool (core v08 appendix D)."""
+
 FLOOR = Assurance.HEADER
 """What EXECUTE itself asks of a caller, before its action asks for more."""
 

@@ -82,7 +82,8 @@ class Namespace:
         listed = [
             entry(agent, state, self._agents_at, self._clock())
             for agent in self._directory.hosted()
-            if (state := self._states(agent)).status is LifecycleStatus.ACTIVE
+            # Tier 3 is for development, and in no public list (core v08 section 6.1).
+            if (state := self._states(agent)).status is LifecycleStatus.ACTIVE and agent.posture.trust_tier < 3
         ]
         zones = {agent.governance_zone for agent in self._directory.hosted() if agent.governance_zone}
         document: dict[str, Any] = {

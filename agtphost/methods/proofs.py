@@ -8,7 +8,7 @@ from typing import Any
 
 from agtphost.audit import checkpoint
 from agtphost.audit.checkpoint import Checkpoint
-from agtphost.audit.merkle import ProofError, Tiles, Tree
+from agtphost.audit.merkle import ProofError, Tiles, Tree, proof_to_texts
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
 from agtphost.iagtp import IRecordStore
@@ -89,7 +89,7 @@ class Proofs:
 
     async def _proof(self, prove: Any) -> list[str]:
         try:
-            return [base64.b64encode(digest).decode() for digest in await self._records.proven(prove)]
+            return proof_to_texts(await self._records.proven(prove))
         except ProofError as error:
             raise Refusal(
                 Status.SERVER_ERROR,

@@ -11,8 +11,6 @@ checkpoint of each log is durable before anybody is told of the cosignature.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +23,7 @@ from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.drafts import Change
 from agtphost.audit.held import HeldTable
-from agtphost.audit.merkle import HASH, ProofError, verify_consistency
+from agtphost.audit.merkle import ProofError, proof_from_texts, verify_consistency
 from agtphost.audit.remote_witness import INCONSISTENT, OUTDATED
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
@@ -42,9 +40,6 @@ CONTRADICTION = "witnessed-contradiction"
 
 MOST_CONTRADICTIONS = 50
 """Kept for one log: the first prove as much as all."""
-
-MOST_DIGESTS = 130
-"""A consistency proof between trees of at most 2 ** 63 entries is shorter."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,15 +238,12 @@ class Witnessing:
 
 
 def _digests(proof: object) -> Sequence[bytes]:
-    if not isinstance(proof, list) or len(proof) > MOST_DIGESTS:
-        raise _missing("attestation.proof", "the digests of a consistency proof, in base64")
     try:
-        digests = [base64.b64decode(text, validate=True) for text in proof]
-    except (TypeError, ValueError, binascii.Error):
-        digests = [b""]
-    if any(len(digest) != HASH for digest in digests):
-        raise parameters.invalid("attestation.proof", "The proof holds something that is no digest.", "Send base64.")
-    return digests
+        return proof_from_texts(proof)
+    except ProofError as error:
+        raise parameters.invalid(
+            "attestation.proof", f"{str(error).capitalize()}.", "Send the consistency proof.", missing=proof is None
+        ) from None
 
 
 def _missing(name: str, what: str) -> Refusal:

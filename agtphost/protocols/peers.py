@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from agtphost.identity.certificates import parse_peer_certificate
@@ -26,7 +27,13 @@ def peer_of(connection: Any, address: str) -> Peer:
         address=address,
         certificate=None
         if certificate is None
-        else parse_peer_certificate(certificate.to_cryptography().public_bytes(Encoding.DER)),
+        else parse_peer_certificate(certificate.to_cryptography().public_bytes(Encoding.DER), _above(connection)),
         server_name=None if not name else name.decode("ascii", "replace").lower(),
         loopback=is_loopback(address),
     )
+
+
+def _above(connection: Any) -> list[x509.Certificate]:
+    """The certificates between the client's own and the authority's, which is trusted as it is."""
+    chain = connection.get_verified_chain() or ()
+    return [certificate.to_cryptography() for certificate in chain[1:-1]]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from agtphost.client import InvalidCall, new_session_id
-from agtphost.client.caller import resolution
 from agtphost.client.requests import Destination, Identity, PreparedCall, prepare
+from agtphost.client.resolution import question
 from agtphost.vocabulary import jsontext, uris
 from agtphost.wire import Connection, Request, Role, serialize_request
 
@@ -193,8 +193,8 @@ def test_how_a_uri_is_resolved(
     uri: str, format: str | None, method: str, anonymous: bool, query: str | None
 ) -> None:
     """Manifests by anonymous DISCOVER, documents by DESCRIBE with a format (AGTP-112 to 115, AGTP-121)."""
-    target, used, without = resolution(uri, format)
-    assert (used, without, target.query) == (method, anonymous, query)
+    asked = question(uri, format)
+    assert (asked.method, asked.anonymous, asked.uri.query) == (method, anonymous, query)
 
 
 def test_destinations_are_equal_by_host_and_port() -> None:

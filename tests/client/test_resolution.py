@@ -62,7 +62,9 @@ def manifest() -> dict[str, Any]:
 class World:
     """Hosts that answer from a table, and a list of what they were asked."""
 
-    def __init__(self, answers: Mapping[str, Any] | None = None, *, genesis: Any = ORIGIN, identity: Any = IDENTITY) -> None:
+    def __init__(
+        self, answers: Mapping[str, Any] | None = None, *, genesis: Any = ORIGIN, identity: Any = IDENTITY
+    ) -> None:
         self.answers = dict(answers or {})
         self.asked: list[str] = []
         self.identity, self.genesis = identity, genesis
@@ -100,7 +102,8 @@ def drive(steps: Any, world: Callable[[Ask], Reply]) -> Any:
 
 def resolve(uri: str, world: World, *hosts: str, format: str | None = None, **believing: Any) -> Resolution:
     """Every check of a URI."""
-    steps = verifying(question(uri, format), [parse(h) for h in hosts], Believing(**believing), lambda u: u, lambda: NOW)
+    looking = [parse(host) for host in hosts]
+    steps = verifying(question(uri, format), looking, Believing(**believing), lambda uri: uri, lambda: NOW)
     found: Resolution = drive(steps, world)
     return found
 
@@ -217,7 +220,8 @@ def test_a_refusal_is_a_failed_check() -> None:
 def test_the_four_steps_of_level_two() -> None:
     """AGTP-310: resolve, verify the signature, match the Agent-ID to the Genesis, read the scopes."""
     found = resolve(f"agtp://{AGENT}@h.test", World())
-    assert [check.name for check in found.checks] == ["resolved", "signature", "document", "genesis", "issuer", "scopes"]
+    names = [check.name for check in found.checks]
+    assert names == ["resolved", "signature", "document", "genesis", "issuer", "scopes"]
     assert found.ok and not found.trusted
     assert found.scopes == {"documents:query", "booking:*"}
     assert found.genesis is not None and found.genesis.agent_id == AGENT

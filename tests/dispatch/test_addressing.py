@@ -1,4 +1,4 @@
-"""What a path under /agents/ addresses: redirects, malformed names and aliases of other agents (core v08 section 6.1)."""
+"""What a path under /agents/ addresses: redirects, malformed names, aliases (core v08 section 6.1)."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ async def test_another_issuers_document_is_refused(provider: Provider) -> None:
 @pytest.mark.parametrize("octets", [b"", b"[]", b'{"keys": 1}', b'{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AA"}]}'])
 def test_what_is_no_key_set_is_refused(octets: bytes) -> None:
     """Malformed sets change nothing."""
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError):
         published_keys(octets)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -380,3 +381,22 @@ def test_a_certificate_beside_the_documents_is_known(tmp_path: Path) -> None:
     ]
     (tmp_path / "desk" / "agent.pem").write_text("no certificate")
     assert "certificate" in str(load(tmp_path)[1][0])
+
+
+def test_a_role_comes_and_goes_without_a_new_identity(tmp_path: Path) -> None:
+    """AGTP-146: the Agent-ID and the Genesis stay; the role is the document's."""
+    agent_id = place_agent(tmp_path, KEY, signed=False)
+    for role in ("agent", "merchant", "agent"):
+        rewrite(tmp_path / "desk" / "document.json", role=role)
+        agent = load(tmp_path)[0][0]
+        assert (agent.agent_id, agent.role, agent.document["role"]) == (agent_id, role, role)
+
+
+def test_an_agent_id_that_is_taken_is_refused(tmp_path: Path) -> None:
+    """AGTP-172: the same Genesis under another label is no registration; neither agent is admitted, and it is told."""
+    place_agent(tmp_path, KEY)
+    shutil.copytree(tmp_path / "desk", tmp_path / "copy")
+    rewrite(tmp_path / "copy" / "document.json", name="copy", **dict.fromkeys(documents.SIGNATURE_FIELDS))
+    agents, problems = load(tmp_path)
+    assert agents == []
+    assert all("agent_id: another agent has" in problem.message for problem in problems) and len(problems) == 2

@@ -25,7 +25,7 @@ from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.sealing import Sealer
 from agtphost.errors import Refusal
 from agtphost.host import bindings
-from agtphost.iagtp import ILedger, IPayloadAdapter, IRecordStore
+from agtphost.iagtp import IHandler, ILedger, IPayloadAdapter, IRecordStore
 from agtphost.identity.agents import Agent, AgentDirectory
 from agtphost.identity.certificates import (
     create_authority,
@@ -37,12 +37,14 @@ from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Peer, PeerCertificate
 from agtphost.identity.trust import TrustPosture
+from agtphost.methods.candidates import Candidates
 from agtphost.methods.description import Description
 from agtphost.methods.discovery import Discovery, document
 from agtphost.methods.execution import ActionGate, Carrier
 from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.namespace import Namespace
+from agtphost.methods.overrides import Overrides
 from agtphost.stores import MemoryStore, OffReactorRecords
 from agtphost.stores.rows import StateRow
 from agtphost.vocabulary import media_types
@@ -210,6 +212,10 @@ class Stage:
         states: LifecycleTable | None = None,
         records: IRecordStore | None = None,
         manifest: Any = None,
+        apis: Sequence[Mapping[str, Any]] = (),
+        overrides: Mapping[str, IHandler] | None = None,
+        zones: Mapping[str, Sequence[str]] | None = None,
+        zone_filtering: bool = False,
         signer: Any = SIGNING,
     ) -> None:
         self.directory = AgentDirectory(agents)
@@ -229,6 +235,16 @@ class Stage:
                 manifest or (lambda disclosed: document({"disclosed": disclosed}, media_types.MANIFEST_JSON)),
                 anonymous=anonymous,
                 disclosure=disclosure,
+                apis=apis,
+                candidates=Candidates(
+                    self.directory,
+                    lambda: (*everything, *endpoints),
+                    adapters,
+                    lambda function, *arguments: succeed(function(*arguments)),
+                    zones,
+                ),
+                overrides=Overrides(overrides),
+                zone_filtering=zone_filtering,
             ),
             describe=Description(
                 self.directory,
@@ -249,6 +265,7 @@ class Stage:
             carrier=carrier,
         )
         everything.extend(built_ins)
+        self.built_ins = built_ins
         policy = MethodPolicy()
         self.dispatcher = Dispatcher(
             gates(

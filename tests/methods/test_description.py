@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import decode
 from agtphost.identity.peer import Assurance
 from agtphost.methods.description import DOMAINS, Description, version_key
+from agtphost.methods.namespace import address
 from agtphost.stores.rows import StateRow
 from tests.methods.stage import CALLER, DESK, SIGNING, SINCE, Stage, Toolbox, agent, body_of, of_agent
 from tests.methods.test_discovery import tool
@@ -222,6 +224,22 @@ def test_only_active_agents_are_in_the_namespace() -> None:
         assert [entry["agent_label"] for entry in namespace(stage)["agents"]] == ["bare"]
     stage.put(DESK, "active")
     assert namespace(stage)["total_active"] == 2
+
+
+def test_tier_3_is_in_no_public_list() -> None:
+    """AGTP-169, AGTP-176: an experimental agent answers under its name, and is not in the Namespace Document."""
+    other = agent("other", hosted=True)
+    experimental = replace(other, posture=replace(other.posture, trust_tier=3))
+    stage = Stage(agents=(DESK, experimental))
+    assert [entry["agent_label"] for entry in namespace(stage)["agents"]] == ["desk"]
+    assert stage.ask("DESCRIBE", "/agents/other").status == 200
+
+
+def test_addresses_in_the_namespace_are_uris_where_there_is_a_domain() -> None:
+    """AGTP-131, AGTP-108: ``manifest_uri`` is of form 3 or 4, never a file name."""
+    addresses = [entry["manifest_uri"] for entry in namespace(Stage())["agents"]]
+    assert addresses == ["agtp://agtp.test/agents/bare", "agtp://agtp.test/agents/desk"]
+    assert (address("desk", "localhost"), address("desk", "127.0.0.1")) == ("/agents/desk", "/agents/desk")
 
 
 def test_a_zone_is_named_only_where_all_agree() -> None:

@@ -43,12 +43,6 @@ def test_a_certificate_alone_still_reads_the_manifest() -> None:
     assert "disclosed" in body_of(Stage().ask("DISCOVER", certificate=AS_CALLER))
 
 
-def test_a_candidate_search_is_refused_and_says_so() -> None:
-    """``criteria`` would search; a host that does not search says 422 and not an empty list."""
-    response = Stage().ask("DISCOVER", body={"criteria": {"capability": "rooms"}})
-    assert (response.status, body_of(response)["parameter"]) == (422, "criteria")
-
-
 @pytest.mark.parametrize("path", DISCOVERY)
 def test_anonymous_discovery_can_be_shut(path: str) -> None:
     """``anonymous_discovery = false``: 262 with a reason for callers without an agent, on every path."""

@@ -35,9 +35,8 @@ METHODS = (*documents.FLOOR_METHODS, "BOOK")
 
 def describe(agent: Agent, form: str | None = None, *, methods: tuple[str, ...] = METHODS) -> EndpointResponse:
     """The answer to DESCRIBE of one agent."""
-    handler = Description(
-        AgentDirectory([agent]), lambda: methods, (), lambda _: ACTIVE, dict, DocumentPublisher("host", HOST, HOST.public)
-    )
+    publisher = DocumentPublisher("host", HOST, HOST.public)
+    handler = Description(AgentDirectory([agent]), lambda: methods, (), lambda _: ACTIVE, dict, publisher)
     given = {} if form is None else {"format": form}
     context = EndpointContext(
         input=given, method="DESCRIBE", path="/agents/desk", path_parameters={"name": "desk"}, agent=agent
@@ -127,7 +126,11 @@ def test_a_registrars_signature_stays_while_it_holds(tmp_path: Path) -> None:
 
 
 SECRETS = {
-    "code": "import os", "model_weights": [1, 2], "api_key": "sk-canary", "session_history": ["x"], "grant_tokens": ["t"]
+    "code": "import os",
+    "model_weights": [1, 2],
+    "api_key": "sk-canary",
+    "session_history": ["x"],
+    "grant_tokens": ["t"],
 }
 
 

@@ -182,7 +182,7 @@ async def test_evidence_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ({"attestation": {"checkpoint": "next", "first": 2, "proof": [7]}}, 422, "invalid-parameter"),
         ({"attestation": {"checkpoint": "next", "first": 2, "proof": ["AAAA"]}}, 422, "invalid-parameter"),
         ({"attestation": {"checkpoint": "next", "first": 2, "proof": ["é"]}}, 422, "invalid-parameter"),
-        ({"attestation": {"checkpoint": "next", "first": 2, "proof": [""] * 131}}, 422, "missing-parameter"),
+        ({"attestation": {"checkpoint": "next", "first": 2, "proof": [""] * 131}}, 422, "invalid-parameter"),
     ],
 )
 @pytest_twisted.ensureDeferred

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +40,11 @@ TREE = {**PLAIN, "agent_only": (WHO, WHO, OK, OK, WHO)}
 DECISION = dict.fromkeys(MODES, (WHO, OK, OK, NO, OK))
 """About the agent itself; by its header alone it is told what it could be told of anyway."""
 
-MINE = dict.fromkeys(MODES, (NONE, NONE, OK, NONE, OK))
-"""Contracts and attempts: whoever may not see one is not told that there is one."""
+MINE = dict.fromkeys(MODES, (NONE, OK, OK, NONE, NONE))
+"""
+Contracts and attempts: whoever may not see one is not told that there is one. Their overseers are agents with the
+scope inspect:all, not the readers of records; a development host on loopback takes a header for an agent's word.
+"""
 
 EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
     "audit": PLAIN,
@@ -95,11 +99,7 @@ def fingerprint(host: Host) -> str:
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     """A host on which an agent called, changed its state, negotiated a contract and failed to use another's."""
-    config = sample(
-        tmp_path_factory.mktemp("inspect"),
-        edit=[('agent_disclosure = "public"', 'agent_disclosure = "public"\nsynthesis_enabled = true')],
-        append=POLICIES,
-    )
+    config = sample(tmp_path_factory.mktemp("inspect"), append=POLICIES)
     recipes = config.parent / "recipes.toml"
     recipes.write_text(recipes.read_text() + STAY_RECIPE.format(version="3"))
     with running(config) as host:
@@ -126,7 +126,8 @@ def happen(table: Table, host: Host) -> dict[str, dict[str, Any]]:
         stolen = own.call(host.uri, "RESERVE", "/stay", nights(1), headers=presented)
         assert stolen.status == 464
         asked = {"target": "inclusion", "audit_id": audit_id}
-        until(lambda: own.call(host.uri, "INSPECT", input=asked).status == 200)
+        # Under load a checkpoint comes once a minute; in a pause at once.
+        until(lambda: time.sleep(1) or own.call(host.uri, "INSPECT", input=asked).status == 200)
     return {
         "audit": {"target": "audit", "audit_id": audit_id},
         "chain_head": {"target": "chain_head", "agent_id": buyer},

@@ -1,0 +1,124 @@
+"""A2A on EXECUTE: core v08 sections 7.2.8 and 8.4, adapters.md section 1.2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.adapters.a2a.agent import A2AAgent
+from agtphost.adapters.a2a.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of, offered
+from agtphost.adapters.a2a.card import Card
+from agtphost.adapters.mcp.supervision import State
+from agtphost.adapters.web.links import Links
+from agtphost.contract.binding import Binding, Resolution
+from agtphost.errors import Refusal
+from agtphost.iagtp import IPayloadAdapter
+from agtphost.vocabulary.status import Status
+
+
+@implementer(IPayloadAdapter)
+class A2AAdapter:
+    """
+    Carries calls to A2A agents.
+
+    :param agents: the hosted ones; their order decides nothing.
+    :param links: which of their tasks are whose.
+    """
+
+    name = "a2a"
+    payload_types = frozenset({PAYLOAD_TYPE})
+
+    def __init__(self, agents: Iterable[A2AAgent], links: Links) -> None:
+        self._agents = {agent.settings.name: agent for agent in agents}
+        self._links = links
+        self._bindings = {name: bindings_of(agent, links) for name, agent in self._agents.items()}
+        for name, agent in self._agents.items():
+            agent.on_card = self._renewal(name)
+
+    @property
+    def agents(self) -> Mapping[str, A2AAgent]:
+        """The hosted agents by name."""
+        return self._agents
+
+    def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
+        """
+        Find the agent that a path or payload names.
+
+        :raises Refusal: 404 no such agent; 409 several, and none is named; 422 no such action, or no object.
+        """
+        if payload is None:
+            payload = {}
+        if not isinstance(payload, dict):
+            raise Refusal(
+                Status.UNPROCESSABLE,
+                "invalid-payload",
+                "The payload of an A2A action is an object.",
+                remedy='Such as {"agent": "NAME", "message": {"parts": [{"text": "..."}]}}.',
+            )
+        if action not in ACTIONS:
+            raise Refusal(
+                Status.UNPROCESSABLE,
+                "unknown-action",
+                "A2A payloads carry no such action.",
+                remedy="Use one of the supported actions.",
+                details={"supported_actions": list(ACTIONS)},
+            )
+        return Resolution(binding=self._bindings[self._named(payload, server)][action], input=payload)
+
+    def tools(self) -> list[Binding]:
+        """Every action that can be called now, by agent."""
+        return [
+            self._bindings[name][action]
+            for name, agent in sorted(self._agents.items())
+            if agent.service.state in (State.UP, State.IDLE)
+            for action in offered(agent)
+        ]
+
+    def hosted(self) -> Sequence[Mapping[str, object]]:
+        """``hosted_protocols`` entries: AGTP-API section 8.6."""
+        entries: list[Mapping[str, object]] = []
+        for name, agent in sorted(self._agents.items()):
+            entry: dict[str, object] = {
+                "protocol": "A2A",
+                "method": "EXECUTE",
+                "path": f"/a2a/{name}",
+                "name": name,
+                "state": agent.service.state.value,
+            }
+            if agent.card is not None:
+                entry["version"] = agent.card.interface.version
+                entry["skills"] = list(agent.card.skills)
+                entry["card_sha256"] = agent.card.digest
+                entry["card_trust"] = agent.card.trust
+            entries.append(entry)
+        return entries
+
+    def _renewal(self, name: str) -> Any:
+        def renew(card: Card) -> None:
+            self._bindings[name] = bindings_of(self._agents[name], self._links)
+
+        return renew
+
+    def _named(self, payload: Mapping[str, Any], server: str | None) -> str:
+        given = payload.get("agent")
+        named = server if server is not None else given if isinstance(given, str) else None
+        if named is None and len(self._agents) == 1:
+            return next(iter(self._agents))
+        if named is None:
+            raise Refusal(
+                Status.CONFLICT,
+                "ambiguous-agent",
+                "This host has several A2A agents, and the request names none.",
+                remedy="Name one as payload.agent, or in the path: /a2a/NAME.",
+                details={"candidates": sorted(self._agents)},
+            )
+        if named not in self._agents:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "unknown-a2a-agent",
+                "This host has no A2A agent of that name.",
+                details={"a2a_agents": sorted(self._agents)},
+            )
+        return named

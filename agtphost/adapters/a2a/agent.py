@@ -1,0 +1,115 @@
+"""One hosted A2A agent: its card kept known, its operations called."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from agtphost.adapters.a2a import card as cards
+from agtphost.adapters.a2a.card import Card, CardRefused
+from agtphost.adapters.a2a.dialects import Dialect, Operation, Params
+from agtphost.adapters.a2a.settings import A2AAgentSettings
+from agtphost.adapters.web.exchange import HttpPeer
+from agtphost.adapters.web.failures import PeerRefused, PeerUnreadable
+from agtphost.adapters.web.upkeep import Upkeep
+
+Take = Callable[[Any], Awaitable[None]]
+"""Takes one event, in the shapes of 1.0."""
+
+
+class A2AAgent:
+    """
+    An A2A agent.
+
+    :param reactor: connects and schedules.
+    :param on_card: called whenever another card was accepted.
+    """
+
+    def __init__(
+        self, reactor: Any, settings: A2AAgentSettings, *, jitter: Callable[[], float] | None = None
+    ) -> None:
+        self.settings = settings
+        self._http = HttpPeer(
+            reactor, ca=settings.ca, headers=settings.headers, connections=settings.max_concurrency
+        )
+        chosen = {} if jitter is None else {"jitter": jitter}
+        self.service = Upkeep(reactor, settings, "a2a", self._prepare, self._http.close, **chosen)
+        self.card: Card | None = None
+        self._dialect: Dialect | None = None
+        self._approved = settings.pin
+        self.on_card: Callable[[Card], None] = lambda card: None
+
+    async def ask(self, operation: Operation, params: Params, seconds: float) -> Any:
+        """
+        Call an operation.
+
+        :return: its result, in the shapes of 1.0.
+        :raises PeerFailure: for every other outcome; :class:`A2AError` where the agent said so.
+        """
+
+        async def work(left: float) -> Any:
+            dialect = self._speaking()
+            ask = dialect.ask(operation, params)
+            try:
+                reply = await self._http.exchange(
+                    ask.method, ask.url, headers=ask.headers, body=ask.body, seconds=left
+                )
+            except PeerRefused as refused:
+                raise dialect.refused(refused) from None
+            return dialect.result(reply.body)
+
+        return await self.service.call(seconds, work)
+
+    async def stream(self, operation: Operation, params: Params, seconds: float, take: Take) -> None:
+        """
+        Call an operation that answers with events.
+
+        :param take: gets each event, one after another.
+        :raises PeerFailure: as :meth:`ask` does; events may have been taken by then.
+        """
+
+        async def work(left: float) -> None:
+            dialect = self._speaking()
+            ask = dialect.ask(operation, params)
+
+            async def event(octets: bytes) -> None:
+                await take(dialect.result(octets))
+
+            try:
+                reply = await self._http.exchange(
+                    ask.method, ask.url, headers=ask.headers, body=ask.body, seconds=left, take=event
+                )
+            except PeerRefused as refused:
+                raise dialect.refused(refused) from None
+            if not reply.streamed:
+                await take(dialect.result(reply.body))
+
+        await self.service.call(seconds, work)
+
+    def _speaking(self) -> Dialect:
+        assert self._dialect is not None, "an upstream that is up has a card"
+        return self._dialect
+
+    async def _prepare(self) -> None:
+        """Fetch the card, and accept it if it is the approved one."""
+        settings = self.settings
+        url = settings.url if settings.url.endswith(".json") else f"{settings.url.rstrip('/')}{cards.PATH}"
+        try:
+            reply = await self._http.exchange(
+                "GET", url, headers=(("Accept", "application/json"),), seconds=settings.start_timeout
+            )
+        except PeerRefused as refused:
+            raise CardRefused(f"its card cannot be fetched: HTTP {refused.status}") from None
+        except PeerUnreadable as failure:
+            raise CardRefused(f"its card cannot be read: {failure}") from None
+        card = cards.read(reply.body, settings.url, settings.card_keys)
+        if self._approved and card.digest != self._approved:
+            raise CardRefused(
+                f"its card (SHA-256 {card.digest}) is not the approved one (SHA-256 {self._approved}); "
+                "approve it by [[a2a.agent]] pin"
+            )
+        self._approved = card.digest
+        if self.card is None or self.card.document != card.document:
+            self.card = card
+            self._dialect = Dialect(card.interface)
+            self.on_card(card)

@@ -1,0 +1,171 @@
+"""The actions of one A2A agent as bindings, so that the gates of every other method decide about them too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agtphost.adapters.a2a.agent import A2AAgent
+from agtphost.adapters.a2a.dialects import Operation
+from agtphost.adapters.a2a.handlers import ListTasks, Push, ReadCard, SendMessage, Subscribe, TaskAction
+from agtphost.adapters.web.links import Links
+from agtphost.contract.binding import Binding
+from agtphost.contract.schemas import compile_schema
+from agtphost.iagtp import IHandler
+from agtphost.vocabulary.status import Status
+
+PAYLOAD_TYPE = "application/a2a+json"
+
+SEND = "a2a.message.send"
+GET = "a2a.tasks.get"
+LIST = "a2a.tasks.list"
+CANCEL = "a2a.tasks.cancel"
+SUBSCRIBE = "a2a.tasks.subscribe"
+CARD = "a2a.card.get"
+EXTENDED_CARD = "a2a.card.extended"
+PUSH = {
+    "a2a.push.create": Operation.PUSH_CREATE,
+    "a2a.push.get": Operation.PUSH_GET,
+    "a2a.push.list": Operation.PUSH_LIST,
+    "a2a.push.delete": Operation.PUSH_DELETE,
+}
+
+ACTIONS = (SEND, GET, LIST, CANCEL, SUBSCRIBE, CARD, EXTENDED_CARD, *PUSH)
+
+_PARTS = {"type": "array", "minItems": 1, "maxItems": 1000, "items": {"type": "object"}}
+_MESSAGE = {
+    "type": "object",
+    "properties": {
+        "messageId": {"type": "string", "minLength": 1, "maxLength": 256},
+        "contextId": {"type": "string", "maxLength": 256},
+        "taskId": {"type": "string", "maxLength": 256},
+        "role": {"type": "string"},
+        "parts": _PARTS,
+        "metadata": {"type": "object"},
+        "extensions": {"type": "array", "maxItems": 32, "items": {"type": "string"}},
+        "referenceTaskIds": {"type": "array", "maxItems": 0},
+    },
+    "required": ["parts"],
+    "additionalProperties": False,
+}
+_TASK = {
+    "type": "object",
+    "properties": {
+        "agent": {"type": "string"},
+        "id": {"type": "string", "minLength": 1, "maxLength": 256},
+        "historyLength": {"type": "integer", "minimum": 0, "maximum": 1000},
+    },
+}
+_SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    SEND: {
+        "type": "object",
+        "properties": {
+            "agent": {},
+            "message": _MESSAGE,
+            "configuration": {"type": "object"},
+            "metadata": {"type": "object"},
+            "inputResponses": {"type": "object"},
+            "requestState": {"type": "string", "maxLength": 256},
+        },
+    },
+    GET: _TASK,
+    CANCEL: _TASK,
+    SUBSCRIBE: _TASK,
+    LIST: {
+        "type": "object",
+        "properties": {
+            "status": {"type": "string"},
+            "pageSize": {"type": "integer", "minimum": 1, "maximum": 1000},
+        },
+    },
+}
+_COMPILED = {action: compile_schema(schema, role="tool") for action, schema in _SCHEMAS.items()}
+
+_SAYS: Mapping[str, tuple[str, str]] = {
+    SEND: ("Send a message to the A2A agent", "transaction"),
+    GET: ("Read one of the caller's tasks", "retrieval"),
+    LIST: ("List the caller's tasks", "retrieval"),
+    CANCEL: ("Cancel one of the caller's tasks", "modification"),
+    SUBSCRIBE: ("Follow one of the caller's tasks as a stream", "retrieval"),
+    CARD: ("Read the agent's card", "retrieval"),
+    EXTENDED_CARD: ("Read the agent's extended card", "retrieval"),
+    "a2a.push.create": ("Have a task pushed to the place that the operator configured", "modification"),
+    "a2a.push.get": ("Read a push configuration of a task", "retrieval"),
+    "a2a.push.list": ("List the push configurations of a task", "retrieval"),
+    "a2a.push.delete": ("Remove a push configuration of a task", "modification"),
+}
+
+
+def _handler(action: str, agent: A2AAgent, links: Links) -> IHandler:
+    if action == SEND:
+        return SendMessage(agent, links)
+    if action in (GET, CANCEL):
+        return TaskAction(agent, links, Operation.GET if action == GET else Operation.CANCEL)
+    if action == SUBSCRIBE:
+        return Subscribe(agent, links)
+    if action == LIST:
+        return ListTasks(agent, links)
+    if action in PUSH:
+        return Push(agent, links, PUSH[action])
+    return ReadCard(agent, links, extended=action == EXTENDED_CARD)
+
+
+def bindings_of(agent: A2AAgent, links: Links) -> dict[str, Binding]:
+    """The bindings of an agent by action, as its present card has it; the gates' part is the operator's alone."""
+    return {action: _binding(action, agent, links) for action in ACTIONS}
+
+
+def offered(agent: A2AAgent) -> tuple[str, ...]:
+    """The actions that the agent's card says it can answer, and the operator has made possible."""
+    card = agent.card
+    if card is None:
+        return ()
+    able = {
+        SUBSCRIBE: card.streaming,
+        EXTENDED_CARD: card.extended,
+        **{action: card.push and bool(agent.settings.push_url) for action in PUSH},
+    }
+    return tuple(action for action in ACTIONS if able.get(action, True))
+
+
+def _binding(action: str, agent: A2AAgent, links: Links) -> Binding:
+    settings, card = agent.settings, agent.card
+    what, capability = _SAYS[action]
+    reading = capability == "retrieval"
+    schema = _COMPILED.get(action)
+    title = "" if card is None else card.name
+    described = f"{what} {title or settings.name}" if action == SEND else f"{what} ({settings.name})"
+    if action == SEND and card is not None and card.description:
+        described = f"{described}: {card.description}"
+    impact = "informational" if reading else "reversible" if capability == "modification" else "irreversible"
+    return Binding(
+        method="EXECUTE",
+        path=f"/a2a/{settings.name}",
+        handler=_handler(action, agent, links),
+        tier="B",
+        name=f"{settings.name}.{action}",
+        description=described,
+        required_scopes=settings.scopes,
+        scope_status=Status.SCOPE_VIOLATION,
+        min_assurance=settings.min_assurance,
+        input_schema=schema,
+        idempotent=reading,
+        state_changing=not reading,
+        timeout=settings.timeout,
+        extra={"a2a_agent": settings.name, "a2a_action": action},
+        details={
+            "action": action,
+            "payload_type": PAYLOAD_TYPE,
+            "input_schema": schema.schema if schema is not None else {"type": "object"},
+            "definition_digest": "" if card is None else f"{card.digest}:{action}",
+            "semantic": {
+                "intent": f"{what}.",
+                "actor": "agent",
+                "outcome": "What the agent answers." if action == SEND else f"{what}.",
+                "capability": capability,
+                "confidence": 0.7 if action == SEND else 0.9,
+                "impact": impact,
+                "is_idempotent": reading,
+            },
+        },
+    )

@@ -1,0 +1,226 @@
+"""
+Agent Cards: A2A 1.0 section 8, and the card of 0.3.
+
+A card is what an agent says of itself, so little of it is believed. Where to
+send requests it may say only within the origin that the operator configured;
+its signature counts only by keys that the operator named, never by one that
+the card brings along; and its digest is pinned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from joserfc import jws
+from joserfc.errors import JoseError
+
+from agtphost.adapters.a2a.settings import CardKey
+from agtphost.adapters.web.failures import NotPrepared
+from agtphost.adapters.web.settings import origin_of
+from agtphost.identity.canonical import canonical
+from agtphost.identity.encoding import decode as decode_part
+from agtphost.identity.encoding import encode as encode_part
+from agtphost.vocabulary import jsontext
+
+PATH = "/.well-known/agent-card.json"
+LONGEST = 256 << 10
+"""Octets of a card."""
+
+ALGORITHMS = ["EdDSA", "Ed25519", "ES256", "ES384", "RS256", "PS256"]
+"""Signatures that are read; which of them a key can make is the key's own."""
+
+MOST_SIGNATURES = 8
+MOST_SKILLS = 200
+
+JSONRPC = "JSONRPC"
+REST = "HTTP+JSON"
+
+
+class CardRefused(NotPrepared):
+    """A card that cannot be used or believed; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    """Where and how an agent is spoken to."""
+
+    url: str
+    binding: str
+    """:data:`JSONRPC` or :data:`REST`."""
+
+    version: str
+    """``1.0`` or ``0.3``."""
+
+    tenant: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A card that passed."""
+
+    document: Mapping[str, Any]
+    """As received."""
+
+    digest: str
+    """SHA-256 of its canonical JSON without signatures, hex."""
+
+    interface: Interface
+    trust: str
+    """``verified``, ``unverified`` (signed by a key nobody named) or ``unsigned``."""
+
+    name: str
+    description: str
+    skills: tuple[str, ...]
+    streaming: bool
+    push: bool
+    extended: bool
+
+
+def read(octets: bytes, home: str, keys: Mapping[str, CardKey]) -> Card:
+    """
+    Read and judge a card.
+
+    :param home: the configured URL; an interface has to be of the same origin.
+    :param keys: who may have signed it; with any, one of them must have.
+    :raises CardRefused: naming the first thing wrong with it.
+    """
+    if len(octets) > LONGEST:
+        raise CardRefused(f"its card is longer than {LONGEST} octets")
+    try:
+        document = jsontext.decode(octets, max_depth=jsontext.SIGNED_DEPTH)
+    except jsontext.JSONTextError as error:
+        raise CardRefused(f"its card is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise CardRefused("its card is no JSON object")
+    capabilities = document.get("capabilities")
+    able: Mapping[str, Any] = capabilities if isinstance(capabilities, dict) else {}
+    unsigned = {name: value for name, value in document.items() if name != "signatures"}
+    return Card(
+        document=document,
+        digest=sha256(canonical(unsigned)).hexdigest(),
+        interface=_choose(document, home),
+        trust=_trust(document, unsigned, keys),
+        name=_text(document, "name", 200),
+        description=_text(document, "description", 4000, required=False),
+        skills=tuple(_skills(document)),
+        streaming=able.get("streaming") is True,
+        push=able.get("pushNotifications") is True,
+        extended=able.get("extendedAgentCard") is True or document.get("supportsAuthenticatedExtendedCard") is True,
+    )
+
+
+def _text(document: Mapping[str, Any], name: str, most: int, *, required: bool = True) -> str:
+    value = document.get(name, "" if not required else None)
+    if not isinstance(value, str) or len(value) > most or (required and not value):
+        raise CardRefused(f"its card has no proper {name}")
+    return value
+
+
+def _skills(document: Mapping[str, Any]) -> Iterator[str]:
+    skills = document.get("skills", [])
+    if not isinstance(skills, list) or len(skills) > MOST_SKILLS:
+        raise CardRefused("its card has no proper list of skills")
+    for skill in skills:
+        if not isinstance(skill, dict) or not isinstance(skill.get("id"), str):
+            raise CardRefused("a skill of its card has no id")
+        yield skill["id"][:128]
+
+
+# Where to
+
+
+def _choose(document: Mapping[str, Any], home: str) -> Interface:
+    """The interface this host speaks best: JSON-RPC before HTTP+JSON, 1.0 before 0.3."""
+    offered = list(_interfaces(document))
+    wanted = ((JSONRPC, "1.0"), (REST, "1.0"), (JSONRPC, "0.3"))
+    for binding, version in wanted:
+        for interface in offered:
+            if (interface.binding, interface.version) == (binding, version):
+                _require_origin(interface.url, home)
+                return interface
+    raise CardRefused(
+        "its card offers no interface that this host speaks (JSONRPC or HTTP+JSON of 1.0, JSONRPC of 0.3)"
+    )
+
+
+def _interfaces(document: Mapping[str, Any]) -> Iterator[Interface]:
+    listed = document.get("supportedInterfaces")
+    if isinstance(listed, list):
+        for entry in listed[:16]:
+            if isinstance(entry, dict):
+                tenant = entry.get("tenant", "")
+                yield from _interface(
+                    entry.get("url"), entry.get("protocolBinding"), entry.get("protocolVersion", "1.0"), tenant
+                )
+        return
+    # The card of 0.3.
+    version = document.get("protocolVersion", "0.3.0")
+    yield from _interface(document.get("url"), document.get("preferredTransport", JSONRPC), version)
+    more = document.get("additionalInterfaces")
+    for entry in more[:16] if isinstance(more, list) else ():
+        if isinstance(entry, dict):
+            yield from _interface(entry.get("url"), entry.get("transport"), version)
+
+
+def _interface(url: Any, binding: Any, version: Any, tenant: Any = "") -> Iterator[Interface]:
+    if not isinstance(url, str) or not isinstance(version, str) or not isinstance(tenant, str):
+        return
+    major = ".".join(version.split(".")[:2])
+    if binding in (JSONRPC, REST) and major in ("1.0", "0.3"):
+        yield Interface(url=url, binding=binding, version=major, tenant=tenant)
+
+
+def _require_origin(url: str, home: str) -> None:
+    try:
+        plain = url.isascii() and url.isprintable() and not any(sign in url for sign in ' "<>\\^`{|}#')
+        same = plain and origin_of(url) == origin_of(home)
+    except ValueError:
+        same = False
+    if not same:
+        raise CardRefused("its card sends requests to another origin than the configured one")
+
+
+# Who signed it
+
+
+def _trust(document: Mapping[str, Any], unsigned: Mapping[str, Any], keys: Mapping[str, CardKey]) -> str:
+    signatures = document.get("signatures") or []
+    if not isinstance(signatures, list) or len(signatures) > MOST_SIGNATURES:
+        raise CardRefused("its card has no proper list of signatures")
+    if not keys:
+        return "unverified" if signatures else "unsigned"
+    # What is signed is the card as its maker's library sees it: some leave out what is empty.
+    payloads = [encode_part(canonical(form)).decode("ascii") for form in (unsigned, _without_empty(unsigned) or {})]
+    for signature in signatures:
+        if isinstance(signature, dict) and any(_signed(signature, payload, keys) for payload in payloads):
+            return "verified"
+    raise CardRefused("none of the configured keys signed its card")
+
+
+def _signed(signature: Mapping[str, Any], payload: str, keys: Mapping[str, CardKey]) -> bool:
+    protected, octets = signature.get("protected"), signature.get("signature")
+    if not isinstance(protected, str) or not isinstance(octets, str):
+        return False
+    try:
+        header = jsontext.decode(decode_part(protected))
+        key = keys.get(header.get("kid", "")) if isinstance(header, dict) else None
+        if key is None or "crit" in header or header.get("b64") is False:
+            return False
+        jws.deserialize_compact(f"{protected}.{payload}.{octets}", key, algorithms=ALGORITHMS)
+    except (JoseError, ValueError, TypeError):
+        return False
+    return True
+
+
+def _without_empty(value: Any) -> Any:
+    """A value without empty texts, lists and objects; None where nothing is left."""
+    if isinstance(value, dict):
+        kept = {name: inner for name, each in value.items() if (inner := _without_empty(each)) is not None}
+        return kept or None
+    if isinstance(value, list):
+        items = [inner for each in value if (inner := _without_empty(each)) is not None]
+        return items or None
+    return None if value == "" else value

@@ -1,0 +1,151 @@
+"""The operations of A2A as HTTP requests, and the answers to them: JSON-RPC of 1.0 and 0.3, HTTP+JSON of 1.0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from agtphost.adapters.a2a import legacy
+from agtphost.adapters.a2a.card import JSONRPC, Interface
+from agtphost.adapters.a2a.failures import INTERNAL, INVALID_PARAMS, REASONS, UNSUPPORTED_OPERATION, A2AError
+from agtphost.adapters.web.failures import PeerRefused, PeerUnreadable
+from agtphost.vocabulary import jsontext
+
+Params = Mapping[str, Any]
+
+
+class Operation(Enum):
+    """An operation of A2A 1.0: its JSON-RPC method, its HTTP method and path, and its JSON-RPC method in 0.3."""
+
+    SEND = "SendMessage", "POST", "/message:send", "message/send"
+    STREAM = "SendStreamingMessage", "POST", "/message:stream", "message/stream"
+    GET = "GetTask", "GET", "/tasks/{id}", "tasks/get"
+    CANCEL = "CancelTask", "POST", "/tasks/{id}:cancel", "tasks/cancel"
+    SUBSCRIBE = "SubscribeToTask", "GET", "/tasks/{id}:subscribe", "tasks/resubscribe"
+    PUSH_CREATE = "CreateTaskPushNotificationConfig", "POST", "/tasks/{taskId}/pushNotificationConfigs", ""
+    PUSH_GET = "GetTaskPushNotificationConfig", "GET", "/tasks/{taskId}/pushNotificationConfigs/{id}", ""
+    PUSH_LIST = "ListTaskPushNotificationConfigs", "GET", "/tasks/{taskId}/pushNotificationConfigs", ""
+    PUSH_DELETE = "DeleteTaskPushNotificationConfig", "DELETE", "/tasks/{taskId}/pushNotificationConfigs/{id}", ""
+    EXTENDED_CARD = "GetExtendedAgentCard", "GET", "/extendedAgentCard", "agent/getAuthenticatedExtendedCard"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One HTTP request."""
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    body: object
+
+
+class Dialect:
+    """
+    How one agent is spoken to.
+
+    :param interface: what was chosen from its card.
+    """
+
+    def __init__(self, interface: Interface) -> None:
+        self._interface = interface
+        self._old = interface.version == "0.3"
+        self._rpc = interface.binding == JSONRPC
+
+    def ask(self, operation: Operation, params: Params) -> Ask:
+        """
+        The request of an operation.
+
+        :raises A2AError: the agent's protocol version does not have it.
+        """
+        interface = self._interface
+        rpc_method, http_method, path, old_method = operation.value
+        streaming = operation in (Operation.STREAM, Operation.SUBSCRIBE)
+        accept = "text/event-stream" if streaming else "application/json"
+        headers: tuple[tuple[str, str], ...] = (("A2A-Version", interface.version), ("Accept", accept))
+        if self._rpc:
+            if self._old:
+                if not old_method:
+                    raise A2AError(
+                        {"code": UNSUPPORTED_OPERATION, "message": "Not in version 0.3 as this host speaks it"}
+                    )
+                rpc_method, params = old_method, legacy.params(params)
+            elif interface.tenant:
+                params = {**params, "tenant": interface.tenant}
+            body = {"jsonrpc": "2.0", "id": 1, "method": rpc_method, "params": params}
+            return Ask(method="POST", url=interface.url, headers=headers, body=body)
+        return self._rest(http_method, path, params, headers)
+
+    def _rest(self, method: str, path: str, params: Params, headers: tuple[tuple[str, str], ...]) -> Ask:
+        rest = dict(params)
+        for name in ("taskId", "id"):
+            if f"{{{name}}}" in path:
+                path = path.replace(f"{{{name}}}", quote(str(rest.pop(name)), safe=""))
+        tenant = f"/{quote(self._interface.tenant, safe='')}" if self._interface.tenant else ""
+        url = f"{self._interface.url.rstrip('/')}{tenant}{path}"
+        if method == "POST":
+            headers = (*headers, ("Content-Type", "application/a2a+json"))
+            return Ask(method=method, url=url, headers=headers, body=rest)
+        query = urlencode({name: value for name, value in rest.items() if isinstance(value, (str, int))})
+        return Ask(method=method, url=f"{url}?{query}" if query else url, headers=headers, body=None)
+
+    def result(self, octets: bytes) -> Any:
+        """
+        The result in an answer, or in the data of one event; of 0.3 in the shapes of 1.0.
+
+        :raises A2AError: it is an error.
+        :raises PeerUnreadable: it is neither.
+        """
+        value = _object(octets)
+        if self._rpc:
+            error = value.get("error")
+            if error is not None:
+                raise A2AError(_error(error))
+            if "result" not in value or value.get("jsonrpc") != "2.0":
+                raise PeerUnreadable("its answer is no JSON-RPC response")
+            result = value["result"]
+            return legacy.result(result) if self._old else result
+        if "error" in value and len(value) == 1:
+            raise A2AError(_status_error(value["error"]))
+        return value
+
+    def refused(self, failure: PeerRefused) -> Exception:
+        """What an answer outside 2xx means: an error of A2A where its body is one."""
+        try:
+            value = _object(failure.body)
+            error = value.get("error")
+            if isinstance(error, dict) and (error.get("code") is not None or error.get("status") is not None):
+                return A2AError(_error(error) if self._rpc else _status_error(error))
+        except PeerUnreadable:
+            return failure
+        return failure
+
+
+def _object(octets: bytes) -> dict[str, Any]:
+    try:
+        value = jsontext.decode(octets) if octets else {}
+    except jsontext.JSONTextError as error:
+        raise PeerUnreadable(f"its answer is not JSON as this host reads it: {error}") from None
+    if not isinstance(value, dict):
+        raise PeerUnreadable("its answer is no JSON object")
+    return value
+
+
+def _error(error: Any) -> dict[str, Any]:
+    if isinstance(error, dict) and type(error.get("code")) is int:
+        return error
+    return {"code": INTERNAL, "message": str(error)[:500]}
+
+
+def _status_error(error: Any) -> dict[str, Any]:
+    """An error of HTTP+JSON (google.rpc.Status) with the code that JSON-RPC has for it."""
+    if not isinstance(error, dict):
+        return {"code": INTERNAL, "message": str(error)[:500]}
+    details = error.get("details")
+    named = [str(each.get("reason")) for each in details if isinstance(each, dict)] if isinstance(details, list) else []
+    code = next((REASONS[reason] for reason in named if reason in REASONS), None)
+    if code is None:
+        code = INVALID_PARAMS if error.get("status") == "INVALID_ARGUMENT" else INTERNAL
+    return {"code": code, "message": error.get("message", ""), "data": error}

@@ -1,0 +1,404 @@
+"""The handlers of the actions: what an EXECUTE does once every gate let it pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.internet.defer import CancelledError
+from twisted.logger import LogLevel
+from zope.interface import implementer
+
+from agtphost.adapters.a2a import messages
+from agtphost.adapters.a2a.agent import A2AAgent
+from agtphost.adapters.a2a.dialects import Operation
+from agtphost.adapters.a2a.failures import refusal
+from agtphost.adapters.a2a.tasks import (
+    AUTH_REQUIRED,
+    FAILED,
+    INPUT_REQUIRED,
+    PENDING,
+    REJECTED,
+    Progress,
+    state_of,
+    task_in,
+)
+from agtphost.adapters.web.failures import PeerCancelled, PeerFailure
+from agtphost.adapters.web.links import Link, Links
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.iagtp import IHandler
+from agtphost.vocabulary.status import Status
+
+SECRET_MEMBERS = ("token", "authentication")
+"""Members of a push configuration that only the host and the agent know."""
+
+
+class _Action:
+    """What all actions share."""
+
+    kind = "a2a"
+
+    def __init__(self, agent: A2AAgent, links: Links) -> None:
+        self._agent = agent
+        self._links = links
+        self._name = agent.settings.name
+
+    def _seconds(self, context: EndpointContext) -> float:
+        seconds = self._agent.settings.timeout
+        if context.deadline:
+            seconds = min(seconds, context.deadline - self._agent.service.seconds())
+        return seconds
+
+    async def _ask(self, context: EndpointContext, operation: Operation, params: Mapping[str, Any]) -> Any:
+        try:
+            return await self._agent.ask(operation, params, self._seconds(context))
+        except PeerFailure as failure:
+            raise self._refused(failure) from failure
+        except CancelledError:
+            raise self._refused(PeerCancelled()) from None
+
+    def _refused(self, failure: PeerFailure, link: Link | None = None) -> Refusal:
+        details = {} if link is None else {"task_id": link.task_id, "a2a_task_id": link.remote_id}
+        self._agent.service.say(f"a call failed: {failure}")
+        return refusal(self._name, failure, details)
+
+    def _note(self, contradicted: tuple[str, ...], caller: str) -> dict[str, object]:
+        """Log that a payload contradicts header fields, which win (core v08 section 8.3); for the record."""
+        if not contradicted:
+            return {}
+        named = ", ".join(contradicted)
+        self._agent.service.say(
+            f"a payload of {caller[:16]} contradicts {named}; the header fields are what counts", LogLevel.warn
+        )
+        return {"payload_contradicts": list(contradicted)}
+
+    def _settled(self, context: EndpointContext, task: Mapping[str, Any], before: Link) -> Link:
+        """The link of a task that was heard of again."""
+        return Link(
+            owner=before.owner,
+            upstream=before.upstream,
+            remote_id=before.remote_id,
+            task_id=before.task_id,
+            conversation=before.conversation,
+            session_id=before.session_id,
+            state=state_of(task) or before.state,
+        )
+
+    def _read(self, progress: Any) -> Progress:
+        found = Progress()
+        try:
+            found.take(progress)
+        except PeerFailure as failure:
+            raise self._refused(failure) from failure
+        return found
+
+
+@implementer(IHandler)
+class SendMessage(_Action):
+    """``a2a.message.send``: SendMessage, or SendStreamingMessage where the caller asked for a stream."""
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """
+        Send the message, once.
+
+        :raises Refusal: see :mod:`agtphost.adapters.a2a.failures`; 550 for a task that failed, 422 for one that
+            was rejected, 262 where the agent wants credentials.
+        """
+        links = self._links
+        sending = messages.read(
+            context, links, self._name, forward=self._agent.settings.forward_identity
+        )
+        extra = self._note(sending.contradicted, messages.owner_of(context))
+        card = self._agent.card
+        asked = context.invocation is not None and context.invocation.exchange.context.get("stream") is True
+        if asked and (card is None or card.streaming):
+            progress = await self._stream(context, sending)
+        else:
+            progress = self._read(await self._ask(context, Operation.SEND, sending.params))
+        return self._answer(context, sending, progress, extra)
+
+    async def _stream(self, context: EndpointContext, sending: messages.Sending) -> Progress:
+        progress = Progress()
+        known: Link | None = sending.link
+
+        async def take(event: Any) -> None:
+            nonlocal known
+            progress.take(event)
+            if known is None and progress.task is not None:
+                # Durable before anybody hears of it: a crash in the middle loses the stream, not the task.
+                known = self._link(context, sending, progress.task)
+                told = {"type": "a2a.task", "task_id": known.task_id, "a2a_task_id": known.remote_id}
+                record = {"a2a_task_id": known.remote_id}
+                await context.invocation.commit(told, self._links.changes(known), record)
+            await context.emit({"type": "a2a.event", "event": event})
+
+        try:
+            await self._agent.stream(Operation.STREAM, sending.params, self._seconds(context), take)
+        except PeerFailure as failure:
+            raise self._refused(failure, known) from failure
+        except CancelledError:
+            raise self._refused(PeerCancelled(), known) from None
+        return progress
+
+    def _link(self, context: EndpointContext, sending: messages.Sending, task: Mapping[str, Any]) -> Link:
+        conversation = task.get("contextId")
+        return Link(
+            owner=messages.owner_of(context),
+            upstream=self._name,
+            remote_id=str(task["id"]),
+            task_id=sending.link.task_id if sending.link is not None else sending.task_id,
+            conversation=conversation[:256] if isinstance(conversation, str) else "",
+            session_id=context.session_id or "",
+            state=state_of(task),
+        )
+
+    def _answer(
+        self, context: EndpointContext, sending: messages.Sending, progress: Progress, extra: dict[str, object]
+    ) -> EndpointResponse:
+        if progress.task is None:
+            return self._said(context, sending, progress.message, extra)
+        task = progress.task
+        link = self._link(context, sending, task)
+        state = link.state
+        changes = self._links.changes(link)
+        extra = {**extra, "a2a_task_id": link.remote_id, "a2a_state": state}
+        if state in (FAILED, REJECTED, AUTH_REQUIRED):
+            raise _unsuccessful(self._name, link, task, changes, extra)
+        result: dict[str, Any] = {"task": task, "task_id": link.task_id, "a2a_task_id": link.remote_id}
+        if state == INPUT_REQUIRED:
+            status = task.get("status")
+            wanted = status.get("message") if isinstance(status, dict) else None
+            result["resultType"] = "input_required"
+            result["inputRequests"] = {"message": {"type": "a2a.message", "message": wanted}}
+            result["requestState"] = link.remote_id
+        return EndpointResponse(
+            result=result,
+            status=Status.ACCEPTED if state in PENDING else Status.OK,
+            headers=_task_header(context, link.task_id),
+            changes=changes,
+            extra=extra,
+        )
+
+    def _said(
+        self, context: EndpointContext, sending: messages.Sending, message: Any, extra: dict[str, object]
+    ) -> EndpointResponse:
+        """The agent answered with a message and made no task; what is kept is the conversation."""
+        changes = ()
+        conversation = message.get("contextId") if isinstance(message, dict) else None
+        if context.session_id and isinstance(conversation, str) and conversation:
+            link = Link(
+                owner=messages.owner_of(context),
+                upstream=self._name,
+                remote_id="",
+                task_id=sending.task_id,
+                conversation=conversation[:256],
+                session_id=context.session_id,
+            )
+            changes = self._links.changes(link)  # type: ignore[assignment]
+        return EndpointResponse(result={"message": message}, changes=changes, extra=extra)
+
+
+def _task_header(context: EndpointContext, task_id: str) -> tuple[tuple[str, str], ...]:
+    """A Task-ID of the host's own is told in the header as well; the caller's is there anyhow."""
+    return () if context.task_id is not None else (("Task-ID", task_id),)
+
+
+def _unsuccessful(
+    upstream: str, link: Link, task: Mapping[str, Any], changes: Any, extra: Mapping[str, object]
+) -> Refusal:
+    status, reason, explanation, remedy = {
+        FAILED: (Status.DELEGATION_FAILURE, "a2a-task-failed", "The agent's task failed.", "result.task says why."),
+        REJECTED: (
+            Status.UNPROCESSABLE,
+            "a2a-task-rejected",
+            "The agent rejected the task.",
+            "result.task says why.",
+        ),
+        AUTH_REQUIRED: (
+            Status.AUTHORIZATION_REQUIRED,
+            "a2a-auth-required",
+            "The agent wants credentials before it goes on.",
+            "result.task says which; the operator of this host has to give them to the agent.",
+        ),
+    }[link.state]
+    return Refusal(
+        status,
+        reason,
+        explanation,
+        remedy=remedy,
+        details={
+            "upstream": upstream,
+            "a2a_task_id": link.remote_id,
+            "result": {"task": dict(task), "task_id": link.task_id},
+        },
+        changes=changes,
+        extra=extra,
+    )
+
+
+@implementer(IHandler)
+class TaskAction(_Action):
+    """``a2a.tasks.get`` and ``a2a.tasks.cancel``."""
+
+    def __init__(self, agent: A2AAgent, links: Links, operation: Operation) -> None:
+        super().__init__(agent, links)
+        self._operation = operation
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """
+        Ask about, or end, one of the caller's own tasks.
+
+        :raises Refusal: 404 for any other task.
+        """
+        payload = context.input
+        link = messages.named_task(context, payload, self._links, self._name)
+        params: dict[str, Any] = {"id": link.remote_id}
+        if self._operation is Operation.GET and "historyLength" in payload:
+            params["historyLength"] = payload["historyLength"]
+        result = await self._ask(context, self._operation, params)
+        try:
+            task = task_in(result)
+        except PeerFailure as failure:
+            raise self._refused(failure) from failure
+        after = self._settled(context, task, link)
+        pending = self._operation is Operation.CANCEL and after.state in PENDING
+        return EndpointResponse(
+            result={"task": task, "task_id": link.task_id, "a2a_task_id": link.remote_id},
+            status=Status.ACCEPTED if pending else Status.OK,
+            changes=self._links.changes(after),
+            extra={"a2a_task_id": link.remote_id, "a2a_state": after.state},
+        )
+
+
+@implementer(IHandler)
+class Subscribe(_Action):
+    """``a2a.tasks.subscribe``: events of one of the caller's tasks that still runs."""
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """
+        Pass the events on until the task ends or waits.
+
+        :raises Refusal: 404 for a task of somebody else's, 422 where the agent has no streams.
+        """
+        link = messages.named_task(context, context.input, self._links, self._name)
+        progress = Progress()
+
+        async def take(event: Any) -> None:
+            progress.take(event)
+            await context.emit({"type": "a2a.event", "event": event})
+
+        try:
+            await self._agent.stream(Operation.SUBSCRIBE, {"id": link.remote_id}, self._seconds(context), take)
+        except PeerFailure as failure:
+            raise self._refused(failure, link) from failure
+        except CancelledError:
+            raise self._refused(PeerCancelled(), link) from None
+        task = progress.task or {"id": link.remote_id}
+        return EndpointResponse(
+            result={"task": task, "task_id": link.task_id, "a2a_task_id": link.remote_id},
+            changes=self._links.changes(self._settled(context, task, link)),
+            extra={"a2a_task_id": link.remote_id},
+        )
+
+
+@implementer(IHandler)
+class ListTasks(_Action):
+    """
+    ``a2a.tasks.list``: the caller's own tasks, as last heard of.
+
+    The agent is not asked: it knows this host as one client, and would list the tasks of every caller.
+    """
+
+    def handle(self, context: EndpointContext) -> EndpointResponse:
+        """The tasks, the one that changed last first."""
+        wanted = context.input.get("status")
+        found = [
+            {
+                "task_id": link.task_id,
+                "a2a_task_id": link.remote_id,
+                "contextId": link.conversation,
+                "session_id": link.session_id or None,
+                "state": link.state,
+                "updated": link.updated,
+            }
+            for link in self._links.of(messages.owner_of(context), self._name)
+            if link.remote_id and (wanted is None or link.state == wanted)
+        ]
+        size = context.input.get("pageSize", 50)
+        return EndpointResponse(result={"tasks": found[:size], "totalSize": len(found)})
+
+
+@implementer(IHandler)
+class ReadCard(_Action):
+    """``a2a.card.get`` and ``a2a.card.extended``."""
+
+    def __init__(self, agent: A2AAgent, links: Links, *, extended: bool) -> None:
+        super().__init__(agent, links)
+        self._extended = extended
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """The approved card, or the one that the agent shows to clients it knows."""
+        if self._extended:
+            return EndpointResponse(result={"card": await self._ask(context, Operation.EXTENDED_CARD, {})})
+        if self._agent.card is None:
+            await self._agent_up(context)
+        card = self._agent.card
+        assert card is not None, "an upstream that is up has a card"
+        return EndpointResponse(
+            result={"card": dict(card.document), "sha256": card.digest, "trust": card.trust}
+        )
+
+    async def _agent_up(self, context: EndpointContext) -> None:
+        async def nothing(seconds: float) -> None:
+            return None
+
+        try:
+            await self._agent.service.call(self._seconds(context), nothing)
+        except PeerFailure as failure:
+            raise self._refused(failure) from failure
+
+
+@implementer(IHandler)
+class Push(_Action):
+    """
+    ``a2a.push.create``, ``.get``, ``.list`` and ``.delete``.
+
+    Where an agent may call back is the operator's to say: a request names the task alone.
+    """
+
+    def __init__(self, agent: A2AAgent, links: Links, operation: Operation) -> None:
+        super().__init__(agent, links)
+        self._operation = operation
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """
+        Configure push notifications of one of the caller's tasks.
+
+        :raises Refusal: 422 for a URL in the request, and where the operator configured none.
+        """
+        payload = context.input
+        if _names_url(payload):
+            raise messages.callback_refused("A request cannot say where an agent should call back.")
+        if self._operation is Operation.PUSH_CREATE and not self._agent.settings.push_url:
+            raise messages.callback_refused("The operator has not configured where this agent may push to.")
+        link = messages.named_task(
+            context, {"id": payload["taskId"]} if "taskId" in payload else {}, self._links, self._name
+        )
+        params: dict[str, Any] = {"taskId": link.remote_id}
+        if self._operation is Operation.PUSH_CREATE:
+            params["url"] = self._agent.settings.push_url
+        elif self._operation is not Operation.PUSH_LIST:
+            params["id"] = str(payload.get("id", ""))
+        result = await self._ask(context, self._operation, params)
+        return EndpointResponse(result={"push": _without_secrets(result), "task_id": link.task_id})
+
+
+def _names_url(payload: Mapping[str, Any]) -> bool:
+    return any(name in payload for name in ("url", "authentication", "token", *messages.CALLBACKS))
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_secrets(inner) for name, inner in value.items() if name not in SECRET_MEMBERS}
+    return [_without_secrets(each) for each in value] if isinstance(value, list) else value

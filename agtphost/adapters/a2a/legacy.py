@@ -1,0 +1,124 @@
+"""
+A2A 0.3 in the shapes of 1.0: requests to it, answers from it.
+
+0.3 tells things apart by ``kind``, writes roles and states in lower case, and
+puts files into an object of their own. What has no counterpart is kept as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_STATES = {
+    "submitted": "TASK_STATE_SUBMITTED",
+    "working": "TASK_STATE_WORKING",
+    "input-required": "TASK_STATE_INPUT_REQUIRED",
+    "completed": "TASK_STATE_COMPLETED",
+    "canceled": "TASK_STATE_CANCELED",
+    "failed": "TASK_STATE_FAILED",
+    "rejected": "TASK_STATE_REJECTED",
+    "auth-required": "TASK_STATE_AUTH_REQUIRED",
+    "unknown": "TASK_STATE_UNSPECIFIED",
+}
+_ROLES = {"user": "ROLE_USER", "agent": "ROLE_AGENT"}
+_OLD_ROLES = {new: old for old, new in _ROLES.items()}
+
+
+def params(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of 1.0 as 0.3 has them."""
+    found = dict(given)
+    if isinstance(found.get("message"), dict):
+        found["message"] = _old_message(found["message"])
+    configuration = found.get("configuration")
+    if isinstance(configuration, dict):
+        changed = {name: value for name, value in configuration.items() if name != "returnImmediately"}
+        if "returnImmediately" in configuration:
+            changed["blocking"] = configuration["returnImmediately"] is not True
+        found["configuration"] = changed
+    return found
+
+
+def _old_message(message: Mapping[str, Any]) -> dict[str, Any]:
+    changed = {**message, "kind": "message"}
+    changed["role"] = _OLD_ROLES.get(str(message.get("role")), message.get("role"))
+    changed["parts"] = [_old_part(part) for part in message.get("parts", ()) if isinstance(part, dict)]
+    return changed
+
+
+def _old_part(part: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {"metadata": part["metadata"]} if "metadata" in part else {}
+    if "text" in part:
+        return {"kind": "text", "text": part["text"], **kept}
+    if "data" in part:
+        return {"kind": "data", "data": part["data"], **kept}
+    file: dict[str, Any] = {}
+    for old, new in (("bytes", "raw"), ("uri", "url"), ("name", "filename"), ("mimeType", "mediaType")):
+        if new in part:
+            file[old] = part[new]
+    return {"kind": "file", "file": file, **kept}
+
+
+def result(value: Any) -> Any:
+    """An answer or event of 0.3 as 1.0 has it: ``{"task": ...}``, ``{"message": ...}`` and so on."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if kind == "task":
+        return {"task": _task(value)}
+    if kind == "message":
+        return {"message": _message(value)}
+    if kind == "status-update":
+        return {"statusUpdate": {**_without(value, "kind", "final"), "status": _status(value.get("status"))}}
+    if kind == "artifact-update":
+        return {"artifactUpdate": {**_without(value, "kind"), "artifact": _artifact(value.get("artifact"))}}
+    return value
+
+
+def _without(value: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: inner for name, inner in value.items() if name not in names}
+
+
+def _task(value: Mapping[str, Any]) -> dict[str, Any]:
+    task = _without(value, "kind")
+    task["status"] = _status(value.get("status"))
+    for name, change in (("artifacts", _artifact), ("history", _message)):
+        if isinstance(value.get(name), list):
+            task[name] = [change(each) for each in value[name]]
+    return task
+
+
+def _status(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    changed = {**value, "state": _STATES.get(str(value.get("state")), value.get("state"))}
+    if "message" in value:
+        changed["message"] = _message(value["message"])
+    return changed
+
+
+def _message(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    changed = _without(value, "kind")
+    changed["role"] = _ROLES.get(str(value.get("role")), value.get("role"))
+    changed["parts"] = _parts(value.get("parts"))
+    return changed
+
+
+def _artifact(value: Any) -> Any:
+    return {**value, "parts": _parts(value.get("parts"))} if isinstance(value, dict) else value
+
+
+def _parts(value: Any) -> Any:
+    return [_part(part) for part in value] if isinstance(value, list) else value
+
+
+def _part(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return part
+    kept = _without(part, "kind", "file")
+    file = part.get("file")
+    if isinstance(file, dict):
+        for old, new in (("bytes", "raw"), ("uri", "url"), ("name", "filename"), ("mimeType", "mediaType")):
+            if old in file:
+                kept[new] = file[old]
+    return kept

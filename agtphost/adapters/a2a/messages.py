@@ -1,0 +1,212 @@
+"""What a caller may send to an A2A agent: the payload of ``a2a.message.send``, read and put in the host's terms."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.adapters import precedence
+from agtphost.adapters.a2a.tasks import INPUT_REQUIRED, TERMINAL
+from agtphost.adapters.web.links import Link, Links
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext
+from agtphost.vocabulary.status import Status
+
+CALLBACKS = ("taskPushNotificationConfig", "pushNotificationConfig", "pushNotification")
+"""Where a message could name a URL to be called back at: never taken from a request (T-SS)."""
+
+CONFIGURATION = ("acceptedOutputModes", "historyLength", "returnImmediately")
+FORWARDED = "agtp.agent_id"
+"""Metadata that tells the agent who is calling, where the operator wants that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sending:
+    """One message, ready to be sent."""
+
+    params: dict[str, Any]
+    link: Link | None
+    """The task that it goes on with; None for one that begins a new one."""
+
+    task_id: str
+    """The AGTP Task-ID: the caller's, or a new one."""
+
+    contradicted: tuple[str, ...]
+    """Header fields that the payload says otherwise."""
+
+
+def callback_refused(explanation: str) -> Refusal:
+    """422: no URL to call back at is taken from a request."""
+    return Refusal(
+        Status.UNPROCESSABLE,
+        "callback-refused",
+        explanation,
+        remedy="Ask for a stream, poll with a2a.tasks.get, or use the host's own push configuration.",
+    )
+
+
+def unknown_task(task_id: object) -> Refusal:
+    """404: not a task that this caller began."""
+    return Refusal(
+        Status.NOT_FOUND,
+        "unknown-task",
+        "The caller has no such task with this agent.",
+        remedy="a2a.tasks.list lists the caller's tasks; send the Task-ID of one, or its a2a_task_id.",
+        details={"task": str(task_id)[:128]},
+    )
+
+
+def named_task(context: EndpointContext, payload: Mapping[str, Any], links: Links, upstream: str) -> Link:
+    """
+    The task that a request is about: ``id`` of its payload, or else its Task-ID.
+
+    :raises Refusal: 404 where it is not the caller's.
+    """
+    owner = owner_of(context)
+    given = payload.get("id", payload.get("taskId"))
+    if given is None:
+        link = links.by_task(owner, upstream, context.task_id)
+    else:
+        link = links.by_remote(owner, upstream, str(given)) or links.by_task(owner, upstream, str(given))
+    if link is None:
+        raise unknown_task(given if given is not None else context.task_id)
+    return link
+
+
+def owner_of(context: EndpointContext) -> str:
+    """The caller's Agent-ID; every action demands one."""
+    return context.caller.agent_id if context.caller is not None else ""
+
+
+def read(context: EndpointContext, links: Links, upstream: str, *, forward: bool) -> Sending:
+    """
+    Read a payload, whose shape its schema has checked.
+
+    :param forward: whether the agent is told the caller's Agent-ID.
+    :raises Refusal: 404 for a task and 422 for a context of somebody else's, 409 for a stale requestState.
+    """
+    payload = context.input
+    owner = owner_of(context)
+    message = dict(_message(payload))
+    contradicted = precedence.differences(context, payload, payload.get("metadata"), message.get("metadata"))
+    link, ignored = _link(context, message, links, upstream)
+    _require_state(payload, link)
+    configuration = _configuration(payload)
+    message.setdefault("messageId", secrets.token_hex(16))
+    message["role"] = "ROLE_USER"
+    for name in ("taskId", "contextId"):
+        message.pop(name, None)
+    conversation = _conversation(context, payload, links, upstream, link)
+    if conversation:
+        message["contextId"] = conversation
+    if link is not None and link.remote_id and link.state not in TERMINAL:
+        message["taskId"] = link.remote_id
+    else:
+        link = None
+    said = precedence.unclaimed(message.pop("metadata", None))
+    if said:
+        message["metadata"] = said
+    params: dict[str, Any] = {"message": message}
+    metadata = precedence.unclaimed(payload.get("metadata"))
+    if forward:
+        metadata[FORWARDED] = owner
+    if metadata:
+        params["metadata"] = metadata
+    if configuration:
+        params["configuration"] = configuration
+    if ignored and "Task-ID" not in contradicted:
+        contradicted = tuple(sorted((*contradicted, "Task-ID")))
+    return Sending(
+        params=params, link=link, task_id=context.task_id or secrets.token_hex(16), contradicted=contradicted
+    )
+
+
+def _message(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    responses = payload.get("inputResponses")
+    message = payload.get("message")
+    if isinstance(responses, dict) and message is None:
+        answer = responses.get("message")
+        message = answer.get("message", answer) if isinstance(answer, dict) else None
+    if not isinstance(message, dict) or not isinstance(message.get("parts"), list) or not message["parts"]:
+        raise Refusal(
+            Status.UNPROCESSABLE,
+            "invalid-payload",
+            "The payload has no message with parts.",
+            remedy='Send {"message": {"parts": [{"text": "..."}]}} as the payload.',
+        )
+    if message.get("role") not in (None, "ROLE_USER", "user"):
+        raise Refusal(
+            Status.UNPROCESSABLE,
+            "invalid-payload",
+            "A caller speaks as ROLE_USER.",
+            remedy="Leave message.role out.",
+        )
+    return message
+
+
+def _link(
+    context: EndpointContext, message: Mapping[str, Any], links: Links, upstream: str
+) -> tuple[Link | None, bool]:
+    """The task that the message goes on with, and whether the payload named another than the header."""
+    owner = owner_of(context)
+    by_header = links.by_task(owner, upstream, context.task_id)
+    given = message.get("taskId")
+    if not given:
+        return by_header, False
+    if by_header is not None:
+        return by_header, given not in (by_header.remote_id, by_header.task_id)
+    link = links.by_remote(owner, upstream, str(given)) or links.by_task(owner, upstream, str(given))
+    if link is None:
+        raise unknown_task(given)
+    return link, context.task_id is not None and link.task_id != context.task_id
+
+
+def _require_state(payload: Mapping[str, Any], link: Link | None) -> None:
+    """An answer to a question goes to the task that asked it, while it still waits."""
+    if "inputResponses" not in payload:
+        return
+    state = payload.get("requestState")
+    if link is None or link.state != INPUT_REQUIRED or (state is not None and state != link.remote_id):
+        raise Refusal(
+            Status.CONFLICT,
+            "stale-request-state",
+            "No task of this Task-ID waits for this answer.",
+            remedy="Read the task with a2a.tasks.get, and answer what it asks now.",
+        )
+
+
+def _configuration(payload: Mapping[str, Any]) -> dict[str, Any]:
+    given = payload.get("configuration")
+    configuration = given if isinstance(given, dict) else {}
+    if any(name in configuration or name in payload for name in CALLBACKS):
+        raise callback_refused("A request cannot say where an agent should call back.")
+    found = {name: configuration[name] for name in CONFIGURATION if name in configuration}
+    if configuration.get("blocking") is False:
+        found["returnImmediately"] = True
+    return found
+
+
+def _conversation(
+    context: EndpointContext, payload: Mapping[str, Any], links: Links, upstream: str, link: Link | None
+) -> str:
+    """The A2A context: that of the task, of the Session-ID, or one that the caller takes part in."""
+    owner = owner_of(context)
+    if link is not None and link.conversation:
+        return link.conversation
+    known = links.conversation(owner, upstream, context.session_id)
+    if known:
+        return known
+    message = payload.get("message")
+    given = message.get("contextId") if isinstance(message, dict) else None
+    if not given:
+        return ""
+    if not isinstance(given, str) or not links.owns_conversation(owner, upstream, given):
+        raise Refusal(
+            Status.UNPROCESSABLE,
+            "unknown-context",
+            "The caller takes part in no such context with this agent.",
+            remedy="Leave message.contextId out and send a Session-ID: it stands for the context.",
+        )
+    return given

@@ -1,0 +1,124 @@
+"""ACP on EXECUTE: core v08 sections 7.2.8 and 8.4, adapters.md section 1.3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.adapters.acp.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of
+from agtphost.adapters.acp.server import ACPServer
+from agtphost.adapters.mcp.supervision import State
+from agtphost.adapters.web.links import Links
+from agtphost.contract.binding import Binding, Resolution
+from agtphost.errors import Refusal
+from agtphost.iagtp import IPayloadAdapter
+from agtphost.vocabulary.status import Status
+
+
+@implementer(IPayloadAdapter)
+class ACPAdapter:
+    """
+    Carries calls to servers of the Agent Communication Protocol (IBM/BeeAI).
+
+    :param servers: the hosted ones; their order decides nothing.
+    :param links: which of their runs are whose.
+    """
+
+    name = "acp"
+    payload_types = frozenset({PAYLOAD_TYPE})
+
+    def __init__(self, servers: Iterable[ACPServer], links: Links) -> None:
+        self._servers = {server.settings.name: server for server in servers}
+        self._links = links
+        self._bindings = {name: bindings_of(server, links) for name, server in self._servers.items()}
+        self._made_of = {name: server.manifests for name, server in self._servers.items()}
+
+    @property
+    def servers(self) -> Mapping[str, ACPServer]:
+        """The hosted servers by name."""
+        return self._servers
+
+    def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
+        """
+        Find the server that a path or payload names.
+
+        :raises Refusal: 404 no such server; 409 several, and none is named; 422 no such action, or no object.
+        """
+        payload = {} if payload is None else payload
+        if not isinstance(payload, dict):
+            raise Refusal(
+                Status.UNPROCESSABLE,
+                "invalid-payload",
+                "The payload of an ACP action is an object.",
+                remedy='Such as {"agent_name": "NAME", "input": [{"parts": [{"content": "..."}]}]}.',
+            )
+        if action not in ACTIONS:
+            raise Refusal(
+                Status.UNPROCESSABLE,
+                "unknown-action",
+                "ACP payloads carry no such action.",
+                remedy="Use one of the supported actions.",
+                details={"supported_actions": list(ACTIONS)},
+            )
+        return Resolution(binding=self._of(self._named(payload, server))[action], input=payload)
+
+    def tools(self) -> list[Binding]:
+        """Every action that can be called now, by server."""
+        return [
+            binding
+            for name, server in sorted(self._servers.items())
+            if server.service.state in (State.UP, State.IDLE)
+            for binding in self._of(name).values()
+        ]
+
+    def hosted(self) -> Sequence[Mapping[str, object]]:
+        """``hosted_protocols`` entries: AGTP-API section 8.6."""
+        return [
+            {
+                "protocol": "ACP",
+                "method": "EXECUTE",
+                "path": f"/acp/{name}",
+                "name": name,
+                "state": server.service.state.value,
+                "agents": list(server.manifests),
+                "changed_agents": sorted(server.changed),
+            }
+            for name, server in sorted(self._servers.items())
+        ]
+
+    def _of(self, name: str) -> dict[str, Binding]:
+        """The bindings, made anew once the manifests are others."""
+        server = self._servers[name]
+        if self._made_of[name] is not server.manifests:
+            self._made_of[name] = server.manifests
+            self._bindings[name] = bindings_of(server, self._links)
+        return self._bindings[name]
+
+    def _named(self, payload: Mapping[str, Any], server: str | None) -> str:
+        given = payload.get("server")
+        named = server if server is not None else given if isinstance(given, str) else None
+        if named is None and len(self._servers) == 1:
+            return next(iter(self._servers))
+        if named is None:
+            listing = [
+                name for name, each in self._servers.items() if payload.get("agent_name") in each.manifests
+            ]
+            if len(listing) == 1:
+                return listing[0]
+            raise Refusal(
+                Status.CONFLICT,
+                "ambiguous-server",
+                "This host has several ACP servers, and the request names none.",
+                remedy="Name one as payload.server, or in the path: /acp/NAME.",
+                details={"candidates": sorted(self._servers)},
+            )
+        if named not in self._servers:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "unknown-acp-server",
+                "This host has no ACP server of that name.",
+                details={"acp_servers": sorted(self._servers)},
+            )
+        return named

@@ -1,0 +1,107 @@
+"""The actions of one ACP server as bindings, so that the gates of every other method decide about them too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+from agtphost.adapters.acp.handlers import CreateRun, Ping, ReadAgents, ReadSession, ResumeRun, RunAction, RunEvents
+from agtphost.adapters.acp.server import ACPServer
+from agtphost.adapters.web.links import Links
+from agtphost.contract.binding import Binding
+from agtphost.contract.schemas import compile_schema
+from agtphost.iagtp import IHandler
+from agtphost.identity.canonical import canonical
+from agtphost.vocabulary.status import Status
+
+PAYLOAD_TYPE = "application/vnd.acp.run+json"
+"""Our name; ACP itself has none."""
+
+CREATE = "acp.runs.create"
+
+_MESSAGES = {
+    "type": "array",
+    "maxItems": 1000,
+    "items": {
+        "type": "object",
+        "properties": {"parts": {"type": "array", "maxItems": 1000, "items": {"type": "object"}}},
+        "required": ["parts"],
+    },
+}
+_RUN = {
+    "type": "object",
+    "properties": {"run_id": {"type": "string", "minLength": 1, "maxLength": 256}, "await_resume": {"type": "object"}},
+}
+_CREATE = {
+    "type": "object",
+    "properties": {
+        "agent_name": {"type": "string", "minLength": 1, "maxLength": 128},
+        "input": _MESSAGES,
+        "mode": {"enum": ["sync", "async", "stream"]},
+        "inputResponses": {"type": "object"},
+        "requestState": {"type": "string", "maxLength": 256},
+    },
+}
+_ANY = {"type": "object"}
+
+_ACTIONS: Mapping[str, tuple[str, str, Mapping[str, Any], Callable[[ACPServer, Links], IHandler]]] = {
+    CREATE: ("Run an agent of the ACP server", "transaction", _CREATE, CreateRun),
+    "acp.runs.get": ("Read one of the caller's runs", "retrieval", _RUN, partial(RunAction, cancel=False)),
+    "acp.runs.resume": ("Answer what one of the caller's runs awaits", "transaction", _RUN, ResumeRun),
+    "acp.runs.cancel": ("Cancel one of the caller's runs", "modification", _RUN, partial(RunAction, cancel=True)),
+    "acp.runs.events": ("Read what happened in one of the caller's runs", "retrieval", _RUN, RunEvents),
+    "acp.sessions.get": ("Read the caller's session", "retrieval", _ANY, ReadSession),
+    "acp.agents.list": ("List the server's agents", "retrieval", _ANY, partial(ReadAgents, one=False)),
+    "acp.agents.get": ("Read the manifest of an agent", "retrieval", _ANY, partial(ReadAgents, one=True)),
+    "acp.ping": ("Ask whether the server answers", "retrieval", _ANY, Ping),
+}
+ACTIONS = tuple(_ACTIONS)
+
+_COMPILED = {action: compile_schema(schema, role="tool") for action, (_, _, schema, _) in _ACTIONS.items()}
+
+
+def bindings_of(server: ACPServer, links: Links) -> dict[str, Binding]:
+    """The bindings of a server by action, as its present manifests have it."""
+    return {action: _binding(action, server, links) for action in ACTIONS}
+
+
+def _binding(action: str, server: ACPServer, links: Links) -> Binding:
+    settings = server.settings
+    what, capability, _, make = _ACTIONS[action]
+    reading = capability == "retrieval"
+    impact = "informational" if reading else "reversible" if capability == "modification" else "irreversible"
+    names = ", ".join(server.manifests)
+    schema = _COMPILED[action]
+    return Binding(
+        method="EXECUTE",
+        path=f"/acp/{settings.name}",
+        handler=make(server, links),
+        tier="B",
+        name=f"{settings.name}.{action}",
+        description=f"{what}: {names}" if action == CREATE and names else f"{what} ({settings.name})",
+        required_scopes=settings.scopes,
+        scope_status=Status.SCOPE_VIOLATION,
+        min_assurance=settings.min_assurance,
+        input_schema=schema,
+        idempotent=reading,
+        state_changing=not reading,
+        timeout=settings.timeout,
+        extra={"acp_server": settings.name, "acp_action": action},
+        details={
+            "action": action,
+            "payload_type": PAYLOAD_TYPE,
+            "input_schema": schema.schema,
+            "definition_digest": sha256(canonical([action, dict(server.manifests)])).hexdigest(),
+            "semantic": {
+                "intent": f"{what}.",
+                "actor": "agent",
+                "outcome": f"{what}.",
+                "capability": capability,
+                "confidence": 0.7 if action == CREATE else 0.9,
+                "impact": impact,
+                "is_idempotent": reading,
+            },
+        },
+    )

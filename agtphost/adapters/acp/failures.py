@@ -1,0 +1,49 @@
+"""Errors of ACP as AGTP responses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agtphost.adapters.web import refusals
+from agtphost.adapters.web.failures import PeerFailure, PeerRefused
+from agtphost.errors import Refusal
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.status import Status
+
+_STATUS = {
+    400: (Status.UNPROCESSABLE, "acp-request-refused"),
+    403: (Status.CONFLICT, "acp-run-state"),
+    404: (Status.NOT_FOUND, "acp-not-found"),
+    409: (Status.CONFLICT, "acp-run-state"),
+    422: (Status.UNPROCESSABLE, "acp-request-refused"),
+    429: (Status.RATE_LIMITED, "acp-upstream-busy"),
+    500: (Status.SERVER_ERROR, "acp-error"),
+}
+
+
+def refusal(upstream: str, failure: PeerFailure, details: Mapping[str, object] | None = None) -> Refusal:
+    """The response to a call that has no result."""
+    error = _error(failure)
+    if error is None or not isinstance(failure, PeerRefused) or failure.status not in _STATUS:
+        return refusals.refusal("acp", upstream, failure, details)
+    status, reason = _STATUS[failure.status]
+    return Refusal(
+        status,
+        reason,
+        f"The ACP server {upstream} answered with an error.",
+        remedy="result.error is what the server said.",
+        details={"upstream": upstream, "result": {"error": error}, **(details or {})},
+        headers=(("Retry-After", "1"),) if status is Status.RATE_LIMITED else (),
+    )
+
+
+def _error(failure: PeerFailure) -> dict[str, Any] | None:
+    """The protocol's own error object, ``{code, message}``."""
+    if not isinstance(failure, PeerRefused):
+        return None
+    try:
+        value = jsontext.decode(failure.body)
+    except jsontext.JSONTextError:
+        return None
+    return value if isinstance(value, dict) and "code" in value and "message" in value else None

@@ -1,0 +1,419 @@
+"""The handlers of the actions: the nine operations of ACP."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.internet.defer import CancelledError
+from twisted.logger import LogLevel
+from zope.interface import implementer
+
+from agtphost.adapters import precedence
+from agtphost.adapters.acp.failures import refusal
+from agtphost.adapters.acp.server import ACPServer
+from agtphost.adapters.web.failures import PeerCancelled, PeerFailure, PeerUnreadable
+from agtphost.adapters.web.links import Link, Links, is_remote_id
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.iagtp import IHandler
+from agtphost.vocabulary.status import Status
+
+AWAITING = "awaiting"
+FAILED = "failed"
+TERMINAL = frozenset({"completed", "cancelled", FAILED})
+MODES = ("sync", "async", "stream")
+
+
+class _Action:
+    """What all actions share."""
+
+    kind = "acp"
+
+    def __init__(self, server: ACPServer, links: Links) -> None:
+        self._server = server
+        self._links = links
+        self._name = server.settings.name
+
+    def _seconds(self, context: EndpointContext) -> float:
+        seconds = self._server.settings.timeout
+        if context.deadline:
+            seconds = min(seconds, context.deadline - self._server.service.seconds())
+        return seconds
+
+    async def _ask(
+        self, context: EndpointContext, method: str, path: tuple[str, ...], body: object = None
+    ) -> Any:
+        try:
+            return await self._server.ask(method, path, self._seconds(context), body)
+        except PeerFailure as failure:
+            raise self._refused(failure) from failure
+        except CancelledError:
+            raise self._refused(PeerCancelled()) from None
+
+    def _refused(self, failure: PeerFailure, link: Link | None = None) -> Refusal:
+        details = {} if link is None else {"task_id": link.task_id, "acp_run_id": link.remote_id}
+        self._server.service.say(f"a call failed: {failure}")
+        return refusal(self._name, failure, details)
+
+    def _link(self, context: EndpointContext) -> Link:
+        """The run that a request is about: ``run_id`` of its payload, or else its Task-ID."""
+        owner, given = _owner(context), context.input.get("run_id")
+        links = self._links
+        if given is None:
+            link = links.by_task(owner, self._name, context.task_id)
+        else:
+            link = links.by_remote(owner, self._name, given) or links.by_task(owner, self._name, given)
+        if link is None:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "unknown-run",
+                "The caller has no such run with this server.",
+                remedy="Send the Task-ID that the run was created with, or its acp_run_id.",
+            )
+        return link
+
+    def _run(self, value: Any, link: Link | None = None) -> dict[str, Any]:
+        proper = isinstance(value, dict) and is_remote_id(value.get("run_id")) and isinstance(value.get("status"), str)
+        if not proper or (link is not None and value["run_id"] != link.remote_id):
+            raise self._refused(PeerUnreadable("its answer is not the run that was asked for"))
+        run: dict[str, Any] = value
+        return run
+
+    def _answer(
+        self, context: EndpointContext, run: Mapping[str, Any], link: Link, extra: Mapping[str, object]
+    ) -> EndpointResponse:
+        changes = self._links.changes(link)
+        record = {**extra, "acp_run_id": link.remote_id, "acp_state": link.state}
+        result: dict[str, Any] = {"run": run, "task_id": link.task_id, "acp_run_id": link.remote_id}
+        if link.state == FAILED:
+            raise Refusal(
+                Status.SERVER_ERROR,
+                "acp-run-failed",
+                "The agent's run failed.",
+                remedy="result.run.error says why.",
+                details={"upstream": self._name, "result": result},
+                changes=changes,
+                extra=record,
+            )
+        if link.state == AWAITING:
+            result["resultType"] = "input_required"
+            result["inputRequests"] = {"await": run.get("await_request")}
+            result["requestState"] = link.remote_id
+        return EndpointResponse(
+            result=result,
+            status=Status.OK if link.state in TERMINAL else Status.ACCEPTED,
+            headers=() if context.task_id is not None else (("Task-ID", link.task_id),),
+            changes=changes,
+            extra=record,
+        )
+
+    def _settled(self, run: Mapping[str, Any], link: Link) -> Link:
+        return Link(
+            owner=link.owner,
+            upstream=link.upstream,
+            remote_id=link.remote_id,
+            task_id=link.task_id,
+            conversation=link.conversation,
+            session_id=link.session_id,
+            state=str(run["status"])[:32],
+        )
+
+
+class _Running(_Action):
+    """Begins or resumes a run, in one of its three modes."""
+
+    async def _perform(
+        self,
+        context: EndpointContext,
+        path: tuple[str, ...],
+        body: Mapping[str, Any],
+        mode: str,
+        link: Link | None,
+        begun: Any,
+        extra: Mapping[str, object],
+    ) -> EndpointResponse:
+        """
+        :param begun: makes the link of a run that was just created.
+        """
+        if mode != "stream":
+            run = self._run(await self._ask(context, "POST", path, body), link)
+            return self._answer(context, run, self._settled(run, link or begun(run)), extra)
+        known = link
+        last: dict[str, Any] = {}
+        output: list[Any] = []
+
+        async def take(event: Any) -> None:
+            nonlocal known, last
+            if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+                raise PeerUnreadable("it sent an event that is none")
+            if isinstance(event.get("run"), dict):
+                last = self._run(event["run"], known)
+                if known is None:
+                    # Durable before anybody hears of it: a crash in the middle loses the stream, not the run.
+                    known = begun(last)
+                    told = {"type": "acp.run", "task_id": known.task_id, "acp_run_id": known.remote_id}
+                    await context.invocation.commit(
+                        told, self._links.changes(known), {"acp_run_id": known.remote_id}
+                    )
+            elif event["type"] == "message.completed":
+                output.append(event.get("message"))
+            elif event["type"] == "error":
+                last = {**last, "status": FAILED, "error": event.get("error")}
+            await context.emit({"type": "acp.event", "event": event})
+
+        try:
+            await self._server.stream(path, self._seconds(context), body, take)
+        except PeerFailure as failure:
+            raise self._refused(failure, known) from failure
+        except CancelledError:
+            raise self._refused(PeerCancelled(), known) from None
+        if known is None or not last:
+            raise self._refused(PeerUnreadable("its stream told of no run"))
+        if output and not last.get("output"):
+            last["output"] = output
+        return self._answer(context, last, self._settled(last, known), extra)
+
+
+@implementer(IHandler)
+class CreateRun(_Running):
+    """``acp.runs.create``: POST /runs; with ``inputResponses``, an answer to the run that awaits one."""
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """
+        Begin a run, once.
+
+        :raises Refusal: see :mod:`agtphost.adapters.acp.failures`; 503 for an agent whose manifest changed.
+        """
+        payload = context.input
+        contradicted = precedence.differences(context, payload, payload.get("metadata"))
+        extra = self._note(contradicted, _owner(context))
+        if "inputResponses" in payload:
+            return await self._resume(context, extra)
+        agent = await self._agent(context)
+        if not isinstance(payload.get("input"), list) or not payload["input"]:
+            raise _malformed("The payload has no input.", 'Send {"input": [{"parts": [{"content": "..."}]}]}.')
+        if "session" in payload:
+            raise Refusal(
+                Status.UNPROCESSABLE,
+                "callback-refused",
+                "A request cannot bring a session whose history is fetched from URLs.",
+                remedy="Send a Session-ID: it stands for the session.",
+            )
+        mode = _mode(context)
+        body: dict[str, Any] = {"agent_name": agent, "input": payload["input"], "mode": mode}
+        session = ""
+        if context.session_id is not None:
+            session = self._links.conversation(_owner(context), self._name, context.session_id)
+            body["session_id"] = session = session or str(uuid.uuid4())
+        task_id = context.task_id or secrets.token_hex(16)
+
+        def begun(run: Mapping[str, Any]) -> Link:
+            told = run.get("session_id")
+            return Link(
+                owner=_owner(context),
+                upstream=self._name,
+                remote_id=str(run["run_id"]),
+                task_id=task_id,
+                conversation=session or (str(told) if is_remote_id(told) else ""),
+                session_id=context.session_id or "",
+                state=str(run["status"])[:32],
+            )
+
+        return await self._perform(context, ("runs",), body, mode, None, begun, extra)
+
+    async def _resume(self, context: EndpointContext, extra: Mapping[str, object]) -> EndpointResponse:
+        responses, state = context.input["inputResponses"], context.input.get("requestState")
+        link = self._links.by_task(_owner(context), self._name, context.task_id)
+        answer = responses.get("await") if isinstance(responses, dict) else None
+        if link is None or link.state != AWAITING or (state is not None and state != link.remote_id):
+            raise Refusal(
+                Status.CONFLICT,
+                "stale-request-state",
+                "No run of this Task-ID waits for this answer.",
+                remedy="Read the run with acp.runs.get, and answer what it asks now.",
+            )
+        mode = _mode(context)
+        body = {"await_resume": _await_resume(answer), "mode": mode}
+        return await self._perform(context, ("runs", link.remote_id), body, mode, link, None, extra)
+
+    async def _agent(self, context: EndpointContext) -> str:
+        server = self._server
+        given = context.input.get("agent_name")
+        if not server.manifests and not server.changed:
+            await self._up(context)
+        names = sorted(server.manifests)
+        if given is None and len(names) == 1:
+            return names[0]
+        if isinstance(given, str) and given in server.manifests:
+            return given
+        if given in server.changed:
+            raise Refusal(
+                Status.UNAVAILABLE,
+                "acp-manifest-changed",
+                "The agent's manifest changed after it was approved; it is off.",
+                remedy="The operator has to approve the new manifest.",
+            )
+        if given is None:
+            raise Refusal(
+                Status.CONFLICT,
+                "ambiguous-agent",
+                "The server has several agents, and the payload names none.",
+                remedy="Name one as payload.agent_name.",
+                details={"candidates": names},
+            )
+        raise Refusal(
+            Status.NOT_FOUND, "unknown-acp-agent", "The server has no such agent.", details={"acp_agents": names}
+        )
+
+    async def _up(self, context: EndpointContext) -> None:
+        async def nothing(seconds: float) -> None:
+            return None
+
+        try:
+            await self._server.service.call(self._seconds(context), nothing)
+        except PeerFailure as failure:
+            raise self._refused(failure) from failure
+
+    def _note(self, contradicted: tuple[str, ...], caller: str) -> dict[str, object]:
+        if not contradicted:
+            return {}
+        self._server.service.say(
+            f"a payload of {caller[:16]} contradicts {', '.join(contradicted)}; the header fields are what counts",
+            LogLevel.warn,
+        )
+        return {"payload_contradicts": list(contradicted)}
+
+
+@implementer(IHandler)
+class ResumeRun(_Running):
+    """``acp.runs.resume``: POST /runs/{run_id}."""
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """Answer what one of the caller's own runs awaits."""
+        link = self._link(context)
+        mode = _mode(context)
+        body = {"await_resume": _await_resume(context.input.get("await_resume")), "mode": mode}
+        return await self._perform(context, ("runs", link.remote_id), body, mode, link, None, {})
+
+
+@implementer(IHandler)
+class RunAction(_Action):
+    """``acp.runs.get`` and ``acp.runs.cancel``."""
+
+    def __init__(self, server: ACPServer, links: Links, *, cancel: bool) -> None:
+        super().__init__(server, links)
+        self._cancel = cancel
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """Read, or end, one of the caller's own runs."""
+        link = self._link(context)
+        if self._cancel:
+            value = await self._ask(context, "POST", ("runs", link.remote_id, "cancel"))
+        else:
+            value = await self._ask(context, "GET", ("runs", link.remote_id))
+        run = self._run(value, link)
+        after = self._settled(run, link)
+        return EndpointResponse(
+            result={"run": run, "task_id": link.task_id, "acp_run_id": link.remote_id},
+            status=Status.ACCEPTED if self._cancel and after.state not in TERMINAL else Status.OK,
+            changes=self._links.changes(after),
+            extra={"acp_run_id": link.remote_id, "acp_state": after.state},
+        )
+
+
+@implementer(IHandler)
+class RunEvents(_Action):
+    """``acp.runs.events``: GET /runs/{run_id}/events."""
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """What happened in one of the caller's own runs."""
+        link = self._link(context)
+        value = await self._ask(context, "GET", ("runs", link.remote_id, "events"))
+        events = value.get("events") if isinstance(value, dict) else None
+        if not isinstance(events, list):
+            raise self._refused(PeerUnreadable("its list of events is none"))
+        return EndpointResponse(result={"events": events, "task_id": link.task_id, "acp_run_id": link.remote_id})
+
+
+@implementer(IHandler)
+class ReadSession(_Action):
+    """``acp.sessions.get``: GET /sessions/{session_id}, for the caller's own Session-ID."""
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """The session as the server has it."""
+        session = self._links.conversation(_owner(context), self._name, context.session_id)
+        if not session:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "unknown-session",
+                "The caller has no such session with this server.",
+                remedy="Send the Session-ID that a run was created with.",
+            )
+        value = await self._ask(context, "GET", ("sessions", session))
+        return EndpointResponse(result={"session": value, "acp_session_id": session})
+
+
+@implementer(IHandler)
+class Ping(_Action):
+    """``acp.ping``: GET /ping."""
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """Whether the server answers at this moment."""
+        await self._ask(context, "GET", ("ping",))
+        return EndpointResponse(result={"pong": True})
+
+
+@implementer(IHandler)
+class ReadAgents(_Action):
+    """``acp.agents.list`` and ``acp.agents.get``: the approved manifests, never others."""
+
+    def __init__(self, server: ACPServer, links: Links, *, one: bool) -> None:
+        super().__init__(server, links)
+        self._one = one
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """The manifests of the agents that may be reached."""
+        server = self._server
+        if not server.manifests and not server.changed:
+            await self._ask(context, "GET", ("ping",))
+        if not self._one:
+            return EndpointResponse(result={"agents": [dict(manifest) for manifest in server.manifests.values()]})
+        name = context.input.get("name", context.input.get("agent_name"))
+        manifest = server.manifests.get(name) if isinstance(name, str) else None
+        if manifest is None:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "unknown-acp-agent",
+                "The server has no such agent.",
+                details={"acp_agents": sorted(server.manifests)},
+            )
+        return EndpointResponse(result={"agent": dict(manifest)})
+
+
+def _owner(context: EndpointContext) -> str:
+    return context.caller.agent_id if context.caller is not None else ""
+
+
+def _mode(context: EndpointContext) -> str:
+    """The mode asked for; a caller of AGTP that wants a stream gets one."""
+    asked = context.invocation is not None and context.invocation.exchange.context.get("stream") is True
+    mode = context.input.get("mode", "stream" if asked else "sync")
+    if mode not in MODES:
+        raise _malformed("mode is none of ACP's.", f"Use {', '.join(MODES)}.")
+    return str(mode)
+
+
+def _await_resume(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict) and isinstance(value.get("message"), dict):
+        return {"type": "message", **value}
+    raise _malformed(
+        "The payload answers nothing.",
+        'Send {"message": {"parts": [{"content": "..."}]}} as await_resume, or as inputResponses.await.',
+    )
+
+
+def _malformed(explanation: str, remedy: str) -> Refusal:
+    return Refusal(Status.UNPROCESSABLE, "invalid-payload", explanation, remedy=remedy)

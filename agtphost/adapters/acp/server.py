@@ -1,0 +1,158 @@
+"""One hosted ACP server: its agents' manifests kept known, its nine operations called."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from hashlib import sha256
+from typing import Any
+from urllib.parse import quote
+
+from agtphost.adapters.acp.settings import ACPServerSettings
+from agtphost.adapters.web.exchange import HttpPeer
+from agtphost.adapters.web.failures import NotPrepared, PeerRefused, PeerUnreadable
+from agtphost.adapters.web.upkeep import Upkeep
+from agtphost.identity.canonical import canonical
+from agtphost.vocabulary import jsontext
+
+MOST_AGENTS = 1_000
+PAGE = 100
+"""Agents asked for at once; servers that know no pages give all."""
+
+VOLATILE = frozenset({"status"})
+"""Members of a manifest that change by themselves and are not pinned."""
+
+Take = Callable[[Any], Awaitable[None]]
+"""Takes one event."""
+
+
+class ACPServer:
+    """
+    An ACP server.
+
+    :param reactor: connects and schedules.
+    """
+
+    def __init__(
+        self, reactor: Any, settings: ACPServerSettings, *, jitter: Callable[[], float] | None = None
+    ) -> None:
+        self.settings = settings
+        self._base = settings.url.rstrip("/")
+        self._http = HttpPeer(
+            reactor, ca=settings.ca, headers=settings.headers, connections=settings.max_concurrency
+        )
+        chosen = {} if jitter is None else {"jitter": jitter}
+        self.service = Upkeep(reactor, settings, "acp", self._prepare, self._http.close, **chosen)
+        self._approved: dict[str, str] = dict(settings.pins)
+        self.manifests: Mapping[str, Mapping[str, Any]] = {}
+        """Approved manifests by agent, as received."""
+
+        self.changed: frozenset[str] = frozenset()
+        """Agents that are off until their new manifest is approved."""
+
+    async def ask(self, method: str, path: tuple[str, ...], seconds: float, body: object = None) -> Any:
+        """
+        Call an operation.
+
+        :param path: segments, each sent percent-encoded.
+        :return: the answer's JSON.
+        :raises PeerFailure: for every other outcome.
+        """
+
+        async def work(left: float) -> Any:
+            reply = await self._http.exchange(
+                method, self._url(path), headers=(("Accept", "application/json"),), body=body, seconds=left
+            )
+            return _json(reply.body)
+
+        return await self.service.call(seconds, work)
+
+    async def stream(self, path: tuple[str, ...], seconds: float, body: object, take: Take) -> None:
+        """
+        Call an operation that answers with events.
+
+        :param take: gets each event, one after another.
+        :raises PeerFailure: as :meth:`ask` does; events may have been taken by then.
+        """
+
+        async def event(octets: bytes) -> None:
+            await take(_json(octets))
+
+        async def work(left: float) -> None:
+            reply = await self._http.exchange(
+                "POST",
+                self._url(path),
+                headers=(("Accept", "text/event-stream"),),
+                body=body,
+                seconds=left,
+                take=event,
+            )
+            if not reply.streamed:
+                raise PeerUnreadable("it did not answer with a stream")
+
+        await self.service.call(seconds, work)
+
+    def _url(self, path: tuple[str, ...]) -> str:
+        return f"{self._base}/{'/'.join(quote(segment, safe='') for segment in path)}"
+
+    async def _prepare(self) -> None:
+        """List the agents, and approve the manifests that are new."""
+        found: dict[str, Mapping[str, Any]] = {}
+        offset = 0
+        while True:
+            page = await self._page(offset)
+            fresh = [manifest for manifest in page if _name(manifest) not in found]
+            found.update((_name(manifest), manifest) for manifest in fresh)
+            if len(found) > MOST_AGENTS:
+                raise NotPrepared(f"it lists more than {MOST_AGENTS} agents")
+            offset += len(page)
+            if len(page) < PAGE or not fresh:
+                break
+        wanted = set(self.settings.agents)
+        admitted = {name: manifest for name, manifest in found.items() if not wanted or name in wanted}
+        if not admitted:
+            raise NotPrepared("it lists none of the agents that may be reached")
+        changed = set()
+        for name, manifest in admitted.items():
+            digest = digest_of(manifest)
+            if self._approved.setdefault(name, digest) != digest:
+                changed.add(name)
+        if changed - self.changed:
+            names = ", ".join(sorted(changed))
+            self.service.say(f"changed manifests are off until approved by [[acp.agent]] pins: {names}")
+        self.changed = frozenset(changed)
+        kept = {name: manifest for name, manifest in sorted(admitted.items()) if name not in changed}
+        if kept != self.manifests:
+            self.manifests = kept
+
+    async def _page(self, offset: int) -> list[Mapping[str, Any]]:
+        url = f"{self._base}/agents?limit={PAGE}&offset={offset}"
+        try:
+            reply = await self._http.exchange(
+                "GET", url, headers=(("Accept", "application/json"),), seconds=self.settings.start_timeout
+            )
+        except PeerRefused as refused:
+            raise NotPrepared(f"its agents cannot be listed: HTTP {refused.status}") from None
+        value = _json(reply.body)
+        listed = value.get("agents") if isinstance(value, dict) else None
+        if not isinstance(listed, list) or not all(isinstance(manifest, dict) for manifest in listed):
+            raise NotPrepared("its list of agents is none")
+        return listed
+
+
+def _name(manifest: Mapping[str, Any]) -> str:
+    name = manifest.get("name")
+    if not isinstance(name, str) or not 0 < len(name) <= 128 or not name.isprintable():
+        raise NotPrepared("an agent of its list has no proper name")
+    return name
+
+
+def digest_of(manifest: Mapping[str, Any]) -> str:
+    """SHA-256 of what is pinned of a manifest, hex."""
+    return sha256(canonical({key: value for key, value in manifest.items() if key not in VOLATILE})).hexdigest()
+
+
+def _json(octets: bytes) -> Any:
+    try:
+        return jsontext.decode(octets)
+    except jsontext.JSONTextError as error:
+        raise PeerUnreadable(f"its answer is not JSON as this host reads it: {error}") from None

@@ -1,0 +1,113 @@
+"""The ``filter`` of a candidate search: what a candidate has to be, besides meeting the criteria."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.contract.binding import Binding
+from agtphost.identity.agents import Agent
+from agtphost.methods import parameters
+
+KINDS = ("agent", "endpoint", "tool")
+
+Check = Callable[[Agent | Binding], bool]
+
+
+def _texts(name: str, value: Any) -> frozenset[str]:
+    """One text or several."""
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list) or not listed or not all(isinstance(text, str) and text for text in listed):
+        raise parameters.invalid(f"filter.{name}", f"{name} is not a text or a list of texts.", "Send one or several.")
+    return frozenset(listed)
+
+
+def _tier(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 3:
+        raise parameters.invalid(f"filter.{name}", f"{name} is not a trust tier.", "Send 1 (the strictest), 2 or 3.")
+    return value
+
+
+def _semantic(binding: Binding, name: str) -> str:
+    return str(binding.details.get("semantic", {}).get(name, ""))
+
+
+def _of_agent(read: Callable[[Agent], str | None]) -> Callable[[str, Any], Check]:
+    def make(name: str, value: Any) -> Check:
+        wanted = _texts(name, value)
+        return lambda thing: isinstance(thing, Agent) and (read(thing) or "") in wanted
+
+    return make
+
+
+def _of_binding(read: Callable[[Binding], str]) -> Callable[[str, Any], Check]:
+    def make(name: str, value: Any) -> Check:
+        wanted = _texts(name, value)
+        return lambda thing: isinstance(thing, Binding) and read(thing) in wanted
+
+    return make
+
+
+def _trust(name: str, value: Any) -> Check:
+    weakest = _tier(name, value)
+    return lambda thing: isinstance(thing, Agent) and thing.posture.trust_tier <= weakest
+
+
+def _scopes(name: str, value: Any) -> Check:
+    held = _texts(name, value)
+    return lambda thing: isinstance(thing, Binding) and frozenset(thing.required_scopes) <= held
+
+
+CHECKS: Mapping[str, Callable[[str, Any], Check]] = {
+    "role": _of_agent(lambda agent: agent.role),
+    "governance_zone": _of_agent(lambda agent: agent.governance_zone),
+    "org_domain": _of_agent(lambda agent: str(agent.document.get("org_domain", ""))),
+    "principal": _of_agent(lambda agent: agent.principal),
+    "trust_tier": _trust,
+    "trust_tier_min": _trust,
+    "method": _of_binding(lambda binding: binding.method),
+    "capability": _of_binding(lambda binding: _semantic(binding, "capability")),
+    "impact": _of_binding(lambda binding: _semantic(binding, "impact")),
+    "namespace": _of_binding(lambda binding: str(binding.details.get("namespace", ""))),
+    "scopes": _scopes,
+}
+"""By name. One about agents leaves only agents, one about endpoints only endpoints and tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A filter that was read."""
+
+    kinds: frozenset[str]
+    checks: tuple[Check, ...]
+
+    @classmethod
+    def read(cls, given: Any) -> Filter:
+        """
+        Read the parameter.
+
+        :raises agtphost.errors.Refusal: 422 naming the member that cannot be read, or is not known.
+        """
+        if given is None:
+            return cls(frozenset(KINDS), ())
+        if not isinstance(given, dict):
+            raise parameters.invalid("filter", "filter is not an object.", f"Use {', '.join(('kinds', *CHECKS))}.")
+        kinds = _texts("kinds", given["kinds"]) if "kinds" in given else frozenset(KINDS)
+        if kinds - frozenset(KINDS):
+            raise parameters.invalid("filter.kinds", "That kind is not known.", f"Use {', '.join(KINDS)}.")
+        checks = []
+        for name, value in given.items():
+            if name == "kinds":
+                continue
+            make = CHECKS.get(name)
+            if make is None:
+                raise parameters.invalid(
+                    f"filter.{name[:40]}", "The filter is not known.", f"Use {', '.join(('kinds', *CHECKS))}."
+                )
+            checks.append(make(name, value))
+        return cls(kinds, tuple(checks))
+
+    def admits(self, kind: str, thing: Agent | Binding) -> bool:
+        """Whether a candidate passes."""
+        return kind in self.kinds and all(check(thing) for check in self.checks)

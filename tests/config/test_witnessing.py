@@ -1,0 +1,110 @@
+"""``[audit] witnesses``, ``[[audit.witness_host]]`` and ``[[witness.logs]]``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from twisted.internet.task import Clock
+
+from agtphost.audit.held import HeldTable
+from agtphost.config import Config
+from agtphost.errors import ConfigurationError
+from agtphost.host.witnesses import Witnesses, witnessing
+from agtphost.identity.keys import SigningKey
+from agtphost.methods.inspection import ReadACL
+from agtphost.stores import MemoryStore
+from tests.config.test_load import loaded
+from tests.methods.stage import reading
+
+KEY = SigningKey.generate()
+
+
+def built(config: Config) -> Witnesses:
+    return Witnesses(Clock(), config, KEY, reading(MemoryStore()), lambda size, line: None)
+
+
+def test_by_default_nobody_witnesses_and_nothing_is_witnessed(tmp_path: Path) -> None:
+    """Nothing leaves the host, and ``/checkpoints`` is not bound, unless the operator says so."""
+    config = loaded(tmp_path)
+    assert config.audit.read_acl == ReadACL.PUBLIC.value
+    assert built(config).witnesses == [] and witnessing(config, HeldTable(), KEY) == ()
+
+
+def test_witnesses_and_how_they_are_reached(tmp_path: Path) -> None:
+    """Certificate, authority and key of one witness; the other takes the platform's."""
+    for name in ("ca.crt", "w.crt", "w.key"):
+        (tmp_path / name).write_text("x")
+    config = loaded(
+        tmp_path,
+        f"""
+[audit]
+witnesses = ["agtp://w.example.com", "agtp://127.0.0.1:4481"]
+witness_required = true
+witness_seconds = 1.5
+
+[[audit.witness_host]]
+uri = "agtp://127.0.0.1:4481"
+cert = "w.crt"
+key = "w.key"
+ca = "ca.crt"
+signing_key = "{KEY.public.text}"
+""",
+    )
+    assert [witness.name for witness in built(config).witnesses] == list(config.audit.witnesses)
+    (entry,) = config.audit.witness_host
+    assert entry.ca == tmp_path / "ca.crt"
+    assert config.audit.witness_seconds == 1.5
+
+
+def test_logs_that_are_witnessed(tmp_path: Path) -> None:
+    """CONFIRM and QUERY of ``/checkpoints`` are bound; keys of one log add up, in the file or beside it."""
+    KEY.public.save(tmp_path / "log.pub")
+    config = loaded(
+        tmp_path,
+        f"""
+[[witness.logs]]
+origin = "a.test"
+key = "file:log.pub"
+client = "{"ab" * 32}"
+[[witness.logs]]
+origin = "a.test"
+key = "{SigningKey.generate().public.text}"
+""",
+    )
+    bound = witnessing(config, HeldTable(), KEY)
+    assert [(binding.method, binding.path) for binding in bound] == [
+        ("CONFIRM", "/checkpoints"),
+        ("QUERY", "/checkpoints"),
+    ]
+    assert [binding.state_changing for binding in bound] == [True, False]
+    assert witnessing(config, HeldTable(), None) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[audit]\nwitnesses = ["https://w.test"]', "must be a URI"),
+        ('[audit]\nwitnesses = ["agtp://w.test/agents/x"]', "URI of a host"),
+        ('[audit]\nwitnesses = ["agtp://w.test?x=1"]', "URI of a host"),
+        ('[audit]\nwitnesses = ["agtp://w.test", "agtp://w.test"]', "twice"),
+        ("[audit]\nwitness_required = true", "requires an answer of nobody"),
+        ('[audit]\nsigning = false\nwitnesses = ["agtp://w.test"]', "signed checkpoints"),
+        ('[[audit.witness_host]]\nuri = "agtp://w.test"', "is not one of witnesses"),
+        ('[[audit.witness_host]]\nca = "x"', "uri is missing"),
+        ('[audit]\nwitnesses = ["agtp://w.test"]\n[[audit.witness_host]]\nuri = "agtp://w.test"\ncert = "x"', "together"),
+        ('[audit]\nwitnesses = ["agtp://w.test"]\n[[audit.witness_host]]\nuri = "agtp://w.test"\nca = "x"', "exist"),
+        ('[audit]\nwitnesses = ["agtp://w.test"]\n[[audit.witness_host]]\nuri = "agtp://w.test"\nsigning_key = "x"',
+         "signing_key cannot be used"),
+        ('[[witness.logs]]\nkey = "x"', "origin is missing"),
+        ('[[witness.logs]]\norigin = "a.test"', "key is missing"),
+        ('[[witness.logs]]\norigin = "a.test"\nkey = "x"', "key cannot be used"),
+        ('[[witness.logs]]\norigin = "a.test"\nkey = "file:none.pub"', "key cannot be used"),
+        (f'[audit]\nsigning = false\n[[witness.logs]]\norigin = "a.test"\nkey = "{KEY.public.text}"', "cosign"),
+    ],
+)
+def test_what_cannot_be_witnessed(text: str, said: str, tmp_path: Path) -> None:
+    """Each fault is said before the host starts."""
+    with pytest.raises(ConfigurationError) as caught:
+        loaded(tmp_path, text)
+    assert said in str(caught.value)
