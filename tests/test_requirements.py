@@ -75,10 +75,10 @@ def test_everything_that_the_table_names_exists() -> None:
 
 
 def test_the_table_is_in_order_and_shows_most_of_it() -> None:
-    """Of the requirements on wire, headers, TLS, session, lifecycle, INSPECT, audit and identity, most are met."""
+    """It follows the drafts' order, one line a requirement, and nine of ten are shown by a test."""
     lines = TABLE.read_text().splitlines()
-    assert len(lines) == 175
-    assert sum("::test_" in line for line in lines) >= 140
+    assert len(lines) >= 470
+    assert sum("::test_" in line for line in lines) >= 0.9 * len(lines)
 
 
 def test_a_broken_table_is_noticed() -> None:

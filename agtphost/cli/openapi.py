@@ -43,8 +43,13 @@ def command() -> None:
 @click.argument("file")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the endpoints here.")
 @click.option("--catalog", "catalog_file", type=click.Path(path_type=Path), metavar="FILE", help="Its methods.")
+@click.option(
+    "--stubs", type=click.Path(path_type=Path), metavar="FILE.py", help="Write functions that answer instead."
+)
 @json_option
-def import_(file: str, out: Path | None, catalog_file: Path | None, as_json: bool) -> None:
+def import_(
+    file: str, out: Path | None, catalog_file: Path | None, stubs: Path | None, as_json: bool
+) -> None:
     """
     Make endpoint declarations for review.
 
@@ -52,12 +57,14 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, as_json: boo
     document refers to elsewhere is left open, and told. Methods come from
     the catalog. The declarations have external_service handlers, and are
     written as .toml.review, which no host loads before they are renamed.
-    Without --out they are only summarized.
+    Without --out they are only summarized. With --stubs, registered functions
+    answer instead of the old service, and a module with their stubs is written.
 
     \b
     Examples:
       agtp openapi import petstore.yaml --out endpoints
       agtp openapi import - --json < openapi.json
+      agtp openapi import petstore.yaml --out endpoints --stubs handlers_petstore.py
     """
     from agtphost.contract.openapi_import import OpenAPIError, import_openapi
     from agtphost.contract.openapi_text import DocumentTextError, read_document
@@ -69,12 +76,30 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, as_json: boo
         raise WrongInput(f"{catalog_file} is not a method catalog: {error}") from None
     except (DocumentTextError, OpenAPIError) as error:
         raise WrongInput(f"{file}: {error}", "OpenAPI 3.0 and 3.1 can be imported, as JSON or YAML.") from None
+    if stubs is not None:
+        imported = _with_stubs(imported, stubs)
     if out is not None:
         _write(imported, out)
     if as_json:
         print_json(_summary(imported, out))
     else:
         _print(imported, out)
+
+
+def _with_stubs(imported: Imported, module: Path) -> Imported:
+    """Write the module, and return the endpoints that its functions answer."""
+    from agtphost.contract.openapi_stubs import with_stubs
+
+    if module.suffix != ".py" or not module.stem.isidentifier():
+        raise WrongInput(f"{module} is not the name of a Python module", "Such as handlers_shop.py.")
+    rehosted, source = with_stubs(imported, module.stem)
+    try:
+        files.write_once(module, source.encode("utf-8"), files.PUBLIC)
+    except FileExistsError:
+        raise WrongInput(f"{module} exists", "Choose another name, or move it away.") from None
+    except OSError as error:
+        raise WrongInput(f"{module} cannot be written: {error.strerror}") from None
+    return rehosted
 
 
 def _write(imported: Imported, out: Path) -> None:

@@ -12,6 +12,7 @@ from agtphost.config.faults import Fault
 from agtphost.config.lines import Location
 from agtphost.config.merchant_checks import merchant_faults
 from agtphost.config.oauth_checks import oauth_faults
+from agtphost.config.peers_checks import peers_faults
 from agtphost.config.published_checks import published_faults
 from agtphost.config.sections import Config
 from agtphost.config.upstreams import MCPServer
@@ -51,6 +52,7 @@ def check(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
     yield from anchor_faults(config)
     yield from _method_policy(config)
     yield from _mcp(config, surroundings)
+    yield from peers_faults(config)
     yield from published_faults(config)
     yield from oauth_faults(config)
     yield from merchant_faults(config)

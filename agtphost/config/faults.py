@@ -24,8 +24,6 @@ from agtphost.config.secret import Secret
 from agtphost.config.values import Surroundings
 
 LATER = {
-    "a2a": "A2A agents",
-    "acp": "ACP agents",
     "gateway": "the HTTP gateway",
     "registry": "the discovery registry",
     "admin": "the admin interface",

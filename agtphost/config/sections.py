@@ -7,12 +7,13 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from agtphost.config import secret
 from agtphost.config.anchors import AgentDomain, Anchor
 from agtphost.config.bounds import DelegationSection
 from agtphost.config.merchant import MerchantSection
+from agtphost.config.peers import A2A, ACP
 from agtphost.config.policies import Policies
 from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
 from agtphost.config.upstreams import MCP
@@ -33,6 +34,29 @@ from agtphost.config.values import (
     in_state,
 )
 from agtphost.config.witnessing import HostURI, WitnessHost, WitnessSection
+
+_SERVER_NAME = re.compile(
+    r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*", re.ASCII
+)
+
+
+def _server_name(value: str) -> str:
+    name = value.lower()
+    if _SERVER_NAME.fullmatch(name) is None:
+        raise ValueError("must be a host name such as agents.example.com")
+    return name
+
+
+ServerName = Annotated[str, AfterValidator(_server_name)]
+"""A host name as SNI has it, lower case."""
+
+def _listed(value: Any) -> Any:
+    return (value,) if isinstance(value, (str, Path)) else tuple(value) if isinstance(value, list) else value
+
+
+Paths = Annotated[tuple[FilePath, ...], BeforeValidator(_listed)]
+"""One path, or a list of them."""
+
 
 _LOOPBACK_ENDPOINT = re.compile(
     r"tcp6?:.*\binterface=(?:127(?:\.[0-9]{1,3}){3}|\\:\\:1|localhost)(?::.*)?|unix:.*", re.ASCII
@@ -91,6 +115,14 @@ class Listen(Section):
         return ipaddress.ip_address(self.address).is_loopback
 
 
+class TLSServer(Section):
+    """``[[tls.server]]``: a certificate for clients that ask for one name by SNI."""
+
+    name: ServerName
+    certificate: FilePath
+    key: FilePath
+
+
 class TLS(Section):
     """``[tls]``: the host's certificate, and what it asks of clients (design decision 3)."""
 
@@ -99,6 +131,15 @@ class TLS(Section):
     key: FilePath = in_state("server.key")
     client_ca: FilePath = in_state("ca.pem")
     """The authorities whose client certificates are accepted."""
+
+    client_crl: Paths = ()
+    """Revocation lists, PEM or DER; read again whenever a file changes. Empty: revocation is not checked."""
+
+    crl_required: bool = True
+    """Whether client certificates are refused while a list cannot be read or is out of date."""
+
+    server: Items[TLSServer] = ()
+    """Further certificates by the name that clients ask for."""
 
 
 class Wire(Section):
@@ -235,6 +276,9 @@ class Identity(Section):
     anchor: Items[Anchor] = ()
     """Further trust anchors: keys, and identity providers that publish issuers' keys."""
 
+    server_names: Table[ServerName, Token] = Field(default_factory=dict)
+    """Name asked for by SNI to the label of the hosted agent it stands for (design decision 5)."""
+
     redirect_to: AgentDomain | None = None
     """The subdomain that addresses of agents are redirected to (core v08 section 6.1); None: they are here."""
 
@@ -302,6 +346,8 @@ class Config(Section):
     delegation: DelegationSection = Field(default_factory=DelegationSection)
     merchant: MerchantSection = Field(default_factory=MerchantSection)
     mcp: MCP = Field(default_factory=MCP)
+    a2a: A2A = Field(default_factory=A2A)
+    acp: ACP = Field(default_factory=ACP)
     api: Items[API] = ()
     data_class: Items[DataClass] = ()
     manifest: ManifestSection = Field(default_factory=ManifestSection)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from agtphost.config import secret
 from agtphost.config.values import (
@@ -32,8 +32,8 @@ from agtphost.identity.peer import Assurance
 PYTHON = "{python}"
 """As the first element of a command: the interpreter that runs the host."""
 
-ISOLATION = ("shared",)
-"""What this version can isolate calls by."""
+ISOLATION = ("shared", "per-agent", "per-session")
+"""Who shares a process or an HTTP session."""
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.ASCII)
 _OWN_HEADERS = frozenset(
@@ -115,7 +115,7 @@ def _header_name(value: str) -> str:
 
 def _isolation(value: Any) -> str:
     if value not in ISOLATION:
-        raise ValueError('must be "shared", the only isolation this version supports')
+        raise ValueError('must be "shared", "per-agent" or "per-session"')
     return str(value)
 
 
@@ -132,6 +132,39 @@ class ToolOverride(Section):
     """None: as the impact asks (design decision 4)."""
 
     enabled: bool = True
+
+
+class Override(Section):
+    """``[mcp.server.resources."URI"]`` or ``[mcp.server.prompts.NAME]``: what the operator decides about one of them."""
+
+    scopes: Items[Scope] | None = None
+    """None: the server's."""
+
+    min_assurance: MinAssurance | None = None
+    enabled: bool = True
+
+
+class OAuthClient(Section):
+    """``[mcp.server.oauth]``: how the host gets a token of its own for the url (RFC 6749 section 4.4)."""
+
+    token_url: Annotated[str | None, BeforeValidator(web_url)] = None
+    """Required."""
+
+    client_id: str = ""
+    """Required."""
+
+    client_secret: SecretReference | None = None
+    """Required."""
+
+    scope: str = ""
+    resource: str = ""
+    """The audience to ask for (RFC 8707)."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> OAuthClient:
+        if self.token_url is None or not self.client_id or self.client_secret is None:
+            raise ValueError("needs token_url, client_id and client_secret")
+        return self
 
 
 class MCPServer(Section):
@@ -184,7 +217,32 @@ class MCPServer(Section):
     pins: Table[str, Token] = Field(default_factory=dict)
     """Approved definition digests by tool name; without one, the first listing is what is approved."""
 
-    isolation: Annotated[str, BeforeValidator(_isolation)] = "shared"
+    isolation: Annotated[Literal["shared", "per-agent", "per-session"], BeforeValidator(_isolation)] = "shared"
+    """Who shares a process, or an HTTP session: everyone, the calls of one agent, or those of one of its sessions."""
+
+    max_instances: Annotated[int, Field(ge=1, le=10_000)] = 32
+    """Isolated processes or HTTP sessions at a time."""
+
+    idle_stop: Seconds = 600.0
+    """Without a call for so long, an isolated process or HTTP session is ended."""
+
+    oauth: OAuthClient | None = None
+    """Where the bearer token of the url comes from."""
+
+    roots: Items[str] | None = None
+    """``file://`` URIs that answer ``roots/list``; None: the caller is asked."""
+
+    resource_scopes: Items[Scope] = ("mcp:resources:read",)
+    prompt_scopes: Items[Scope] = ("mcp:prompts:get",)
+    resources: Table[str, Override] = Field(default_factory=dict)
+    """Overrides by URI, or by what a URI begins with and a ``*``."""
+
+    prompts: Table[str, Override] = Field(default_factory=dict)
+    """Overrides by prompt name."""
+
+    validate_output: bool = False
+    """Whether results are checked against the output schema that the tool declares."""
+
     tools: Table[str, ToolOverride] = Field(default_factory=dict)
     """Overrides by tool name."""
 

@@ -40,6 +40,8 @@ RESERVED = (
     ("INSPECT", "/"),
     ("EXECUTE", "/"),
     ("EXECUTE", "/mcp/{server}"),
+    ("EXECUTE", "/a2a/{server}"),
+    ("EXECUTE", "/acp/{server}"),
     ("DELEGATE", "/"),
     *((method, "/") for method in LIFECYCLE),
     *NEGOTIATION,

@@ -12,7 +12,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.internet.threads import deferToThreadPool
 
+from agtphost.adapters.a2a import A2AAdapter
+from agtphost.adapters.acp import ACPAdapter
 from agtphost.adapters.mcp.adapter import McpAdapter
+from agtphost.adapters.web.links import Links
 from agtphost.audit.held import HeldTable
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
@@ -24,7 +27,8 @@ from agtphost.dispatch.decision import Decider
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.sealing import Sealer
-from agtphost.host import bindings, bounds, upstreams
+from agtphost.host import a2a, bindings, bounds, upstreams
+from agtphost.host.acp import acp_servers
 from agtphost.host.anchors import anchors
 from agtphost.host.bootstrap import sidecar
 from agtphost.host.floor import floor_methods, state_changing_floor
@@ -97,7 +101,14 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
 
     # Upstreams, and what carries payloads to them.
     servers = upstreams.mcp_servers(reactor, config.mcp.server, environ)
-    adapters = (McpAdapter(servers),)
+    helpers, acp = a2a.a2a_agents(reactor, config), acp_servers(reactor, config.acp.agent)
+    upkeep = (*(helper.service for helper in helpers), *(each.service for each in acp))
+    mcp = McpAdapter(servers)
+    adapters = (
+        mcp,
+        *((A2AAdapter(helpers, Links(held, "a2a-task")),) if helpers else ()),
+        *((ACPAdapter(acp, Links(held, "acp-run")),) if acp else ()),
+    )
     carrier = Carrier()
 
     # The operator's endpoints.
@@ -210,6 +221,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     delegate = bounds.delegation(materials, held, states.state_of, reactor)
     built_ins = (
         *built_ins,
+        *a2a.carried_at(built_ins, *(("/a2a/{server}",) if helpers else ()), *(("/acp/{server}",) if acp else ())),
         *floor.bindings,
         delegate,
         *witnessing(config, held, materials.key),
@@ -258,14 +270,18 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     for anchor in anchors(reactor, config, directory):
         anchor.setServiceParent(host)  # type: ignore[no-untyped-call]
     workshop.setServiceParent(host)  # type: ignore[no-untyped-call]
-    for server in servers:
+    for server in (*servers, *upkeep):
         server.setServiceParent(host)  # type: ignore[no-untyped-call]
     Watch(reactor, publication.refresh).setServiceParent(host)  # type: ignore[no-untyped-call]
     if config.wellknown.listen is not None:
         sidecar(reactor, config, config.wellknown.listen).setServiceParent(host)  # type: ignore[no-untyped-call]
+    front = a2a.a2a_front(reactor, config, directory, dispatcher, signer)
+    if front is not None:
+        front.setServiceParent(host)  # type: ignore[no-untyped-call]
     listening = listening_service(reactor, config, materials.tls, dispatcher)
     listening.setServiceParent(host)  # type: ignore[no-untyped-call]
-    Announcement(reactor, listening, servers, _summary(materials, adapters)).setServiceParent(host)  # type: ignore[no-untyped-call]
+    upstreamed: tuple[Any, ...] = (*servers, *upkeep)
+    Announcement(reactor, listening, upstreamed, _summary(materials, (mcp,))).setServiceParent(host)  # type: ignore[no-untyped-call]
     return host
 
 

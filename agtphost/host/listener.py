@@ -12,6 +12,7 @@ from twisted.logger import Logger
 
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.supervision import State
+from agtphost.adapters.web.upkeep import Upkeep
 from agtphost.config import Config
 from agtphost.iagtp import IDispatcher
 from agtphost.protocols import (
@@ -70,7 +71,7 @@ class Announcement(Service):
     name = "announcement"
 
     def __init__(
-        self, reactor: Any, listening: ListeningService, servers: Sequence[McpServer], summary: Summary
+        self, reactor: Any, listening: ListeningService, servers: Sequence[McpServer | Upkeep], summary: Summary
     ) -> None:
         self._reactor = reactor
         self._listening = listening

@@ -23,7 +23,7 @@ from agtphost.iagtp import IHandler
 from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
 from agtphost.identity.provisioning import ProvisioningError, provision_development
 from agtphost.methods.documents import Document, read_documents
-from agtphost.protocols.tls import ServerTLS, TLSFiles
+from agtphost.protocols.tls import NamedServer, ServerTLS, TLSFiles
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.catalog_set import CatalogSet, read_catalogs
 
@@ -224,6 +224,12 @@ def _tls(config: Config, problems: list[Problem]) -> ServerTLS | None:
                 key=config.tls.key,
                 client_auth=config.tls.client_auth,
                 client_ca=config.tls.client_ca if asks else None,
+                client_crl=config.tls.client_crl if asks else (),
+                crl_required=config.tls.crl_required,
+                servers=tuple(
+                    NamedServer(name=server.name, certificate=server.certificate, key=server.key)
+                    for server in config.tls.server
+                ),
             )
         )
     except ConfigurationError as error:

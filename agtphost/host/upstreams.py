@@ -6,13 +6,33 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agtphost.adapters.mcp.server import McpServer
-from agtphost.adapters.mcp.settings import McpServerSettings, ToolOverride
+from agtphost.adapters.mcp.settings import ClientCredentials, McpServerSettings, ToolOverride
 from agtphost.config import MCPServer, Secret
+from agtphost.config.upstreams import OAuthClient, Override
 
 
 def _plain(values: Mapping[str, str | Secret]) -> dict[str, str]:
     """Secrets are opened here, at the edge to the upstream that the operator named them for."""
     return {name: value.reveal() if isinstance(value, Secret) else value for name, value in values.items()}
+
+
+def _overrides(entries: Mapping[str, Override]) -> dict[str, ToolOverride]:
+    return {
+        name: ToolOverride(scopes=entry.scopes, min_assurance=entry.min_assurance, enabled=entry.enabled)
+        for name, entry in entries.items()
+    }
+
+
+def _credentials(entry: OAuthClient | None) -> ClientCredentials | None:
+    if entry is None or entry.token_url is None or entry.client_secret is None:
+        return None
+    return ClientCredentials(
+        token_url=entry.token_url,
+        client_id=entry.client_id,
+        client_secret=entry.client_secret.reveal(),
+        scope=entry.scope,
+        resource=entry.resource,
+    )
 
 
 def settings_of(entry: MCPServer) -> McpServerSettings:
@@ -43,6 +63,16 @@ def settings_of(entry: MCPServer) -> McpServerSettings:
         pins=dict(entry.pins),
         headers=headers,
         ca=None if entry.ca is None else str(entry.ca),
+        oauth=_credentials(entry.oauth),
+        isolation=entry.isolation,
+        max_instances=entry.max_instances,
+        idle_stop=entry.idle_stop,
+        roots=entry.roots,
+        resource_scopes=entry.resource_scopes,
+        prompt_scopes=entry.prompt_scopes,
+        resources=_overrides(entry.resources),
+        prompts=_overrides(entry.prompts),
+        validate_output=entry.validate_output,
     )
 
 

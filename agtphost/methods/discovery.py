@@ -274,7 +274,7 @@ def tool_method(tool: Binding) -> dict[str, Any]:
         "tier": tool.tier,
         "tool": tool.name,
         "action": tool.details.get("action") or execution.TOOL_ACTION,
-        "payload_type": media_types.MCP_TOOLS,
+        "payload_type": tool.details.get("payload_type", media_types.MCP_TOOLS),
     }
 
 

@@ -51,7 +51,12 @@ CONTRACTS: Mapping[str, Mapping[str, Any]] = {
     "/tools": _listing(name=_TEXT),
     "/apis": _listing(name=_TEXT, base_url=_TEXT),
     "/patterns": {
-        "anyOf": [_OBJECTS, {"type": "object", "required": ["patterns"], "properties": {"patterns": _OBJECTS}}]
+        "type": "object",
+        "required": ["rcns_enabled", "patterns"],
+        "properties": {
+            "rcns_enabled": {"type": "boolean"},
+            "patterns": _listing(recipe_name=_TEXT, recipe_version=_TEXT, method=_TEXT),
+        },
     },
     "/contracts": _OBJECTS,
 }

@@ -334,9 +334,10 @@ def _step(
         "estimate": {"calls": 1, "seconds_at_most": binding.timeout},
     }
     if binding.name:
+        carried = binding.details.get("payload_type")
         step["parameters"] = {
             "action": binding.details.get("action") or "mcp.tools.call",
-            "payload_type": media_types.MCP_TOOLS,
-            "payload": {"tool": binding.name, "arguments": arguments},
+            "payload_type": carried or media_types.MCP_TOOLS,
+            "payload": arguments if carried else {"tool": binding.name, "arguments": arguments},
         }
     return step

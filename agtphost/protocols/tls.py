@@ -14,7 +14,7 @@ certificate of the chain this module puts the question to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,14 +23,15 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
-from cryptography.x509.oid import ExtensionOID
 from OpenSSL import SSL, crypto
 from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.identity import revocation
 from agtphost.identity.certificates import refused_critical_extensions
+from agtphost.identity.revocation import UNKNOWN, RevocationError, Revocations, Revoked
 
 log = Logger()
 
@@ -49,11 +50,21 @@ INTERMEDIATES = 3
 SECURITY_LEVEL = b"DEFAULT:@SECLEVEL=2"
 """112 bits and more: no RSA or DSA under 2048 bits and no SHA-1, in any certificate of a chain."""
 
-_CRL_EXTENSIONS = frozenset(
-    (ExtensionOID.ISSUING_DISTRIBUTION_POINT, ExtensionOID.CRL_NUMBER, ExtensionOID.AUTHORITY_KEY_IDENTIFIER)
-)
+_NO_LIST, _LIST_EXPIRED = 3, 12
+"""OpenSSL's errors for a missing and an outdated revocation list."""
 
 ClientAuth = Literal["optional", "required", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedServer:
+    """A further certificate, for clients that ask for one name by SNI."""
+
+    name: str
+    """A host name, lower case."""
+
+    certificate: Path
+    key: Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +83,34 @@ class TLSFiles:
     client_ca: Path | None = None
     """PEM: the authorities whose client certificates are accepted; unused if ``client_auth`` is ``none``."""
 
-    client_crl: Path | None = None
-    """PEM: a current revocation list of every authority in use; None: nothing is checked for revocation."""
+    client_crl: tuple[Path, ...] = ()
+    """PEM or DER: together a current revocation list of every authority in use; empty: none is asked."""
+
+    crl_required: bool = True
+    """Whether client certificates count only as long as every list can be read and is in force."""
+
+    servers: tuple[NamedServer, ...] = ()
+    """Further certificates by name; who asks for another name gets the one above."""
+
+    @property
+    def all(self) -> Iterator[Path]:
+        """Every file that is read."""
+        yield from (self.certificate, self.key)
+        for server in self.servers:
+            yield from (server.certificate, server.key)
+        if self.client_auth != "none":
+            yield from (() if self.client_ca is None else (self.client_ca,))
+            yield from self.client_crl
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """What the files came to, ready to be adopted."""
+
+    context: SSL.Context
+    revoked: Revoked
+    faults: tuple[Problem, ...] = ()
+    """What is wrong with revocation lists, where that was to be lived with."""
 
 
 @implementer(IOpenSSLServerConnectionCreator)
@@ -81,13 +118,16 @@ class ServerTLS:
     """
     Makes the TLS side of accepted connections.
 
-    :param files: read by :meth:`load` and :meth:`reload` only.
-    :param context: what was made of them.
+    :param files: read by :meth:`load`, :meth:`prepare` and :meth:`reload` only.
+    :param prepared: what was made of them.
     """
 
-    def __init__(self, files: TLSFiles, context: SSL.Context) -> None:
-        self._files = files
-        self._context = context
+    def __init__(self, files: TLSFiles, prepared: Prepared) -> None:
+        self.files = files
+        self.revocations = Revocations(required=files.crl_required)
+        """Who is revoked, for the check on every request; follows each reload."""
+
+        self.adopt(prepared)
 
     @classmethod
     def load(cls, files: TLSFiles) -> ServerTLS:
@@ -96,15 +136,31 @@ class ServerTLS:
 
         :raises ConfigurationError: naming each file that is wrong.
         """
-        return cls(files, _context(files))
+        return cls(files, _prepare(files, forgiving=False))
+
+    def prepare(self) -> Prepared:
+        """
+        Read the files again; for any thread, and without effect.
+
+        A revocation list that cannot be read does not keep a new certificate
+        from being used: it fails closed by itself.
+
+        :raises ConfigurationError: naming each other file that is wrong.
+        """
+        return _prepare(self.files, forgiving=True)
+
+    def adopt(self, prepared: Prepared) -> None:
+        """Use these for connections accepted from now on, and the lists for every request from now on."""
+        self._context = prepared.context
+        self.revocations.adopt(prepared.revoked)
 
     def reload(self) -> None:
         """
-        Read the files again, for connections accepted from now on.
+        Read the files again, and adopt them.
 
         :raises ConfigurationError: and nothing has changed.
         """
-        self._context = _context(self._files)
+        self.adopt(_prepare(self.files, forgiving=False))
 
     def serverConnectionForTLS(self, protocol: object) -> SSL.Connection:
         """One connection's TLS state; see :class:`IOpenSSLServerConnectionCreator`."""
@@ -138,32 +194,33 @@ class _Reader:
             self.blame(path, "holds no PEM certificate")
             return ()
 
-    def revocation_lists(self, path: Path) -> Sequence[x509.CertificateRevocationList]:
-        octets = self.octets(path)
-        end = b"-----END X509 CRL-----"
-        parts = [part + end for part in octets.split(end)[:-1]]
-        if octets and not parts:
-            self.blame(path, "holds no PEM revocation list")
-        try:
-            lists = [x509.load_pem_x509_crl(part) for part in parts]
-            unknown = [
-                item.oid.dotted_string
-                for found in lists
-                for item in found.extensions
-                if item.critical and item.oid not in _CRL_EXTENSIONS
-            ]
-        except ValueError:
-            self.blame(path, "holds a revocation list that cannot be read")
-            return ()
-        if unknown:
-            self.blame(path, f"holds a revocation list with the unknown critical extension {unknown[0]}")
-        return lists
+    def revocation_lists(
+        self, paths: Sequence[Path], authorities: Sequence[x509.Certificate]
+    ) -> Sequence[x509.CertificateRevocationList]:
+        found: list[x509.CertificateRevocationList] = []
+        for path in paths:
+            octets = self.octets(path)
+            try:
+                lists = revocation.read_lists(octets) if octets else ()
+                revocation.require_signatures(lists, authorities)
+            except RevocationError as error:
+                self.blame(path, str(error))
+            else:
+                if not octets and not any(problem.file == str(path) for problem in self.problems):
+                    self.blame(path, "is empty")
+                found.extend(lists)
+        return found
 
 
-def _context(files: TLSFiles) -> SSL.Context:
-    reader = _Reader()
+def _prepare(files: TLSFiles, *, forgiving: bool) -> Prepared:
+    """
+    :param forgiving: whether a host that runs goes on without a revocation list, and so without client certificates
+        where ``crl_required`` is set.
+    """
+    reader, lists = _Reader(), _Reader()
     chain = reader.certificates(files.certificate)
     key = reader.octets(files.key)
+    named = {server.name: (reader.certificates(server.certificate), reader.octets(server.key)) for server in files.servers}
     authorities: Sequence[x509.Certificate] = ()
     revoked: Sequence[x509.CertificateRevocationList] = ()
     if files.client_auth != "none":
@@ -171,21 +228,55 @@ def _context(files: TLSFiles) -> SSL.Context:
             reader.blame(files.certificate, "client certificates cannot be verified without client_ca")
         else:
             authorities = reader.certificates(files.client_ca)
-        if files.client_crl is not None:
-            revoked = reader.revocation_lists(files.client_crl)
+        revoked = lists.revocation_lists(files.client_crl, authorities)
+        if not forgiving and files.crl_required:
+            reader.problems += lists.problems
     if reader.problems:
         raise ConfigurationError(reader.problems)
-    context = _hardened()
-    _present(context, files, chain, key, reader)
+    # Without all lists nobody knows who was revoked: either nobody is verified, or by those that are there.
+    known = not (lists.problems and files.crl_required)
+    asked = revoked if known else ()
+
+    def context(chain: Sequence[x509.Certificate], key: bytes, certificate_file: Path, key_file: Path) -> SSL.Context:
+        made = _hardened()
+        _present(made, certificate_file, key_file, chain, key, reader)
+        if authorities and not reader.problems:
+            _demand(made, files, authorities, asked)
+        return made
+
+    main = context(chain, key, files.certificate, files.key)
+    others = {
+        server.name: context(*named[server.name], server.certificate, server.key) for server in files.servers
+    }
     if reader.problems:
         raise ConfigurationError(reader.problems)
-    if authorities:
-        _demand(context, files, authorities, revoked)
-    return context
+    if others:
+        main.set_tlsext_servername_callback(_Names(others))
+    return Prepared(
+        context=main, revoked=Revoked.of(revoked) if known else UNKNOWN, faults=tuple(lists.problems)
+    )
+
+
+class _Names:
+    """Gives a connection the certificate of the name that the client asked for."""
+
+    def __init__(self, contexts: Mapping[str, SSL.Context]) -> None:
+        self._contexts = {name.encode("ascii"): context for name, context in contexts.items()}
+
+    def __call__(self, connection: SSL.Connection) -> None:
+        asked = connection.get_servername()
+        context = self._contexts.get(asked.lower()) if asked else None
+        if context is not None:
+            connection.set_context(context)
 
 
 def _present(
-    context: Any, files: TLSFiles, chain: Sequence[x509.Certificate], key: bytes, reader: _Reader
+    context: Any,
+    certificate_file: Path,
+    key_file: Path,
+    chain: Sequence[x509.Certificate],
+    key: bytes,
+    reader: _Reader,
 ) -> None:
     """Give the server its own certificate and key."""
     try:
@@ -194,7 +285,7 @@ def _present(
             context.add_extra_chain_cert(intermediate)
     except SSL.Error:
         reader.blame(
-            files.certificate,
+            certificate_file,
             "holds a certificate that TLS does not accept as a server's",
             "its key is P-256, Ed25519 or RSA of 2048 bits, and its signature is not SHA-1",
         )
@@ -204,8 +295,8 @@ def _present(
         context.check_privatekey()
     except (SSL.Error, ValueError, TypeError, UnsupportedAlgorithm):
         reader.blame(
-            files.key,
-            f"does not hold the private key of {files.certificate}",
+            key_file,
+            f"does not hold the private key of {certificate_file}",
             "it is PEM without a passphrase, made together with the certificate",
         )
 
@@ -262,7 +353,10 @@ def _demand(
         store.add_cert(crypto.X509.from_cryptography(authority))
         context.add_client_ca(authority)
     flags = crypto.X509StoreFlags.IGNORE_CRITICAL
-    if files.client_crl is not None:
+    verify = _verify
+    if files.client_crl:
+        if not files.crl_required:
+            verify = _verify_without_lists
         flags |= crypto.X509StoreFlags.CRL_CHECK | crypto.X509StoreFlags.CRL_CHECK_ALL
         for item in revoked:
             store.add_crl(item)
@@ -270,7 +364,7 @@ def _demand(
     mode = SSL.VERIFY_PEER
     if files.client_auth == "required":
         mode |= SSL.VERIFY_FAIL_IF_NO_PEER_CERT
-    context.set_verify(mode, _verify)
+    context.set_verify(mode, verify)
     context.set_verify_depth(INTERMEDIATES)
 
 
@@ -296,3 +390,11 @@ def _verify(
             depth=depth,
         )
     return not refused
+
+
+def _verify_without_lists(
+    connection: SSL.Connection, certificate: crypto.X509, error: int, depth: int, accepted: int
+) -> bool:
+    """The same where an issuer without a list in force is put up with; what an old list revokes stays revoked."""
+    put_up_with = error in (_NO_LIST, _LIST_EXPIRED)
+    return _verify(connection, certificate, error, depth, int(bool(accepted) or put_up_with))

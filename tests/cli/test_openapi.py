@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import shutil
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from agtphost.contract.declaration import Rules
 from agtphost.contract.loading import load_endpoints
+from agtphost.handlers.context import EndpointContext, EndpointError
+from agtphost.handlers.function import resolve
 from agtphost.vocabulary.catalog import Catalog
 from tests.cli.conftest import Run
 from tests.cli.server import AgtpServer, Answer
@@ -115,3 +118,35 @@ def test_export_refuses_a_faulty_manifest(run: Run, server: AgtpServer) -> None:
     Path("m.json").write_text("{}")
     assert run("openapi", "export", "agtp://a.example", "--manifest", "m.json").exit_code == 2
     assert run("openapi", "export", "--manifest", "m.json").exit_code == 2
+
+
+def test_stubs_are_modules_that_endpoints_load_with(run: Run, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """API-152: one function for each operation; it imports, it is what the endpoint names, and it says it is a stub."""
+    done = run("openapi", "import", str(shop), "--out", "endpoints", "--stubs", "handlers_shop.py")
+    assert done.exit_code == 0, done.output
+    for path in Path("endpoints").iterdir():
+        path.rename(path.with_suffix(""))
+    loaded, problems = load_endpoints(Path("endpoints"), Rules(catalog=Catalog.load()))
+    assert len(loaded) == 4 and problems == []
+    monkeypatch.syspath_prepend(str(shop.parent))
+    for endpoint in loaded:
+        function = resolve(endpoint.handler.function)
+        assert endpoint.name in (function.__doc__ or "")
+        with pytest.raises(EndpointError) as raised:
+            function(EndpointContext(input={}, method=endpoint.method, path=endpoint.path))
+        assert raised.value.name in endpoint.errors
+    assert run("openapi", "import", str(shop), "--stubs", "handlers_shop.py").exit_code == 2
+    assert run("openapi", "import", str(shop), "--stubs", "no module.py").exit_code == 2
+
+
+HOSTILE_TITLE = SHOP.replace("title: Shop", 'title: "\\"\\"\\" + __import__(\'os\').abort() #\\\\"', 1)
+
+
+def test_no_text_of_a_document_becomes_code(run: Run, shop: Path) -> None:
+    """T-IN: what a title or a description says stays inside the docstring."""
+    shop.write_text(HOSTILE_TITLE.replace("summary: Get one order.", "summary: '\"\"\"; raise SystemExit(1)'"))
+    assert run("openapi", "import", str(shop), "--stubs", "hostile.py").exit_code == 0
+    tree = ast.parse(Path("hostile.py").read_text())
+    kinds = {type(node) for node in tree.body}
+    assert kinds <= {ast.Expr, ast.ImportFrom, ast.FunctionDef}
+    assert all(len(node.body) == 2 for node in tree.body if isinstance(node, ast.FunctionDef))

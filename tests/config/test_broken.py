@@ -21,7 +21,7 @@ FINGERPRINT = "0" * 64
 CASES: list[tuple[str, str, int, str, str]] = [
     # id, text after HEAD, line of the problem, message, hint
     ("unknown section", "[lissen]\n", 4, "[lissen] is unknown", 'did you mean "listen"?'),
-    ("far-off section", "[zzzzzz]\n", 4, "[zzzzzz] is unknown", "known here: api, audit, catalog"),
+    ("far-off section", "[zzzzzz]\n", 4, "[zzzzzz] is unknown", "known here: a2a, acp, api, audit"),
     ("unknown host key", "servr_id = 1\n", 4, "[host] servr_id is unknown", 'did you mean "server_id"?'),
     ("unknown listen key", "[listen]\nprot = 1\n", 5, "[listen] prot is unknown", 'did you mean "port"?'),
     ("unknown tls key", "[tls]\ncertficate = 'x'\n", 5, "[tls] certficate is unknown", '"certificate"'),
@@ -58,8 +58,23 @@ CASES: list[tuple[str, str, int, str, str]] = [
         '[mcp.server.tools.read] "files" scope is unknown',
         'did you mean "scopes"?',
     ),
-    ("later: a2a", "[[a2a.agent]]\n", 4, "[a2a] is not supported by this version", "remove it"),
-    ("later: acp", "[[acp.agent]]\n", 4, "[acp] is not supported by this version", "remove it"),
+    ("a2a: no url", "[[a2a.agent]]\nname = 'helper'\n", 4, '[[a2a.agent]] "helper" url is missing', ""),
+    ("a2a: plain http", "[[a2a.agent]]\nname = 'h'\nurl = 'http://a.example.com'\n", 6, "must be https", ""),
+    (
+        "a2a: nobody's name",
+        "[a2a.front]\nlisten = 'tcp:0:interface=127.0.0.1'\n[[a2a.front.agent]]\nname = 'x'\n",
+        4,
+        "agent_id is missing",
+        "",
+    ),
+    (
+        "a2a: open to all",
+        f"[a2a.front]\nlisten = 'ssl:8443'\nagent_id = '{'a' * 64}'\n[[a2a.front.agent]]\nname = 'x'\n",
+        4,
+        "tokens are missing",
+        "add one a client",
+    ),
+    ("acp: no name", "[[acp.agent]]\nurl = 'https://a.example.com'\n", 4, "name is missing", ""),
     ("later: gateway", "[gateway]\n", 4, "[gateway] is not supported by this version", "remove it"),
     ("later: registry", "[registry]\n", 4, "[registry] is not supported by this version", "remove it"),
     ("later: admin", "[admin]\n", 4, "[admin] is not supported by this version", "remove it"),
@@ -78,7 +93,7 @@ CASES: list[tuple[str, str, int, str, str]] = [
     ("oauth: no file", OAUTH + "jwks = 'nowhere.json'\n", 6, "cannot be used", ""),
     ("rcns: mode", "[policies.rcns]\nmode = 'sometimes'\n", 5, "[policies.rcns] mode must be", ""),
     ("rcns: unknown", "[policies.rcns]\nspeed = 4\n", 5, "[policies.rcns] speed", ""),
-    ("later: isolation", SERVER + 'isolation = "per-agent"\n', 7, 'must be "shared", the only isolation', ""),
+    ("isolation", SERVER + 'isolation = "per-process"\n', 7, 'must be "shared", "per-agent" or "per-session"', ""),
     ("later: postgresql", "[store]\nurl = 'postgresql://x'\n", 5, "PostgreSQL is not supported", ""),
     (
         "section that is a value",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -20,16 +19,6 @@ from tests.conformance.defects import DEFECTS
 from tests.conformance.expected import EXPECTED
 from tests.conformance.generated import generate
 from tests.system.hosting import Host, agtp, sample
-
-PENDING = (
-    *("status.envelope", "discovery.target-*", "discovery.search-*"),
-    *("uri.format-certificate", "uri.formats-are-json", "uri.status-*"),
-)
-"""Cases of requirements that this host is known not to meet yet; every other case must pass."""
-
-
-def pending(case_id: str) -> bool:
-    return any(fnmatchcase(case_id, pattern) for pattern in PENDING)
 
 
 def examine(host: Host, *only: str) -> list[Result]:
@@ -54,22 +43,21 @@ def failed(results: Sequence[Result]) -> set[str]:
     return {result.case.id for result in results if result.outcome is Outcome.FAILED}
 
 
-def unexpected(results: Sequence[Result]) -> list[str]:
-    wrong = [item for item in results if item.outcome is Outcome.FAILED and not pending(item.case.id)]
-    return [f"{item.case.id}: {item.message}" for item in wrong]
+def failures(results: Sequence[Result]) -> list[str]:
+    return [f"{item.case.id}: {item.message}" for item in results if item.outcome is Outcome.FAILED]
 
 
 def test_the_sample_host_passes(sample_host: Host) -> None:
     """Every case that ran passes on the sample host, but for those of requirements still open."""
     results = examine(sample_host)
-    assert unexpected(results) == []
+    assert failures(results) == []
     assert sum(result.outcome is Outcome.PASSED for result in results) >= 500
 
 
 def test_a_host_of_a_thousand_endpoints_passes(generated_host: Host) -> None:
     """The cases choose among a thousand generated endpoints, and all that ran pass."""
     results = examine(generated_host)
-    assert unexpected(results) == []
+    assert failures(results) == []
     ran = {result.case.id for result in results if result.outcome is Outcome.PASSED}
     chosen = {"endpoint.schema-enum", "endpoint.schema-pattern", "endpoint.schema-bound", "status.262-scope-required"}
     assert chosen <= ran
@@ -78,7 +66,7 @@ def test_a_host_of_a_thousand_endpoints_passes(generated_host: Host) -> None:
 def test_a_defective_host_without_defect_is_like_any_other(defective_host: Host) -> None:
     """The control: what spoils answers changes nothing by itself."""
     (defective_host.state / "defect").write_text("none")
-    assert unexpected(examine(defective_host)) == []
+    assert failures(examine(defective_host)) == []
 
 
 @pytest.mark.parametrize("name", [name for name in DEFECTS if name != "none"])
@@ -87,7 +75,7 @@ def test_a_defect_fails_the_cases_that_it_must(defective_host: Host, name: str) 
     patterns, fails = EXPECTED[name]
     (defective_host.state / "defect").write_text(name)
     results = examine(defective_host, *patterns)
-    assert {case_id for case_id in failed(results) if not pending(case_id)} == set(fails.split())
+    assert failed(results) == set(fails.split())
 
 
 def test_every_case_cites_requirements() -> None:

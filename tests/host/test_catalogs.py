@@ -17,7 +17,7 @@ from agtphost.host.materials import Materials, gather
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.catalog_pin import Pin, place
 from tests.host.hosts import reloaded
-from tests.system.hosting import sample
+from tests.system.hosting import ETC, sample
 from tests.vocabulary.test_catalog_set import HEALTH, document
 
 
@@ -223,7 +223,9 @@ def test_policies_are_published_as_they_are_configured(
     tmp_path: Path, append: str, expected: tuple[object, ...]
 ) -> None:
     """API-077: the five members of ``policies``, the default depth 10."""
-    file = sample(tmp_path, edit=[("[policies]\nagent_disclosure = \"public\"\n", "")], append=append)
+    text = (ETC / "host.toml").read_text()
+    policies = text[text.index("[policies]") : text.index("# A real MCP server")]
+    file = sample(tmp_path, edit=[(policies, "")], append=append)
     policies = reloaded(file).policies
     shown = Policies(
         methods=started(file)[0].policy,

@@ -116,12 +116,14 @@ def test_a_complete_manifest_is_sound(tmp_path: Path) -> None:
     assert manifest["data_manifest"]["available_data"][0]["class"] == "location"
     (protocol,) = manifest["hosted_protocols"]
     assert (protocol["protocol"], protocol["method"], protocol["path"]) == ("MCP", "EXECUTE", "/mcp/files")
-    assert manifest["server"]["supported_features"] == ["endpoint-registry", "mcp", "signed-manifest"]
+    assert manifest["server"]["supported_features"] == ["endpoint-registry", "mcp", "synthesis", "signed-manifest"]
 
 
 def test_features_are_those_the_host_has(tmp_path: Path) -> None:
-    """AGTP-API section 8.3: no MCP server, no key: neither is claimed."""
-    manifest = document(published(gather(configured(tmp_path, append="\n[audit]\nsigning = false\n"))))
+    """AGTP-API section 8.3: no MCP server, no key, no synthesis: none of them is claimed."""
+    without = (("synthesis_enabled = true", "synthesis_enabled = false"),)
+    config = configured(tmp_path, edit=without, append="\n[audit]\nsigning = false\n")
+    manifest = document(published(gather(config)))
     assert manifest["server"]["supported_features"] == ["endpoint-registry"]
 
 

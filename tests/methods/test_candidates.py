@@ -247,7 +247,7 @@ def test_an_override_has_the_documented_shape_or_is_no_answer(path: str) -> None
         "/agents": [{"agent_id": "0" * 64, "name": "x", "trust_tier": 1, "verification_path": "dns-anchored"}],
         "/tools": [{"name": "x"}],
         "/apis": [{"name": "x", "base_url": "https://x"}],
-        "/patterns": [{"name": "x"}],
+        "/patterns": {"rcns_enabled": False, "patterns": []},
         "/contracts": [],
     }[path]
     response = stage(overrides={path: RegisteredFunction(lambda context: good)}).ask("DISCOVER", path, certificate=ME)

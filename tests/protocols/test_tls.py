@@ -288,7 +288,7 @@ async def test_whether_a_certificate_is_needed(
 async def test_revoked_certificates(tmp_path: Path) -> None:
     """T-TL-75: a revoked certificate is refused from the reload on, for new connections, without a restart."""
     revocations = tmp_path / "revoked.pem"
-    site = make_site(tmp_path, client_crl=revocations)
+    site = make_site(tmp_path, client_crl=(revocations,))
     revocations.write_bytes(authorities.revocation_list(site.root))
     agent, other = good(site.root), good(site.root)
     async with Host(site) as host:
@@ -305,7 +305,7 @@ async def test_revoked_certificates(tmp_path: Path) -> None:
 async def test_a_missing_revocation_list_refuses(tmp_path: Path) -> None:
     """Fail closed: an authority whose list is not there has no valid certificates."""
     revocations = tmp_path / "revoked.pem"
-    site = make_site(tmp_path, client_crl=revocations)
+    site = make_site(tmp_path, client_crl=(revocations,))
     foreign = issue(name="foreign", authority=True)
     revocations.write_bytes(authorities.revocation_list(foreign))
     async with Host(site) as host:
@@ -364,7 +364,7 @@ def broken(site: Site, fault: str) -> TLSFiles:
             authorities.revocation_list(site.root, extension=UNKNOWN) if "unknown" in fault else b"nonsense"
         )
         return TLSFiles(
-            certificate=files.certificate, key=files.key, client_ca=files.client_ca, client_crl=revocations
+            certificate=files.certificate, key=files.key, client_ca=files.client_ca, client_crl=(revocations,)
         )
     return files
 

@@ -13,7 +13,7 @@ import pytest
 
 from agtphost.client.sync import Client
 from agtphost.identity.certificates import parse_peer_certificate
-from tests.system.hosting import Host, agtp, running, sample, until
+from tests.system.hosting import Host, agtp, running, sample
 from tests.system.test_negotiation import POLICIES, STAY, nights
 from tests.system.test_negotiation import RECIPE as STAY_RECIPE
 
@@ -127,7 +127,10 @@ def happen(table: Table, host: Host) -> dict[str, dict[str, Any]]:
         assert stolen.status == 464
         asked = {"target": "inclusion", "audit_id": audit_id}
         # Under load a checkpoint comes once a minute; in a pause at once.
-        until(lambda: time.sleep(1) or own.call(host.uri, "INSPECT", input=asked).status == 200)
+        end = time.monotonic() + 20
+        while own.call(host.uri, "INSPECT", input=asked).status != 200:
+            assert time.monotonic() < end
+            time.sleep(1)
     return {
         "audit": {"target": "audit", "audit_id": audit_id},
         "chain_head": {"target": "chain_head", "agent_id": buyer},

@@ -125,7 +125,6 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     directory = tmp_path_factory.mktemp("negotiation")
     config = sample(
         directory,
-        edit=[('agent_disclosure = "public"', 'agent_disclosure = "public"\nsynthesis_enabled = true')],
         append=POLICIES,
     )
     found = Story(config)

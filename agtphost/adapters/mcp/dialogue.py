@@ -7,14 +7,22 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from agtphost.adapters.mcp.eras import META, Terms, envelope, mirrored
+from agtphost.adapters.mcp.asking import Asking
+from agtphost.adapters.mcp.eras import ANSWERABLE, META, Terms, envelope, mirrored
 from agtphost.adapters.mcp.failures import UnreadableAnswer
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
+from agtphost.adapters.mcp.links import HeaderPairs
 from agtphost.adapters.mcp.parameter_headers import render
 from agtphost.adapters.mcp.tools import Tool
 
 MAX_PAGES = 100
 """Pages of one list; a server that goes on is broken or hostile."""
+
+MAX_ENTRIES = 20_000
+"""Entries of one list, on all its pages."""
+
+LISTED = ("tools", "resources", "prompts")
+"""What servers list."""
 
 
 class Dialogue:
@@ -29,17 +37,39 @@ class Dialogue:
     def __init__(self, peer: JsonRpcPeer, terms: Terms, client: Mapping[str, str]) -> None:
         self.peer = peer
         self.terms = terms
-        self._envelope = envelope(client) if terms.stateless else None
+        self._client = client
+        self._envelope = envelope(client, ANSWERABLE) if terms.stateless else None
 
-    def request(self, method: str, params: dict[str, Any], timeout: float | None) -> Deferred[Any]:
-        """Send one request as the version has it; see :meth:`JsonRpcPeer.request`."""
+    def request(
+        self,
+        method: str,
+        params: dict[str, Any],
+        timeout: float | None,
+        asking: Asking | None = None,
+        headers: HeaderPairs = (),
+    ) -> Deferred[Any]:
+        """
+        Send one request as the version has it; see :meth:`JsonRpcPeer.request`.
+
+        :param asking: what its caller wants besides the result.
+        """
+        sink = None if asking is None else asking.sink
         if self._envelope is None:
-            return self.peer.request(method, params, timeout)
-        params["_meta"] = {**params.get("_meta", {}), **self._envelope}
-        return self.peer.request(method, params, timeout, mirrored(method, params))
+            return self.peer.request(method, params, timeout, (), sink)
+        own = self._envelope
+        if asking is not None and (asking.capabilities is not None or asking.level):
+            known = ANSWERABLE if asking.capabilities is None else asking.capabilities
+            own = envelope(self._client, known, asking.level)
+        params["_meta"] = {**params.get("_meta", {}), **own}
+        return self.peer.request(method, params, timeout, (*mirrored(method, params), *headers), sink)
 
     def call_tool(
-        self, tool: Tool, arguments: Mapping[str, Any], meta: Mapping[str, Any], timeout: float
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        timeout: float | None,
+        asking: Asking | None = None,
     ) -> Deferred[Any]:
         """
         ``tools/call``.
@@ -50,39 +80,47 @@ class Dialogue:
         params: dict[str, Any] = {"name": tool.name, "arguments": arguments}
         if meta:
             params["_meta"] = own_meta(meta)
-        if self._envelope is None:
-            return self.peer.request("tools/call", params, timeout)
-        params["_meta"] = {**params.get("_meta", {}), **self._envelope}
-        headers = [*mirrored("tools/call", params), *render(tool.headers, arguments)]
-        return self.peer.request("tools/call", params, timeout, headers)
+        if asking is not None:
+            params.update(asking.again)
+        headers = render(tool.headers, arguments) if self._envelope is not None else ()
+        return self.request("tools/call", params, timeout, asking, headers)
 
     def listen(self) -> Deferred[Any]:
-        """Ask to be told of changed tools (stateless era); fires when the subscription ends."""
-        return self.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, None)
+        """Ask to be told of changed lists (stateless era); fires when the subscription ends."""
+        wanted = {f"{kind}ListChanged": True for kind in LISTED if self.terms.lists_change(kind)}
+        return self.request("subscriptions/listen", {"notifications": wanted}, None)
 
     async def list_tools(self, seconds: float) -> list[object]:
-        """
-        Walk every page of ``tools/list``.
+        """Walk every page of ``tools/list``; see :meth:`walk`."""
+        return await self.walk("tools", "tools/list", "tools", seconds)
 
+    async def walk(self, capability: str, method: str, member: str, seconds: float) -> list[object]:
+        """
+        Walk every page of a list.
+
+        :param capability: what a server must have to be asked at all.
+        :param member: where the entries of a page are.
         :param seconds: how long each page may take.
         :raises UnreadableAnswer: it is no list, or does not end.
         """
-        tools: list[object] = []
-        if "tools" not in self.terms.capabilities:
-            return tools
+        entries: list[object] = []
+        if capability not in self.terms.capabilities:
+            return entries
         params: dict[str, Any] = {}
         for _ in range(MAX_PAGES):
-            page = await self.request("tools/list", params, seconds)
-            if type(page) is not dict or type(page.get("tools")) is not list:
-                raise UnreadableAnswer("the server's tools/list is no list")
-            tools += page["tools"]
+            page = await self.request(method, params, seconds)
+            if type(page) is not dict or type(page.get(member)) is not list:
+                raise UnreadableAnswer(f"the server's {method} is no list")
+            entries += page[member]
             cursor = page.get("nextCursor")
             if cursor is None:
-                return tools
+                return entries
             if type(cursor) is not str:
-                raise UnreadableAnswer("a cursor of the server's tools/list is no string")
+                raise UnreadableAnswer(f"a cursor of the server's {method} is no string")
+            if len(entries) > MAX_ENTRIES:
+                raise UnreadableAnswer(f"the server's {method} has more than {MAX_ENTRIES} entries")
             params = {"cursor": cursor}
-        raise UnreadableAnswer(f"the server's tools/list has more than {MAX_PAGES} pages")
+        raise UnreadableAnswer(f"the server's {method} has more than {MAX_PAGES} pages")
 
 
 def own_meta(meta: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,23 @@ _META_CLIENT = META + "clientInfo"
 _META_CAPABILITIES = META + "clientCapabilities"
 _META_SERVER = META + "serverInfo"
 
-_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_META_LEVEL = META + "logLevel"
+
+_NAMED = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
+
+Capabilities = Mapping[str, Any]
+
+ANSWERABLE: Capabilities = {"sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {}}
+"""What callers can be asked: each travels as ``input_required`` (design decision 11)."""
+
+NOTHING: Capabilities = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,15 +76,21 @@ class Terms:
         """``stateless`` or ``handshake``."""
         return "stateless" if self.stateless else "handshake"
 
-    def lists_change(self) -> bool:
-        """Whether the server announces changes of its tools."""
-        tools = self.capabilities.get("tools")
-        return type(tools) is dict and tools.get("listChanged") is True
+    def lists_change(self, kind: str = "tools", feature: str = "listChanged") -> bool:
+        """Whether the server announces changes of its tools, its resources or its prompts."""
+        offered = self.capabilities.get(kind)
+        return type(offered) is dict and offered.get(feature) is True
 
 
-def envelope(client: Mapping[str, str]) -> dict[str, Any]:
-    """The ``_meta`` members that every stateless request carries; no client capability is offered."""
-    return {_META_VERSION: STATELESS, _META_CLIENT: dict(client), _META_CAPABILITIES: {}}
+def envelope(client: Mapping[str, str], capabilities: Capabilities = NOTHING, level: str = "") -> dict[str, Any]:
+    """
+    The ``_meta`` members that every stateless request carries.
+
+    :param capabilities: what may be asked of this request's caller.
+    :param level: the least level of log messages wanted; empty for none.
+    """
+    members = {_META_VERSION: STATELESS, _META_CLIENT: dict(client), _META_CAPABILITIES: dict(capabilities)}
+    return {**members, _META_LEVEL: level} if level else members
 
 
 def mirrored(method: str, params: Mapping[str, Any]) -> HeaderPairs:
@@ -91,7 +113,13 @@ def header_value(text: str) -> str:
 
 
 async def negotiate(
-    peer: JsonRpcPeer, client: Mapping[str, str], protocol: str, seconds: float, *, probe: bool = True
+    peer: JsonRpcPeer,
+    client: Mapping[str, str],
+    protocol: str,
+    seconds: float,
+    *,
+    probe: bool = True,
+    capabilities: Capabilities = NOTHING,
 ) -> Terms:
     """
     Agree on a version.
@@ -100,6 +128,7 @@ async def negotiate(
     :param protocol: ``auto`` or the version to insist on.
     :param seconds: how long each request may take.
     :param probe: False skips ``server/discover`` under ``auto``, for a server that it has killed before.
+    :param capabilities: what a server of the handshake era may ask of this host, for as long as the link lasts.
     :raises NegotiationFailed: nothing in common.
     :raises agtphost.adapters.mcp.failures.McpFailure: the server went away or did not answer.
     """
@@ -112,7 +141,7 @@ async def negotiate(
         terms = await _probe(peer, client, min(PROBE_TIMEOUT, seconds))
         if terms is not None:
             return terms
-    return await _initialize(peer, client, protocol, seconds)
+    return await _initialize(peer, client, protocol, seconds, capabilities)
 
 
 async def _probe(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float) -> Terms | None:
@@ -151,9 +180,11 @@ def _require_common(data: object) -> None:
         raise NegotiationFailed(f"the server speaks only {shown}")
 
 
-async def _initialize(peer: JsonRpcPeer, client: Mapping[str, str], protocol: str, seconds: float) -> Terms:
+async def _initialize(
+    peer: JsonRpcPeer, client: Mapping[str, str], protocol: str, seconds: float, capabilities: Capabilities
+) -> Terms:
     wanted = HANDSHAKE[0] if protocol == "auto" else protocol
-    params = {"protocolVersion": wanted, "capabilities": {}, "clientInfo": dict(client)}
+    params = {"protocolVersion": wanted, "capabilities": dict(capabilities), "clientInfo": dict(client)}
     result = await peer.request("initialize", params, seconds)
     version = result.get("protocolVersion") if type(result) is dict else None
     if version not in HANDSHAKE or (protocol != "auto" and version != protocol):

@@ -10,8 +10,10 @@ Rules it keeps:
   the end of the link, whichever comes first. What comes later is dropped.
 - A call that ends without an answer is followed by
   ``notifications/cancelled``, except where the protocol forbids it.
-- Requests from the server are answered: ``ping`` with an empty result, every
-  other method with -32601, because no such capability is advertised.
+- Requests from the server are answered: ``ping`` with an empty result, others
+  by whoever serves them, and with -32601 where nobody does.
+- What a server says in the course of a call goes to that call: progress by its
+  token, which is the call's id, and everything else by the stream that it came on.
 """
 
 from __future__ import annotations
@@ -28,12 +30,24 @@ from agtphost.adapters.mcp.failures import (
     CallTimeout,
     LinkLost,
     McpFailure,
-    Overloaded,
     RpcError,
 )
 from agtphost.adapters.mcp.links import HeaderPairs, Message, OpenLink
 
 METHOD_NOT_FOUND = -32601
+
+Sink = Callable[[str, Mapping[str, Any]], None]
+"""Takes method and params of the notifications that belong to one call."""
+
+Serve = Callable[[str, Mapping[str, Any], "int | str", "int | None"], bool]
+"""
+Takes a request of the server: method, params, its id, and the call in whose stream it came.
+
+What it takes, it answers later with :meth:`JsonRpcPeer.respond`; False: the peer refuses the request.
+"""
+
+Notified = Sink
+"""Takes a notification that belongs to no call in flight."""
 MAX_BATCH = 100
 """Messages in one JSON array (protocol 2025-03-26 has batches); more is an attack."""
 
@@ -63,11 +77,12 @@ class PeerCounters:
 
 
 class _Call:
-    __slots__ = ("deferred", "method", "timer")
+    __slots__ = ("deferred", "method", "sink", "timer")
 
-    def __init__(self, method: str, deferred: Deferred[Any]) -> None:
+    def __init__(self, method: str, deferred: Deferred[Any], sink: Sink | None) -> None:
         self.method = method
         self.deferred = deferred
+        self.sink = sink
         self.timer: IDelayedCall | None = None
 
 
@@ -77,18 +92,21 @@ class JsonRpcPeer:
 
     :param clock: for deadlines.
     :param open_link: opens the link; called once, from the constructor.
-    :param on_notification: takes each notification's method and params.
+    :param on_notification: takes each notification that no call takes.
     :param on_lost: takes the reason when the link ends, before the calls in flight fail.
+    :param on_request: takes requests of the server; None refuses all but ``ping``.
     """
 
     def __init__(
         self,
         clock: IReactorTime,
         open_link: OpenLink,
-        on_notification: Callable[[str, Mapping[str, Any]], None],
+        on_notification: Notified,
         on_lost: Callable[[LinkLost], None],
+        on_request: Serve | None = None,
     ) -> None:
         self._clock = clock
+        self._on_request = on_request
         self._on_notification = on_notification
         self._on_lost = on_lost
         self._calls: dict[int, _Call] = {}
@@ -96,6 +114,11 @@ class JsonRpcPeer:
         self._ended: LinkLost | None = None
         self.counters = PeerCounters()
         self.link = open_link(self)
+
+    @property
+    def last_id(self) -> int:
+        """The id of the call made last; 0 before the first."""
+        return self._last_id
 
     @property
     def in_flight(self) -> int:
@@ -112,12 +135,14 @@ class JsonRpcPeer:
         params: Mapping[str, Any] | None,
         timeout: float | None,
         headers: HeaderPairs = (),
+        sink: Sink | None = None,
     ) -> Deferred[Any]:
         """
         Call a method of the server.
 
         :param timeout: seconds until :class:`CallTimeout`; None for a subscription that lasts.
         :param headers: what an HTTP link sends besides.
+        :param sink: takes what the server says in the course of the call; asks it for progress.
         :return: the ``result`` member as received. Cancel it to give the call up.
         :raises McpFailure: through the Deferred, always.
         """
@@ -126,9 +151,12 @@ class JsonRpcPeer:
             lambda _: self._give_up(call_id, CallCancelled("it was cancelled"))
         )
         message: Message = {"jsonrpc": "2.0", "id": call_id, "method": method}
+        if sink is not None:
+            params = dict(params or {})
+            params["_meta"] = {**params.get("_meta", {}), "progressToken": call_id}
         if params is not None:
             message["params"] = params
-        call = _Call(method, deferred)
+        call = _Call(method, deferred, sink)
         self._calls[call_id] = call
         if timeout is not None:
             call.timer = self._clock.callLater(max(timeout, 0), self._expire, call_id, timeout)
@@ -152,17 +180,28 @@ class JsonRpcPeer:
         except McpFailure:
             return
 
-    def received(self, message: object) -> bool:
+    def respond(self, call_id: int | str, answer: Mapping[str, Any]) -> None:
+        """
+        Answer a request of the server; an answer that cannot be sent is dropped and counted.
+
+        :param answer: ``{"result": ...}`` or ``{"error": ...}``.
+        """
+        try:
+            self.link.send({"jsonrpc": "2.0", "id": call_id, **answer})
+        except McpFailure:
+            self.counters.unanswered += 1
+
+    def received(self, message: object, within: int | None = None) -> bool:
         """Take one decoded message: see :class:`agtphost.adapters.mcp.links.Receiver`."""
         if type(message) is dict:
             if "method" in message:
-                self._incoming(message)
+                self._incoming(message, within)
                 return False
             if "id" in message and ("result" in message or "error" in message):
                 return self._answer(message)
         elif type(message) is list and len(message) <= MAX_BATCH:
             # Every item counts, so this is no any().
-            return sum(self.received(item) for item in message if type(item) is dict) > 0
+            return sum(self.received(item, within) for item in message if type(item) is dict) > 0
         self.counters.malformed += 1
         return False
 
@@ -207,30 +246,39 @@ class JsonRpcPeer:
             call.deferred.errback(RpcError(known))
         return True
 
-    def _incoming(self, message: Message) -> None:
+    def _incoming(self, message: Message, within: int | None) -> None:
         method, params = message["method"], message.get("params")
+        known = params if type(params) is dict else {}
         if type(method) is not str:
             self.counters.malformed += 1
         elif "id" in message:
-            self._serve(method, message["id"])
+            self._serve(method, known, message["id"], within)
         else:
             self.counters.notifications += 1
-            self._on_notification(method, params if type(params) is dict else {})
+            sink = self._sink(method, known, within)
+            if sink is None:
+                self._on_notification(method, known)
+            else:
+                sink(method, known)
 
-    def _serve(self, method: str, call_id: object) -> None:
+    def _sink(self, method: str, params: Mapping[str, Any], within: int | None) -> Sink | None:
+        if method == "notifications/progress":
+            token = params.get("progressToken")
+            call = self._calls.get(token) if type(token) is int else None
+        elif method == "notifications/message" and within is not None:
+            call = self._calls.get(within)
+        else:
+            return None
+        return None if call is None else call.sink
+
+    def _serve(self, method: str, params: Mapping[str, Any], call_id: Any, within: int | None) -> None:
         if type(call_id) not in (int, str):
             self.counters.malformed += 1
-            return
-        answer: Message = {"jsonrpc": "2.0", "id": call_id}
-        if method == "ping":
-            answer["result"] = {}
-        else:
+        elif method == "ping":
+            self.respond(call_id, {"result": {}})
+        elif self._on_request is None or not self._on_request(method, params, call_id, within):
             self.counters.refused += 1
-            answer["error"] = {"code": METHOD_NOT_FOUND, "message": "Method not found"}
-        try:
-            self.link.send(answer)
-        except (Overloaded, LinkLost):
-            self.counters.unanswered += 1
+            self.respond(call_id, {"error": {"code": METHOD_NOT_FOUND, "message": "Method not found"}})
 
     def _expire(self, call_id: int, timeout: float) -> None:
         self._give_up(call_id, CallTimeout(f"the server did not answer within {timeout:g} s"))

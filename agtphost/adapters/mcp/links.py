@@ -24,10 +24,11 @@ HeaderPairs = Sequence[tuple[str, str]]
 class Receiver(Protocol):
     """What a link tells the peer."""
 
-    def received(self, message: object) -> bool:
+    def received(self, message: object, within: int | None = None) -> bool:
         """
         Take one decoded message.
 
+        :param within: the call in whose stream it came, where the link knows.
         :return: whether it was the answer to a call in flight; everything
             else counts against the server's allowance of unsolicited octets.
         """

@@ -21,6 +21,9 @@ IMPACTS = ("informational", "reversible", "irreversible")
 PROTOCOLS = ("auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 """Values of ``protocol``: ``auto`` negotiates, a date pins."""
 
+ISOLATION = ("shared", "per-agent", "per-session")
+"""Values of ``isolation``: adapters.md G3."""
+
 Impact = Literal["informational", "reversible", "irreversible"]
 
 
@@ -40,6 +43,21 @@ class ToolOverride:
         _check_scopes(self.scopes or ())
         if self.impact is not None and self.impact not in IMPACTS:
             raise ValueError(f"impact is one of {', '.join(IMPACTS)}, not {self.impact!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientCredentials:
+    """How the host gets a token of its own for an HTTP server: OAuth 2.0 client credentials (RFC 6749 section 4.4)."""
+
+    token_url: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str = ""
+    resource: str = ""
+    """The audience asked for (RFC 8707); empty: not named."""
+
+    def __post_init__(self) -> None:
+        _check_endpoint(self.token_url, allow_http=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +111,32 @@ class McpServerSettings:
     ca: str | None = None
     """PEM file of the only authorities trusted for ``url``; None means the platform's."""
 
+    oauth: ClientCredentials | None = field(default=None, repr=False)
+    """Where the bearer token of ``url`` comes from; None: from ``headers``, if at all."""
+
+    isolation: Literal["shared", "per-agent", "per-session"] = "shared"
+    """Who shares a process, or an HTTP session: everyone, the calls of one agent, or those of one of its sessions."""
+
+    max_instances: int = 32
+    """Processes or HTTP sessions besides the one that lists are read from."""
+
+    idle_stop: float = 600.0
+    """Seconds without a call after which an isolated process or HTTP session is ended."""
+
+    roots: tuple[str, ...] | None = None
+    """``file://`` URIs that answer ``roots/list``; None: the caller is asked."""
+
+    resource_scopes: tuple[str, ...] = ("mcp:resources:read",)
+    prompt_scopes: tuple[str, ...] = ("mcp:prompts:get",)
+    resources: Mapping[str, ToolOverride] = field(default_factory=dict)
+    """Overrides by URI, or by what a URI begins with and a ``*``; the longest that fits wins."""
+
+    prompts: Mapping[str, ToolOverride] = field(default_factory=dict)
+    """Overrides by the prompt's own name."""
+
+    validate_output: bool = False
+    """Whether results are checked against the output schema that the tool declares."""
+
     allow_http: bool = False
     """Allow plain ``http`` to an address that is not loopback."""
 
@@ -102,7 +146,11 @@ class McpServerSettings:
         if bool(self.command) == bool(self.url):
             raise ValueError(f"MCP server {self.name!r} needs either a command or a url")
         if self.url:
-            self._check_url()
+            _check_endpoint(self.url, allow_http=self.allow_http)
+        if self.oauth is not None and not self.url:
+            raise ValueError(f"MCP server {self.name!r} has credentials but no url")
+        if self.isolation not in ISOLATION:
+            raise ValueError(f"isolation is one of {', '.join(ISOLATION)}, not {self.isolation!r}")
         for name, value in self.env.items():
             if _ENVIRONMENT_NAME.fullmatch(name) is None or "\0" in value:
                 raise ValueError(f"{name!r} is not an environment variable that a process can be given")
@@ -110,26 +158,36 @@ class McpServerSettings:
             raise ValueError(f"the command of MCP server {self.name!r} has a NUL character")
         if self.protocol not in PROTOCOLS:
             raise ValueError(f"protocol is one of {', '.join(PROTOCOLS)}, not {self.protocol!r}")
-        positive = (self.timeout, self.start_timeout, self.max_concurrency, self.max_queue + 1)
+        positive = (
+            self.timeout,
+            self.start_timeout,
+            self.max_concurrency,
+            self.max_queue + 1,
+            self.max_instances,
+            self.idle_stop,
+        )
         if min(positive) <= 0:
             raise ValueError(f"timeouts and limits of MCP server {self.name!r} must be positive")
         if self.start not in ("eager", "lazy"):
             raise ValueError(f"start is 'eager' or 'lazy', not {self.start!r}")
-        _check_scopes(self.scopes)
+        for tokens in (self.scopes, self.resource_scopes, self.prompt_scopes):
+            _check_scopes(tokens)
+        for root in self.roots or ():
+            if not root.startswith("file://"):
+                raise ValueError(f"{root!r} is not a file:// URI")
         _check_headers(self.headers)
 
-    def _check_url(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{self.url!r} is not an http or https URL")
-        if not self.url.isascii():
-            raise ValueError(
-                "the url of an MCP server is ASCII; other characters are percent-encoded or xn--"
-            )
-        if parts.username is not None or parts.fragment:
-            raise ValueError("the url of an MCP server has no user name, password or fragment")
-        if parts.scheme == "http" and not self.allow_http and not _loopback(parts.hostname):
-            raise ValueError(f"{self.url!r} is not encrypted; use https, or say allow_http = true")
+
+def _check_endpoint(url: str, *, allow_http: bool) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url!r} is not an http or https URL")
+    if not url.isascii():
+        raise ValueError("the url of an MCP server is ASCII; other characters are percent-encoded or xn--")
+    if parts.username is not None or parts.fragment:
+        raise ValueError("the url of an MCP server has no user name, password or fragment")
+    if parts.scheme == "http" and not allow_http and not _loopback(parts.hostname):
+        raise ValueError(f"{url!r} is not encrypted; use https, or say allow_http = true")
 
 
 def _loopback(host: str) -> bool:

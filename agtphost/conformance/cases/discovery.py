@@ -152,14 +152,27 @@ def apis(target: Target) -> None:
             has(entry, ["name"], "an entry")
 
 
-for _path in ("/patterns", "/contracts"):
+@CASES.case("patterns", "API-051")
+def patterns(target: Target) -> None:
+    """DISCOVER /patterns, if exposed, says whether RCNS is on, and which recipes match what."""
+    answer = answered(target.ask("DISCOVER", "/patterns", who=target.best), 200, 401, 262, 404)
+    if answer.status != 200:
+        return
+    result = has(answer.result, ["rcns_enabled", "patterns"], "the result")
+    expect(isinstance(result["rcns_enabled"], bool), "rcns_enabled is no boolean")
+    for entry in is_list(result["patterns"], "patterns"):
+        has(entry, ["recipe_name", "recipe_version", "method"], "a pattern")
+        expect(("path_exact" in entry) != ("path_regex" in entry), "a pattern has not exactly one path")
 
-    def _optional(target: Target, path: str) -> None:
-        answer = answered(target.ask("DISCOVER", path, who=target.best), 200, 401, 262, 404)
-        if answer.status == 200:
-            is_list(answer.result, "the result")
 
-    CASES.row(f"{_path[1:]}-array", "API-048", f"DISCOVER {_path}, if exposed, is an array.", _optional, _path)
+@CASES.case("contracts", "API-052")
+def contracts(target: Target) -> None:
+    """DISCOVER /contracts, if exposed, is an array of contracts that say what they are."""
+    answer = answered(target.ask("DISCOVER", "/contracts", who=target.best), 200, 401, 262, 404)
+    if answer.status == 200:
+        for entry in is_list(answer.result, "the result"):
+            has(entry, ["synthesis_id", "method", "path", "contract_hash", "expires_at"], "a contract")
+
 
 for _path in ("/methods/none", "/agents-extended", "/toolset", "/patterns-none", "/contracts/none"):
 

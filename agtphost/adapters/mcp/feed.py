@@ -1,0 +1,92 @@
+"""What a server says in the course of a call, as interim messages of that call: design decision 11."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""Levels of log messages, RFC 5424."""
+
+QUEUED = 256
+"""Events that wait to be sealed and sent; each costs a record, so a flood is thinned and not queued."""
+
+_log = Logger(namespace="agtphost.mcp")
+
+Emit = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+
+class Feed:
+    """
+    Sends events one after the other, and bounds how many wait.
+
+    :param emit: seals and sends one.
+    :param server: the label.
+    :param level: the least level of log messages that is sent; empty for all.
+    """
+
+    def __init__(self, emit: Emit, server: str, level: str = "") -> None:
+        self._emit = emit
+        self._server = server
+        self._least = LEVELS.index(level) if level in LEVELS else 0
+        self._queue: deque[Mapping[str, Any]] = deque()
+        self._sending: Deferred[None] | None = None
+        self._closed = False
+        self.dropped = 0
+        """Events that came faster than they could be sealed."""
+
+    def take(self, method: str, params: Mapping[str, Any]) -> None:
+        """Take a notification that belongs to the call."""
+        event = self._event(method, params)
+        if event is not None:
+            self.put(event)
+
+    def put(self, event: Mapping[str, Any]) -> None:
+        """Take an event."""
+        if self._closed:
+            return
+        if len(self._queue) >= QUEUED:
+            self.dropped += 1
+            return
+        self._queue.append({"type": "", "server": self._server, **event})
+        if self._sending is None:
+            self._sending = Deferred.fromCoroutine(self._send())
+            self._sending.addErrback(self._failed)
+
+    async def drain(self) -> None:
+        """Wait until what came so far is sent, and take nothing more: the answer comes after its events."""
+        self._closed = True
+        if self._sending is not None:
+            sent: Deferred[None] = Deferred()
+            self._sending.addBoth(lambda _: sent.callback(None))
+            await sent
+
+    def close(self) -> None:
+        """Send nothing more."""
+        self._closed = True
+        self._queue.clear()
+
+    async def _send(self) -> None:
+        while self._queue:
+            await self._emit(self._queue.popleft())
+        self._sending = None
+
+    def _failed(self, failure: Any) -> None:
+        self.close()
+        _log.failure("events of MCP server {server} cannot be sent", failure, server=self._server)
+
+    def _event(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        if method == "notifications/progress":
+            shown = {name: params[name] for name in ("progress", "total", "message") if name in params}
+            return {"type": "progress", **shown}
+        if method == "notifications/message":
+            level = params.get("level")
+            if level in LEVELS and LEVELS.index(level) < self._least:
+                return None
+            shown = {name: params[name] for name in ("level", "logger", "data") if name in params}
+            return {"type": "log", **shown}
+        return {"type": "notification", "method": method, "params": dict(params)}

@@ -1,0 +1,165 @@
+"""
+Servers of the handshake era ask in the middle of a call; callers of AGTP are asked between two requests.
+
+An interview is one call of a process, or HTTP session, that works for one
+caller alone. When the server asks, the call is parked: its caller gets what
+was asked as ``input_required`` and the call goes on with the answers
+(adapters.md G3 and G5, design decision 11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.python.failure import Failure
+
+from agtphost.adapters.mcp.failures import CallTimeout
+
+GATHERING = 0.02
+"""Seconds for which further requests are awaited before the caller is asked: servers may ask several things."""
+
+KINDS = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+"""What a server may ask for, and the capability that it takes."""
+
+MOST = 16
+"""Requests of one call that wait for answers; a server that asks for more is refused."""
+
+DECLINED = {"error": {"code": -1, "message": "The caller did not answer."}}
+
+Respond = Callable[["int | str", Mapping[str, Any]], None]
+
+
+class Interview:
+    """
+    One call that its server may interrupt.
+
+    :param clock: for its deadlines.
+    :param respond: answers a request of the server.
+    :param working: the call itself; cancelling it tells the server.
+    :param call_id: its id.
+    :param capabilities: what its caller can be asked.
+    """
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        respond: Respond,
+        working: Deferred[Any],
+        call_id: int,
+        capabilities: Mapping[str, Any],
+    ) -> None:
+        self._clock = clock
+        self._respond = respond
+        self._working = working
+        self.call_id = call_id
+        self._capabilities = capabilities
+        self._asked: dict[str, tuple[int | str, dict[str, Any]]] = {}
+        self._count = 0
+        self._waiter: Deferred[Any] | None = None
+        self._timer: IDelayedCall | None = None
+        self._outcome: list[Any] = []
+        working.addBoth(self._settle)
+
+    @property
+    def over(self) -> bool:
+        """Whether the call itself has ended."""
+        return bool(self._outcome)
+
+    @property
+    def parked(self) -> bool:
+        """Whether nobody waits for it at the moment."""
+        return self._waiter is None
+
+    def asks(self, method: str, params: Mapping[str, Any], call_id: int | str) -> bool:
+        """
+        Take a request of the server.
+
+        :return: whether the caller can be asked that.
+        """
+        if self.over or KINDS.get(method) not in self._capabilities or len(self._asked) >= MOST:
+            return False
+        self._count += 1
+        self._asked[f"{KINDS[method]}-{self._count}"] = (call_id, {"method": method, "params": dict(params)})
+        self._clock.callLater(GATHERING, self._interrupt)
+        return True
+
+    def outcome(self, seconds: float) -> Deferred[Any]:
+        """
+        Wait for the call to end, or for its server to ask.
+
+        :return: the result, or an ``input_required`` result. Cancel it to give the call up.
+        :raises CallTimeout: neither happened in time; the call is given up.
+        """
+        waiter: Deferred[Any] = Deferred(lambda _: self.give_up())
+        self._waiter = waiter
+        self._timer = self._clock.callLater(max(seconds, 0), self._expire, seconds)
+        if self.over:
+            self._release(self._outcome[0])
+        elif self._asked:
+            self._interrupt()
+        return waiter
+
+    def answer(self, responses: Mapping[str, Any]) -> None:
+        """Hand over what the caller answered; what it left out stays asked."""
+        for name, response in responses.items():
+            asked = self._asked.pop(name, None)
+            if asked is not None:
+                failed = type(response) is dict and type(response.get("error")) is dict
+                self._respond(asked[0], {"error": response["error"]} if failed else {"result": response})
+
+    def give_up(self) -> None:
+        """End the call; its server is told."""
+        for call_id, _ in self._asked.values():
+            self._respond(call_id, DECLINED)
+        self._asked.clear()
+        if not self.over:
+            self._working.cancel()
+
+    def _interrupt(self) -> None:
+        if self._waiter is not None and self._asked:
+            requests = {name: asked for name, (_, asked) in self._asked.items()}
+            self._release({"resultType": "input_required", "inputRequests": requests})
+
+    def _settle(self, outcome: Any) -> None:
+        self._outcome.append(outcome)
+        self._asked.clear()
+        self._release(outcome)
+
+    def _release(self, outcome: Any) -> None:
+        waiter, self._waiter = self._waiter, None
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        if waiter is None or waiter.called:
+            return
+        if isinstance(outcome, Failure):
+            waiter.errback(outcome)
+        else:
+            waiter.callback(outcome)
+
+    def _expire(self, seconds: float) -> None:
+        waiter, self._waiter = self._waiter, None
+        self.give_up()
+        if waiter is not None and not waiter.called:
+            waiter.errback(CallTimeout(f"the server did not answer within {seconds:g} s"))
+
+
+def owner_of(interviews: list[Interview], within: int | None) -> Interview | None:
+    """
+    Whose call a request of the server belongs to: all of them are of one caller.
+
+    :param within: the call in whose stream it came; None where the transport does not tell.
+    """
+    for interview in interviews:
+        if interview.call_id == within:
+            return interview
+    working = [interview for interview in interviews if not interview.parked]
+    return (working or interviews or [None])[-1]
+
+

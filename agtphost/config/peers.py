@@ -1,0 +1,188 @@
+"""``[[a2a.agent]]``, ``[[acp.agent]]`` and ``[a2a.front]``: A2A and ACP, behind this host and before it."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from agtphost.config import secret
+from agtphost.config.upstreams import _header_name, _name, web_url
+from agtphost.config.values import (
+    FilePath,
+    Fingerprint,
+    InlineOrSecret,
+    Items,
+    Line,
+    Method,
+    MinAssurance,
+    Scope,
+    Seconds,
+    SecretReference,
+    Section,
+    Table,
+)
+from agtphost.identity.peer import Assurance
+
+_PATH = re.compile(r"/[\x21\x22\x24-\x3e\x40-\x7e]{0,1023}", re.ASCII)
+_MEMBER = re.compile(r"[A-Za-z0-9_-]{1,64}(?:\.[A-Za-z0-9_-]{1,64}){0,7}", re.ASCII)
+
+
+def _base_url(value: Any) -> str:
+    text = web_url(value)
+    if "?" in text:
+        raise ValueError("must not contain a query")
+    return text.rstrip("/")
+
+
+def _https(value: Any) -> str:
+    text = web_url(value)
+    if not text.startswith("https://"):
+        raise ValueError("must be https")
+    return text
+
+
+def _path(value: Any) -> str:
+    text = secret.text_of(value)
+    if _PATH.fullmatch(text) is None:
+        raise ValueError('must be a path that begins with "/"')
+    return text
+
+
+def _member(value: Any) -> str:
+    text = secret.text_of(value)
+    if text and _MEMBER.fullmatch(text) is None:
+        raise ValueError("must be the name of a member, or names with dots between")
+    return text
+
+
+def _digest(value: Any) -> str:
+    text = secret.text_of(value)
+    if re.fullmatch(r"[0-9a-f]{64}", text, re.ASCII) is None:
+        raise ValueError("must be a SHA-256: 64 lower-case hexadecimal digits")
+    return text
+
+
+Digest = Annotated[str, BeforeValidator(_digest)]
+
+
+class PeerSection(Section):
+    """What both kinds of upstreams have."""
+
+    name: Annotated[str, AfterValidator(_name)] = ""
+    """Required, unique among its kind."""
+
+    url: Annotated[str, BeforeValidator(_base_url)] = ""
+    """Required: https, or http on this machine's own loopback addresses."""
+
+    timeout: Seconds = 60.0
+    """Of one call, waiting for its turn included."""
+
+    start_timeout: Seconds = 30.0
+    """Until the upstream must have said what it is."""
+
+    refresh: Seconds = 300.0
+    """After which it is asked again what it is."""
+
+    max_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 16
+    """Calls the upstream works on at once."""
+
+    max_queue: Annotated[int, Field(ge=0, le=100_000)] = 64
+    """Calls that may wait for their turn; one more is refused with 429."""
+
+    min_assurance: MinAssurance = Assurance.CERTIFICATE
+    start: Literal["eager", "lazy"] = "eager"
+    bearer: SecretReference | None = None
+    """Sent as ``Authorization: Bearer``."""
+
+    headers: Table[Annotated[str, AfterValidator(_header_name)], InlineOrSecret] = Field(default_factory=dict)
+    """Sent with every request."""
+
+    ca: FilePath | None = None
+    """PEM file of the only authorities trusted; None: this machine's."""
+
+    forward_identity: bool = False
+    """Tell the upstream the caller's Agent-ID, in its metadata."""
+
+
+class A2AAgent(PeerSection):
+    """One ``[[a2a.agent]]``; its card is fetched from below the url, at ``/.well-known/agent-card.json``."""
+
+    scopes: Items[Scope] = ("a2a:messages:send",)
+    pin: Digest | None = None
+    """SHA-256 of the approved card; None: the first that is fetched is what is approved."""
+
+    card_keys: Table[str, Line] = Field(default_factory=dict)
+    """Who may have signed the card, by ``kid``: base64url of an Ed25519 key, or ``file:PATH`` of a PEM or JWK file."""
+
+    push_url: Annotated[str | None, BeforeValidator(_https)] = None
+    """Where the agent may send push notifications; no caller can name another place."""
+
+
+class ACPAgent(PeerSection):
+    """One ``[[acp.agent]]``: a server of the Agent Communication Protocol (IBM/BeeAI) with its agents."""
+
+    scopes: Items[Scope] = ("acp:runs:execute",)
+    agents: Items[Line] = ()
+    """Those that may be reached; empty: every one that the server lists."""
+
+    pins: Table[str, Digest] = Field(default_factory=dict)
+    """Approved digests of manifests by agent; without one, the first that is listed is what is approved."""
+
+
+class FrontAgent(Section):
+    """One ``[[a2a.front.agent]]``: a hosted agent that A2A clients reach, and what a message to it calls."""
+
+    name: Line = ""
+    """The hosted agent's label. Required."""
+
+    method: Method = "QUERY"
+    path: Annotated[str, BeforeValidator(_path)] = "/"
+    input: Table[str, Any] = Field(default_factory=dict)
+    """What is always in the input; for EXECUTE its action, payload_type and payload."""
+
+    text: Annotated[str, BeforeValidator(_member)] = "text"
+    """The member of the input that gets the message's text, such as ``payload.arguments.question``; empty: none."""
+
+    answer: Annotated[str, BeforeValidator(_member)] = ""
+    """The member of the result that is the answer's text; empty: the whole result is the answer, as data."""
+
+
+class A2AFront(Section):
+    """``[a2a.front]``: an HTTP endpoint at which A2A clients reach hosted agents."""
+
+    listen: Line | None = None
+    """A Twisted endpoint string, such as ``tcp:8080:interface=127.0.0.1``, or ``ssl:8443``; None serves none."""
+
+    url: Annotated[str | None, BeforeValidator(_base_url)] = None
+    """How clients reach it: what cards say."""
+
+    certificate: FilePath | None = None
+    """PEM file for ``ssl``; None: the host's own."""
+
+    key: FilePath | None = None
+    agent_id: Fingerprint | None = None
+    """The agent in whose name every A2A client calls: nothing in HTTP can choose another. Required."""
+
+    scopes: Items[Scope] = ()
+    """What that agent claims for these calls."""
+
+    tokens: Items[SecretReference] = ()
+    """Bearer tokens of admitted clients; only an endpoint on loopback may have none."""
+
+    timeout: Seconds = 60.0
+    agent: Items[FrontAgent] = ()
+
+
+class A2A(Section):
+    """``[a2a]``."""
+
+    agent: Items[A2AAgent] = ()
+    front: A2AFront = Field(default_factory=A2AFront)
+
+
+class ACP(Section):
+    """``[acp]``."""
+
+    agent: Items[ACPAgent] = ()

@@ -1,0 +1,70 @@
+"""What no key of ``[a2a]`` and ``[acp]`` tells alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from agtphost.config.faults import Fault
+from agtphost.config.lines import Location
+from agtphost.config.peers import PeerSection
+from agtphost.config.sections import Config
+
+
+def peers_faults(config: Config) -> Iterator[Fault]:
+    """Every fault of upstreams and of the A2A front whose single keys are sound."""
+    yield from _peers(config.a2a.agent, "a2a")
+    yield from _peers(config.acp.agent, "acp")
+    yield from _front(config)
+
+
+def _peers(peers: Sequence[PeerSection], protocol: str) -> Iterator[Fault]:
+    seen: dict[str, int] = {}
+    for index, peer in enumerate(peers):
+        where: Location = (protocol, "agent", index)
+        for key in ("name", "url"):
+            if not getattr(peer, key):
+                yield Fault(location=(*where, key), message="is missing")
+        if peer.name and peer.name in seen:
+            yield Fault(location=(*where, "name"), message=f"is that of number {seen[peer.name] + 1} already")
+        seen.setdefault(peer.name, index)
+        if peer.ca is not None and not peer.ca.is_file():
+            yield Fault(location=(*where, "ca"), message=f"names a file that does not exist: {peer.ca}")
+        if peer.bearer is not None and any(name.lower() == "authorization" for name in peer.headers):
+            yield Fault(location=(*where, "headers"), message="has Authorization, which bearer is for")
+
+
+def _front(config: Config) -> Iterator[Fault]:
+    front = config.a2a.front
+    where: Location = ("a2a", "front")
+    if front.listen is None:
+        if front.agent:
+            yield Fault(location=(*where, "listen"), message="is missing", hint='such as "ssl:8443"')
+        return
+    if front.agent_id is None:
+        yield Fault(
+            location=(*where, "agent_id"),
+            message="is missing: A2A clients call in the name of an agent that this host knows",
+        )
+    if not front.agent:
+        yield Fault(location=(*where, "agent"), message="is missing", hint="add [[a2a.front.agent]]")
+    loopback = front.listen.startswith("tcp") and any(
+        f"interface={address}" in front.listen for address in ("127.0.0.1", "\\:\\:1", "localhost")
+    )
+    if not front.listen.startswith("ssl:") and not loopback:
+        yield Fault(
+            location=(*where, "listen"),
+            message="must be ssl, except on this machine's own loopback addresses",
+            hint='such as "ssl:8443", or "tcp:8080:interface=127.0.0.1"',
+        )
+    if not front.tokens and not loopback:
+        yield Fault(location=(*where, "tokens"), message="are missing: anybody could call", hint="add one a client")
+    if (front.certificate is None) != (front.key is None):
+        yield Fault(location=where, message="needs both certificate and key, or neither")
+    seen: set[str] = set()
+    for index, agent in enumerate(front.agent):
+        here: Location = (*where, "agent", index)
+        if not agent.name:
+            yield Fault(location=(*here, "name"), message="is missing")
+        elif agent.name in seen:
+            yield Fault(location=(*here, "name"), message="stands here twice")
+        seen.add(agent.name)

@@ -1,0 +1,172 @@
+"""``[[a2a.agent]]`` entries become services, and ``[a2a.front]`` a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from joserfc.errors import JoseError
+from joserfc.jwk import ECKey, OKPKey, RSAKey, import_key
+
+from agtphost.adapters.a2a import A2AAgent, A2AAgentSettings, CardKey
+from agtphost.config import Config, peers
+from agtphost.contract.binding import Binding
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.http.a2a_front import A2AFront, Exposed, FrontSettings
+from agtphost.http.sidecar import https_options
+from agtphost.iagtp import IAgentDirectory, IDispatcher
+from agtphost.identity.keys import Signer
+from agtphost.vocabulary import jsontext
+
+_PEM = (OKPKey, ECKey, RSAKey)
+
+
+def headers_of(entry: peers.PeerSection) -> dict[str, str]:
+    """Secrets are opened here, at the edge to the upstream that the operator named them for."""
+    headers = {name: value.reveal() for name, value in entry.headers.items()}
+    if entry.bearer is not None:
+        headers["Authorization"] = f"Bearer {entry.bearer.reveal()}"
+    return headers
+
+
+def common(entry: peers.PeerSection) -> dict[str, Any]:
+    """What settings of every kind of upstream have."""
+    return {
+        "name": entry.name,
+        "url": entry.url,
+        "min_assurance": entry.min_assurance,
+        "timeout": entry.timeout,
+        "start_timeout": entry.start_timeout,
+        "refresh": entry.refresh,
+        "max_concurrency": entry.max_concurrency,
+        "max_queue": entry.max_queue,
+        "start": entry.start,
+        "headers": headers_of(entry),
+        "ca": None if entry.ca is None else str(entry.ca),
+        "forward_identity": entry.forward_identity,
+    }
+
+
+def card_key(text: str, folder: Path) -> CardKey:
+    """
+    A key that signs cards.
+
+    :param text: base64url of an Ed25519 key, or ``file:PATH`` of a PEM or JWK file.
+    :raises OSError, ValueError: it is none.
+    """
+    try:
+        if not text.startswith("file:"):
+            return OKPKey.import_key({"kty": "OKP", "crv": "Ed25519", "x": text})
+        octets = (folder / text.removeprefix("file:")).read_bytes()
+        if octets.lstrip().startswith(b"{"):
+            key = import_key(jsontext.decode(octets))
+            if isinstance(key, _PEM):
+                return key
+            raise ValueError("no public key")
+        for kind in _PEM:
+            try:
+                return kind.import_key(octets)
+            except (JoseError, ValueError, TypeError):
+                continue
+    except (JoseError, TypeError) as error:
+        raise ValueError(str(error)) from None
+    raise ValueError("neither a JWK nor PEM of a public key")
+
+
+def _card_keys(entry: peers.A2AAgent, config: Config) -> dict[str, CardKey]:
+    keys: dict[str, CardKey] = {}
+    for kid, text in entry.card_keys.items():
+        try:
+            keys[kid] = card_key(text, config.folder)
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                [
+                    Problem(
+                        message=f'[[a2a.agent]] "{entry.name}" card_keys: {kid[:64]!r} cannot be used: {error}',
+                        file=str(config.file),
+                        hint="base64url of an Ed25519 public key, or file:PATH of a PEM or JWK file",
+                    )
+                ]
+            ) from None
+    return keys
+
+
+def a2a_agents(reactor: Any, config: Config) -> list[A2AAgent]:
+    """
+    A service for each entry.
+
+    :raises ConfigurationError: a key of a card cannot be used.
+    """
+    return [
+        A2AAgent(
+            reactor,
+            A2AAgentSettings(
+                **common(entry),
+                scopes=entry.scopes,
+                pin=entry.pin or "",
+                card_keys=_card_keys(entry, config),
+                push_url=entry.push_url or "",
+            ),
+        )
+        for entry in config.a2a.agent
+    ]
+
+
+def carried_at(built_ins: Iterable[Binding], *paths: str) -> tuple[Binding, ...]:
+    """EXECUTE on further paths, each of which names one upstream."""
+    floor = next(binding for binding in built_ins if (binding.method, binding.path) == ("EXECUTE", "/"))
+    return tuple(replace(floor, path=path) for path in paths)
+
+
+def a2a_front(
+    reactor: Any, config: Config, directory: IAgentDirectory, dispatcher: IDispatcher, signer: Signer | None
+) -> A2AFront | None:
+    """
+    The server of ``[a2a.front]``; None where none is configured.
+
+    :raises ConfigurationError: for agents that are not hosted, files and endpoints that cannot be used.
+    """
+    given = config.a2a.front
+    if given.listen is None or given.agent_id is None:
+        return None
+    problems: list[Problem] = []
+    exposed: dict[str, Exposed] = {}
+    for entry in given.agent:
+        agent = directory.by_name(entry.name)
+        if agent is None:
+            message = f'[[a2a.front.agent]] "{entry.name[:64]}" is no hosted agent'
+            problems.append(Problem(message=message, file=str(config.file)))
+            continue
+        exposed[entry.name] = Exposed(
+            agent=agent,
+            method=entry.method,
+            path=entry.path,
+            input=_plain(entry.input),
+            text=tuple(entry.text.split(".")) if entry.text else (),
+            answer=entry.answer,
+        )
+    if directory.by_id(given.agent_id) is None:
+        message = "[a2a.front] agent_id is no agent that this host knows"
+        problems.append(Problem(message=message, file=str(config.file), hint="add its documents to known_agents"))
+    if problems:
+        raise ConfigurationError(problems)
+    tls = None
+    if given.listen.startswith("ssl:"):
+        tls = https_options(given.certificate or config.tls.certificate, given.key or config.tls.key)
+    settings = FrontSettings(
+        url=given.url or "",
+        agent_id=given.agent_id,
+        scopes=given.scopes,
+        tokens=tuple(token.reveal() for token in given.tokens),
+        timeout=given.timeout,
+    )
+    return A2AFront(reactor, given.listen, tls, settings, exposed, dispatcher, signer)
+
+
+def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A table of the file as JSON has it."""
+    plain = jsontext.decode(jsontext.encode(dict(value)))
+    assert isinstance(plain, dict), "a table is an object"
+    return plain

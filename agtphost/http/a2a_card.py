@@ -1,0 +1,113 @@
+"""The Agent Card of a hosted agent, derived from its Identity Document: core v08 section 8.4, A2A 1.0 section 8."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agtphost.identity import jws
+from agtphost.identity.agents import Agent
+from agtphost.identity.canonical import canonical
+from agtphost.identity.keys import Signer
+
+PATH = "/.well-known/agent-card.json"
+VERSION = "1.0"
+"""Of A2A."""
+
+EXTENSION = "agtp://docs/extensions/a2a/identity"
+"""Names the extension whose params are the agent's AGTP identity."""
+
+TYPE = "JOSE"
+"""``typ`` of a card's signature."""
+
+MOST_SKILLS = 200
+
+
+def card_of(agent: Agent, url: str, *, guarded: bool, signer: Signer | None) -> dict[str, Any]:
+    """
+    The card.
+
+    :param url: where the agent is spoken to.
+    :param guarded: whether a bearer token is asked for.
+    :param signer: signs it: the host's key; None leaves it unsigned.
+    """
+    document = agent.document
+    identity: dict[str, Any] = {"agent_id": agent.agent_id, "trust_tier": agent.posture.trust_tier}
+    if agent.owner_id:
+        identity["owner_id"] = agent.owner_id
+    card: dict[str, Any] = {
+        "name": agent.name,
+        "description": agent.description or agent.name,
+        "version": _text(document.get("version")) or "1.0.0",
+        "supportedInterfaces": [{"url": url, "protocolBinding": "JSONRPC", "protocolVersion": VERSION}],
+        "capabilities": {
+            "streaming": True,
+            "pushNotifications": False,
+            "extensions": [
+                {
+                    "uri": EXTENSION,
+                    "description": "The agent's identity in AGTP; records of calls name it.",
+                    "params": identity,
+                }
+            ],
+        },
+        "defaultInputModes": ["text/plain", "application/json"],
+        "defaultOutputModes": ["text/plain", "application/json"],
+        "skills": _skills(agent, document),
+    }
+    if agent.principal:
+        # A provider needs a URL, and an Identity Document has none: the principal is part of the identity instead.
+        identity["principal"] = agent.principal
+    if guarded:
+        card["securitySchemes"] = {"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}}
+        card["securityRequirements"] = [{"schemes": {"bearer": {}}}]
+    if signer is not None:
+        card["signatures"] = [_signature(card, signer)]
+    return card
+
+
+def _signature(card: Mapping[str, Any], signer: Signer) -> dict[str, str]:
+    """A JWS over the canonical card; empty members are left out of what is signed, as the card's readers do."""
+    compact = jws.compact(jws.protected_header(signer, TYPE), canonical(_without_empty(card)), signer)
+    protected, _, signature = compact.split(".")
+    return {"protected": protected, "signature": signature}
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {name: inner for name, each in value.items() if (inner := _without_empty(each)) is not None}
+        return kept or None
+    if isinstance(value, list):
+        return [inner for each in value if (inner := _without_empty(each)) is not None] or None
+    return None if value == "" else value
+
+
+def _skills(agent: Agent, document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The document's own skills and capabilities; an agent that tells none has one: what it is."""
+    listed = document.get("skills") or document.get("capabilities")
+    found = [_skill(entry) for entry in (listed if isinstance(listed, list) else [])[:MOST_SKILLS]]
+    skills = [skill for skill in found if skill is not None]
+    if skills:
+        return skills
+    return [{"id": agent.name, "name": agent.name, "description": agent.description or agent.name, "tags": ["agtp"]}]
+
+
+def _skill(entry: Any) -> dict[str, Any] | None:
+    if isinstance(entry, str) and entry:
+        return {"id": entry, "name": entry, "description": entry, "tags": ["agtp"]}
+    if not isinstance(entry, dict):
+        return None
+    name = _text(entry.get("name")) or _text(entry.get("id"))
+    if not name:
+        return None
+    tags = entry.get("tags")
+    return {
+        "id": _text(entry.get("id")) or name,
+        "name": name,
+        "description": _text(entry.get("description")) or name,
+        "tags": [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) and tags else ["agtp"],
+    }
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,132 @@
+"""Between A2A's messages and tasks and the input and result of an endpoint."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from agtphost.vocabulary import jsontext
+from agtphost.wire.events import Response
+
+MOST_PARTS = 1_000
+
+COMPLETED, FAILED, REJECTED = "TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_REJECTED"
+SUBMITTED, WORKING, CANCELED = "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_CANCELED"
+TERMINAL = frozenset({COMPLETED, FAILED, REJECTED, CANCELED})
+
+BROKEN = frozenset({408, 409, 429, 500, 501, 503, 550})
+"""Statuses of calls that were admitted and came to nothing; every other refusal rejects the task."""
+
+
+class RpcFault(Exception):
+    """
+    An error of JSON-RPC or A2A.
+
+    :param code: such as -32602.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def invalid(message: str) -> RpcFault:
+    """-32602."""
+    return RpcFault(-32602, message)
+
+
+def stamp() -> str:
+    """The present time, as A2A writes it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def input_of(message: Any, template: Mapping[str, Any], text: Sequence[str]) -> dict[str, Any]:
+    """
+    What an endpoint gets for a message: the operator's template, the data parts on top of it, the text in its place.
+
+    :param text: path of the member that takes the text; empty: there is none.
+    :raises RpcFault: for a message with other parts, or none.
+    """
+    parts = message.get("parts") if isinstance(message, dict) else None
+    if not isinstance(parts, list) or not 0 < len(parts) <= MOST_PARTS:
+        raise invalid("message.parts is not a list of parts")
+    if message.get("role") not in ("ROLE_USER", None):
+        raise invalid("message.role is not ROLE_USER")
+    texts: list[str] = []
+    found: dict[str, Any] = copy.deepcopy(dict(template))
+    fixed = set(template)
+    for part in parts:
+        if isinstance(part, dict) and isinstance(part.get("text"), str):
+            texts.append(part["text"])
+        elif isinstance(part, dict) and isinstance(part.get("data"), dict):
+            # What the operator fixed stays as it is.
+            found.update({name: value for name, value in part["data"].items() if name not in fixed})
+        else:
+            raise RpcFault(-32005, "Only text parts, and data parts that are objects, are read here")
+    if texts and not text:
+        raise RpcFault(-32005, "This agent takes data parts only")
+    if texts:
+        _put(found, text, "\n".join(texts))
+    return found
+
+
+def _put(target: dict[str, Any], path: Sequence[str], value: str) -> None:
+    for name in path[:-1]:
+        inner = target.get(name)
+        if not isinstance(inner, dict):
+            inner = target[name] = {}
+        target = inner
+    target[path[-1]] = value
+
+
+def outcome_of(response: Response, answer: str) -> tuple[str, str, Any, dict[str, Any]]:
+    """
+    What a response means for a task.
+
+    :param answer: the member of the result that is the answer's text; empty for none.
+    :return: its state, a sentence where it did not succeed, the result, and the metadata that proves the call.
+    """
+    try:
+        body = jsontext.decode(response.body) if response.body else {}
+    except jsontext.JSONTextError:
+        body = {}
+    body = body if isinstance(body, dict) else {"value": body}
+    audit_id = response.headers.get("audit-id")
+    metadata = {"agtp.status": response.status, **({"agtp.audit_id": audit_id} if audit_id else {})}
+    if 200 <= response.status < 300 and response.status != 262:
+        enveloped = "result" in body and "attribution" in body
+        return (
+            SUBMITTED if response.status == 202 else COMPLETED,
+            "",
+            body["result"] if enveloped else body,
+            metadata,
+        )
+    reason, explanation = str(body.get("reason", "")), str(body.get("explanation", ""))
+    metadata["agtp.reason"] = reason
+    said = f"{explanation} ({response.status} {reason})".strip()
+    return (FAILED if response.status in BROKEN else REJECTED), said, None, metadata
+
+
+def parts_of(result: Any, answer: str) -> list[dict[str, Any]]:
+    """A result as parts: its answer as text where it has that, and all of it as data."""
+    if isinstance(result, dict) and answer:
+        value: Any = result
+        for name in answer.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        if isinstance(value, str):
+            return [{"text": value}, {"data": result}]
+    return [{"text": result}] if isinstance(result, str) else [{"data": result}]
+
+
+def said(task_id: str, context_id: str, message_id: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """A message of the agent."""
+    return {
+        "messageId": message_id,
+        "contextId": context_id,
+        "taskId": task_id,
+        "role": "ROLE_AGENT",
+        "parts": parts,
+    }

@@ -1,0 +1,1 @@
+"""An agent of the official A2A SDK, the fixture of the tests."""
