@@ -114,9 +114,12 @@ class RecordSigner:
     """
 
     def __init__(self, signer: Signer | None, events: str = envelope.JWS) -> None:
-        self._signer = signer
         self._cose = events == envelope.COSE and signer is not None
-        self._protected = protected_header(signer)
+        self._with = protected_header(signer), signer
+
+    def adopt(self, signer: Signer) -> None:
+        """Sign with another key: its header and its signature change as one, whichever thread signs."""
+        self._with = protected_header(signer), signer
 
     def sign(self, payload: Mapping[str, object]) -> Signature:
         """
@@ -125,7 +128,8 @@ class RecordSigner:
         :raises ValueError: if it has no RFC 8785 form.
         :raises TypeError: if it holds what JSON does not have.
         """
-        jws = compact(self._protected, encode_payload(payload), self._signer)
+        protected, signer = self._with
+        jws = compact(protected, encode_payload(payload), signer)
         octets = jws.encode("ascii")
         digest = sha256(octets)
         return Signature(jws, octets, digest.digest(), digest.hexdigest())
@@ -137,9 +141,10 @@ class RecordSigner:
         :raises ValueError: if it has no RFC 8785 form.
         :raises TypeError: if it holds what JSON does not have.
         """
-        if not self._cose or self._signer is None:
+        signer = self._with[1]
+        if not self._cose or signer is None:
             return self.sign(payload), RecordFormat.JWS
-        octets = cose.sign1(canonical(payload), self._signer)
+        octets = cose.sign1(canonical(payload), signer)
         digest = sha256(octets)
         text = envelope.to_text(envelope.COSE, octets)
         return Signature(text, octets, digest.digest(), digest.hexdigest()), RecordFormat.COSE

@@ -97,7 +97,11 @@ class Draft:
     """Agent-ID of the responding agent, or :data:`HOST_CHAIN`."""
 
     payload: dict[str, object]
-    """The members of companion section 5.2 except ``issued_at`` and ``previous_audit_id``."""
+    """
+    The members of companion section 5.2 except ``issued_at`` and ``previous_audit_id``.
+
+    Empty for what the host itself has to say outside any call: then only ``events`` and ``changes`` are written.
+    """
 
     event: LifecycleEvent | None = None
     """Committed just before this record, in the same transaction."""

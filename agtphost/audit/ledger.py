@@ -33,7 +33,7 @@ from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission, reservation_name
 from agtphost.iagtp import IChainStore, ILedger
-from agtphost.identity.keys import Signer
+from agtphost.identity.keys import Signer, SigningKey
 from agtphost.stores.rows import HeldRow, StateRow
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
@@ -200,6 +200,10 @@ class Ledger:
         if self._tree is not None:
             self._tree.cosign(size, line)
             self._queue.put(([], 0))
+
+    def adopt(self, key: SigningKey) -> None:
+        """Sign with another key: every record of the next group and of all after it, and checkpoints likewise."""
+        self._writer.adopt(key)
 
     def _collect(self, entry: Entry, octets: int) -> None:
         self._collected.append(entry)

@@ -7,7 +7,7 @@ the cells that the drafts leave open closed on the safe side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -176,14 +176,27 @@ class LifecycleTable:
 
     def __init__(self) -> None:
         self._states: dict[str, LifecycleState] = {}
+        self._watchers: list[Callable[[str, LifecycleState], None]] = []
+
+    def watch(self, watcher: Callable[[str, LifecycleState], None]) -> None:
+        """Have ``watcher`` called with an agent's ID and its new state, whenever it changes."""
+        self._watchers.append(watcher)
+
+    def _tell(self, agent_id: str, state: LifecycleState) -> None:
+        for watcher in self._watchers:
+            watcher(agent_id, state)
 
     def replace(self, rows: Mapping[str, StateRow]) -> None:
         """Take over everything that the store says, at start."""
-        self._states = {agent_id: state_of_row(row) for agent_id, row in rows.items()}
+        before, self._states = self._states, {agent_id: state_of_row(row) for agent_id, row in rows.items()}
+        for agent_id, state in self._states.items():
+            if state != before.get(agent_id):
+                self._tell(agent_id, state)
 
     def apply(self, agent_id: str, row: StateRow) -> None:
         """One committed transition."""
-        self._states[agent_id] = state_of_row(row)
+        state = self._states[agent_id] = state_of_row(row)
+        self._tell(agent_id, state)
 
     def recorded(self, agent_id: str) -> LifecycleState | None:
         """The stored state; None where no event was ever recorded."""

@@ -72,6 +72,10 @@ class TreeKeeper:
         self.cosigned = ""
         """The newest checkpoint that a witness cosigned, with all its lines; read by any thread."""
 
+    def adopt(self, key: SigningKey) -> None:
+        """Sign checkpoints with another key from now on."""
+        self._key = key
+
     def load(self) -> None:
         """
         Find out how far the tree goes, and which records it lacks.

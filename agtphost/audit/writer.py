@@ -35,6 +35,7 @@ from agtphost.audit.drafts import (
 )
 from agtphost.audit.tree import TreeKeeper
 from agtphost.iagtp import IChainStore
+from agtphost.identity.keys import SigningKey, fastest_signer
 from agtphost.stores.rows import HeldRow, RecordFormat, RecordKind, RecordRow, ReservationRow, StateRow
 from agtphost.vocabulary import jsontext
 
@@ -112,6 +113,7 @@ class GroupWriter:
         self._now = now
         self._keep = int(keep_results * 1000)
         self._seconds = Seconds()
+        self._successor: SigningKey | None = None
         self._heads: dict[str, Head] = {}
         self._last_number = 0
         self.running: set[bytes] = set()
@@ -134,6 +136,16 @@ class GroupWriter:
         """Every held item of the store."""
         return self._store.held()
 
+    def adopt(self, key: SigningKey) -> None:
+        """Sign with another key from the next group on; called by any thread."""
+        self._successor = key
+
+    def _turn(self, key: SigningKey) -> None:
+        self._successor = None
+        self._signer.adopt(fastest_signer(key))
+        if self._tree is not None:
+            self._tree.adopt(key)
+
     def write(self, entries: Sequence[Entry]) -> None:
         """
         Make a group durable and set each entry's ``outcome``.
@@ -143,6 +155,8 @@ class GroupWriter:
         :raises Exception: whatever the store raised: nothing was written, no outcome holds.
         """
         store = self._store
+        if (successor := self._successor) is not None:
+            self._turn(successor)
         try:
             group = _Group(self, store.begin())
             for entry in entries:
@@ -254,7 +268,7 @@ class _Group:
         held = self._held_rows(draft.changes)
         heads: dict[str, Head] = {}
         rows: list[RecordRow] = []
-        sealed_event = body = None
+        sealed_event = body = sealed = None
         if draft.event is not None:
             stored = self._store.lifecycle_status(draft.event.agent_id)
             if stored != draft.event.expected_status:
@@ -263,8 +277,11 @@ class _Group:
             sealed_event = self._add(heads, rows, draft.event.agent_id, payload, _EVENT)
             body = _rendered(draft, sealed_event)
         for event in draft.events:
-            self._add(heads, rows, event.chain, self._stream_payload(event, draft), _EVENT)
-        sealed = self._add(heads, rows, draft.chain, draft.payload, _RECORD)
+            sealed = self._add(heads, rows, event.chain, self._stream_payload(event, draft), _EVENT)
+        if draft.payload:
+            sealed = self._add(heads, rows, draft.chain, draft.payload, _RECORD)
+        if sealed is None:
+            raise ValueError("there is nothing to write")
         submission.outcome = replace(sealed, event=sealed_event, body=body)
         if draft.event is not None and sealed_event is not None:
             submission.state = _state_after(draft.event, sealed_event)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agtphost.cli.cert_revoke import crl_command, revoke_command
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.key import load_verifying_key
 from agtphost.cli.options import EXISTING, json_option
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Issue and show certificates."""
+    """Issue, show and revoke certificates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,3 +248,7 @@ def describe(file: Path) -> dict[str, object]:
         "malformed": peer.malformed or None,
         "refused_critical_extensions": list(certificates.refused_critical_extensions(der)),
     }
+
+
+command.add_command(revoke_command)
+command.add_command(crl_command)

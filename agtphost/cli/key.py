@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.key_rotate import history_command, rotate_command
 from agtphost.cli.options import EXISTING, json_option
 from agtphost.cli.output import print_fields, print_json
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
@@ -96,3 +97,7 @@ def show(file: Path, as_json: bool) -> None:
       agtp key show state/signing.pub
     """
     _describe(load_verifying_key(file), as_json)
+
+
+command.add_command(rotate_command)
+command.add_command(history_command)

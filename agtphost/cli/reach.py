@@ -13,6 +13,7 @@ from agtphost.cli.failures import CommandError, WrongInput, misconfigured
 from agtphost.cli.identities import CALLER, checked_agent_id, given_certificate, identity_of, pair, present
 from agtphost.cli.options import HERE, Connection
 from agtphost.errors import ConfigurationError
+from agtphost.identity import key_history
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.vocabulary.uris import DEFAULT_PORT, UriError, parse
 
@@ -148,7 +149,7 @@ def address_of(config: Config) -> str:
 
 
 def signing_keys(config: Config) -> dict[str, VerifyingKey]:
-    """The key that the host signs with, by kid; empty if there is none yet, or it is not readable here."""
+    """The keys that the host signs and signed with, by kid; empty if there is none yet, or none is readable here."""
     public = config.audit.key.with_suffix(".pub")
     try:
         if public.is_file():
@@ -157,8 +158,9 @@ def signing_keys(config: Config) -> dict[str, VerifyingKey]:
             key = SigningKey.load(config.audit.key).public
         else:
             return {}
+        history = key_history.read_history(config.host.state_dir / key_history.DIRECTORY, key)
     except PermissionError:
         return {}
     except (KeyFormatError, OSError) as error:
         raise WrongInput(f"the host's signing key cannot be read: {error}") from None
-    return {key.kid: key}
+    return key_history.known_keys(key, history)

@@ -137,8 +137,11 @@ def _key_files(config: Config) -> Iterator[Fault]:
         (("tls", "certificate"), tls.certificate, False),
         (("tls", "key"), tls.key, True),
     ]
+    for server in tls.server:
+        needed += [(("tls", "server"), server.certificate, False), (("tls", "server"), server.key, True)]
     if tls.client_auth != "none":
         needed.append((("tls", "client_ca"), tls.client_ca, False))
+        needed += [(("tls", "client_crl"), path, False) for path in tls.client_crl]
     if audit.signing:
         needed.append((("audit", "key"), audit.key, True))
     for location, path, private in needed:

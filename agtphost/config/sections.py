@@ -50,6 +50,7 @@ def _server_name(value: str) -> str:
 ServerName = Annotated[str, AfterValidator(_server_name)]
 """A host name as SNI has it, lower case."""
 
+
 def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, (str, Path)) else tuple(value) if isinstance(value, list) else value
 

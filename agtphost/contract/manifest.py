@@ -137,6 +137,7 @@ def build_manifest(
     built_ins: Sequence[Binding] = (),
     surface: Surface = Surface(),
     signing_keys: Sequence[VerifyingKey] = (),
+    earlier_keys: Sequence[tuple[VerifyingKey, str]] = (),
     versions_supported: Sequence[str] = (),
 ) -> dict[str, Any]:
     """
@@ -145,6 +146,7 @@ def build_manifest(
     :param endpoints: the operator's.
     :param built_ins: the host's own bindings, which are published like any other.
     :param signing_keys: what records and this manifest are verified with.
+    :param earlier_keys: what older records are verified with, and until when it was in use (RFC 3339).
     :param versions_supported: of the catalog; empty means that of ``catalog`` alone.
     """
     manifest: dict[str, Any] = {
@@ -161,7 +163,13 @@ def build_manifest(
             "supported_features": list(facts.supported_features),
             "issued": facts.issued,
             "updated": facts.updated,
-            "signing_keys": [{"kid": key.kid, "alg": "EdDSA", "key": key.text} for key in signing_keys],
+            "signing_keys": [
+                *({"kid": key.kid, "alg": "EdDSA", "key": key.text} for key in signing_keys),
+                *(
+                    {"kid": key.kid, "alg": "EdDSA", "key": key.text, "not_after": until}
+                    for key, until in earlier_keys
+                ),
+            ],
         },
         "embedded_methods": list(catalog.embedded),
         "custom_methods": sorted(policies.methods.custom),

@@ -20,6 +20,7 @@ from agtphost.contract.schemas import CompiledSchema
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Invocation
 from agtphost.dispatch.purchase import Purchase, replayed
+from agtphost.dispatch.running import Leaving, RunningCalls
 from agtphost.dispatch.sealing import RETRY_AFTER, Outcome, Sealer, new_id
 from agtphost.dispatch.waiting import bounded
 from agtphost.errors import Refusal
@@ -44,11 +45,19 @@ class Dispatcher:
     :param sealer: builds records and responses.
     :param clock: for handler deadlines.
     :param timeout: seconds a handler may take where its binding does not say.
+    :param running: the calls that end with their agents; None ends none.
     """
 
     def __init__(
-        self, gates: Sequence[IGate], ledger: ILedger, sealer: Sealer, clock: IReactorTime, timeout: float
+        self,
+        gates: Sequence[IGate],
+        ledger: ILedger,
+        sealer: Sealer,
+        clock: IReactorTime,
+        timeout: float,
+        running: RunningCalls | None = None,
     ) -> None:
+        self._running = running
         self._checks = tuple(gate.check for gate in gates)
         self._ledger = ledger
         self._sealer = sealer
@@ -64,6 +73,7 @@ class Dispatcher:
                 waiting = check(exchange)
                 if waiting is not None:
                     await waiting
+                    self._require_standing(exchange)
             if exchange.replay is not None:
                 answer = exchange.replay
             else:
@@ -78,7 +88,8 @@ class Dispatcher:
         except Refusal as refusal:
             outcome = self._sealer.refusal(exchange, refusal)
         except CancelledError:
-            outcome = self._sealer.refusal(exchange, _given_up())
+            stopped = None if self._running is None else self._running.objection(exchange)
+            outcome = self._sealer.refusal(exchange, stopped or _given_up())
         except Exception:
             # What went wrong is for the operator's log; the caller learns only that it did (HAIDIP-038).
             log.failure("the handler of {method} {path} failed", method=exchange.method, path=exchange.path)
@@ -98,6 +109,12 @@ class Dispatcher:
             close=True,
         )
         return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
+
+    def _require_standing(self, exchange: Exchange) -> None:
+        """Time has passed since the gates above looked at the agents of a call."""
+        stopped = None if self._running is None else self._running.objection(exchange)
+        if stopped is not None:
+            raise stopped
 
     # The handler
 
@@ -162,17 +179,18 @@ class Dispatcher:
             remedy="The operator's log has the details.",
         )
 
-    @staticmethod
-    def _leaving(exchange: Exchange, binding: Binding) -> set[Callable[[], None]] | None:
+    def _leaving(self, exchange: Exchange, binding: Binding) -> Leaving | None:
         """
         Where to hear that the caller is gone: nobody needs the rest of a call that changes nothing then.
 
         What changes the world is finished and recorded, and so is each step of a call that may.
+        A call of an agent that was stopped ends in any case.
         """
-        return None if binding.state_changing or exchange.peer.depth else exchange.peer.leaving
+        leaving = None if binding.state_changing or exchange.peer.depth else exchange.peer.leaving
+        return leaving if self._running is None else self._running.of(exchange, leaving)
 
     async def _within(
-        self, waiting: Awaitable[Any], seconds: float, leaving: set[Callable[[], None]] | None
+        self, waiting: Awaitable[Any], seconds: float, leaving: Leaving | None
     ) -> Any:
         """Wait for a handler, but not for longer than it may take."""
         if isinstance(waiting, CoroutineType):

@@ -13,6 +13,7 @@ from agtphost.errors import Refusal
 from agtphost.iagtp import IAgentDirectory, IGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
+from agtphost.identity.revocation import Revocations
 from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
 from agtphost.vocabulary.status import Status
 
@@ -121,6 +122,9 @@ class ConnectionGate:
 
     name = "connection identity"
 
+    def __init__(self, revocations: Revocations | None = None) -> None:
+        self._objection = None if revocations is None else revocations.objection
+
     def check(self, exchange: Exchange) -> None:
         certificate = exchange.peer.certificate
         if certificate is None:
@@ -134,6 +138,8 @@ class ConnectionGate:
             raise _unauthenticated(
                 "The client certificate is outside its validity period.", "Connect with a renewed certificate."
             )
+        if self._objection is not None and (why := self._objection(certificate, exchange.now)):
+            self._refuse_revoked(why)
         if certificate.agent_id is None:
             return
         if exchange.agent_id is not None and exchange.agent_id != certificate.agent_id:
@@ -146,6 +152,22 @@ class ConnectionGate:
             raise _unauthenticated(
                 "Owner-ID and the client certificate name different owners.", "Leave Owner-ID out."
             )
+
+
+    @staticmethod
+    def _refuse_revoked(why: str) -> None:
+        """The connection stays open, and is good for nothing (companion section 9.3)."""
+        if why == "unknown":
+            raise _unauthenticated(
+                "Whether the client certificate was revoked is not known: the revocation list is out of date.",
+                "Try again when the operator has renewed the list.",
+            )
+        raise Refusal(
+            Status.UNAUTHORIZED,
+            "certificate-revoked",
+            "The client certificate, or one above it, was revoked by its issuer.",
+            remedy="Have a new certificate issued, for a new key.",
+        )
 
 
 @implementer(IGate)

@@ -16,6 +16,7 @@ from agtphost.dispatch import contract_gates, identity_gates
 from agtphost.dispatch.merchant_gate import METHOD, MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger, INegotiator
+from agtphost.identity.revocation import Revocations
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.paths import PathGrammar
 
@@ -55,6 +56,9 @@ class Collaborators:
     merchant: IGate | None = None
     """Verifies the counterparty of PURCHASE; None: one that believes no Intent-Assertion and knows no quote."""
 
+    revocations: Revocations | None = None
+    """Asked about every client certificate; None: nobody's is revoked."""
+
     negotiator: INegotiator | None = None
     """None: nothing is negotiated, and contracts are unknown."""
 
@@ -63,7 +67,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
     """Every gate, first to last. After the last comes the handler."""
     return (
         identity_gates.FramingGate(),
-        identity_gates.ConnectionGate(),
+        identity_gates.ConnectionGate(given.revocations),
         identity_gates.CallerGate(given.directory, given.states),
         *((given.rate,) if given.rate is not None else ()),
         identity_gates.AddresseeGate(

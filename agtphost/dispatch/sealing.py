@@ -28,6 +28,9 @@ from agtphost.wire.headers import Headers
 
 RETRY_AFTER = ("Retry-After", "1")
 
+REGISTERED = frozenset({"synthesis_id", "contract_hash", "negotiation_origin"})
+"""Members that stand in a record by their own name wherever they apply (AGTP-API section 10.1.6)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleOutcome(EndpointResponse):
@@ -203,9 +206,9 @@ class Sealer:
             if binding.state_changing and not refused:
                 payload["action_id"] = new_id(exchange.now)
             if binding.extra:
-                payload["extra"] = dict(binding.extra)
+                _extend(payload, binding.extra)
         if outcome.extra:
-            payload["extra"] = {**(binding.extra if binding is not None else {}), **outcome.extra}
+            _extend(payload, outcome.extra)
         if exchange.invoked:
             # What was called in this call's course: its records are found from here, and they from its Task-ID.
             payload["invoked"] = list(exchange.invoked)
@@ -310,6 +313,18 @@ def new_id(now: float) -> str:
     :param now: seconds since the epoch.
     """
     return uuid7(int(now * 1000), _randomness.take(10))
+
+
+def _extend(payload: dict[str, Any], members: Mapping[str, Any]) -> None:
+    """Add members to a record: those that the drafts name beside its own, all others under ``extra``."""
+    extra = {**payload.get("extra", {})}
+    for name, value in members.items():
+        if name in REGISTERED:
+            payload[name] = value
+        else:
+            extra[name] = value
+    if extra:
+        payload["extra"] = extra
 
 
 def remember(outcome: Outcome) -> bytes:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
+
+if TYPE_CHECKING:
+    from agtphost.dispatch.running import Leaving
 
 log = Logger()
 
@@ -17,7 +19,7 @@ def bounded(
     working: Deferred[Any],
     seconds: float,
     clock: IReactorTime,
-    leaving: set[Callable[[], None]] | None = None,
+    leaving: Leaving | None = None,
 ) -> Deferred[Any]:
     """
     What a handler comes to, if it does so in time.

@@ -26,7 +26,9 @@ from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.decision import Decider
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.order import Collaborators, gates
+from agtphost.dispatch.running import RunningCalls
 from agtphost.dispatch.sealing import Sealer
+from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import a2a, bindings, bounds, upstreams
 from agtphost.host.acp import acp_servers
 from agtphost.host.anchors import anchors
@@ -40,8 +42,10 @@ from agtphost.host.negotiation import negotiator
 from agtphost.host.oauth import acting_principals
 from agtphost.host.publication import HISTORY, Publication
 from agtphost.host.revision import Watch
+from agtphost.host.rotation import Rotation
 from agtphost.host.services import Keeping, OrderedServices
 from agtphost.host.witnesses import Witnesses, witnessing
+from agtphost.identity.key_history import Succession, every_key
 from agtphost.identity.keys import fastest_signer
 from agtphost.methods.candidates import Candidates
 from agtphost.methods.decisions import Decisions
@@ -56,6 +60,7 @@ from agtphost.methods.overrides import Overrides
 from agtphost.methods.proposal import Ending, Proposing
 from agtphost.methods.publishing import DocumentPublisher
 from agtphost.methods.status_document import StatusDocuments
+from agtphost.methods.upstreams import UpstreamReport
 from agtphost.stores import OffReactorRecords, open_store
 from agtphost.vocabulary.paths import PathGrammar
 
@@ -100,10 +105,18 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     )
 
     # Upstreams, and what carries payloads to them.
-    servers = upstreams.mcp_servers(reactor, config.mcp.server, environ)
+    mcp = upstreams.mcp_adapter(
+        reactor,
+        config.mcp.server,
+        environ,
+        held=held,
+        state_dir=config.host.state_dir,
+        aside=partial(deferToThreadPool, reactor, reactor.getThreadPool()),
+        operators=frozenset(config.audit.operators),
+    )
+    servers = tuple(mcp.servers.values())
     helpers, acp = a2a.a2a_agents(reactor, config), acp_servers(reactor, config.acp.agent)
     upkeep = (*(helper.service for helper in helpers), *(each.service for each in acp))
-    mcp = McpAdapter(servers)
     adapters = (
         mcp,
         *((A2AAdapter(helpers, Links(held, "a2a-task")),) if helpers else ()),
@@ -143,7 +156,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     namespace = Namespace(
         directory,
         states.state_of,
-        signer,
+        materials.key,
         org_domain=config.host.server_id,
         certificate_fingerprint=_certificate_fingerprint(materials),
         now=now,
@@ -238,7 +251,8 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         Collaborators(
             directory=directory,
             states=states.state_of,
-            by_server_name={},
+            by_server_name=_server_names(materials),
+            revocations=materials.tls.revocations,
             agents_at=config.identity.redirect_to or "",
             catalog=catalog,
             other_catalogs=materials.catalogs.others,
@@ -256,10 +270,14 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             negotiator=negotiating,
         )
     )
+    inspection.offer("upstreams", UpstreamReport((mcp.upstreams,), operators).read, own_rules=True)
     inspection.offer("contract", negotiating.contract, own_rules=True)
     inspection.offer("rcns-attempt", negotiating.attempt, own_rules=True)
     inspection.offer("decision", Decisions(Decider(order).decide, directory, operators), own_rules=True)
-    dispatcher = Dispatcher(order, ledger, sealer, reactor, config.limits.request_timeout)
+    running = RunningCalls(states.state_of, reactor)
+    states.watch(running.changed)
+    states.watch(floor.sessions.changed)
+    dispatcher = Dispatcher(order, ledger, sealer, reactor, config.limits.request_timeout, running)
 
     # Started in this order, stopped in the reverse: no connection outlives its ledger.
     host = OrderedServices()  # type: ignore[no-untyped-call]
@@ -272,10 +290,16 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     workshop.setServiceParent(host)  # type: ignore[no-untyped-call]
     for server in (*servers, *upkeep):
         server.setServiceParent(host)  # type: ignore[no-untyped-call]
+    def rotated(_: Succession) -> None:
+        assert materials.key is not None
+        publisher.adopt(fastest_signer(materials.key), materials.key.public)
+        publication.renew()
+
+    Rotation(reactor, config, materials.tls, materials.key, ledger, rotated).setServiceParent(host)  # type: ignore[no-untyped-call]
     Watch(reactor, publication.refresh).setServiceParent(host)  # type: ignore[no-untyped-call]
     if config.wellknown.listen is not None:
         sidecar(reactor, config, config.wellknown.listen).setServiceParent(host)  # type: ignore[no-untyped-call]
-    front = a2a.a2a_front(reactor, config, directory, dispatcher, signer)
+    front = a2a.a2a_front(reactor, config, directory, dispatcher, materials.key)
     if front is not None:
         front.setServiceParent(host)  # type: ignore[no-untyped-call]
     listening = listening_service(reactor, config, materials.tls, dispatcher)
@@ -292,8 +316,29 @@ def _is_new(materials: Materials) -> bool:
 
 
 def _witness(materials: Materials) -> WitnessFile:
-    keys = () if materials.key is None else (materials.key.public,)
+    keys = () if materials.key is None else every_key(materials.key)
     return WitnessFile(materials.config.audit.witness, keys)
+
+
+def _server_names(materials: Materials) -> Mapping[str, str]:
+    """
+    Which hosted agent a name asked for by SNI stands for.
+
+    :raises agtphost.errors.ConfigurationError: it is none of this host's.
+    """
+    config = materials.config
+    wrong = [
+        Problem(
+            message=f"[identity] server_names: {name} stands for {label}, and no hosted agent has that label",
+            file=str(config.file),
+            hint="`agtp agent ls` lists them",
+        )
+        for name, label in config.identity.server_names.items()
+        if materials.directory.by_name(label) is None
+    ]
+    if wrong:
+        raise ConfigurationError(wrong)
+    return config.identity.server_names
 
 
 def _certificate_fingerprint(materials: Materials) -> str:

@@ -20,6 +20,7 @@ from agtphost.host.handling import Prepared
 from agtphost.host.recipes import RecipeBook
 from agtphost.identity.agents import AgentDirectory, distinct
 from agtphost.iagtp import IHandler
+from agtphost.identity.key_history import HostKey
 from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
 from agtphost.identity.provisioning import ProvisioningError, provision_development
 from agtphost.methods.documents import Document, read_documents
@@ -205,7 +206,7 @@ def _key(config: Config, problems: list[Problem]) -> SigningKey | None:
             problems.append(
                 Problem(message="others can read the signing key", file=str(path), hint=f"chmod 600 {path}")
             )
-        return SigningKey.load(path)
+        return HostKey.of_host(path, config.host.state_dir)
     except FileNotFoundError:
         problems.append(
             Problem(message="the signing key is missing", file=str(path), hint="run `agtp init --production`")

@@ -20,6 +20,7 @@ from agtphost.handlers.context import EndpointResponse
 from agtphost.host.revision import History, Revision
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.canonical import canonical
+from agtphost.identity.key_history import earlier_of
 from agtphost.identity.keys import SigningKey
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.catalog import Catalog
@@ -157,6 +158,10 @@ class Publication:
         if self._counting:
             self._count()
 
+    def renew(self) -> None:
+        """The host's key is another one: what was signed with the one before is signed anew."""
+        self._forms.clear()
+
     def _agree(self) -> tuple[Mapping[str, Any], ...]:
         """What was negotiated to stay; what was last known of it where nobody knows at the moment."""
         agreed = self._negotiated()
@@ -269,6 +274,7 @@ class Publication:
                 directory=DISCOVERY,
             ),
             signing_keys=() if self._key is None else (self._key.public,),
+            earlier_keys=[(link.old, link.rotated_at) for link in earlier_of(self._key)],
         )
 
     def _features(self) -> tuple[str, ...]:

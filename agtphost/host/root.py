@@ -111,6 +111,9 @@ class Host(Service):
         except ConfigurationError as error:
             log.error("SIGHUP: nothing changed: {why}", why=str(error))
             return
+        if self._services is not None:
+            rotation: Any = self._services.getServiceNamed("rotation")  # type: ignore[no-untyped-call]
+            rotation.look()
         log.info("SIGHUP: the TLS certificate, key and client authorities were read again; new connections use them")
 
     def _keep(self, failure: Any) -> None:

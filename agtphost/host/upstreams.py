@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+from agtphost.adapters.mcp.adapter import McpAdapter
+from agtphost.adapters.mcp.approval import Approval, Aside, PinFile
+from agtphost.adapters.mcp.desk import Desk
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.settings import ClientCredentials, McpServerSettings, ToolOverride
+from agtphost.audit.held import HeldTable
 from agtphost.config import MCPServer, Secret
 from agtphost.config.upstreams import OAuthClient, Override
+
+PINS = "approved-tools.json"
+"""In the state directory: the digests of approved tool definitions."""
 
 
 def _plain(values: Mapping[str, str | Secret]) -> dict[str, str]:
@@ -76,6 +84,27 @@ def settings_of(entry: MCPServer) -> McpServerSettings:
     )
 
 
-def mcp_servers(reactor: Any, entries: Iterable[MCPServer], environ: Mapping[str, str]) -> list[McpServer]:
-    """A service for each entry."""
-    return [McpServer(reactor, settings_of(entry), environ) for entry in entries]
+def mcp_adapter(
+    reactor: Any,
+    entries: Iterable[MCPServer],
+    environ: Mapping[str, str],
+    *,
+    held: HeldTable,
+    state_dir: Path,
+    aside: Aside,
+    operators: frozenset[str],
+) -> McpAdapter:
+    """
+    A service for each entry, and what carries payloads to them.
+
+    :param state_dir: where approved tool definitions are written down.
+    :param aside: calls a function off the reactor.
+    :raises ValueError, OSError: the file of approved tools cannot be used.
+    """
+    entries = list(entries)
+    approval = Approval(PinFile(state_dir / PINS) if entries else None, aside, operators)
+    servers = [
+        McpServer(reactor, settings_of(entry), environ, pins=approval.pins(entry.name, entry.pins))
+        for entry in entries
+    ]
+    return McpAdapter(servers, desk=Desk(reactor, held), approval=approval)

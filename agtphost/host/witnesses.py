@@ -22,6 +22,7 @@ from agtphost.config.witnessing import WitnessHost
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import WITNESSING
 from agtphost.iagtp import IRecordStore
+from agtphost.identity.key_history import every_key
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.identity.peer import Assurance
 from agtphost.identity.trust import issuer_keys
@@ -138,7 +139,7 @@ class Witnesses(Service):
                 RemoteWitness(
                     uri,
                     origin=config.host.server_id,
-                    keys=() if key is None else (key.public,),
+                    keys=() if key is None else every_key(key),
                     reactor=reactor,
                     transport=transport,
                     prove=self._prove,

@@ -77,6 +77,16 @@ def replace(path: Path, octets: bytes, mode: int) -> None:
     _flush_directory(path.parent)
 
 
+def rename(source: Path, target: Path) -> None:
+    """
+    Move a file within its directory, durably, in the place of what is there.
+
+    :raises OSError: it could not be moved.
+    """
+    source.replace(target)
+    _flush_directory(target.parent)
+
+
 def make_directory(path: Path) -> None:
     """Create ``path`` and what is missing above it for the owner alone; what exists keeps its mode."""
     missing = []

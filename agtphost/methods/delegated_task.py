@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agtphost.methods import parameters
-from agtphost.vocabulary import scopes
+from agtphost.vocabulary import media_types, scopes
 
 MOST_CALLS = 16
 """Calls of one task."""
@@ -16,6 +16,7 @@ MOST_CALLS = 16
 _METHOD = re.compile(r"[A-Z]{3,32}", re.ASCII)
 _PATH = re.compile(r"/[\x21\x22\x24-\x7e]{0,1023}", re.ASCII)
 _MEMBERS = frozenset({"method", "path", "parameters"})
+_A2A_MEMBERS = frozenset({"agent", "a2a_task_id", "message", "artifacts"})
 _FORM = 'a call {"method", "path", "parameters"}, or a list of them'
 
 
@@ -112,6 +113,8 @@ def _task(given: Mapping[str, Any]) -> tuple[tuple[Call, ...], bool]:
 
 
 def _call(value: Any) -> Call:
+    if isinstance(value, dict) and "method" not in value and ("message" in value or "artifacts" in value):
+        return _a2a_task(value)
     if not isinstance(value, dict) or "method" not in value or not value.keys() <= _MEMBERS:
         raise parameters.invalid("task", f"task is not {_FORM}.", f"Send {_FORM}.")
     method, path, given = value["method"], value.get("path", "/"), value.get("parameters", {})
@@ -128,6 +131,25 @@ def _call(value: Any) -> Call:
     if not isinstance(given, dict):
         raise parameters.invalid("task", "task.parameters is not an object.", "Send an object.")
     return Call(method=method, path=path, parameters=given)
+
+
+def _a2a_task(value: Mapping[str, Any]) -> Call:
+    """An A2A task, ``{agent?, a2a_task_id?, message, artifacts?}`` (core v08 section 8.4), as a message."""
+    if not value.keys() <= _A2A_MEMBERS:
+        raise parameters.invalid("task", f"task is not {_FORM}, nor an A2A task.", f"Send {_FORM}.")
+    message, artifacts = value.get("message", {}), value.get("artifacts", [])
+    if not isinstance(message, dict) or not isinstance(artifacts, list):
+        raise parameters.invalid("task", "task.message or task.artifacts is no A2A one.", "Send an A2A message.")
+    parts = message.get("parts", [])
+    more = [artifact.get("parts") if isinstance(artifact, dict) else None for artifact in artifacts]
+    if not isinstance(parts, list) or not all(isinstance(each, list) for each in more):
+        raise parameters.invalid("task", "The parts of an A2A task are no lists.", "Send an A2A message.")
+    sent = {**message, "parts": [*parts, *(part for each in more if each is not None for part in each)]}
+    if "a2a_task_id" in value:
+        sent["taskId"] = value["a2a_task_id"]
+    payload = {"message": sent, **({"agent": value["agent"]} if "agent" in value else {})}
+    carried = {"action": "a2a.message.send", "payload_type": media_types.A2A, "payload": payload}
+    return Call(method="EXECUTE", path="/", parameters=carried)
 
 
 def _deadline(given: Mapping[str, Any]) -> float | None:

@@ -87,6 +87,11 @@ class DocumentPublisher:
         self._clock = clock
         self._kept: dict[tuple[str, str], _Kept] = {}
 
+    def adopt(self, signer: Signer, public: VerifyingKey) -> None:
+        """Sign with another key from now on."""
+        self._signer, self._public = signer, public
+        self._kept.clear()
+
     def answer(self, body: bytes, content_type: str) -> EndpointResponse:
         """Ready octets with their signature."""
         signed = () if self._signer is None else ((detached.HEADER, detached.sign(body, self._signer)),)

@@ -16,6 +16,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
@@ -35,6 +36,10 @@ SIGHTED_PER_AGENT = 200
 
 WORK = frozenset({"EXECUTE", "DELEGATE"})
 """Built-in methods that a stopped session or task may not call; what reads or resolves stays open to it."""
+
+
+_NOBODY = "", ""
+"""Whom a session belongs to that ended with its agent's suspension or revocation."""
 
 
 class Sightings:
@@ -75,11 +80,25 @@ class Sightings:
         known = self._sessions.get(session_id)
         return known is not None and known[0] == agent_id
 
+    def end(self, agent_id: str) -> None:
+        """End every session of an agent: none of them goes on, should the agent come back."""
+        for session_id in self._agents.pop(agent_id, ()):
+            self._sessions[session_id] = _NOBODY
+
+    def ended(self, session_id: str) -> bool:
+        """Whether the session ended with its agent."""
+        return self._sessions.get(session_id) == _NOBODY
+
+    def changed(self, agent_id: str, state: LifecycleState) -> None:
+        """An agent's state is another one now."""
+        if state.status in (LifecycleStatus.SUSPENDED, LifecycleStatus.RETIRED):
+            self.end(agent_id)
+
     def _forget(self, session_id: str) -> None:
         agent_id, _ = self._sessions.pop(session_id)
-        own = self._agents[agent_id]
-        del own[session_id]
-        if not own:
+        own = self._agents.get(agent_id, {})
+        own.pop(session_id, None)
+        if not own and agent_id in self._agents:
             del self._agents[agent_id]
 
 
@@ -162,6 +181,15 @@ class Standstill:
         )
 
 
+def _ended() -> Refusal:
+    return Refusal(
+        Status.UNAUTHORIZED,
+        "session-ended",
+        "The session ended when its agent was suspended or revoked.",
+        remedy="Begin a new session.",
+    )
+
+
 def _escalated(task_id: str, escalation_id: str, status: str) -> Refusal:
     details = {"task_id": task_id, "escalation_id": escalation_id}
     if status == "rejected":
@@ -199,6 +227,8 @@ class SessionGate:
             certificate = exchange.peer.certificate
             identity = "" if certificate is None else certificate.fingerprint or certificate.sha256
             if not self._sightings.sight(session_id, caller.agent_id, identity):
+                if self._sightings.ended(session_id):
+                    raise _ended()
                 raise Refusal(
                     Status.UNAUTHORIZED,
                     "session-binding-mismatch",

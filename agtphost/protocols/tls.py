@@ -220,7 +220,9 @@ def _prepare(files: TLSFiles, *, forgiving: bool) -> Prepared:
     reader, lists = _Reader(), _Reader()
     chain = reader.certificates(files.certificate)
     key = reader.octets(files.key)
-    named = {server.name: (reader.certificates(server.certificate), reader.octets(server.key)) for server in files.servers}
+    named = {
+        server.name: (reader.certificates(server.certificate), reader.octets(server.key)) for server in files.servers
+    }
     authorities: Sequence[x509.Certificate] = ()
     revoked: Sequence[x509.CertificateRevocationList] = ()
     if files.client_auth != "none":

@@ -24,6 +24,12 @@ JSON = "application/json"
 MCP_TOOLS = "application/vnd.mcp.tools+json"
 """An MCP tool call carried by EXECUTE: core v08 appendix D."""
 
+A2A = "application/a2a+json"
+"""A call to an A2A agent carried by EXECUTE (core v08 section 8.4): the type of its HTTP+JSON binding."""
+
+ACP_RUN = "application/vnd.acp.run+json"
+"""A call to an ACP server carried by EXECUTE: our name, ACP itself has none."""
+
 JSON_BODIES = frozenset({AGTP_JSON, AGTP_JSON_OLD, JSON, IDENTITY_JSON, MANIFEST_JSON, ENDPOINT_JSON})
 """What a request body that is not a carried payload may be labelled."""
 

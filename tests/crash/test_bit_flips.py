@@ -27,7 +27,7 @@ def filled(path: Path) -> tuple[bytes, list[StoredRecord]]:
     """The octets of a store with some records, and what it holds."""
     store = open_store(f"sqlite:{path}", create=True)
     writer = group_writer(store)
-    for _ in range(8):
+    for _ in range(24):
         sealed(writer, draft(ALICE), draft(BOB), draft(ALICE))
     sealed(writer, transition(None, "suspended"))
     reader = store.reader()

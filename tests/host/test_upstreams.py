@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from twisted.internet.defer import succeed
 from twisted.internet.task import Clock
 
-from agtphost.host.upstreams import mcp_servers, settings_of
+from agtphost.audit.held import HeldTable
+from agtphost.host.upstreams import mcp_adapter, settings_of
 from agtphost.identity.peer import Assurance
 from tests.host.hosts import reloaded
 from tests.system.hosting import sample
@@ -63,9 +65,17 @@ def test_secrets_stay_closed_everywhere_else(entries: list[object]) -> None:
         assert "s3cr3t" not in shown
 
 
-def test_each_entry_is_a_service(entries: list[object]) -> None:
+def test_each_entry_is_a_service(entries: list[object], tmp_path: Path) -> None:
     """One service for each server, in the order of the file; making them starts nothing."""
     clock = Clock()
-    servers = mcp_servers(clock, entries, {})  # type: ignore[arg-type]
-    assert [server.name for server in servers] == ["mcp.files", "mcp.remote"]
+    adapter = mcp_adapter(
+        clock,
+        entries,  # type: ignore[arg-type]
+        {},
+        held=HeldTable(),
+        state_dir=tmp_path,
+        aside=lambda work: succeed(work()),
+        operators=frozenset(),
+    )
+    assert [server.name for server in adapter.servers.values()] == ["mcp.files", "mcp.remote"]
     assert clock.getDelayedCalls() == []

@@ -175,6 +175,7 @@ class Table:
 
     :param recipes: TOML.
     :param ledger: of an earlier table, to play a restart.
+    :param catalog: perhaps another than at that time.
     """
 
     def __init__(
@@ -189,6 +190,7 @@ class Table:
         scopes: Sequence[str] = ("customers:read", "weather:read", "desks:book", "rcns:negotiate"),
         tier: int = 2,
         answers: Mapping[str, Callable[[EndpointContext], Any]] | None = None,
+        catalog: Catalog = CATALOG,
     ) -> None:
         policy = policy or MethodPolicy()
         self.clock = clock or Clock()
@@ -203,7 +205,7 @@ class Table:
         self.directory = AgentDirectory([self.alice, self.bob, self.root, self.hosted])
         self.calls: list[tuple[str, Mapping[str, Any], str]] = []
         self.answers = dict(answers or {})
-        read, problems = read_recipes(recipes, "recipes.toml", RecipeRules(catalog=CATALOG, never=NEVER))
+        read, problems = read_recipes(recipes, "recipes.toml", RecipeRules(catalog=catalog, never=NEVER))
         assert not problems, problems
         book = RecipeBook(read, RecipeGraph(read, endpoints))
         self.bound = [each.bind(Recorder(self._answer)) for each in endpoints]
@@ -212,7 +214,7 @@ class Table:
             settings,
             self.ledger.held,
             book=book,
-            rules=RecipeRules(catalog=CATALOG, never=NEVER),
+            rules=RecipeRules(catalog=catalog, never=NEVER),
             endpoints=endpoints,
             bindings=lambda: (*everything, *self.bound),
             policy=policy,
@@ -224,7 +226,7 @@ class Table:
         inspection.offer("rcns-attempt", self.negotiator.attempt, own_rules=True)
         carrier = Carrier()
         built_ins = bindings.built_ins(
-            CATALOG,
+            catalog,
             discover=Discovery(self.directory, lambda: (), (), lambda shown: document({}), anonymous=True,
                                disclosure="public", patterns=self.negotiator.patterns,
                                contracts=self.negotiator.contracts),
@@ -241,9 +243,9 @@ class Table:
                     directory=self.directory,
                     states=self.state_of,
                     by_server_name={},
-                    catalog=CATALOG,
+                    catalog=catalog,
                     custom_methods=(),
-                    grammar=PathGrammar(CATALOG.methods),
+                    grammar=PathGrammar(catalog.methods),
                     policy=policy,
                     table=EndpointTable((*built_ins, *self.bound)),
                     action=ActionGate(carrier, ()),

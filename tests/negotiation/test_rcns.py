@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from twisted.logger import formatEvent, globalLogPublisher
 
 from agtphost.contract.policy import MethodPolicy
 from agtphost.negotiation.settings import Mode, Settings
 from agtphost.vocabulary import scopes
+from agtphost.vocabulary.catalog import Catalog
 from tests.negotiation.table import (
     ALICE,
     BOB,
     BOOK_ROOM,
+    CUSTOMER,
     GATE,
     LOCATE,
     OPEN,
@@ -73,13 +79,13 @@ def test_records_name_the_contract_they_ran_under() -> None:
     table = Table(CONFIRM)
     body = told(table.opted())
     table.under(body["synthesis_id"])
-    extra = table.payload["extra"]
-    assert extra == {"synthesis_id": body["synthesis_id"], "contract_hash": body["contract_hash"],
-                     "negotiation_origin": "rcns-gate"}
+    expected = {"synthesis_id": body["synthesis_id"], "contract_hash": body["contract_hash"],
+                "negotiation_origin": "rcns-gate"}
+    assert table.payload.items() >= expected.items()
     inner = [draft.payload for draft in table.ledger.drafts if draft.payload["method"] == "RESERVE"]
-    assert inner and all("synthesis_id" not in payload.get("extra", {}) for payload in inner)
+    assert inner and not any(expected.keys() & payload.keys() for payload in inner)
     table.under(body["synthesis_id"], body={"guest": 7})
-    assert table.payload["status"] == 422 and table.payload["extra"] == extra
+    assert table.payload["status"] == 422 and table.payload.items() >= expected.items()
 
 
 def test_an_ignored_preview_is_forgotten() -> None:
@@ -101,7 +107,7 @@ def test_optimistic_delivery_runs_inline() -> None:
     answer = table.opted()
     assert (answer.status, told(answer)["result"]["reservation"]) == (200, "R1")
     synthesis_id = answer.headers.get("contract-synthesized") or ""
-    assert table.payload["extra"]["synthesis_id"] == synthesis_id
+    assert table.payload["synthesis_id"] == synthesis_id
     assert table.events() == [(ALICE, "rcns_propose_accepted")]
     assert table.under(synthesis_id).status == 200
     # What failed made no contract.
@@ -391,3 +397,31 @@ def test_lists_show_what_is_the_callers() -> None:
     assert shown["state"] == "offered" and shown["contract_hash"] == mine["contract_hash"]
     foreign = table.ask("INSPECT", "/", {"target": "contract", "synthesis_id": mine["synthesis_id"]}, who=BOB)
     assert foreign.status == 404
+
+
+def test_a_contract_whose_verb_the_catalog_removed_is_invalid(tmp_path: Path) -> None:
+    """API-018: after the upgrade it is named in the log, and its presentation fails with a structured reason."""
+    table = Table(CONFIRM)
+    synthesis_id = told(table.opted())["synthesis_id"]
+    assert table.under(synthesis_id).status == 200
+    methods = json.loads((files("agtphost.vocabulary") / "methods.json").read_text())
+    del methods["verbs"]["RESERVE"]
+    methods["version"] = "2.0.0"
+    upgraded = tmp_path / "methods.json"
+    upgraded.write_text(json.dumps(methods))
+    lines: list[str] = []
+
+    def observe(event: dict[str, Any]) -> None:
+        lines.append(formatEvent(event))
+
+    globalLogPublisher.addObserver(observe)
+    try:
+        later = Table(CONFIRM, recipes="", endpoints=(CUSTOMER,), ledger=table.ledger, clock=table.clock,
+                      catalog=Catalog.load(upgraded))
+    finally:
+        globalLogPublisher.removeObserver(observe)
+    assert [line for line in lines if synthesis_id in line and "can no longer run" in line]
+    answer = later.under(synthesis_id)
+    body = told(answer)
+    assert (answer.status, body["reason"]) == (464, "synthesis-error")
+    assert "RESERVE" in body["explanation"] and later.calls == []

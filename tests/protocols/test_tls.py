@@ -380,7 +380,7 @@ def broken(site: Site, fault: str) -> TLSFiles:
         ("weak certificate", r"server\.pem: holds a certificate that TLS does not accept"),
         ("no authority", r"root\.pem: holds no PEM certificate"),
         ("no authority named", r"without client_ca"),
-        ("no revocation list", r"revoked\.pem: holds no PEM revocation list"),
+        ("no revocation list", r"revoked\.pem: holds no revocation list in PEM or DER"),
         ("unknown revocation list extension", r"unknown critical extension 1\.3\.6\.1\.4\.1\.55555\.1"),
     ],
 )

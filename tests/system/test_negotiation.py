@@ -170,9 +170,9 @@ def test_the_gate_offers_a_contract_and_honours_it(story: Story) -> None:
                              headers=[("Contract-Synthesized", synthesis_id)])
         assert answer.status == 200, answer.json()
         record = client.call(story.running.uri, "INSPECT", "/", {"target": "audit", "audit_id": answer.audit_id})
-        extra = record.result["payload"]["extra"]
-        assert extra["synthesis_id"] == synthesis_id and extra["negotiation_origin"] == "rcns-gate"
-        assert extra["contract_hash"] == offer.json()["contract_hash"]
+        payload = record.result["payload"]
+        assert payload["synthesis_id"] == synthesis_id and payload["negotiation_origin"] == "rcns-gate"
+        assert payload["contract_hash"] == offer.json()["contract_hash"]
         story.known["offered"] = synthesis_id
 
 

@@ -12,9 +12,10 @@ from agtphost.adapters.web.links import Links
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
 from agtphost.iagtp import IHandler
+from agtphost.vocabulary import media_types
 from agtphost.vocabulary.status import Status
 
-PAYLOAD_TYPE = "application/a2a+json"
+PAYLOAD_TYPE = media_types.A2A
 
 SEND = "a2a.message.send"
 GET = "a2a.tasks.get"

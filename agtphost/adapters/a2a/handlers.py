@@ -23,7 +23,7 @@ from agtphost.adapters.a2a.tasks import (
     state_of,
     task_in,
 )
-from agtphost.adapters.web.failures import PeerCancelled, PeerFailure
+from agtphost.adapters.web.failures import PeerCancelled, PeerFailure, PeerUnreadable
 from agtphost.adapters.web.links import Link, Links
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
@@ -139,6 +139,8 @@ class SendMessage(_Action):
             raise self._refused(failure, known) from failure
         except CancelledError:
             raise self._refused(PeerCancelled(), known) from None
+        if progress.task is None and progress.message is None:
+            raise self._refused(PeerUnreadable("its stream told nothing"))
         return progress
 
     def _link(self, context: EndpointContext, sending: messages.Sending, task: Mapping[str, Any]) -> Link:

@@ -14,10 +14,10 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
 from agtphost.iagtp import IHandler
 from agtphost.identity.canonical import canonical
+from agtphost.vocabulary import media_types
 from agtphost.vocabulary.status import Status
 
-PAYLOAD_TYPE = "application/vnd.acp.run+json"
-"""Our name; ACP itself has none."""
+PAYLOAD_TYPE = media_types.ACP_RUN
 
 CREATE = "acp.runs.create"
 

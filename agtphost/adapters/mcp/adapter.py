@@ -9,8 +9,11 @@ from typing import Any
 
 from zope.interface import implementer
 
+from agtphost.adapters.mcp.approval import Approval
 from agtphost.adapters.mcp.bindings import ToolCall, unlisted_binding
+from agtphost.adapters.mcp.desk import Desk
 from agtphost.adapters.mcp.listing import list_binding
+from agtphost.adapters.mcp.operations import Operations, repeated
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.supervision import State
 from agtphost.contract.binding import Binding, Resolution
@@ -21,6 +24,8 @@ from agtphost.vocabulary.status import Status
 
 CALL = "mcp.tools.call"
 LIST = "mcp.tools.list"
+
+_KINDS = ("resources", "prompts", "completion", "logging", "subscriptions", "tasks", "sampling", "elicitation")
 
 _MATCHES = 3
 """Close names that a refusal suggests."""
@@ -41,13 +46,24 @@ class McpAdapter:
     Carries MCP tool calls.
 
     :param servers: the hosted servers; their order decides nothing.
+    :param desk: attends to the calls of all servers.
+    :param approval: lets operators approve changed tools.
     """
 
     name = "mcp"
-    payload_types = frozenset({media_types.MCP_TOOLS})
+    payload_types = frozenset({media_types.MCP_TOOLS, *(f"application/vnd.mcp.{kind}+json" for kind in _KINDS)})
 
-    def __init__(self, servers: Iterable[McpServer]) -> None:
+    def __init__(
+        self, servers: Iterable[McpServer], *, desk: Desk | None = None, approval: Approval | None = None
+    ) -> None:
         self._servers: dict[str, McpServer] = {server.settings.name: server for server in servers}
+        known = desk or next((server.desk for server in self._servers.values()), None)
+        for server in self._servers.values():
+            if known is not None:
+                server.desk = known
+        approval = Approval() if approval is None else approval
+        approval.watch(self._servers)
+        self._operations = None if known is None else Operations(self._servers, known, approval)
         self._lists = {name: list_binding((server,)) for name, server in self._servers.items()}
         self._list_all = list_binding(tuple(self._servers.values()))
 
@@ -79,12 +95,16 @@ class McpAdapter:
         if action == LIST:
             binding = self._list_all if server is None else self._lists[server]
             return Resolution(binding=binding, input=payload if isinstance(payload, dict) else {})
+        found = None if self._operations is None else self._operations.resolve(action, payload, server)
+        if found is not None:
+            return found
+        others = () if self._operations is None else self._operations.actions
         raise Refusal(
             Status.UNPROCESSABLE,
             "unknown-action",
             "MCP payloads carry no such action.",
             remedy="Use one of the supported actions.",
-            details={"supported_actions": [CALL, LIST]},
+            details={"supported_actions": [CALL, LIST, *others]},
         )
 
     def tools(self) -> list[Binding]:
@@ -104,8 +124,17 @@ class McpAdapter:
             entry: dict[str, object] = {"protocol": "MCP", "method": "EXECUTE", "path": f"/mcp/{name}"}
             if seen.version is not None:
                 entry["version"] = seen.version
-            entries.append({**entry, "name": name, "state": seen.state, "tools": seen.tools})
+            entries.append({**entry, "name": name, **seen.told()})
         return entries
+
+    def upstreams(self) -> Sequence[Mapping[str, object]]:
+        """Everything there is to know of each server, for operators."""
+        reports = []
+        for name, server in sorted(self._servers.items()):
+            report = {"name": name, "protocol": "MCP", **server.snapshot().full()}
+            report["instances"] = [each.snapshot().full() for each in server.instances.all()]
+            reports.append(report)
+        return reports
 
     def _call(self, payload: Any, server: str | None) -> Resolution:
         if type(payload) is not dict:
@@ -123,8 +152,9 @@ class McpAdapter:
         if named is not None and type(named) is str and server is None and named in self._servers:
             server = named
         binding = self._find(tool, server)
-        if meta and isinstance(binding.handler, ToolCall):
-            binding = replace(binding, handler=binding.handler.with_meta(meta))
+        again = repeated(payload) if "inputResponses" in payload or "requestState" in payload else {}
+        if (meta or again) and isinstance(binding.handler, ToolCall):
+            binding = replace(binding, handler=binding.handler.given(meta or {}, again))
         return Resolution(binding=binding, input=arguments)
 
     def _find(self, tool: str, server: str | None) -> Binding:

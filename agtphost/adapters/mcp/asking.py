@@ -7,6 +7,8 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from agtphost.adapters.mcp.interviews import Interview
+
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -23,7 +25,7 @@ class Asking:
     :param again: ``inputResponses`` and ``requestState`` of a request that is repeated.
     """
 
-    __slots__ = ("_working", "again", "cancelled", "capabilities", "level", "sink")
+    __slots__ = ("_working", "again", "interview", "cancelled", "capabilities", "level", "sink")
 
     def __init__(
         self,
@@ -37,6 +39,9 @@ class Asking:
         self.level = level
         self.again = again
         self.cancelled = False
+        self.interview: Interview | None = None
+        """The call itself, where its server can interrupt it."""
+
         self._working: Deferred[Any] | None = None
 
     def working(self, deferred: Deferred[Any]) -> Deferred[Any]:

@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from agtphost.adapters.mcp.failures import CallCancelled, McpFailure
-from agtphost.adapters.mcp.refusals import refusal
+from agtphost.adapters.mcp.asking import Asking
+from agtphost.adapters.mcp.dialogue import Dialogue, own_meta
 from agtphost.adapters.mcp.semantics import semantic_block
-from agtphost.adapters.mcp.settings import McpServerSettings
+from agtphost.adapters.mcp.settings import ToolOverride
 from agtphost.adapters.mcp.tools import Tool
 from agtphost.contract.binding import Binding
+from agtphost.contract.schemas import CompiledSchema
+from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
 from agtphost.vocabulary.status import Status
 
-
-class CallsTools(Protocol):
-    """What a binding needs of a server."""
-
-    @property
-    def settings(self) -> McpServerSettings:
-        """What the operator says about it."""
-
-    def call_tool(
-        self, name: str, arguments: Mapping[str, Any], meta: Mapping[str, Any], seconds: float
-    ) -> Awaitable[Mapping[str, Any]]:
-        """Call a tool; its result as received."""
-
-    def seconds(self) -> float:
-        """The time that deadlines are told in."""
+if TYPE_CHECKING:
+    from agtphost.adapters.mcp.server import McpServer
 
 
-_NO_META: Mapping[str, Any] = {}
+_NOTHING: Mapping[str, Any] = {}
 
 
 @implementer(IHandler)
@@ -46,19 +35,42 @@ class ToolCall:
     :param server: the supervised server.
     :param tool: the server's own name of the tool.
     :param meta: the caller's ``_meta`` for this call.
+    :param again: the caller's ``inputResponses`` and ``requestState``.
+    :param output: what results are checked against; None where they are not.
     """
 
     kind = "mcp"
-    __slots__ = ("_meta", "_server", "_tool")
+    member = "tool_response"
+    __slots__ = ("_output", "_tool", "again", "meta", "server")
 
-    def __init__(self, server: CallsTools, tool: str, meta: Mapping[str, Any] = _NO_META) -> None:
-        self._server = server
+    def __init__(
+        self,
+        server: McpServer,
+        tool: str,
+        meta: Mapping[str, Any] = _NOTHING,
+        again: Mapping[str, Any] = _NOTHING,
+        output: CompiledSchema | None = None,
+    ) -> None:
+        self.server = server
         self._tool = tool
-        self._meta = meta
+        self.meta = meta
+        self.again = again
+        self._output = output
 
-    def with_meta(self, meta: Mapping[str, Any]) -> ToolCall:
-        """The same call with the caller's ``_meta``."""
-        return ToolCall(self._server, self._tool, meta)
+    @property
+    def named(self) -> str:
+        """See :class:`agtphost.adapters.mcp.desk.Carried`."""
+        return f"tools/call {self.server.settings.name}.{self._tool}"
+
+    def given(self, meta: Mapping[str, Any], again: Mapping[str, Any]) -> ToolCall:
+        """The same call with what its caller says besides."""
+        return ToolCall(self.server, self._tool, meta, again, self._output)
+
+    def perform(
+        self, instance: McpServer, context: EndpointContext, seconds: float, asking: Asking | None
+    ) -> Awaitable[Mapping[str, Any]]:
+        """See :class:`agtphost.adapters.mcp.desk.Carried`."""
+        return instance.call_tool(self._tool, context.input, self.meta, seconds, asking)
 
     async def handle(self, context: EndpointContext) -> EndpointResponse:
         """
@@ -66,20 +78,121 @@ class ToolCall:
 
         :raises Refusal: as adapters.md section 1.1 maps failures.
         """
-        server = self._server
-        timeout = server.settings.timeout
-        if context.deadline:
-            timeout = min(timeout, context.deadline - server.seconds())
-        try:
-            result = await server.call_tool(self._tool, context.input, self._meta, timeout)
-        except McpFailure as failure:
-            raise refusal(server.settings.name, failure) from failure
-        except CancelledError:
-            raise refusal(server.settings.name, CallCancelled("the call was cancelled")) from None
-        return EndpointResponse(result={"tool_response": result})
+        answer = await self.server.desk.carry(context, self)
+        if self._output is not None and answer.status == Status.OK:
+            self._check(answer.result["tool_response"], self._output)
+        return answer
+
+    def _check(self, response: Mapping[str, Any], schema: CompiledSchema) -> None:
+        if response.get("isError") is True:
+            return
+        structured = response.get("structuredContent")
+        if not schema.is_valid(structured):
+            raise Refusal(
+                Status.SERVER_ERROR,
+                "invalid-output",
+                "The tool's structured content does not follow the output schema that it declares.",
+                remedy="The operator has to mend the MCP server, or to turn validate_output off.",
+                details={"mcp_server": self.server.settings.name, "faults": schema.faults(structured)[:20]},
+            )
 
 
-def tool_binding(server: CallsTools, tool: Tool) -> Binding:
+@implementer(IHandler)
+class Request:
+    """
+    One other request to one server: a read, a prompt, a completion.
+
+    :param server: the supervised server.
+    :param method: MCP's name of it.
+    :param params: its parameters, without ``_meta``.
+    :param name: what is read or got.
+    :param meta: the caller's ``_meta``.
+    :param again: the caller's ``inputResponses`` and ``requestState``.
+    """
+
+    kind = "mcp"
+    member = "mcp_response"
+    __slots__ = ("_method", "_params", "again", "meta", "named", "server")
+
+    def __init__(
+        self,
+        server: McpServer,
+        method: str,
+        params: Mapping[str, Any],
+        name: str,
+        meta: Mapping[str, Any] = _NOTHING,
+        again: Mapping[str, Any] = _NOTHING,
+    ) -> None:
+        self.server = server
+        self._method = method
+        self._params = params
+        self.named = f"{method} {server.settings.name}.{name}"
+        self.meta = meta
+        self.again = again
+
+    def perform(
+        self, instance: McpServer, context: EndpointContext, seconds: float, asking: Asking | None
+    ) -> Awaitable[Mapping[str, Any]]:
+        """See :class:`agtphost.adapters.mcp.desk.Carried`."""
+
+        def send(dialogue: Dialogue, timeout: float | None) -> Deferred[Any]:
+            params = dict(self._params)
+            if self.meta:
+                params["_meta"] = own_meta(self.meta)
+            if asking is not None:
+                params.update(asking.again)
+            return dialogue.request(self._method, params, timeout, asking)
+
+        return instance.request(send, seconds, asking)
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """
+        Ask the server.
+
+        :raises Refusal: as adapters.md section 1.1 maps failures.
+        """
+        return await self.server.desk.carry(context, self)
+
+
+def override_of(overrides: Mapping[str, ToolOverride], key: str) -> ToolOverride | None:
+    """What the operator says about a resource or a prompt: under its own name, or the longest beginning of it."""
+    exact = overrides.get(key)
+    if exact is not None:
+        return exact
+    fitting = [name for name in overrides if name.endswith("*") and key.startswith(name[:-1])]
+    return overrides[max(fitting, key=len)] if fitting else None
+
+
+def offer_binding(
+    server: McpServer, handler: IHandler, kind: str, name: str, override: ToolOverride | None
+) -> Binding:
+    """
+    The binding of a resource or a prompt.
+
+    :param kind: ``resource`` or ``prompt``.
+    """
+    settings = server.settings
+    scopes = settings.resource_scopes if kind == "resource" else settings.prompt_scopes
+    assurance = settings.min_assurance
+    if override is not None:
+        scopes = scopes if override.scopes is None else override.scopes
+        assurance = assurance if override.min_assurance is None else override.min_assurance
+    return Binding(
+        method="EXECUTE",
+        path=f"/mcp/{settings.name}",
+        handler=handler,
+        tier="B",
+        name=f"{settings.name}.{name}",
+        required_scopes=scopes,
+        scope_status=Status.SCOPE_VIOLATION,
+        min_assurance=assurance,
+        state_changing=False,
+        timeout=settings.timeout,
+        extra={"mcp_server": settings.name, f"mcp_{kind}": name},
+    )
+
+
+def tool_binding(server: McpServer, tool: Tool) -> Binding:
     """The binding of a tool whose definition is known."""
     settings = server.settings
     override = settings.tools.get(tool.name)
@@ -89,7 +202,7 @@ def tool_binding(server: CallsTools, tool: Tool) -> Binding:
     return Binding(
         method=binding.method,
         path=binding.path,
-        handler=binding.handler,
+        handler=ToolCall(server, tool.name, output=tool.output if settings.validate_output else None),
         tier=binding.tier,
         name=binding.name,
         description=str(tool.definition.get("description") or ""),
@@ -110,7 +223,7 @@ def tool_binding(server: CallsTools, tool: Tool) -> Binding:
     )
 
 
-def unlisted_binding(server: CallsTools, tool: str) -> Binding:
+def unlisted_binding(server: McpServer, tool: str) -> Binding:
     """
     The binding of a tool whose server has not listed its tools yet.
 

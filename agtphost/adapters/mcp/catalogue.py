@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-from agtphost.adapters.mcp.bindings import CallsTools, tool_binding
+from agtphost.adapters.mcp.bindings import tool_binding
 from agtphost.adapters.mcp.dialogue import Dialogue
 from agtphost.adapters.mcp.failures import McpFailure
 from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.adapters.mcp.tools import Tool, ToolPins, read_tools
 from agtphost.contract.binding import Binding
+
+if TYPE_CHECKING:
+    from agtphost.adapters.mcp.server import McpServer
 
 SHORTEST_INTERVAL = 1.0
 """Seconds between two listings, however often a server says that its tools changed."""
@@ -35,12 +39,23 @@ class Catalogue:
     :param server: what the bindings call.
     :param pins: which definitions are approved.
     :param log: where refused definitions are told.
+    :param changed: called when the list has become another one.
     """
 
-    def __init__(self, clock: IReactorTime, server: CallsTools, pins: ToolPins, log: ServerLog) -> None:
+    def __init__(
+        self,
+        clock: IReactorTime,
+        server: McpServer,
+        pins: ToolPins,
+        log: ServerLog,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._tell = changed
         self._clock = clock
         self._server = server
-        self._pins = pins
+        self.pins = pins
+        """Which definitions are approved."""
+
         self._log = log
         self._dialogue: Dialogue | None = None
         self._timer: IDelayedCall | None = None
@@ -97,7 +112,7 @@ class Catalogue:
         known = self.tools.get(tool)
         if known is None:
             return False
-        self._pins.approve(tool, known.digest)
+        self.pins.approve(tool, known.digest)
         self._adopt(dict(self.tools))
         return True
 
@@ -112,13 +127,19 @@ class Catalogue:
     def _adopt(self, tools: Mapping[str, Tool]) -> None:
         overrides = self._server.settings.tools
         offered = {n: t for n, t in tools.items() if n not in overrides or overrides[n].enabled}
-        changed = frozenset(n for n, tool in offered.items() if not self._pins.admits(n, tool.digest))
+        changed = frozenset(n for n, tool in offered.items() if not self.pins.admits(n, tool.digest))
         for name in sorted(changed - self.changed):
             self._log.event(f"the definition of tool {name[:64]!r} changed; it is off until approved again")
+        before = self._digests() if self.known else None
         self.bindings = {
             n: tool_binding(self._server, tool) for n, tool in offered.items() if n not in changed
         }
         self.tools, self.changed, self.known = tools, changed, True
+        if before is not None and before != self._digests():
+            self._tell()
+
+    def _digests(self) -> dict[str, str]:
+        return {name: self.tools[name].digest for name in self.bindings if name in self.tools}
 
     def _schedule(self, seconds: float, step: Callable[[], None]) -> None:
         """Run a step once; a sooner step replaces a later one, and not the other way round."""

@@ -160,6 +160,7 @@ def owner_of(interviews: list[Interview], within: int | None) -> Interview | Non
         if interview.call_id == within:
             return interview
     working = [interview for interview in interviews if not interview.parked]
-    return (working or interviews or [None])[-1]
+    candidates = working or interviews
+    return candidates[-1] if candidates else None
 
 

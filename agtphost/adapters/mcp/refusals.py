@@ -18,6 +18,9 @@ from agtphost.errors import Refusal
 from agtphost.vocabulary.status import Status
 
 INVALID_PARAMS = -32602
+MISSING_CAPABILITY = (-32021, -32003)
+"""What a server says that would have to ask something which its caller cannot answer; the second is the extensions'."""
+
 METHOD_NOT_FOUND = -32601
 
 
@@ -97,6 +100,14 @@ _PLAIN: tuple[tuple[type[McpFailure], Status, str, str, str], ...] = (
 
 
 def _rpc(failure: RpcError, named: dict[str, object]) -> Refusal:
+    if failure.code in MISSING_CAPABILITY:
+        return Refusal(
+            Status.UNPROCESSABLE,
+            "capability-missing",
+            "The MCP server has to ask something that the caller cannot answer.",
+            remedy="Name what can be answered in _meta; result.error says what is missing.",
+            details={**named, "result": {"error": failure.error}},
+        )
     callers = failure.code in (INVALID_PARAMS, METHOD_NOT_FOUND)
     return Refusal(
         Status.UNPROCESSABLE if callers else Status.SERVER_ERROR,

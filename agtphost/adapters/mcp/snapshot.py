@@ -57,6 +57,13 @@ class ServerSnapshot:
     """Tools that are off until their new definition is approved."""
 
     restarts: int
+    capabilities: Mapping[str, Any]
+    """As the server declares them; empty while not up."""
+
+    instructions: str
+    instances: int
+    """Processes or sessions that belong to one caller each, besides this."""
+
     up_for: float | None
     """Seconds."""
 
@@ -71,6 +78,29 @@ class ServerSnapshot:
     calls: CallCounters = field(default_factory=CallCounters)
     link: Mapping[str, object] = field(default_factory=dict)
     """Counters of the link, and the last stderr lines under ``stderr``: for operators only."""
+
+    def told(self) -> dict[str, object]:
+        """What DESCRIBE says besides name and version: AGTP-API section 8.6."""
+        return {
+            "state": self.state,
+            "era": self.era,
+            "capabilities": dict(self.capabilities),
+            "server_info": dict(self.server),
+            "instructions": self.instructions,
+            "tools": self.tools,
+            "changed_tools": list(self.changed_tools),
+            "restarts": self.restarts,
+            "next_attempt_in": None if self.next_attempt_in is None else round(self.next_attempt_in, 3),
+            "latency": round(self.calls.latency, 6),
+        }
+
+    def full(self) -> dict[str, object]:
+        """Everything, for operators."""
+        shown = asdict(self)
+        shown["latency"] = self.calls.latency
+        shown["link"] = {name: list(v) if isinstance(v, tuple) else v for name, v in self.link.items()}
+        shown["changed_tools"] = list(self.changed_tools)
+        return shown
 
     def public(self) -> dict[str, object]:
         """The members that any caller of DESCRIBE may see."""

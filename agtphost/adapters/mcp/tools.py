@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,8 @@ class Tool:
     """None where the input schema is one that this host does not run; the server checks alone then."""
 
     headers: ParameterHeaders = ()
+    output: CompiledSchema | None = None
+    """None where the tool declares no output schema, or one that this host does not run."""
 
 
 class ToolPins:
@@ -63,14 +65,26 @@ class ToolPins:
     Which definition of each tool is approved.
 
     :param approved: digests by tool name; for other tools the first definition seen is approved.
+    :param changed: called when a first definition was approved.
     """
 
-    def __init__(self, approved: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, approved: Mapping[str, str] | None = None, changed: Callable[[], None] = lambda: None
+    ) -> None:
         self._approved = dict(approved or {})
+        self._changed = changed
+
+    @property
+    def approved(self) -> Mapping[str, str]:
+        """The approved digests by tool name."""
+        return self._approved
 
     def admits(self, name: str, digest: str) -> bool:
         """Whether this definition of the tool is the approved one."""
-        return self._approved.setdefault(name, digest) == digest
+        if name not in self._approved:
+            self._approved[name] = digest
+            self._changed()
+        return self._approved[name] == digest
 
     def approve(self, name: str, digest: str) -> None:
         """Approve a definition in place of the one before."""
@@ -139,12 +153,20 @@ def _read(definition: Mapping[str, Any], digest: str, log: ServerLog) -> Tool | 
     except ValueError as error:
         log.say(f"tool {name[:64]!r} is refused: {error}", LogLevel.warn)
         return None
-    schema: CompiledSchema | None = None
+    schema = _compiled(definition["inputSchema"], "input", name, log)
+    declared = definition.get("outputSchema")
+    output = _compiled(declared, "output", name, log) if isinstance(declared, dict) else None
+    return Tool(
+        name=name, definition=definition, digest=digest, schema=schema, headers=headers, output=output
+    )
+
+
+def _compiled(schema: Mapping[str, Any], of: str, name: str, log: ServerLog) -> CompiledSchema | None:
     try:
-        schema = compile_schema(definition["inputSchema"], role="tool")
+        return compile_schema(schema, role="tool")
     except SchemaError as error:
-        log.say(f"the input schema of tool {name[:64]!r} is not checked here: {error}", LogLevel.warn)
-    return Tool(name=name, definition=definition, digest=digest, schema=schema, headers=headers)
+        log.say(f"the {of} schema of tool {name[:64]!r} is not checked here: {error}", LogLevel.warn)
+        return None
 
 
 def read_tools(listed: Sequence[object], known: Mapping[str, Tool], log: ServerLog) -> dict[str, Tool]:

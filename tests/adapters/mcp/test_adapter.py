@@ -49,7 +49,8 @@ async def test_tools_are_found_by_full_and_bare_name() -> None:
     async with hosted(SDK + ("stdio",), name="sdk") as server, hosted(hostile(), name="plain") as plain:
         adapter = McpAdapter([server, plain])
         verifyObject(IPayloadAdapter, adapter)
-        assert adapter.payload_types == {MCP_TOOLS}
+        assert MCP_TOOLS in adapter.payload_types
+        assert "application/vnd.mcp.resources+json" in adapter.payload_types
         forms: list[tuple[dict[str, Any], str | None]] = [
             ({"tool": "sdk.add", "arguments": {"a": 1, "b": 2}}, None),
             ({"tool": "add", "arguments": {"a": 1, "b": 2}}, None),

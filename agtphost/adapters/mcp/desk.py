@@ -1,0 +1,324 @@
+"""
+What is known of calls while they are under way, and between their rounds.
+
+One desk serves all servers of a host. It streams events to callers who asked
+for them, keeps calls that wait for input, cancels calls by Task-ID, and knows
+whose each task is.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from twisted.internet.defer import CancelledError
+from twisted.internet.interfaces import IReactorTime
+
+from agtphost.adapters.mcp.asking import Asking
+from agtphost.adapters.mcp.eras import META
+from agtphost.adapters.mcp.failures import CallCancelled, McpFailure, UnreadableAnswer
+from agtphost.adapters.mcp.feed import LEVELS, Feed
+from agtphost.adapters.mcp.refusals import refusal
+from agtphost.adapters.mcp.waiting_calls import WaitingCall, WaitingCalls
+from agtphost.audit.drafts import Change
+from agtphost.audit.held import HeldTable
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.vocabulary.status import Status
+
+if TYPE_CHECKING:
+    from agtphost.adapters.mcp.server import McpServer
+
+TASK = "mcp-task"
+"""The kind of held items that say whose a task is; the key is ``server taskId``."""
+
+TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+TASK_DAYS = 7
+MOST_TASKS = 1_000
+"""Tasks of one agent that are remembered; at the bound its calls create none."""
+
+MOST_LEVELS = 10_000
+ROUNDS = 8
+"""Rounds in which the configuration alone answers a server; one that goes on asking is broken."""
+
+
+class Carried(Protocol):
+    """One request that EXECUTE carries to a server."""
+
+    @property
+    def server(self) -> McpServer:
+        """Whom it is for."""
+
+    @property
+    def named(self) -> str:
+        """What it is, so that input is given to the same thing that asked for it."""
+
+    @property
+    def member(self) -> str:
+        """Where the answer stands in ``result``."""
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The caller's ``_meta``."""
+
+    @property
+    def again(self) -> Mapping[str, Any]:
+        """The caller's ``inputResponses`` and ``requestState``."""
+
+    def perform(
+        self, instance: McpServer, context: EndpointContext, seconds: float, asking: Asking | None
+    ) -> Awaitable[Mapping[str, Any]]:
+        """Send it."""
+
+
+def configured_roots(roots: tuple[str, ...]) -> dict[str, Any]:
+    """The answer to ``roots/list`` of a server whose roots the operator named."""
+    return {"roots": [{"uri": uri, "name": uri.rstrip("/").rpartition("/")[2]} for uri in roots]}
+
+
+def streams(context: EndpointContext) -> bool:
+    """Whether the caller asked for interim messages."""
+    invocation = context.invocation
+    return invocation is not None and invocation.exchange.context.get("stream") is True
+
+
+class Desk:
+    """
+    Attends to calls.
+
+    :param clock: for what waits.
+    :param held: where tasks are remembered.
+    """
+
+    def __init__(self, clock: IReactorTime, held: HeldTable | None = None) -> None:
+        self._clock = clock
+        self._held = HeldTable() if held is None else held
+        self._running: dict[tuple[str, str], list[Asking]] = {}
+        self._levels: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self.waiting = WaitingCalls(clock, lambda: secrets.token_urlsafe(24))
+
+    async def carry(self, context: EndpointContext, carried: Carried) -> EndpointResponse:
+        """
+        Call a server for a caller.
+
+        :raises Refusal: as adapters.md section 1.1 maps failures.
+        """
+        server = carried.server
+        seconds = server.settings.timeout
+        if context.deadline:
+            seconds = min(seconds, context.deadline - server.seconds())
+        agent_id = "" if context.caller is None else context.caller.agent_id
+        waiting = self._awaited(context, carried, agent_id)
+        streamed = streams(context)
+        plain = context.task_id is None and not streamed and not carried.meta and not carried.again
+        asking = None if plain and not server.isolated else self._asking(context, carried, agent_id)
+        try:
+            instance = server if not server.isolated else server.instance_of(agent_id, context.session_id)
+            if asking is None:
+                result = await carried.perform(instance, context, seconds, None)
+            else:
+                result = await self._attended(context, carried, instance, seconds, asking, waiting)
+        except McpFailure as failure:
+            raise refusal(server.settings.name, failure) from failure
+        except CancelledError:
+            raise refusal(server.settings.name, CallCancelled("the call was cancelled")) from None
+        kind = result.get("resultType")
+        if kind == "input_required":
+            return self._input(context, carried, instance, asking, result, agent_id)
+        if kind == "task" and carried.member == "tool_response":
+            return self._task(carried, result, agent_id)
+        return EndpointResponse(result={carried.member: result})
+
+    # Cancellation
+
+    def cancel(self, agent_id: str, task_id: str) -> int:
+        """
+        Give up what an agent called under a Task-ID.
+
+        :return: how many calls that were, parked ones included.
+        """
+        running = list(self._running.get((agent_id, task_id), ()))
+        for asking in running:
+            asking.cancel()
+        return len(running) + self.waiting.give_up(agent_id, task_id)
+
+    # Levels
+
+    def set_level(self, agent_id: str, session_id: str | None, level: str) -> None:
+        """The least level of log events for an agent in a session."""
+        self._levels[agent_id, session_id or ""] = level
+        self._levels.move_to_end((agent_id, session_id or ""))
+        if len(self._levels) > MOST_LEVELS:
+            self._levels.popitem(last=False)
+
+    # Tasks
+
+    def task(self, agent_id: str, task_id: str, server: str | None) -> tuple[str, str] | None:
+        """
+        The server and the tool of an agent's task.
+
+        :return: None where the agent has no such task.
+        """
+        for item in self._held.of(TASK, agent_id):
+            named, _, known = item.key.partition(" ")
+            if known == task_id and server in (None, named):
+                return named, str(item.value["tool"])
+        return None
+
+    # Behind these
+
+    def _asking(self, context: EndpointContext, carried: Carried, agent_id: str) -> Asking:
+        meta = carried.meta
+        capabilities = meta.get(META + "clientCapabilities")
+        if type(capabilities) is not dict:
+            capabilities = None
+        elif TASKS_EXTENSION in (capabilities.get("extensions") or {}):
+            if sum(1 for _ in self._held.of(TASK, agent_id)) >= MOST_TASKS:
+                capabilities = {name: value for name, value in capabilities.items() if name != "extensions"}
+        level = meta.get(META + "logLevel")
+        if level not in LEVELS:
+            level = self._levels.get((agent_id, context.session_id or ""), "")
+        return Asking(capabilities=capabilities, level=level if streams(context) else "")
+
+    async def _attended(
+        self,
+        context: EndpointContext,
+        carried: Carried,
+        instance: McpServer,
+        seconds: float,
+        asking: Asking,
+        waiting: WaitingCall | None,
+    ) -> Mapping[str, Any]:
+        key = None
+        if context.task_id is not None and context.caller is not None:
+            key = context.caller.agent_id, context.task_id
+            self._running.setdefault(key, []).append(asking)
+        feed = None
+        if streams(context):
+            feed = Feed(context.emit, carried.server.settings.name, asking.level)
+            asking.sink = feed.take
+        try:
+            result = await self._rounds(context, carried, instance, seconds, asking, waiting)
+            if feed is not None:
+                await feed.drain()
+            return result
+        finally:
+            if feed is not None:
+                feed.close()
+            if key is not None:
+                running = self._running[key]
+                running.remove(asking)
+                if not running:
+                    del self._running[key]
+
+    async def _rounds(
+        self,
+        context: EndpointContext,
+        carried: Carried,
+        instance: McpServer,
+        seconds: float,
+        asking: Asking,
+        waiting: WaitingCall | None,
+    ) -> Mapping[str, Any]:
+        """One round with the caller; what the configuration answers takes none."""
+        responses = carried.again.get("inputResponses")
+        responses = responses if type(responses) is dict else {}
+        if waiting is not None and waiting.interview is not None:
+            asking.interview = waiting.interview
+            return await waiting.instance.resume(waiting.interview, responses, seconds, asking)
+        if waiting is not None:
+            asking.again = again(waiting.state, {**waiting.answered, **responses})
+        elif responses:
+            asking.again = again(None, responses)
+        roots = carried.server.settings.roots
+        began = carried.server.seconds()
+        for _ in range(ROUNDS):
+            left = seconds - (carried.server.seconds() - began)
+            result = await carried.perform(instance, context, left, asking)
+            requests = result.get("inputRequests")
+            if roots is None or asking.interview is not None or result.get("resultType") != "input_required":
+                return result
+            if type(requests) is not dict or not all(_is_roots(asked) for asked in requests.values()):
+                return result
+            answers = {name: configured_roots(roots) for name in requests}
+            asking.again = again(result.get("requestState"), answers)
+        raise UnreadableAnswer("the server asks for its roots again and again")
+
+    def _awaited(self, context: EndpointContext, carried: Carried, agent_id: str) -> WaitingCall | None:
+        token = carried.again.get("requestState")
+        if token is None:
+            return None
+        waiting = self.waiting.take(token, agent_id, context.task_id, carried.named)
+        if waiting is None:
+            raise Refusal(
+                Status.UNPROCESSABLE,
+                "request-state-unknown",
+                "The requestState is not one that waits for this agent, this Task-ID and this call.",
+                remedy="Repeat the request as it was, with the requestState last received; or make it anew.",
+            )
+        return waiting
+
+    def _input(
+        self,
+        context: EndpointContext,
+        carried: Carried,
+        instance: McpServer,
+        asking: Asking | None,
+        result: Mapping[str, Any],
+        agent_id: str,
+    ) -> EndpointResponse:
+        requests, state = result.get("inputRequests"), result.get("requestState")
+        requests = requests if type(requests) is dict else {}
+        answered: dict[str, Any] = {}
+        roots = carried.server.settings.roots
+        if roots is not None:
+            answered = {name: configured_roots(roots) for name, asked in requests.items() if _is_roots(asked)}
+            requests = {name: asked for name, asked in requests.items() if name not in answered}
+        waiting = WaitingCall(
+            agent_id=agent_id,
+            task_id=context.task_id,
+            named=carried.named,
+            instance=instance,
+            interview=None if asking is None else asking.interview,
+            state=state if type(state) is str else None,
+            answered=answered,
+        )
+        token = self.waiting.put(waiting)
+        body = {"resultType": "input_required", "inputRequests": requests, "requestState": token}
+        return EndpointResponse(status=Status.ACCEPTED, result=body)
+
+    def _task(self, carried: Carried, result: Mapping[str, Any], agent_id: str) -> EndpointResponse:
+        task_id = result.get("taskId")
+        server = carried.server.settings.name
+        if type(task_id) is not str or not 0 < len(task_id) <= 256 or not task_id.isprintable():
+            raise refusal(server, UnreadableAnswer("the server's task has no identifier"))
+        key = f"{server} {task_id}"
+        known = self._held.get(TASK, key)
+        if known is not None and known.owner != agent_id:
+            raise refusal(server, UnreadableAnswer("the server gave two tasks one identifier"))
+        change = Change(
+            kind=TASK,
+            key=key,
+            value={"tool": carried.named.rpartition(" ")[2]},
+            owner=agent_id,
+            expires_at=int((time.time() + TASK_DAYS * 86_400) * 1000),
+        )
+        body = {"resultType": "task", carried.member: result}
+        return EndpointResponse(status=Status.ACCEPTED, result=body, changes=(change,))
+
+
+def again(state: object, responses: Mapping[str, Any]) -> dict[str, Any]:
+    """What a request has besides when it is repeated."""
+    members: dict[str, Any] = {}
+    if responses:
+        members["inputResponses"] = dict(responses)
+    if type(state) is str:
+        members["requestState"] = state
+    return members
+
+
+def _is_roots(asked: object) -> bool:
+    return type(asked) is dict and asked.get("method") == "roots/list"

@@ -1,0 +1,131 @@
+"""``mcp.subscriptions.listen``: changes at servers as interim messages, for as long as the caller listens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from zope.interface import implementer
+
+from agtphost.adapters.mcp.desk import streams
+from agtphost.adapters.mcp.failures import McpFailure
+from agtphost.adapters.mcp.feed import Feed
+from agtphost.adapters.mcp.refusals import refusal
+from agtphost.adapters.mcp.server import McpServer
+from agtphost.adapters.mcp.subscribers import MOST, Subscriber
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.iagtp import IHandler
+from agtphost.vocabulary.status import Status
+
+LONGEST = 3600
+"""Seconds that one request listens at most."""
+
+SHOWN = 1000
+"""URIs of one subscription."""
+
+Chosen = Sequence[tuple[McpServer, frozenset[str], frozenset[str]]]
+"""Servers, with the lists and the resources of each."""
+
+
+@implementer(IHandler)
+class Listening:
+    """
+    Tells of changes.
+
+    :param chosen: at which servers, of what.
+    :param seconds: for how long.
+    """
+
+    kind = "mcp"
+
+    def __init__(self, chosen: Chosen, seconds: float) -> None:
+        self._chosen = chosen
+        self._seconds = seconds
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """
+        Listen until time is up, or the caller leaves.
+
+        :raises Refusal: 422 where the request asks for no stream; 429 where too many listen.
+        """
+        if not streams(context):
+            raise Refusal(
+                Status.UNPROCESSABLE,
+                "stream-required",
+                "Changes are told in interim messages, and the request does not ask for any.",
+                remedy='Send "context": {"stream": true}.',
+            )
+        agent_id = "" if context.caller is None else context.caller.agent_id
+        subscribed: list[tuple[McpServer, Subscriber]] = []
+        feeds: list[Feed] = []
+        try:
+            await self._acknowledge(context)
+            for server, lists, uris in self._chosen:
+                feed = Feed(context.emit, server.settings.name)
+                feeds.append(feed)
+                instance = self._instance(server, agent_id, context.session_id)
+                subscriber = Subscriber(lists, uris, partial(_pass_on, feed.take))
+                instance.events.add(subscriber)
+                subscribed.append((instance, subscriber))
+                if instance is not server:
+                    await self._start(instance)
+            await self._pass_time(context)
+            for feed in feeds:
+                await feed.drain()
+        finally:
+            for feed in feeds:
+                feed.close()
+            for instance, subscriber in subscribed:
+                instance.events.remove(subscriber)
+        return EndpointResponse(result={"mcp_response": {}})
+
+    async def _acknowledge(self, context: EndpointContext) -> None:
+        lists = sorted({name for _, names, _ in self._chosen for name in names})
+        uris = sorted({uri for _, _, given in self._chosen for uri in given})
+        honoured: dict[str, Any] = {name: True for name in lists}
+        if uris:
+            honoured["resourceSubscriptions"] = uris
+        await context.emit({"type": "acknowledged", "notifications": honoured})
+
+    @staticmethod
+    def _instance(server: McpServer, agent_id: str, session_id: str | None) -> McpServer:
+        try:
+            instance = server.instance_of(agent_id, session_id)
+        except McpFailure as failure:
+            raise refusal(server.settings.name, failure) from failure
+        if len(instance.events) >= MOST:
+            raise Refusal(
+                Status.RATE_LIMITED,
+                "too-many-subscriptions",
+                f"{MOST} callers listen to that MCP server already.",
+                remedy="Try again later.",
+                headers=(("Retry-After", "60"),),
+            )
+        return instance
+
+    @staticmethod
+    async def _start(instance: McpServer) -> None:
+        """An instance begins with its first call; subscribing is one."""
+        try:
+            await instance.risen()
+        except McpFailure as failure:
+            raise refusal(instance.settings.name, failure) from failure
+
+    async def _pass_time(self, context: EndpointContext) -> None:
+        if not self._chosen:
+            return
+        clock = self._chosen[0][0].clock
+        over: Deferred[None] = Deferred()
+        timer = clock.callLater(self._seconds, over.callback, None)
+        try:
+            await over
+        finally:
+            if timer.active():
+                timer.cancel()
+
+
+def _pass_on(take: Callable[[str, Mapping[str, Any]], None], method: str, params: Mapping[str, Any]) -> None:
+    take(method, {name: value for name, value in params.items() if name != "_meta"})

@@ -1,0 +1,109 @@
+"""Lists of resources, templates and prompts over several servers, of what their reader may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from agtphost.adapters.mcp.failures import McpFailure
+from agtphost.adapters.mcp.listing import PAGE
+from agtphost.adapters.mcp.offers import KINDS
+from agtphost.adapters.mcp.refusals import refusal
+from agtphost.adapters.mcp.server import McpServer
+from agtphost.adapters.mcp.supervision import State
+from agtphost.contract.binding import Binding
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.iagtp import IHandler
+from agtphost.vocabulary.status import Status
+
+log = Logger(namespace="agtphost.mcp")
+
+SERVER = "agtp/server"
+"""The member of an entry's ``_meta`` that names its server."""
+
+BindingOf = Callable[[McpServer, str, str], "Binding | None"]
+
+
+@implementer(IHandler)
+class OfferList:
+    """
+    Lists what servers offer, in order of server and key.
+
+    :param servers: whose.
+    :param kind: a key of :data:`agtphost.adapters.mcp.offers.KINDS`.
+    :param binding_of: what using an entry takes; None: nobody may.
+    :param strict: whether a server that does not answer fails the list, rather than being left out.
+    """
+
+    kind = "mcp"
+
+    def __init__(
+        self, servers: Sequence[McpServer], kind: str, binding_of: BindingOf, *, strict: bool
+    ) -> None:
+        self._servers = sorted(servers, key=lambda server: server.settings.name)
+        self._kind = kind
+        self._binding_of = binding_of
+        self._strict = strict
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """
+        Give one page.
+
+        :raises Refusal: 422 for a cursor that is no text; of one server also as its failures are mapped.
+        """
+        cursor = context.input.get("cursor", "")
+        if type(cursor) is not str:
+            raise Refusal(Status.UNPROCESSABLE, "invalid-payload", "The cursor of a list is a text.")
+        after = tuple(cursor.partition(" ")[::2])
+        page: list[dict[str, Any]] = []
+        last = ""
+        for server in self._servers:
+            name = server.settings.name
+            if (name,) < after[:1]:
+                continue
+            for key, entry in await self._entries(context, server):
+                if (name, key) <= after or not self._shown(context, server, key):
+                    continue
+                if len(page) == PAGE:
+                    return self._answer(page, last)
+                page.append(self._entry(name, entry))
+                last = f"{name} {key}"
+        return self._answer(page, None)
+
+    async def _entries(
+        self, context: EndpointContext, server: McpServer
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        agent_id = "" if context.caller is None else context.caller.agent_id
+        terms = server.terms
+        lacking = terms is not None and KINDS[self._kind].capability not in terms.capabilities
+        if lacking or (not self._strict and server.state not in (State.UP, State.IDLE)):
+            return iter(())
+        try:
+            instance = server.instance_of(agent_id, context.session_id)
+            return iter((await instance.offers.entries(self._kind)).items())
+        except McpFailure as failure:
+            if self._strict:
+                raise refusal(server.settings.name, failure) from failure
+            log.warn("MCP server {server} does not list: {why}", server=server.settings.name, why=str(failure))
+            return iter(())
+
+    def _shown(self, context: EndpointContext, server: McpServer, key: str) -> bool:
+        binding = self._binding_of(server, self._kind, key)
+        return binding is not None and context.admits(binding)
+
+    def _entry(self, server: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+        meta = entry.get("_meta")
+        shown = {**entry, "_meta": {**(meta if isinstance(meta, dict) else {}), SERVER: server}}
+        if self._kind == "prompts":
+            shown["name"] = f"{server}.{entry['name']}"
+        return shown
+
+    def _answer(self, page: list[dict[str, Any]], last: str | None) -> EndpointResponse:
+        response: dict[str, Any] = {KINDS[self._kind].member: page}
+        if last is not None:
+            response["nextCursor"] = last
+        return EndpointResponse(result={"mcp_response": response})

@@ -1,0 +1,139 @@
+"""The resources, templates and prompts of one server, as last listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import LogLevel
+
+from agtphost.adapters.mcp.dialogue import Dialogue
+from agtphost.adapters.mcp.failures import McpFailure
+from agtphost.adapters.mcp.server_log import ServerLog
+from agtphost.adapters.mcp.tools import deceptive_character
+
+if TYPE_CHECKING:
+    from agtphost.adapters.mcp.server import McpServer
+
+FRESH = 60.0
+"""Seconds for which a list is good, unless the server says before that it changed."""
+
+MAX_KEY = 4096
+"""Characters of a URI or a name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One sort of thing that servers list."""
+
+    capability: str
+    method: str
+    member: str
+    key: str
+    """The member that names an entry."""
+
+
+KINDS: Mapping[str, Kind] = {
+    "resources": Kind(capability="resources", method="resources/list", member="resources", key="uri"),
+    "templates": Kind(
+        capability="resources", method="resources/templates/list", member="resourceTemplates", key="uriTemplate"
+    ),
+    "prompts": Kind(capability="prompts", method="prompts/list", member="prompts", key="name"),
+}
+"""By the name used here."""
+
+_CHANGES = {
+    "notifications/resources/list_changed": ("resources", "templates"),
+    "notifications/prompts/list_changed": ("prompts",),
+}
+
+
+class Offers:
+    """
+    Lists what a server offers besides tools, when somebody asks.
+
+    :param clock: for freshness.
+    :param server: is asked.
+    :param log: where refused entries are told.
+    """
+
+    def __init__(self, clock: IReactorTime, server: McpServer, log: ServerLog) -> None:
+        self._clock = clock
+        self._server = server
+        self._log = log
+        self._known: dict[str, Mapping[str, Mapping[str, Any]]] = {}
+        self._until: dict[str, float] = {}
+        self._locks = {name: DeferredLock() for name in KINDS}
+
+    def known(self, name: str) -> Mapping[str, Mapping[str, Any]]:
+        """The entries as last listed, by URI or name; empty where none were."""
+        return self._known.get(name, {})
+
+    async def entries(self, name: str) -> Mapping[str, Mapping[str, Any]]:
+        """
+        The entries, listed anew where they are no longer fresh.
+
+        :param name: a key of :data:`KINDS`.
+        :raises McpFailure: the server did not list them.
+        """
+        lock = self._locks[name]
+        await lock.acquire()
+        try:
+            if self._clock.seconds() >= self._until.get(name, 0.0) or name not in self._known:
+                # A change that is announced while the list is on its way makes it stale at once.
+                self._until[name] = self._clock.seconds() + FRESH
+                await self._list(name)
+        except McpFailure:
+            self._until.pop(name, None)
+            raise
+        finally:
+            lock.release()
+        return self._known[name]
+
+    def note_change(self, method: str) -> None:
+        """The server says that a list changed."""
+        for name in _CHANGES.get(method, ()):
+            self._until[name] = 0.0
+
+    def preload(self) -> None:
+        """List everything once, so that it is known whose a resource or a prompt is."""
+        terms = self._server.terms
+        for name, kind in KINDS.items():
+            if terms is not None and kind.capability in terms.capabilities:
+                listing = Deferred.fromCoroutine(self.entries(name))
+                listing.addErrback(lambda failure: self._log.say(f"listing failed: {failure.value}"))
+
+    def forget(self) -> None:
+        """The server is gone: list anew when it is back."""
+        self._until.clear()
+
+    async def _list(self, name: str) -> None:
+        kind = KINDS[name]
+
+        def send(dialogue: Dialogue, timeout: float | None) -> Deferred[Any]:
+            return Deferred.fromCoroutine(self._walk(dialogue, kind, timeout or 0))
+
+        found = await self._server.request(send, self._server.settings.timeout)
+        self._known[name] = self._judged(kind, found["entries"])
+
+    @staticmethod
+    async def _walk(dialogue: Dialogue, kind: Kind, timeout: float) -> Mapping[str, Any]:
+        return {"entries": await dialogue.walk(kind.capability, kind.method, kind.member, timeout)}
+
+    def _judged(self, kind: Kind, listed: list[object]) -> dict[str, Mapping[str, Any]]:
+        """Those that could not deceive a reader, as with tools."""
+        entries: dict[str, Mapping[str, Any]] = {}
+        for entry in listed:
+            key = entry.get(kind.key) if isinstance(entry, dict) else None
+            if not isinstance(entry, dict) or not isinstance(key, str) or not 0 < len(key) <= MAX_KEY:
+                self._log.say(f"lists something without a {kind.key} under {kind.method}", LogLevel.warn)
+                continue
+            texts = [text for text in entry.values() if isinstance(text, str)]
+            if deceptive_character(key, lines=False) or any(deceptive_character(t, lines=True) for t in texts):
+                self._log.say(f"{kind.method} names something with invisible characters", LogLevel.warn)
+                continue
+            entries.setdefault(key, entry)
+        return dict(sorted(entries.items()))

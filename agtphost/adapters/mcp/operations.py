@@ -1,0 +1,340 @@
+"""The actions besides tool calls: which binding each names, for the gates to decide about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import unquote
+
+from agtphost.adapters.mcp.approval import Approval
+from agtphost.adapters.mcp.bindings import Request, offer_binding, override_of
+from agtphost.adapters.mcp.desk import Desk
+from agtphost.adapters.mcp.feed import LEVELS
+from agtphost.adapters.mcp.listening import LONGEST, SHOWN, Listening
+from agtphost.adapters.mcp.offer_lists import OfferList
+from agtphost.adapters.mcp.server import McpServer
+from agtphost.adapters.mcp.settings import ToolOverride
+from agtphost.adapters.mcp.small_actions import Cancellation, LevelSetting, TaskRequest
+from agtphost.adapters.mcp.subscribers import LIST_CHANGES
+from agtphost.contract.binding import Binding, Resolution
+from agtphost.errors import Refusal
+from agtphost.iagtp import IHandler
+from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.status import Status
+
+Servers = Mapping[str, McpServer]
+
+_EXPRESSION = re.compile(r"\{[^{}]*\}")
+_NEEDLESS = re.compile(r"%(?:2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])", re.ASCII | re.IGNORECASE)
+"""Percent-encoded characters that nothing obliges to be (RFC 3986 section 2.3)."""
+
+
+def malformed(explanation: str, remedy: str = "") -> Refusal:
+    """422 for a payload that is not as docs/mcp.rst has it."""
+    return Refusal(Status.UNPROCESSABLE, "invalid-payload", explanation, remedy=remedy)
+
+
+def text(payload: Mapping[str, Any], name: str) -> str:
+    """A member that must be a text."""
+    value = payload.get(name)
+    if type(value) is not str or not value:
+        raise malformed(f"The payload's {name} must be a text.")
+    return value
+
+
+def table(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A member that must be an object where it is given."""
+    value = payload.get(name)
+    if value is not None and type(value) is not dict:
+        raise malformed(f"The payload's {name} must be an object.")
+    return value or {}
+
+
+def repeated(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What a request has besides that is repeated with its caller's input."""
+    members: dict[str, Any] = {}
+    if "inputResponses" in payload:
+        members["inputResponses"] = table(payload, "inputResponses")
+    if "requestState" in payload:
+        members["requestState"] = text(payload, "requestState")
+    return members
+
+
+class Operations:
+    """
+    Resolves actions.
+
+    :param servers: the hosted servers by name.
+    :param desk: attends to calls.
+    :param approval: lets operators approve changed tools.
+    """
+
+    def __init__(self, servers: Servers, desk: Desk, approval: Approval) -> None:
+        self._servers = servers
+        self._desk = desk
+        self._approval = approval
+        self._lists = {
+            "mcp.resources.list": "resources",
+            "mcp.resources.templates.list": "templates",
+            "mcp.prompts.list": "prompts",
+        }
+        self._actions: dict[str, Callable[[Mapping[str, Any], str | None], Binding]] = {
+            "mcp.resources.read": self._read,
+            "mcp.prompts.get": self._get,
+            "mcp.completion.complete": self._complete,
+            "mcp.logging.setLevel": self._set_level,
+            "mcp.subscriptions.listen": self._listen,
+            "mcp.tasks.get": self._task("tasks/get"),
+            "mcp.tasks.update": self._task("tasks/update"),
+            "mcp.tasks.cancel": self._task("tasks/cancel"),
+            "mcp.requests.cancel": self._cancel,
+            "mcp.tools.approve": self._approve,
+        }
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """Every action, besides those of tools."""
+        return (*self._lists, *self._actions)
+
+    def resolve(self, action: str, payload: Any, server: str | None) -> Resolution | None:
+        """
+        Find what an action names; see :meth:`agtphost.iagtp.IPayloadAdapter.resolve`.
+
+        :return: None for an unknown action.
+        """
+        given = {} if payload is None else payload
+        if action not in self._lists and action not in self._actions:
+            return None
+        if type(given) is not dict:
+            raise malformed(f"The payload of {action} is an object.")
+        if server is None and "server" in given:
+            server = text(given, "server")
+            self.require(server)
+        if action in self._lists:
+            servers = list(self._servers.values()) if server is None else [self._servers[server]]
+            handler = OfferList(servers, self._lists[action], self.binding_of, strict=server is not None)
+            return Resolution(binding=_local(action, handler), input=given)
+        return Resolution(binding=self._actions[action](given, server), input=given)
+
+    def require(self, server: str) -> None:
+        """
+        :raises Refusal: 404 no such server.
+        """
+        if server not in self._servers:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "unknown-mcp-server",
+                "This host has no MCP server of that name.",
+                details={"mcp_servers": sorted(self._servers)},
+            )
+
+    def binding_of(self, server: McpServer, kind: str, key: str) -> Binding | None:
+        """What reading an entry of a list takes; None where the operator turned it off."""
+        handler = Request(server, "", {}, key)
+        if kind == "prompts":
+            return _allowed(server, handler, "prompt", key, server.settings.prompts)
+        return _allowed(server, handler, "resource", key, server.settings.resources)
+
+    # Resources
+
+    def _read(self, payload: Mapping[str, Any], server: str | None) -> Binding:
+        uri = text(payload, "uri")
+        found = self._with_resource(uri, server)
+        meta = table(payload, "_meta")
+        handler = Request(found, "resources/read", {"uri": uri}, uri, meta, repeated(payload))
+        return self._resource(found, uri, handler)
+
+    def _resource(self, server: McpServer, uri: str, handler: IHandler) -> Binding:
+        overrides = server.settings.resources
+        if overrides and _ambiguous(uri):
+            # An override is found by how a URI begins, so there must be one way to write it.
+            raise Refusal(
+                Status.UNPROCESSABLE,
+                "resource-uri-ambiguous",
+                "The URI has dot segments, or characters percent-encoded that need not be.",
+                remedy="Send the URI in its normal form.",
+            )
+        binding = _allowed(server, handler, "resource", uri, overrides)
+        if binding is None:
+            raise Refusal(Status.UNPROCESSABLE, "unknown-resource", "No hosted MCP server has that resource.")
+        return binding
+
+    def _with_resource(self, uri: str, server: str | None) -> McpServer:
+        if server is not None:
+            return self._servers[server]
+        able = [each for each in self._servers.values() if _may_have(each, "resources")]
+        having = [each for each in able if uri in each.offers.known("resources")] or [
+            each
+            for each in able
+            if any(_fits(template, uri) for template in each.offers.known("templates"))
+        ]
+        return self._one(having or able, "resource")
+
+    def _one(self, candidates: list[McpServer], kind: str) -> McpServer:
+        if not candidates:
+            raise Refusal(
+                Status.UNPROCESSABLE, f"unknown-{kind}", f"No hosted MCP server has such a {kind}."
+            )
+        if len(candidates) > 1:
+            raise Refusal(
+                Status.CONFLICT,
+                f"ambiguous-{kind}",
+                f"Several MCP servers may have that {kind}.",
+                remedy='Name the server: EXECUTE /mcp/SERVER, or "server" in the payload.',
+                details={"candidates": sorted(each.settings.name for each in candidates)},
+            )
+        return candidates[0]
+
+    # Prompts
+
+    def _get(self, payload: Mapping[str, Any], server: str | None) -> Binding:
+        found, name = self._with_prompt(text(payload, "prompt" if "prompt" in payload else "name"), server)
+        params = {"name": name, "arguments": table(payload, "arguments")}
+        meta = table(payload, "_meta")
+        return self._prompt(found, name, Request(found, "prompts/get", params, name, meta, repeated(payload)))
+
+    def _prompt(self, server: McpServer, name: str, handler: IHandler) -> Binding:
+        binding = _allowed(server, handler, "prompt", name, server.settings.prompts)
+        if binding is None:
+            raise Refusal(Status.UNPROCESSABLE, "unknown-prompt", "No hosted MCP server has that prompt.")
+        return binding
+
+    def _with_prompt(self, name: str, server: str | None) -> tuple[McpServer, str]:
+        prefix, dot, rest = name.partition(".")
+        if server is not None:
+            return self._servers[server], rest if dot and prefix == server and rest else name
+        if dot and rest and prefix in self._servers:
+            return self._servers[prefix], rest
+        able = [each for each in self._servers.values() if _may_have(each, "prompts")]
+        having = [each for each in able if name in each.offers.known("prompts")]
+        return self._one(having or able, "prompt"), name
+
+    # The rest
+
+    def _complete(self, payload: Mapping[str, Any], server: str | None) -> Binding:
+        ref, argument = table(payload, "ref"), table(payload, "argument")
+        if type(argument.get("name")) is not str or type(argument.get("value")) is not str:
+            raise malformed("The payload's argument has a name and a value.")
+        params: dict[str, Any] = {"argument": dict(argument)}
+        if "context" in payload:
+            params["context"] = table(payload, "context")
+        if ref.get("type") == "ref/prompt":
+            found, name = self._with_prompt(text(ref, "name"), server)
+            params["ref"] = {**ref, "name": name}
+            return self._prompt(found, name, Request(found, "completion/complete", params, name))
+        if ref.get("type") == "ref/resource":
+            uri = text(ref, "uri")
+            known = [each for each in self._servers.values() if uri in each.offers.known("templates")]
+            named = self._one(known, "resource") if server is None and known else None
+            found = named or self._with_resource(uri, server)
+            params["ref"] = dict(ref)
+            return self._resource(found, uri, Request(found, "completion/complete", params, uri))
+        raise malformed("The payload's ref has the type ref/prompt or ref/resource.")
+
+    def _set_level(self, payload: Mapping[str, Any], server: str | None) -> Binding:
+        level = text(payload, "level")
+        if level not in LEVELS:
+            raise malformed("That is no level of log messages.", f"Use {', '.join(LEVELS)}.")
+        servers = list(self._servers.values()) if server is None else [self._servers[server]]
+        return _local("mcp.logging.setLevel", LevelSetting(self._desk, servers, level))
+
+    def _listen(self, payload: Mapping[str, Any], server: str | None) -> Binding:
+        wanted = table(payload, "notifications")
+        lists = frozenset(name for name in LIST_CHANGES.values() if wanted.get(name) is True)
+        uris = wanted.get("resourceSubscriptions", [])
+        if type(uris) is not list or not all(type(uri) is str and uri for uri in uris) or len(uris) > SHOWN:
+            raise malformed(f"resourceSubscriptions is a list of at most {SHOWN} URIs.")
+        seconds = payload.get("seconds", 300)
+        if type(seconds) not in (int, float) or not 0 < seconds <= LONGEST:
+            raise malformed(f"seconds is a number, at most {LONGEST}.")
+        by_server: dict[str, set[str]] = {}
+        bindings = []
+        for uri in uris:
+            found = self._with_resource(uri, server)
+            bindings.append(self._resource(found, uri, Request(found, "", {}, uri)))
+            by_server.setdefault(found.settings.name, set()).add(uri)
+        servers = list(self._servers.values()) if server is None else [self._servers[server]]
+        chosen = [
+            (each, lists, frozenset(by_server.get(each.settings.name, ())))
+            for each in servers
+            if lists or each.settings.name in by_server
+        ]
+        binding = _local("mcp.subscriptions.listen", Listening(chosen, float(seconds)))
+        return replace(
+            binding,
+            timeout=seconds + 10.0,
+            required_scopes=tuple(dict.fromkeys(scope for each in bindings for scope in each.required_scopes)),
+            min_assurance=max((each.min_assurance for each in bindings), default=Assurance.HEADER),
+        )
+
+    def _task(self, method: str) -> Callable[[Mapping[str, Any], str | None], Binding]:
+        def resolve(payload: Mapping[str, Any], server: str | None) -> Binding:
+            params: dict[str, Any] = {"taskId": text(payload, "taskId")}
+            if method == "tasks/update":
+                params["inputResponses"] = dict(table(payload, "inputResponses"))
+            handler = TaskRequest(self._desk, self._servers, method, params, server)
+            return replace(_local(f"mcp.{method.replace('/', '.')}", handler), state_changing=method != "tasks/get")
+
+        return resolve
+
+    def _cancel(self, payload: Mapping[str, Any], server: str | None) -> Binding:
+        return _local("mcp.requests.cancel", Cancellation(self._desk, text(payload, "task_id")))
+
+    def _approve(self, payload: Mapping[str, Any], server: str | None) -> Binding:
+        binding = _local("mcp.tools.approve", self._approval.of(text(payload, "tool"), server))
+        # Operators are no agents: the handler decides by the certificate.
+        return replace(binding, state_changing=True)
+
+
+def _local(name: str, handler: IHandler) -> Binding:
+    """The binding of an action that needs nothing but a caller; what it shows or reaches is decided piece by piece."""
+    return Binding(
+        method="EXECUTE",
+        path="/mcp",
+        handler=handler,
+        tier="B",
+        name=name,
+        scope_status=Status.SCOPE_VIOLATION,
+        state_changing=False,
+    )
+
+
+def _allowed(
+    server: McpServer, handler: IHandler, kind: str, key: str, overrides: Mapping[str, ToolOverride]
+) -> Binding | None:
+    override = override_of(overrides, key)
+    if override is not None and not override.enabled:
+        return None
+    return offer_binding(server, handler, kind, key, override)
+
+
+def _may_have(server: McpServer, capability: str) -> bool:
+    terms = server.terms
+    return terms is None or capability in terms.capabilities
+
+
+def _fits(template: str, uri: str) -> bool:
+    """Whether a URI may be of a template: its fixed parts are there, in order."""
+    parts = _EXPRESSION.split(template)
+    if not uri.startswith(parts[0]) or not uri.endswith(parts[-1]):
+        return False
+    at = 0
+    for part in parts:
+        at = uri.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return len(parts) > 1 or uri == template
+
+
+def _ambiguous(uri: str) -> bool:
+    if not uri.isascii() or not uri.isprintable() or "\\" in uri or _NEEDLESS.search(uri):
+        return True
+    scheme, _, rest = uri.partition(":")
+    if scheme != scheme.lower():
+        return True
+    authority = rest[2:].partition("/")[0] if rest.startswith("//") else ""
+    segments = re.split(r"[/?#]", unquote(rest))
+    return authority != authority.lower() or any(segment in (".", "..") for segment in segments)

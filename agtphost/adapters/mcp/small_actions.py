@@ -1,0 +1,146 @@
+"""Actions that the host answers for the most part itself: levels, cancellation, tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from zope.interface import implementer
+
+from agtphost.adapters.mcp.asking import Asking
+from agtphost.adapters.mcp.bindings import unlisted_binding
+from agtphost.adapters.mcp.desk import Desk
+from agtphost.adapters.mcp.dialogue import Dialogue
+from agtphost.adapters.mcp.server import McpServer
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.iagtp import IHandler
+from agtphost.vocabulary.status import Status
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+def _agent_id(context: EndpointContext) -> str:
+    return "" if context.caller is None else context.caller.agent_id
+
+
+@implementer(IHandler)
+class LevelSetting:
+    """
+    Notes the least level of log events for an agent in a session.
+
+    A server that works for this caller alone is told; one that others share is not.
+
+    :param level: one of RFC 5424's.
+    """
+
+    kind = "mcp"
+
+    def __init__(self, desk: Desk, servers: Sequence[McpServer], level: str) -> None:
+        self._desk = desk
+        self._servers = servers
+        self._level = level
+
+    def handle(self, context: EndpointContext) -> EndpointResponse:
+        """Note it."""
+        agent_id = _agent_id(context)
+        self._desk.set_level(agent_id, context.session_id, self._level)
+        for server in self._servers:
+            server.level_for(agent_id, context.session_id, self._level)
+        return EndpointResponse(result={"mcp_response": {}})
+
+
+@implementer(IHandler)
+class Cancellation:
+    """
+    Gives up what the caller called under a Task-ID.
+
+    :param task_id: the Task-ID.
+    """
+
+    kind = "mcp"
+
+    def __init__(self, desk: Desk, task_id: str) -> None:
+        self._desk = desk
+        self._task_id = task_id
+
+    def handle(self, context: EndpointContext) -> EndpointResponse:
+        """Cancel; how many calls that were is the answer."""
+        cancelled = self._desk.cancel(_agent_id(context), self._task_id)
+        return EndpointResponse(result={"mcp_response": {"cancelled": cancelled}})
+
+
+class _OfTask:
+    """One request about a task: see :class:`agtphost.adapters.mcp.desk.Carried`."""
+
+    member = "mcp_response"
+    meta = _NOTHING
+    again = _NOTHING
+
+    def __init__(self, server: McpServer, method: str, params: Mapping[str, Any]) -> None:
+        self.server = server
+        self.named = f"{method} {params['taskId']}"
+        self._method = method
+        self._params = params
+
+    def perform(
+        self, instance: McpServer, context: EndpointContext, seconds: float, asking: Asking | None
+    ) -> Awaitable[Mapping[str, Any]]:
+        """See :class:`agtphost.adapters.mcp.desk.Carried`."""
+
+        def send(dialogue: Dialogue, timeout: float | None) -> Deferred[Any]:
+            asked = Asking(capabilities={"extensions": {"io.modelcontextprotocol/tasks": {}}})
+            return dialogue.request(self._method, dict(self._params), timeout, asked)
+
+        return instance.request(send, seconds, asking)
+
+
+@implementer(IHandler)
+class TaskRequest:
+    """
+    Asks about a task, for the agent whose it is.
+
+    :param servers: the hosted servers by name.
+    :param method: MCP's name of the request.
+    :param server: the server that the caller names; None where it names none.
+    """
+
+    kind = "mcp"
+
+    def __init__(
+        self,
+        desk: Desk,
+        servers: Mapping[str, McpServer],
+        method: str,
+        params: Mapping[str, Any],
+        server: str | None,
+    ) -> None:
+        self._desk = desk
+        self._servers = servers
+        self._method = method
+        self._params = params
+        self._server = server
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """
+        Ask.
+
+        :raises Refusal: 404 where the caller has no such task, or may not call its tool any more.
+        """
+        known = self._desk.task(_agent_id(context), self._params["taskId"], self._server)
+        server = None if known is None else self._servers.get(known[0])
+        if known is None or server is None:
+            raise _unknown()
+        if not context.admits(unlisted_binding(server, known[1].partition(".")[2])):
+            raise _unknown()
+        return await self._desk.carry(context, _OfTask(server, self._method, self._params))
+
+
+def _unknown() -> Refusal:
+    return Refusal(
+        Status.NOT_FOUND,
+        "unknown-task",
+        "The calling agent has no such task here.",
+        remedy="Tasks are found by the taskId of the call's own answer, for a week.",
+    )

@@ -1,0 +1,125 @@
+"""Who wants to hear of changes at one server, and what the server is asked for on their behalf."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred
+
+if TYPE_CHECKING:
+    from agtphost.adapters.mcp.server import McpServer
+
+LIST_CHANGES = {
+    "notifications/tools/list_changed": "toolsListChanged",
+    "notifications/prompts/list_changed": "promptsListChanged",
+    "notifications/resources/list_changed": "resourcesListChanged",
+}
+"""Notifications, and what subscribers call them."""
+
+UPDATED = "notifications/resources/updated"
+MOST = 1_000
+"""Subscribers of one server."""
+
+
+class Subscriber:
+    """
+    One who wants to hear.
+
+    :param lists: names of :data:`LIST_CHANGES`.
+    :param uris: resources.
+    :param take: takes method and params.
+    """
+
+    __slots__ = ("lists", "take", "uris")
+
+    def __init__(
+        self, lists: frozenset[str], uris: frozenset[str], take: Callable[[str, Mapping[str, Any]], None]
+    ) -> None:
+        self.lists = lists
+        self.uris = uris
+        self.take = take
+
+    def wants(self, method: str, params: Mapping[str, Any]) -> bool:
+        """Whether a notification is one of those."""
+        if method in LIST_CHANGES:
+            return LIST_CHANGES[method] in self.lists
+        uri = params.get("uri")
+        if method != UPDATED or not isinstance(uri, str):
+            return False
+        # What changed may be a part of what was subscribed to.
+        return any(uri == wanted or uri.startswith(wanted.rstrip("/") + "/") for wanted in self.uris)
+
+
+class Subscribers:
+    """
+    The subscribers of one server.
+
+    :param server: is asked to tell of resources.
+    """
+
+    def __init__(self, server: McpServer) -> None:
+        self._server = server
+        self._subscribers: list[Subscriber] = []
+        self._uris: Counter[str] = Counter()
+        self._listening: dict[str, Deferred[Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._subscribers)
+
+    def add(self, subscriber: Subscriber) -> None:
+        """Tell someone from now on."""
+        self._subscribers.append(subscriber)
+        for uri in subscriber.uris:
+            self._uris[uri] += 1
+            if self._uris[uri] == 1:
+                self._begin(uri)
+
+    def remove(self, subscriber: Subscriber) -> None:
+        """Tell them no more."""
+        self._subscribers.remove(subscriber)
+        for uri in subscriber.uris:
+            self._uris[uri] -= 1
+            if not self._uris[uri]:
+                del self._uris[uri]
+                self._end(uri)
+
+    def tell(self, method: str, params: Mapping[str, Any]) -> None:
+        """Pass a notification on to those who want it."""
+        for subscriber in self._subscribers:
+            if subscriber.wants(method, params):
+                subscriber.take(method, params)
+
+    def lost(self) -> None:
+        """The link ended, and every subscription with it."""
+        self._listening.clear()
+
+    def restore(self) -> None:
+        """There is a link again: whatever was missed meanwhile counts as a change."""
+        for uri in self._uris:
+            self._begin(uri)
+            self.tell(UPDATED, {"uri": uri})
+
+    def _begin(self, uri: str) -> None:
+        terms = self._server.terms
+        if terms is None:
+            return
+        if terms.stateless:
+            wanted = {"notifications": {"resourceSubscriptions": [uri]}}
+            asked = self._server.listen("subscriptions/listen", wanted)
+        else:
+            asked = self._server.post("resources/subscribe", {"uri": uri}, self._server.settings.timeout)
+        asked.addErrback(lambda _: None)
+        self._listening[uri] = asked
+
+    def _end(self, uri: str) -> None:
+        asked = self._listening.pop(uri, None)
+        terms = self._server.terms
+        if asked is None or terms is None:
+            return
+        if terms.stateless:
+            asked.cancel()
+        else:
+            ended = self._server.post("resources/unsubscribe", {"uri": uri}, self._server.settings.timeout)
+            ended.addErrback(lambda _: None)

@@ -1,0 +1,129 @@
+"""Calls that wait for their callers' input, by the ``requestState`` that these were given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+from agtphost.adapters.mcp.interviews import Interview
+from agtphost.errors import Refusal
+from agtphost.vocabulary.status import Status
+
+if TYPE_CHECKING:
+    from agtphost.adapters.mcp.server import McpServer
+
+PATIENCE = 600.0
+"""Seconds that a call waits for input."""
+
+MOST_OF_AN_AGENT = 100
+MOST = 10_000
+MAX_STATE = 64 << 10
+"""Characters of a server's own state that are kept for one call."""
+
+
+@dataclass(kw_only=True, eq=False, slots=True)
+class WaitingCall:
+    """One call that its server cannot finish yet."""
+
+    agent_id: str
+    task_id: str | None
+    named: str
+    instance: McpServer
+    interview: Interview | None
+    """The call itself, parked; None where the request is sent anew with the input."""
+
+    state: str | None
+    """The server's own ``requestState``."""
+
+    answered: Mapping[str, Any] = field(default_factory=dict)
+    """What the configuration answers."""
+
+    timer: IDelayedCall | None = None
+
+
+class WaitingCalls:
+    """
+    Keeps them for a while.
+
+    A state is a random text that means something in this table alone, so
+    nobody can make one up or change one; and it is good for the agent, the
+    Task-ID and the call that it was given to.
+
+    :param clock: lets go of what waits too long.
+    :param token: makes a state.
+    """
+
+    def __init__(self, clock: IReactorTime, token: Callable[[], str]) -> None:
+        self._clock = clock
+        self._token = token
+        self._by_token: dict[str, WaitingCall] = {}
+        self._counts: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_token)
+
+    def put(self, waiting: WaitingCall) -> str:
+        """
+        Keep a call.
+
+        :return: its state.
+        :raises Refusal: 429 where too many wait; the call is given up then.
+        """
+        held = self._counts.get(waiting.agent_id, 0)
+        if held >= MOST_OF_AN_AGENT or len(self._by_token) >= MOST or len(waiting.state or "") > MAX_STATE:
+            _give_up(waiting)
+            raise Refusal(
+                Status.RATE_LIMITED,
+                "too-many-waiting-calls",
+                f"An agent can have {MOST_OF_AN_AGENT} calls at a time that wait for its input.",
+                remedy="Answer one of them first.",
+                headers=(("Retry-After", "60"),),
+            )
+        token = self._token()
+        self._by_token[token] = waiting
+        self._counts[waiting.agent_id] = held + 1
+        waiting.timer = self._clock.callLater(PATIENCE, self._expire, token)
+        return token
+
+    def take(self, token: object, agent_id: str, task_id: str | None, named: str) -> WaitingCall | None:
+        """
+        The call that a state stands for; a parked one is taken once.
+
+        :return: None for a state that is not this agent's, for this task and this call.
+        """
+        waiting = self._by_token.get(token) if type(token) is str else None
+        if waiting is None or (waiting.agent_id, waiting.task_id, waiting.named) != (agent_id, task_id, named):
+            return None
+        if waiting.interview is not None:
+            self._remove(str(token))
+        return waiting
+
+    def give_up(self, agent_id: str, task_id: str) -> int:
+        """Let go of what waits for an agent under a Task-ID; how many these were."""
+        tokens = [t for t, w in self._by_token.items() if w.agent_id == agent_id and w.task_id == task_id]
+        for token in tokens:
+            _give_up(self._remove(token))
+        return len(tokens)
+
+    def _expire(self, token: str) -> None:
+        if token in self._by_token:
+            _give_up(self._remove(token))
+
+    def _remove(self, token: str) -> WaitingCall:
+        waiting = self._by_token.pop(token)
+        if waiting.timer is not None and waiting.timer.active():
+            waiting.timer.cancel()
+        left = self._counts[waiting.agent_id] - 1
+        if left:
+            self._counts[waiting.agent_id] = left
+        else:
+            del self._counts[waiting.agent_id]
+        return waiting
+
+
+def _give_up(waiting: WaitingCall) -> None:
+    if waiting.interview is not None:
+        waiting.instance.release(waiting.interview)

@@ -1,0 +1,89 @@
+"""The official SDK's server, with the host behind every handler."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Any
+
+import mcp_types as types
+from mcp.server.caching import CacheHint
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from pydantic import ConfigDict
+
+from agtphost.bridge.changes import Changes
+from agtphost.bridge.clients import Clients
+from agtphost.bridge.host_link import HostLink
+from agtphost.bridge.relay import Relay
+from agtphost.bridge.watching import Watching
+
+TASKS = "io.modelcontextprotocol/tasks"
+"""The tasks extension of 2026-07-28."""
+
+_SOON = CacheHint(ttl_ms=5_000, scope="private")
+"""Lists depend on who asks, and changes of them are told; a few seconds save repeated reads."""
+
+_NEVER = CacheHint(ttl_ms=0, scope="private")
+
+
+class TaskParams(types.RequestParams):
+    """Parameters of ``tasks/*``, which go to the host as they are."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class HostServer(Server[Any]):
+    """The SDK's server, which tells clients of the handshake era that it announces changes of lists."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """What ``initialize`` answers; extensions are of the later era."""
+        changing = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
+        return super().create_initialization_options(changing, experimental_capabilities, {})
+
+
+def build_server(link: HostLink, *, server: str | None = None) -> HostServer:
+    """
+    An MCP server that is the host.
+
+    :param link: the way to the host.
+    :param server: the only server that is shown, by its own names; None: all.
+    """
+    clients = Clients()
+    relay = Relay(link, clients, server=server)
+    watching = Watching(Changes(link), clients)
+    built = HostServer(
+        "agtphost" if server is None else server,
+        version=importlib.metadata.version("agtphost"),
+        title="AGTP host" if server is None else f"{server}, through AGTP",
+        description="Tools, resources and prompts of an AGTP host. Every call is checked and recorded there.",
+        cache_hints={
+            "tools/list": _SOON,
+            "prompts/list": _SOON,
+            "resources/list": _SOON,
+            "resources/templates/list": _SOON,
+            "resources/read": _NEVER,
+        },
+        get_tool_input_schema=relay.input_schema,
+        on_subscribe_resource=watching.subscribe,
+        on_unsubscribe_resource=watching.unsubscribe,
+        on_subscriptions_listen=watching.listen,
+    )
+    built.add_request_handler("tools/list", types.PaginatedRequestParams, relay.list_tools)
+    built.add_request_handler("tools/call", types.CallToolRequestParams, relay.call_tool)
+    built.add_request_handler("resources/list", types.PaginatedRequestParams, relay.list_resources)
+    built.add_request_handler("resources/templates/list", types.PaginatedRequestParams, relay.list_templates)
+    built.add_request_handler("resources/read", types.ReadResourceRequestParams, relay.read_resource)
+    built.add_request_handler("prompts/list", types.PaginatedRequestParams, relay.list_prompts)
+    built.add_request_handler("prompts/get", types.GetPromptRequestParams, relay.get_prompt)
+    built.add_request_handler("completion/complete", types.CompleteRequestParams, relay.complete)
+    built.add_request_handler("logging/setLevel", types.SetLevelRequestParams, relay.set_level)
+    for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+        built.add_request_handler(method, TaskParams, relay.task)
+    built.extensions = {TASKS: {}}
+    built.add_notification_handler("notifications/initialized", types.NotificationParams, watching.greet)
+    return built

@@ -1,0 +1,268 @@
+"""Each MCP request as one EXECUTE, and its answer back."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from mcp_types import LoggingMessageNotification, LoggingMessageNotificationParams
+
+from agtphost.bridge.clients import Clients, Context, forwarded_meta, is_modern, wants_log
+from agtphost.bridge.failures import refused, unreachable
+from agtphost.bridge.host_link import ClientError, HostLink, OnEvent, Operation
+from agtphost.bridge.names import Names
+from agtphost.bridge.rounds import ask_until_final, input_required, pack_state, unpack_state
+from agtphost.client.reply import Reply
+
+AUDIT_ID = "agtp/audit-id"
+"""Member of every result's ``_meta``: the record of the answer."""
+
+MOST_PAGES = 100
+_CANCEL_SECONDS = 5.0
+
+
+class Relay:
+    """
+    Makes the requests of MCP clients at the host.
+
+    :param link: the way to the host.
+    :param clients: whose Session-IDs they carry.
+    :param server: the only server that is shown, by its own names; None: all.
+    """
+
+    def __init__(self, link: HostLink, clients: Clients, *, server: str | None = None) -> None:
+        self._link = link
+        self._clients = clients
+        self._tools = Names(server)
+        self._prompts = Names(server)
+        self._schemas: dict[str, Mapping[str, Any]] = {}
+        self._farewells: set[asyncio.Task[None]] = set()
+
+    def input_schema(self, tool: str) -> Mapping[str, Any] | None:
+        """The input schema of a tool as last listed; 2026-07-28 checks ``Mcp-Param-*`` headers with it."""
+        return self._schemas.get(tool)
+
+    # Lists
+
+    async def list_tools(self, context: Context, _: Any = None) -> dict[str, Any]:
+        """``tools/list``."""
+        result = await self._page(context, "mcp.tools.list", "tools", "tool_response")
+        result["tools"] = [self._shown_tool(tool) for tool in result.get("tools", ())]
+        return result
+
+    def _shown_tool(self, tool: Mapping[str, Any]) -> dict[str, Any]:
+        name = self._tools.show(str(tool.get("name")))
+        if isinstance(tool.get("inputSchema"), dict):
+            self._schemas[name] = tool["inputSchema"]
+        return {**tool, "name": name}
+
+    async def list_prompts(self, context: Context, _: Any = None) -> dict[str, Any]:
+        """``prompts/list``."""
+        result = await self._page(context, "mcp.prompts.list", "prompts", "mcp_response")
+        result["prompts"] = [
+            {**prompt, "name": self._prompts.show(str(prompt.get("name")))} for prompt in result.get("prompts", ())
+        ]
+        return result
+
+    async def list_resources(self, context: Context, _: Any = None) -> dict[str, Any]:
+        """``resources/list``."""
+        return await self._page(context, "mcp.resources.list", "resources", "mcp_response")
+
+    async def list_templates(self, context: Context, _: Any = None) -> dict[str, Any]:
+        """``resources/templates/list``."""
+        return await self._page(context, "mcp.resources.templates.list", "resources", "mcp_response")
+
+    async def _page(
+        self, context: Context, action: str, family: str, member: str, cursor: str | None = None
+    ) -> dict[str, Any]:
+        given = (context.params or {}).get("cursor") if cursor is None else cursor
+        payload = {} if given is None else {"cursor": given}
+        return await self._simple(context, action, family, payload, member)
+
+    # Operations
+
+    async def call_tool(self, context: Context, _: Any = None) -> dict[str, Any]:
+        """``tools/call``."""
+        params = context.params or {}
+        name = self._tools.known(params["name"])
+        if name is None:
+            await self._walk(context, "tools")
+            name = self._tools.known(params["name"]) or self._tools.guess(params["name"])
+        payload = {"tool": name, "arguments": params.get("arguments") or {}}
+        return await self._operate(context, "mcp.tools.call", "tools", payload, "tool_response")
+
+    async def read_resource(self, context: Context, _: Any = None) -> dict[str, Any]:
+        """``resources/read``."""
+        uri = (context.params or {})["uri"]
+        return await self._operate(
+            context, "mcp.resources.read", "resources", {"uri": uri}, "mcp_response", uri=uri
+        )
+
+    async def get_prompt(self, context: Context, _: Any = None) -> dict[str, Any]:
+        """``prompts/get``."""
+        params = context.params or {}
+        payload: dict[str, Any] = {"prompt": await self._prompt(context, params["name"])}
+        if params.get("arguments") is not None:
+            payload["arguments"] = params["arguments"]
+        return await self._operate(context, "mcp.prompts.get", "prompts", payload, "mcp_response")
+
+    async def complete(self, context: Context, _: Any = None) -> dict[str, Any]:
+        """``completion/complete``."""
+        params = context.params or {}
+        payload = {name: params[name] for name in ("ref", "argument", "context") if params.get(name) is not None}
+        ref = payload["ref"]
+        if ref.get("type") == "ref/prompt":
+            payload["ref"] = {**ref, "name": await self._prompt(context, ref["name"])}
+        return await self._simple(context, "mcp.completion.complete", "completion", payload, "mcp_response")
+
+    async def set_level(self, context: Context, _: Any = None) -> dict[str, Any]:
+        """``logging/setLevel``, for this client alone."""
+        level = (context.params or {})["level"]
+        await self._simple(context, "mcp.logging.setLevel", "logging", {"level": level}, "mcp_response")
+        self._clients.of(context).level = level
+        return {}
+
+    async def task(self, context: Context, _: Any = None) -> dict[str, Any]:
+        """``tasks/get``, ``tasks/update`` and ``tasks/cancel`` of the tasks extension."""
+        payload = {name: value for name, value in (context.params or {}).items() if name != "_meta"}
+        return await self._simple(context, f"mcp.{context.method.replace('/', '.')}", "tasks", payload, "mcp_response")
+
+    async def _prompt(self, context: Context, shown: str) -> str:
+        name = self._prompts.known(shown)
+        if name is None:
+            await self._walk(context, "prompts")
+            name = self._prompts.known(shown) or self._prompts.guess(shown)
+        return name
+
+    async def _walk(self, context: Context, family: str) -> None:
+        """Read a whole listing, for the names in it."""
+        cursor, tools = "", family == "tools"
+        for _ in range(MOST_PAGES):
+            member = "tool_response" if tools else "mcp_response"
+            page = await self._page(context, f"mcp.{family}.list", family, member, cursor or None)
+            for each in page.get(family, ()):
+                if tools:
+                    self._shown_tool(each)
+                else:
+                    self._prompts.show(str(each.get("name")))
+            cursor = page.get("nextCursor") or ""
+            if not cursor:
+                return
+
+    # Requests
+
+    async def _simple(
+        self, context: Context, action: str, family: str, payload: Mapping[str, Any], member: str
+    ) -> dict[str, Any]:
+        """One request that only reads, asks for nothing and tells nothing on the way."""
+        operation = Operation(
+            action=action,
+            family=family,
+            payload=payload,
+            session_id=self._clients.of(context).session_id,
+            reads=True,
+        )
+        return self._result(context, await self._execute(operation), member)
+
+    async def _operate(
+        self,
+        context: Context,
+        action: str,
+        family: str,
+        payload: Mapping[str, Any],
+        member: str,
+        *,
+        uri: str | None = None,
+    ) -> dict[str, Any]:
+        """One request that may report progress, log, and ask for input."""
+        params = context.params or {}
+        modern = is_modern(context)
+        task_id, given = secrets.token_urlsafe(16), dict[str, Any]()
+        if modern and isinstance(params.get("requestState"), str):
+            task_id, state = unpack_state(params["requestState"])
+            given = {} if state is None else {"requestState": state}
+        if modern and "inputResponses" in params:
+            given["inputResponses"] = params["inputResponses"]
+        meta = forwarded_meta(context)
+        session_id = self._clients.of(context).session_id
+
+        async def ask(more: Mapping[str, Any]) -> Reply:
+            operation = Operation(
+                action=action,
+                family=family,
+                payload={**payload, "_meta": meta, **more},
+                session_id=session_id,
+                task_id=task_id,
+            )
+            return await self._execute(operation, self._teller(context))
+
+        reply = await ask(given)
+        required = input_required(reply)
+        if required is not None and not modern:
+            try:
+                reply = await ask_until_final(context, ask, reply)
+            except BaseException:
+                self._cancel(session_id, task_id)
+                raise
+        elif required is not None:
+            state = required.get("requestState")
+            packed = pack_state(task_id, state if isinstance(state, str) else None)
+            return {**required, "requestState": packed, "_meta": {AUDIT_ID: reply.audit_id}}
+        return self._result(context, reply, member, uri)
+
+    async def _execute(self, operation: Operation, on_event: OnEvent | None = None) -> Reply:
+        try:
+            return await self._link.execute(operation, on_event)
+        except ClientError as error:
+            raise unreachable(error) from error
+
+    def _result(self, context: Context, reply: Reply, member: str, uri: str | None = None) -> dict[str, Any]:
+        if not reply.ok:
+            raise refused(reply, modern=is_modern(context), uri=uri)
+        found = reply.result.get(member) if isinstance(reply.result, dict) else None
+        if not isinstance(found, dict):
+            raise unreachable(
+                ClientError("The host's answer has no MCP result.", "Is this an AGTP host of the same version?")
+            )
+        meta = found.get("_meta")
+        return {**found, "_meta": {**(meta if isinstance(meta, dict) else {}), AUDIT_ID: reply.audit_id}}
+
+    def _teller(self, context: Context) -> OnEvent:
+        """Passes progress and log messages on while a request runs."""
+        client = self._clients.of(context)
+
+        async def tell(event: Mapping[str, Any]) -> None:
+            kind = event.get("type")
+            if kind == "progress":
+                total, message = event.get("total"), event.get("message")
+                await context.session.report_progress(event.get("progress", 0), total, message)
+            elif kind == "log" and wants_log(context, client, str(event.get("level"))):
+                known = {name: event[name] for name in ("level", "logger", "data") if name in event}
+                params = LoggingMessageNotificationParams.model_validate({"data": None, **known})
+                notification = LoggingMessageNotification(params=params)
+                await context.session.send_notification(notification, related_request_id=context.request_id)
+
+        return tell
+
+    def _cancel(self, session_id: str, task_id: str) -> None:
+        """Tell the host that a call which waits for input is given up."""
+
+        async def farewell() -> None:
+            operation = Operation(
+                action="mcp.requests.cancel",
+                family="tools",
+                payload={"task_id": task_id},
+                session_id=session_id,
+                reads=True,
+                seconds=_CANCEL_SECONDS,
+            )
+            try:
+                await self._link.execute(operation)
+            except ClientError:
+                return  # The host lets go of it by itself when its time is over.
+
+        task = asyncio.get_running_loop().create_task(farewell())
+        self._farewells.add(task)
+        task.add_done_callback(self._farewells.discard)

@@ -1,0 +1,213 @@
+"""``agtp cert revoke`` and ``agtp cert crl``: the revocation list of an authority (RFC 5280 section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from cryptography import x509
+
+from agtphost.cli.configured import find_config, load_config
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
+from agtphost.cli.output import print_json, print_table
+from agtphost.identity import certificates, files, revocation
+from agtphost.identity.certificates import Authority, CertificateError
+from agtphost.identity.revocation import REASONS, RevocationError
+
+DEFAULT = "crl.pem"
+"""The list's file of a deployment that names none, in its state directory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """An authority and its list."""
+
+    ca: Path
+    ca_key: Path
+    crl: Path
+    configured: bool = True
+    """Whether the host reads the list."""
+
+    def authority(self) -> Authority:
+        try:
+            return Authority.load(self.ca, self.ca_key)
+        except CertificateError as error:
+            raise WrongInput(str(error)) from None
+        except OSError as error:
+            raise WrongInput(f"{error.filename} cannot be read: {error.strerror}") from None
+
+    def present(self) -> x509.CertificateRevocationList | None:
+        try:
+            return revocation.load_list(self.crl)
+        except RevocationError as error:
+            raise WrongInput(str(error), "Move it away to begin a new one.") from None
+        except OSError as error:
+            raise WrongInput(f"{self.crl} cannot be read: {error.strerror}") from None
+
+
+def _place(where: Connection, ca: Path | None, ca_key: Path | None, crl: Path | None) -> _Place:
+    """What the command line names, and for the rest what the configured host has."""
+    if ca is not None and crl is not None:
+        return _Place(ca=ca, ca_key=ca_key or ca.with_suffix(".key"), crl=crl)
+    path = find_config(where)
+    if path is None:
+        raise WrongInput("--ca and --crl are missing", "Or work where a host.toml is, or name it by --config.")
+    config = load_config(path)
+    ca = ca or config.tls.client_ca
+    listed = config.tls.client_crl
+    if crl is None and len(listed) > 1:
+        raise WrongInput("the host reads several revocation lists", "Name this authority's by --crl.")
+    crl = crl or (listed[0] if listed else config.host.state_dir / DEFAULT)
+    read = any(crl.resolve() == entry.resolve() for entry in listed)
+    return _Place(ca=ca, ca_key=ca_key or ca.with_suffix(".key"), crl=crl, configured=read)
+
+
+def _publish(place: _Place, revoke: Sequence[tuple[int, str]], days: int, as_json: bool) -> None:
+    try:
+        issued = revocation.issue_list(
+            place.authority(), now=datetime.now(UTC), revoke=revoke, before=place.present(), days=days
+        )
+        files.replace(place.crl, revocation.pem_of(issued), files.PUBLIC)
+    except RevocationError as error:
+        raise WrongInput(f"{place.crl} {error}") from None
+    except OSError as error:
+        raise WrongInput(f"{place.crl} cannot be written: {error.strerror}") from None
+    _show(place, issued, as_json)
+    if not place.configured:
+        click.echo(f'the host does not read it yet: [tls] client_crl = ["{place.crl}"]', err=True)
+
+
+def _show(place: _Place, issued: x509.CertificateRevocationList, as_json: bool) -> None:
+    entries = [
+        {
+            "serial": f"{entry.serial_number:x}",
+            "revoked_at": revocation.moment(entry.revocation_date_utc),
+            "reason": revocation.reason_of(entry),
+        }
+        for entry in issued
+    ]
+    until = revocation.moment(issued.next_update_utc)
+    if as_json:
+        print_json(
+            {
+                "file": str(place.crl),
+                "issuer": issued.issuer.rfc4514_string(),
+                "issued_at": revocation.moment(issued.last_update_utc),
+                "next_update": until,
+                "revoked": entries,
+                "read_by_host": place.configured,
+            }
+        )
+        return
+    print_table(("SERIAL", "REVOKED AT", "REASON"), (tuple(entry.values()) for entry in entries))
+    click.echo(f"{place.crl}: {len(entries)} revoked, good until {until}", err=True)
+
+
+def _places(command: object) -> object:
+    for option in (
+        click.option("--crl", type=EXISTING, metavar="FILE", help="The list; default: the host's."),
+        click.option("--ca-key", type=EXISTING, metavar="FILE", help="The authority's key, if it lies elsewhere."),
+        click.option("--ca", type=EXISTING, metavar="FILE", help="The authority; default: the host's client_ca."),
+        click.option(
+            "--days",
+            type=click.IntRange(1, 398),
+            default=revocation.LIST_DAYS,
+            show_default=True,
+            help="Until the list has to be written anew.",
+        ),
+    ):
+        command = option(command)  # type: ignore[type-var]
+    return command
+
+
+@click.command("revoke")
+@click.argument("files_", nargs=-1, type=EXISTING, metavar="[CERTIFICATE]...")
+@click.option("--serial", "serials", multiple=True, metavar="HEX", help="A certificate that is not at hand.")
+@click.option("--reason", type=click.Choice(list(REASONS)), default="unspecified", show_default=True)
+@_places
+@connection_options
+@json_option
+def revoke_command(
+    files_: tuple[Path, ...],
+    serials: tuple[str, ...],
+    reason: str,
+    days: int,
+    ca: Path | None,
+    ca_key: Path | None,
+    crl: Path | None,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Revoke certificates, for ever.
+
+    Writes the authority's next revocation list. A host that reads it (client_crl
+    in [tls]) refuses them within seconds, also on connections that are open.
+
+    \b
+    Examples:
+      agtp cert revoke state/agents/demo/agent.pem --reason key-compromise
+      agtp cert revoke --serial 5f3a --ca ca.pem --crl crl.pem
+    """
+    place = _place(where, ca, ca_key, crl)
+    numbers = [_serial(text) for text in serials]
+    subject = place.authority().certificate
+    for file in files_:
+        try:
+            certificate = certificates.load_certificate(file)
+        except CertificateError as error:
+            raise WrongInput(str(error)) from None
+        except OSError as error:
+            raise WrongInput(f"{file} cannot be read: {error.strerror}") from None
+        if certificate.issuer != subject.subject:
+            raise WrongInput(f"{file} was issued by another authority: {certificate.issuer.rfc4514_string()}")
+        numbers.append(certificate.serial_number)
+    if not numbers:
+        raise WrongInput("nothing is to be revoked", "Name a certificate's file, or --serial.")
+    _publish(place, [(number, reason) for number in numbers], days, as_json)
+
+
+def _serial(text: str) -> int:
+    try:
+        return int(text.replace(":", ""), 16)
+    except ValueError:
+        raise WrongInput(f"{text[:60]!r} is no serial number in hexadecimal digits") from None
+
+
+@click.command("crl")
+@click.option("--show", is_flag=True, help="Only show the list.")
+@_places
+@connection_options
+@json_option
+def crl_command(
+    show: bool,
+    days: int,
+    ca: Path | None,
+    ca_key: Path | None,
+    crl: Path | None,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Write an authority's revocation list anew, or its first one.
+
+    A list is good for a few days only. Run this from a timer, daily: where a list
+    has expired, a host accepts no client certificate, unless [tls] crl_required is false.
+
+    \b
+    Examples:
+      agtp cert crl
+      agtp cert crl --show
+    """
+    place = _place(where, ca, ca_key, crl)
+    if not show:
+        _publish(place, (), days, as_json)
+        return
+    present = place.present()
+    if present is None:
+        raise WrongInput(f"there is no revocation list at {place.crl}", "`agtp cert crl` writes one.")
+    _show(place, present, as_json)

@@ -1,0 +1,103 @@
+"""``agtp key rotate`` and ``agtp key history``: another signing key for a host, and those before it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from agtphost.cli.configured import require_config
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.options import Connection, connection_options, json_option
+from agtphost.cli.output import print_json, print_summary, print_table
+from agtphost.cli.reach import signing_keys
+from agtphost.identity.key_history import DIRECTORY, read_history, waiting_key
+from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+
+
+@click.command("rotate")
+@click.option("--wait", type=click.IntRange(0, 600), default=10, show_default=True, metavar="SECONDS")
+@connection_options
+@json_option
+def rotate_command(wait: int, where: Connection, as_json: bool) -> None:
+    """
+    Give the host a new signing key.
+
+    A running host takes it within seconds and without a restart, any other at its
+    next start: a record signed by both keys links them, the old public key is kept in
+    state/keys, and both go on being published. Old records stay verifiable.
+
+    \b
+    Examples:
+      agtp key rotate
+      agtp key rotate --config host.toml --wait 0
+    """
+    config = require_config(where, "a rotation")
+    if not config.audit.signing:
+        raise WrongInput("the host signs nothing", "[audit] signing is false.")
+    path = config.audit.key
+    try:
+        old = SigningKey.load(path).public
+    except KeyFormatError as error:
+        raise WrongInput(str(error)) from None
+    except OSError as error:
+        raise WrongInput(f"{path} cannot be read: {error.strerror}", "Start the host once.") from None
+    waiting = waiting_key(path)
+    new = SigningKey.generate()
+    try:
+        new.save(waiting)
+    except FileExistsError:
+        raise WrongInput(
+            f"{waiting} exists: a rotation waits for the host already", "Start the host, or remove that file."
+        ) from None
+    except OSError as error:
+        raise WrongInput(f"{waiting} cannot be written: {error.strerror}") from None
+    adopted = _adopted(waiting, wait)
+    fields = {"old_kid": old.kid, "new_kid": new.kid, "public_key": new.public.text, "adopted": adopted}
+    if as_json:
+        print_json(fields)
+        return
+    print_summary(fields)
+    if not adopted:
+        click.echo("no running host has taken it yet; it is taken at the next start", err=True)
+
+
+def _adopted(waiting: Path, seconds: int) -> bool:
+    """Whether the host has moved the file into place by then."""
+    end = time.monotonic() + seconds
+    while waiting.exists():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+@click.command("history")
+@connection_options
+@json_option
+def history_command(where: Connection, as_json: bool) -> None:
+    """
+    List the host's signing keys, the present one first.
+
+    \b
+    Example:
+      agtp key history
+    """
+    config = require_config(where, "the history of keys")
+    keys = list(signing_keys(config).values())
+    if not keys:
+        raise WrongInput("the host has no signing key yet", "Start it once.")
+    until = _until(config.host.state_dir / DIRECTORY, keys[0])
+    rows = [{"kid": key.kid, "key": key.text, "not_after": until.get(key)} for key in keys]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(("KID", "KEY", "USED UNTIL"), (tuple(row.values()) for row in rows))
+
+
+def _until(directory: Path, current: VerifyingKey) -> dict[VerifyingKey, str]:
+    try:
+        return {link.old: link.rotated_at for link in read_history(directory, current)}
+    except (KeyFormatError, OSError) as error:
+        raise WrongInput(f"the history of keys cannot be read: {error}") from None

@@ -1,0 +1,172 @@
+"""``agtp mcp-bridge``: a host, for any MCP client."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost.cli.exchange import failure_of
+from agtphost.cli.failures import NoConnection, WrongInput
+from agtphost.cli.options import EXISTING, Connection, connection_options
+from agtphost.cli.reach import Reach, resolve
+from agtphost.client.errors import ClientError
+
+if TYPE_CHECKING:
+    from agtphost.bridge.host_link import HostLink
+
+CONNECTIONS = 64
+"""To the host at most: as many calls of MCP clients run at once."""
+
+_SERVER = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,512}", re.ASCII)
+_CLIENTS = ("claude", "vscode", "cursor")
+
+
+@click.command()
+@click.argument("uri", default="-")
+@click.option(
+    "--http", type=click.IntRange(0, 65535), metavar="PORT", help="Serve Streamable HTTP on 127.0.0.1; 0: any port."
+)
+@click.option("--server", metavar="NAME", help="Show this MCP server of the host alone, by its own names.")
+@click.option("--token-file", type=EXISTING, metavar="FILE", help="With --http: a token that clients have to send.")
+@click.option("--no-verify", is_flag=True, help="Do not check the records of answers.")
+@click.option("--print-config", type=click.Choice(_CLIENTS), help="Print what to paste into that client, and end.")
+@connection_options
+def command(
+    uri: str,
+    http: int | None,
+    server: str | None,
+    token_file: Path | None,
+    no_verify: bool,
+    print_config: str | None,
+    where: Connection,
+) -> None:
+    """
+    Serve the tools, resources and prompts of a host to an MCP client.
+
+    The client speaks MCP on stdin and stdout, or to a port of this machine;
+    the host sees one agent, the one of the client certificate.
+
+    \b
+    Examples:
+      agtp mcp-bridge
+      agtp mcp-bridge agtp://agents.example.com --cert me.pem --cacert ca.pem
+      agtp mcp-bridge --http 8931 --token-file token.txt
+      agtp mcp-bridge --as demo --print-config claude
+    """
+    if server is not None and _SERVER.fullmatch(server) is None:
+        raise WrongInput("--server is not the name of an MCP server", "agtp tools ls shows SERVER.TOOL.")
+    if token_file is not None and http is None:
+        raise WrongInput("--token-file is for --http", "On stdio there is nobody else to keep out.")
+    reach = resolve(where, uri)
+    token = None if token_file is None else _token(token_file)
+    if print_config is not None:
+        _print_config(print_config, reach, http, server, token_file, no_verify)
+        return
+    try:
+        import mcp_types  # noqa: F401
+
+        from agtphost.bridge import http as streamable
+        from agtphost.bridge import mcp_server, running, stdio
+    except ModuleNotFoundError as error:
+        raise WrongInput(f"the bridge needs {error.name}", "pip install 'agtphost[bridge]'") from None
+    listener = None
+    if http is not None:
+        try:
+            listener = streamable.listening(http)
+        except OSError as error:
+            raise NoConnection(f"cannot listen on 127.0.0.1:{http}: {error.strerror}", "Choose another port.") from None
+    else:
+        # A thread may sit in a read of stdin: the default action ends that too.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    async def main(reactor: Any) -> None:
+        link = _link(reactor, reach, server, verified=not no_verify)
+        bridge = mcp_server.build_server(link, server=server)
+        try:
+            if listener is None:
+                await stdio.serve(bridge)
+            else:
+                await streamable.serve(bridge, listener, _ready, token=token)
+        finally:
+            await link.close()
+
+    try:
+        running.run(main)
+    except ClientError as error:
+        raise failure_of(error) from None
+
+
+def _ready(url: str) -> None:
+    click.echo(f"agtp mcp-bridge ready: {url}", err=True)
+
+
+def _link(reactor: Any, reach: Reach, server: str | None, *, verified: bool) -> HostLink:
+    from agtphost.bridge.host_link import HostLink
+    from agtphost.client import Client
+
+    client = Client(
+        reactor,
+        trust=reach.cacert,
+        cert=reach.cert,
+        key=reach.key,
+        agent_id=reach.agent_id,
+        timeout=reach.timeout,
+        connections=CONNECTIONS,
+    )
+    return HostLink(
+        client=client,
+        uri=reach.uri,
+        path="/" if server is None else f"/mcp/{server}",
+        keys=reach.keys if verified else {},
+    )
+
+
+def _token(path: Path) -> str:
+    """The token in a file, without the line's end."""
+    try:
+        token = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongInput(f"the token cannot be read: {error}") from None
+    if _TOKEN.fullmatch(token) is None:
+        raise WrongInput(
+            "the token is not 16 to 512 characters of A-Z a-z 0-9 . _ ~ + / = -",
+            f"openssl rand -hex 32 > {path}",
+        )
+    return token
+
+
+def _print_config(
+    client: str, reach: Reach, http: int | None, server: str | None, token_file: Path | None, no_verify: bool
+) -> None:
+    from agtphost.bridge import pasting
+
+    name = server or "agtp"
+    if http is not None:
+        if not http:
+            raise WrongInput("--print-config needs the port that the bridge will have", "Give --http a number.")
+        text = pasting.http_entry(client, name, f"http://127.0.0.1:{http}/mcp", token_file is not None)
+    else:
+        text = pasting.stdio_entry(client, name, _words(reach, server, no_verify))
+    click.echo(text)
+    click.echo(f"For {pasting.WHERE[client]}.", err=True)
+
+
+def _words(reach: Reach, server: str | None, no_verify: bool) -> Sequence[str]:
+    """The command line that makes the same bridge from any directory."""
+    words = [str(Path(sys.executable).with_name("agtp")), "mcp-bridge", reach.uri]
+    for option, path in (("--cert", reach.cert), ("--key", reach.key), ("--cacert", reach.cacert)):
+        if path is not None:
+            words += [option, str(path.absolute())]
+    if reach.cert is None and reach.agent_id is not None:
+        words += ["--agent-id", reach.agent_id]
+    if server is not None:
+        words += ["--server", server]
+    return [*words, "--no-verify"] if no_verify else words

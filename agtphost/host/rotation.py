@@ -1,0 +1,195 @@
+"""
+Files that change while the host runs: certificates, revocation lists, and the signing key that follows the present one.
+
+A thread looks at them every other second, so nothing is read on the reactor.
+What is new is read and checked as a whole before anything of it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+
+from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StreamEvent
+from agtphost.audit.ledger import Ledger
+from agtphost.config import Config
+from agtphost.errors import ConfigurationError
+from agtphost.identity import files, key_history
+from agtphost.identity.key_history import HostKey, Succession
+from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
+from agtphost.protocols.tls import Prepared, ServerTLS
+
+LOOK_EVERY = 2.0
+"""Seconds between two looks."""
+
+Stamp = tuple[int, int, int] | None
+
+log = Logger()
+
+
+def stamps(paths: Iterable[Path]) -> dict[Path, Stamp]:
+    """What tells one content of each file from another; None for a file that is not there."""
+    found: dict[Path, Stamp] = {}
+    for path in paths:
+        try:
+            status = path.stat()
+            found[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
+        except OSError:
+            found[path] = None
+    return found
+
+
+class Rotation(Service):
+    """
+    Adopts what changes in files.
+
+    :param tls: the host's certificates, authorities and revocation lists.
+    :param key: the signing key; None where the host signs nothing.
+    :param adopted: called with the key that was followed once everything signs with the new one.
+    """
+
+    name = "rotation"
+
+    def __init__(
+        self,
+        reactor: Any,
+        config: Config,
+        tls: ServerTLS,
+        key: SigningKey | None,
+        ledger: Ledger,
+        adopted: Callable[[Succession], None],
+    ) -> None:
+        self._reactor = reactor
+        self._config = config
+        self._tls = tls
+        self._key = key if isinstance(key, HostKey) else None
+        self._ledger = ledger
+        self._adopted = adopted
+        self._timer: IDelayedCall | None = None
+        self._looking: Deferred[None] | None = None
+        self._seen: dict[Path, Stamp] = {}
+        self._faults: tuple[str, ...] = ()
+        self._refused: Stamp = None
+        self._linked: Succession | None = None
+
+    def startService(self) -> None:
+        """Look now, and then again and again."""
+        super().startService()  # type: ignore[no-untyped-call]
+        self._seen = stamps(self._tls.files.all)
+        self._reactor.callWhenRunning(self.look)
+
+    def stopService(self) -> Deferred[None] | None:
+        """Look no more; what was begun is finished."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        self._cancel()
+        return self._looking
+
+    def look(self) -> None:
+        """Look now. What is wrong is logged; nothing is raised."""
+        if not self.running or self._looking is not None:
+            return
+        self._cancel()
+        self._looking = Deferred.fromCoroutine(self._look())
+        self._looking.addErrback(lambda failure: log.failure("a change of files was not adopted", failure=failure))
+        self._looking.addCallback(self._looked)
+
+    def _cancel(self) -> None:
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+
+    def _looked(self, _: object) -> None:
+        self._looking = None
+        if self.running:
+            self._timer = self._reactor.callLater(LOOK_EVERY, self.look)
+
+    def _aside(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), function, *arguments)
+
+    async def _look(self) -> None:
+        seen = await self._aside(stamps, tuple(self._tls.files.all))
+        if seen != self._seen:
+            await self._renew(seen)
+        if self._key is not None:
+            await self._follow(self._key)
+
+    # Certificates and revocation lists
+
+    async def _renew(self, seen: dict[Path, Stamp]) -> None:
+        changed = sorted(str(path) for path in seen if seen[path] != self._seen.get(path))
+        try:
+            prepared: Prepared = await self._aside(self._tls.prepare)
+        except ConfigurationError as error:
+            # A certificate whose key is not there yet, for instance. The next change of a file comes here again.
+            self._seen = seen
+            log.error("TLS goes on as it was: {why}", why=str(error))
+            return
+        faults = tuple(str(fault) for fault in prepared.faults)
+        if faults and faults != self._faults:
+            # Perhaps it is being written at this moment: once more, and it counts.
+            self._faults = faults
+            return
+        self._seen, self._faults = seen, ()
+        self._tls.adopt(prepared)
+        for fault in faults:
+            log.error("a revocation list counts no longer: {why}", why=fault)
+        log.info("TLS files were read again, and hold from now on: {changed}", changed=", ".join(changed))
+
+    # The signing key
+
+    async def _follow(self, key: HostKey) -> None:
+        path = key_history.waiting_key(self._config.audit.key)
+        stamp = (await self._aside(stamps, (path,)))[path]
+        if stamp is None or stamp == self._refused:
+            return
+        try:
+            new = await self._aside(_read, path)
+            link = self._linked
+            if link is None or (link.old, link.new) != (key.public, new.public):
+                moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+                link = key_history.succeed(key, new, server_id=self._config.host.server_id, rotated_at=moment)
+                event = StreamEvent(
+                    chain=HOST_CHAIN, event_type=key_history.EVENT, fields=key_history.event_fields(link)
+                )
+                await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, events=(event,), performed=True))
+                self._linked = link
+            await self._aside(partial(_settle, self._config, link))
+        except (KeyFormatError, OSError) as error:
+            self._refused = stamp
+            log.error("the signing key stays as it is: {why}", why=str(error))
+            return
+        except LedgerUnavailable as error:
+            log.error("the signing key stays as it is for now: {why}", why=str(error))
+            return
+        key.follow(new, link)
+        self._ledger.adopt(new)
+        self._adopted(link)
+        log.info("records are signed with {new} from now on, which follows {old}", new=link.new.kid, old=link.old.kid)
+
+
+def _read(path: Path) -> SigningKey:
+    if exposed(path):
+        raise KeyFormatError(f"{path}: others can read it; run chmod 600 {path}")
+    return SigningKey.load(path)
+
+
+def _settle(config: Config, link: Succession) -> None:
+    """
+    The files of a rotation that the chain tells of.
+
+    In this order a host that dies in between starts again with the old key,
+    and does all of it once more; every key that signed anything stays known.
+    """
+    path = config.audit.key
+    key_history.keep(config.host.state_dir / key_history.DIRECTORY, link)
+    files.replace(path.with_suffix(".pub"), link.new.pem, files.PUBLIC)
+    files.rename(key_history.waiting_key(path), path)

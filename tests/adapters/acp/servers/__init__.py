@@ -1,0 +1,1 @@
+"""A server of the ACP SDK, the fixture of the tests."""

@@ -1,0 +1,98 @@
+"""ACP servers that are dead, slow, huge or liars: every call ends by its deadline, with its status (P16, T-UP)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import pytest_twisted
+from twisted.internet import reactor
+
+from agtphost.adapters.acp import ACPAdapter, ACPServer, ACPServerSettings
+from agtphost.adapters.mcp.supervision import State
+from agtphost.adapters.web.links import Links
+from agtphost.errors import Refusal
+from tests.adapters.hostile import FAULTS, STREAM_FAULTS, Script, Server, hostile
+from tests.adapters.mcp.hosting import pause, until
+from tests.adapters.peers import Book, Stage, kept, seconds
+
+DEADLINE = 0.5
+SLACK = 1.0
+RUN = {"agent_name": "liar", "input": [{"parts": [{"content": "x"}]}]}
+
+
+@asynccontextmanager
+async def stage(server: Server, *, wait: bool = True, **settings: Any) -> AsyncIterator[Stage]:
+    """A hostile server behind the adapter."""
+    made = ACPServerSettings(
+        name="bee", url=f"http://127.0.0.1:{server.port}", scopes=("a:b",), **{"timeout": DEADLINE, **settings}
+    )
+    upstream = ACPServer(reactor, made, jitter=lambda: 0.5)
+    book = Book()
+    async with kept(upstream, wait=wait):
+        yield Stage(ACPAdapter([upstream], Links(book, "acp-run")), book)
+
+
+async def outcome(on: Stage, *, stream: bool = False) -> tuple[Refusal, float]:
+    """How a call ends, and when."""
+    began = seconds()
+    with pytest.raises(Refusal) as caught:
+        await on.call("acp.runs.create", RUN, task_id="R-1", stream=stream)
+    return caught.value, seconds() - began
+
+
+@pytest.mark.parametrize(("fault", "status"), FAULTS.values(), ids=list(FAULTS))
+@pytest_twisted.ensureDeferred
+async def test_every_call_ends_by_its_deadline(fault: Script, status: int) -> None:
+    """Each fault of an answer has its status, at the latest at the deadline, and the server is asked once."""
+    async with hostile() as server:
+        server.page("/agents", {"agents": [{"name": "liar"}]})
+        server.fault = fault
+        async with stage(server) as on:
+            refusal, took = await outcome(on)
+            assert (refusal.status, took < DEADLINE + SLACK) == (status, True), str(refusal)
+            assert sum(b"POST /runs" in seen for seen in server.seen) == 1
+
+
+@pytest.mark.parametrize(("fault", "status"), STREAM_FAULTS.values(), ids=list(STREAM_FAULTS))
+@pytest_twisted.ensureDeferred
+async def test_every_stream_ends_by_its_deadline(fault: Script, status: int) -> None:
+    """The same of streams."""
+    async with hostile() as server:
+        server.page("/agents", {"agents": [{"name": "liar"}]})
+        server.fault = fault
+        async with stage(server) as on:
+            refusal, took = await outcome(on, stream=True)
+            assert (refusal.status, took < DEADLINE + SLACK) == (status, True), str(refusal)
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [{"agents": [{"name": 5}]}, {"agents": "x"}, [], {"agents": []}, {"agents": [{"name": "x" * 200}]}],
+)
+@pytest_twisted.ensureDeferred
+async def test_a_list_that_is_none(listed: Any) -> None:
+    """A server whose list of agents is nonsense is down, with a reason."""
+    async with hostile() as server:
+        server.page("/agents", listed)
+        async with stage(server, wait=False) as on:
+            service = on.adapter.servers["bee"].service
+            await until(lambda: service.state is State.BACKOFF)
+            assert service.snapshot().reason
+            refusal, _ = await outcome(on)
+            assert (refusal.status, refusal.reason) == (503, "acp-upstream-down")
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_dead_server_is_503() -> None:
+    """A connection refused is 503 with Retry-After at once, and the state is visible."""
+    server = Server()
+    server.page("/agents", {"agents": [{"name": "liar"}]})
+    async with stage(server) as on:
+        await server.stop()
+        await pause(0.05)
+        refusal, took = await outcome(on)
+        assert (refusal.status, refusal.reason, took < SLACK) == (503, "acp-upstream-down", True)
+        assert on.adapter.hosted()[0]["state"] == "backoff"

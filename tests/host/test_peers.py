@@ -1,0 +1,119 @@
+"""``[[a2a.agent]]``, ``[[acp.agent]]`` and ``[a2a.front]`` in the terms of what they configure."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from twisted.internet.task import Clock
+
+from agtphost.config import Config, load
+from agtphost.contract import reserved
+from agtphost.errors import ConfigurationError
+from agtphost.host.a2a import a2a_agents, a2a_front, card_key
+from agtphost.host.acp import acp_servers
+from agtphost.identity.keys import SigningKey
+from agtphost.identity.peer import Assurance
+from tests.dispatch.scene import CALLER, Scene
+
+HEAD = '[host]\nserver_id = "h"\nprofile = "development"\nstate_dir = "state"\n'
+
+
+def configured(folder: Path, text: str) -> Config:
+    """A configuration that passes."""
+    path = folder / "host.toml"
+    path.write_text(HEAD + text)
+    return load(path, {"TOKEN": "s3cret-bearer", "KEY": "s3cret-key"})
+
+
+def test_an_agent_is_configured(tmp_path: Path) -> None:
+    """Secrets are opened for the upstream they were named for, and shown nowhere else."""
+    key = SigningKey.generate().public
+    config = configured(
+        tmp_path,
+        f"""
+[[a2a.agent]]
+name = "helper"
+url = "https://helper.example/base/"
+bearer = "env:TOKEN"
+headers = {{ "X-Key" = "env:KEY" }}
+scopes = ["helpers:*"]
+min_assurance = "header"
+card_keys = {{ k1 = "{key.text}" }}
+pin = "{'ab' * 32}"
+push_url = "https://push.example/"
+
+[[acp.agent]]
+name = "bee"
+url = "https://bee.example"
+agents = ["echo"]
+pins = {{ echo = "{'cd' * 32}" }}
+start = "lazy"
+""",
+    )
+    settings = a2a_agents(Clock(), config)[0].settings
+    assert settings.headers == {"X-Key": "s3cret-key", "Authorization": "Bearer s3cret-bearer"}
+    assert (settings.url, settings.scopes, settings.pin) == ("https://helper.example/base", ("helpers:*",), "ab" * 32)
+    assert settings.min_assurance is Assurance.HEADER
+    assert list(settings.card_keys) == ["k1"]
+    assert "s3cret" not in repr(settings) + repr(config)
+    bee = acp_servers(Clock(), config.acp.agent)[0].settings
+    assert (bee.agents, dict(bee.pins), bee.start) == (("echo",), {"echo": "cd" * 32}, "lazy")
+    assert bee.min_assurance is Assurance.CERTIFICATE
+
+
+def test_a_card_key_is_read_in_each_form(tmp_path: Path) -> None:
+    """base64url of an Ed25519 key, a PEM file, a JWK file; anything else is refused."""
+    text = SigningKey.generate().public.text
+    assert card_key(text, tmp_path).key_type == "OKP"
+    elliptic = generate_private_key(SECP256R1()).public_key()
+    (tmp_path / "ec.pem").write_bytes(elliptic.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    assert card_key("file:ec.pem", tmp_path).key_type == "EC"
+    (tmp_path / "key.jwk").write_text(json.dumps({"kty": "OKP", "crv": "Ed25519", "x": text}))
+    assert card_key("file:key.jwk", tmp_path).key_type == "OKP"
+    (tmp_path / "oct.jwk").write_text(json.dumps({"kty": "oct", "k": base64.urlsafe_b64encode(b"x" * 32).decode()}))
+    (tmp_path / "nonsense").write_text("nonsense")
+    for bad in ("", "short", "file:oct.jwk", "file:nonsense", "file:absent"):
+        with pytest.raises((ValueError, OSError)):
+            card_key(bad, tmp_path)
+
+
+def test_a_key_that_cannot_be_used_is_a_start_error(tmp_path: Path) -> None:
+    """The message names the agent and the key."""
+    config = configured(
+        tmp_path, '[[a2a.agent]]\nname = "h"\nurl = "https://h.example"\ncard_keys = { k = "file:absent" }\n'
+    )
+    with pytest.raises(ConfigurationError, match='"h" card_keys'):
+        a2a_agents(Clock(), config)
+
+
+def front(agent_id: str, name: str) -> str:
+    """A front for one agent."""
+    return (
+        f'[a2a.front]\nlisten = "tcp:0:interface=127.0.0.1"\nagent_id = "{agent_id}"\n'
+        f'[[a2a.front.agent]]\nname = "{name}"\n'
+    )
+
+
+def test_the_front_is_checked_against_the_directory(tmp_path: Path) -> None:
+    """An agent that is not hosted, and a caller that nobody knows, keep the host from starting: both are told."""
+    scene = Scene()
+    with pytest.raises(ConfigurationError) as caught:
+        config = configured(tmp_path, front("e" * 64, "nobody"))
+        a2a_front(Clock(), config, scene.directory, scene.dispatcher, None)
+    assert [problem.message for problem in caught.value.problems] == [
+        '[[a2a.front.agent]] "nobody" is no hosted agent',
+        "[a2a.front] agent_id is no agent that this host knows",
+    ]
+    good = a2a_front(Clock(), configured(tmp_path, front(CALLER, "librarian")), scene.directory, scene.dispatcher, None)
+    assert good is not None
+    assert a2a_front(Clock(), configured(tmp_path, ""), scene.directory, scene.dispatcher, None) is None
+
+
+def test_the_paths_of_upstreams_are_the_hosts(tmp_path: Path) -> None:
+    """No endpoint can be declared where an upstream is addressed."""
+    assert {("EXECUTE", "/a2a/{server}"), ("EXECUTE", "/acp/{server}")} <= set(reserved.RESERVED)
