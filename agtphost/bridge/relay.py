@@ -19,6 +19,9 @@ from agtphost.client.reply import Reply
 AUDIT_ID = "agtp/audit-id"
 """Member of every result's ``_meta``: the record of the answer."""
 
+_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+"""Which server answered: to the client that is the bridge, which says so itself."""
+
 MOST_PAGES = 100
 _CANCEL_SECONDS = 5.0
 
@@ -227,7 +230,9 @@ class Relay:
                 ClientError("The host's answer has no MCP result.", "Is this an AGTP host of the same version?")
             )
         meta = found.get("_meta")
-        return {**found, "_meta": {**(meta if isinstance(meta, dict) else {}), AUDIT_ID: reply.audit_id}}
+        kept = {name: value for name, value in meta.items() if name != _SERVER_INFO} if isinstance(meta, dict) else {}
+        complete = {"resultType": "complete"} if is_modern(context) else {}
+        return {**complete, **found, "_meta": {**kept, AUDIT_ID: reply.audit_id}}
 
     def _teller(self, context: Context) -> OnEvent:
         """Passes progress and log messages on while a request runs."""

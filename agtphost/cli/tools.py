@@ -41,6 +41,8 @@ def ls(uri: str, where: Connection, as_json: bool) -> None:
     listed = ask(resolve(where, uri), "DISCOVER", "/tools").result
     if not isinstance(listed, list) or not all(isinstance(tool, dict) for tool in listed):
         raise NoConnection("the answer is not a list of tools", "Is this an AGTP host of the same version?")
+    # Actions of A2A agents and ACP servers are listed beside the tools, but are not called as tools are.
+    listed = [tool for tool in listed if tool.get("payload_type", MCP_TOOLS) == MCP_TOOLS]
     if as_json:
         print_json(listed)
         return

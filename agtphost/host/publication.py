@@ -196,7 +196,7 @@ class Publication:
                 if not settled and path in self._upstreams:
                     found.append(self._upstreams[path])
                     continue
-                shown = {name: value for name, value in entry.items() if name not in ("state", "tools")}
+                shown = {name: value for name, value in entry.items() if name not in MOMENTARY}
                 shown["definitions"] = _definitions(tools, path)
                 if settled:
                     self._upstreams[path] = shown
@@ -301,6 +301,10 @@ _UNDATED = Revision(issued="", updated="", version="")
 
 def _path_of(upstream: Mapping[str, Any]) -> str:
     return str(upstream.get("path", upstream.get("name", "")))
+
+
+MOMENTARY = frozenset({"state", "tools", "restarts", "next_attempt_in", "latency"})
+"""What is said of an upstream that is true at one moment alone: DESCRIBE's to tell, not the manifest's."""
 
 
 def _etag(digest: str, revision: Revision) -> str:

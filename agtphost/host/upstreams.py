@@ -11,9 +11,10 @@ from agtphost.adapters.mcp.approval import Approval, Aside, PinFile
 from agtphost.adapters.mcp.desk import Desk
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.settings import ClientCredentials, McpServerSettings, ToolOverride
-from agtphost.audit.held import HeldTable
+from agtphost.audit.held import Held, HeldTable
 from agtphost.config import MCPServer, Secret
 from agtphost.config.upstreams import OAuthClient, Override
+from agtphost.methods.sessions import SUSPENSION
 
 PINS = "approved-tools.json"
 """In the state directory: the digests of approved tool definitions."""
@@ -107,4 +108,12 @@ def mcp_adapter(
         McpServer(reactor, settings_of(entry), environ, pins=approval.pins(entry.name, entry.pins))
         for entry in entries
     ]
-    return McpAdapter(servers, desk=Desk(reactor, held), approval=approval)
+    desk = Desk(reactor, held)
+
+    def suspended(key: str, item: Held | None) -> None:
+        # SUSPEND with a Task-ID is how a caller gives up what runs under it (adapters.md G6).
+        if item is not None and item.value["of"] == "task" and item.value["status"] == "suspended":
+            desk.cancel(item.owner, str(item.value["name"]))
+
+    held.watch(SUSPENSION, suspended)
+    return McpAdapter(servers, desk=desk, approval=approval)

@@ -20,6 +20,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request
 
@@ -325,8 +326,15 @@ class FrontResource(Resource):
         # The client keeps its own contexts: nobody else's session can be named.
         session = sha256(f"{client}\n{exposed.agent.agent_id}\n{given}".encode()).hexdigest()[:32]
         task.working = Deferred.fromCoroutine(self._run(exposed, task, values, session, stream=stream))
-        task.working.addErrback(lambda failure: log.failure("a task of the A2A front failed", failure))
+        task.working.addErrback(self._surprise, task)
         return task
+
+    @staticmethod
+    def _surprise(failure: Failure, task: Task) -> None:
+        """Not the call's outcome, which the dispatcher always gives: telling of it went wrong."""
+        log.failure("a task of the A2A front failed", failure)
+        task.document["status"] = {"state": messages.FAILED, "timestamp": messages.stamp()}
+        task.listeners.clear()
 
     def _make_room(self) -> None:
         running = sum(1 for task in self._tasks.values() if not task.ended)

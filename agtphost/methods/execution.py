@@ -9,7 +9,7 @@ and schema are what the later gates check, before any payload handler runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +38,23 @@ def callable_tools(adapters: Iterable[IPayloadAdapter], context: EndpointContext
     if context.assurance < FLOOR:
         return []
     return [tool for adapter in adapters for tool in adapter.tools() if context.admits(tool)]
+
+
+MODALITIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "mcp.resource": ("mcp.resources.read", {"mcp_resource_uri": "uri"}),
+    "mcp.prompt": ("mcp.prompts.get", {"mcp_prompt_name": "prompt", "mcp_prompt_arguments": "arguments"}),
+    "mcp.completion": ("mcp.completion.complete", {name: name for name in ("ref", "argument", "context")}),
+}
+"""``modality`` of QUERY: the action that it stands for, and what its parameters are called there."""
+
+_INPUT = ("inputResponses", "requestState")
+
+
+def _with_input(given: Mapping[str, Any]) -> Any:
+    """The payload, with what a repeated request may say beside it (design decision 11)."""
+    payload = given.get("payload")
+    beside = {name: given[name] for name in _INPUT if name in given}
+    return {**payload, **beside} if beside and isinstance(payload, dict) else payload
 
 
 @implementer(IHandler)
@@ -74,16 +91,37 @@ class ActionGate:
     def check(self, exchange: Exchange) -> None:
         binding = exchange.binding
         if binding is None or binding.handler is not self._carrier:
+            if exchange.method == "QUERY" and binding is not None and exchange.path == "/":
+                self._question(exchange, binding)
             return
         # An anonymous caller learns nothing of which actions exist.
         authority.require_assurance(exchange, binding)
         action = parameters.required(exchange.parameters, "action")
         adapter = self._adapter(exchange)
-        resolution = adapter.resolve(action, exchange.parameters.get("payload"), self._server(exchange))
+        payload = _with_input(exchange.parameters)
+        resolution = adapter.resolve(action, payload, self._server(exchange))
         exchange.binding = resolution.binding
         exchange.input = resolution.input
         if exchange.idempotency_key is None:
             exchange.idempotency_key = parameters.text(exchange.parameters, "idempotency_key")
+
+    def _question(self, exchange: Exchange, binding: Binding) -> None:
+        """
+        QUERY with a modality of MCP: core v08 section 8.4 (AGTP-274).
+
+        What it needs is what the same read needs under EXECUTE. An operator's own QUERY answers for itself.
+        """
+        modality = exchange.input.get("modality")
+        read = MODALITIES.get(modality) if type(modality) is str else None
+        adapter = self._by_type.get(media_types.MCP_TOOLS)
+        if read is None or adapter is None or binding.tier != "A":
+            return
+        authority.require_assurance(exchange, binding)
+        action, names = read
+        payload = {name: exchange.input[given] for given, name in names.items() if given in exchange.input}
+        resolution = adapter.resolve(action, payload, parameters.text(exchange.input, "mcp_server"))
+        exchange.binding = replace(resolution.binding, method="QUERY", path="/", idempotent=True)
+        exchange.input = resolution.input
 
     def _adapter(self, exchange: Exchange) -> IPayloadAdapter:
         """Payload type and Content-Type may each name the framework; naming two is refused (adapters.md G2)."""

@@ -52,7 +52,7 @@ scopes = ["payments:transfer"]
 [a2a.front]
 listen = "tcp:{front}:interface=127.0.0.1"
 agent_id = "{agent_id}"
-tokens = ["env:FRONT_TOKEN"]
+tokens = ["file:front.token"]
 
 [[a2a.front.agent]]
 name = "librarian"
@@ -80,7 +80,10 @@ def host(tmp_path_factory: pytest.TempPathFactory, front: int) -> Iterator[Host]
     with python(SCRIPT, "jsonrpc") as upstream:
         more = HELPER.format(upstream=upstream, dead=free_port(), front=front, agent_id=demo)
         config.write_text(config.read_text() + more)
-        with running(config, environ={"FRONT_TOKEN": "let-me-in"}) as host:
+        token = config.parent / "front.token"
+        token.touch(mode=0o600)
+        token.write_text("let-me-in\n")
+        with running(config) as host:
             until(lambda: "the A2A front is served" in host.output)
             yield host
 
@@ -171,6 +174,7 @@ def test_upstreams_are_described_with_their_state(host: Host) -> None:
         listed = {tool["name"]: tool for tool in agtp.call(host.uri, "DISCOVER", "/tools").result}
         assert "guarded.a2a.message.send" not in listed
         assert listed["helper.a2a.message.send"]["payload_type"] == A2A
+    assert {tool["name"].partition(".")[0] for tool in host.agtp_json("tools", "ls")} == {"files"}
 
 
 def test_the_task_is_known_after_a_restart(tmp_path: Path) -> None:

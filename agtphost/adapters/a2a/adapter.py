@@ -85,7 +85,7 @@ class A2AAdapter:
                 "method": "EXECUTE",
                 "path": f"/a2a/{name}",
                 "name": name,
-                "state": agent.service.state.value,
+                **agent.service.snapshot().told(),
             }
             if agent.card is not None:
                 entry["version"] = agent.card.interface.version
@@ -94,6 +94,10 @@ class A2AAdapter:
                 entry["card_trust"] = agent.card.trust
             entries.append(entry)
         return entries
+
+    def upstreams(self) -> Sequence[Mapping[str, object]]:
+        """Everything there is to know of each agent, for operators."""
+        return [agent.service.snapshot().full() for _, agent in sorted(self._agents.items())]
 
     def _renewal(self, name: str) -> Any:
         def renew(card: Card) -> None:

@@ -81,12 +81,16 @@ class ACPAdapter:
                 "method": "EXECUTE",
                 "path": f"/acp/{name}",
                 "name": name,
-                "state": server.service.state.value,
+                **server.service.snapshot().told(),
                 "agents": list(server.manifests),
                 "changed_agents": sorted(server.changed),
             }
             for name, server in sorted(self._servers.items())
         ]
+
+    def upstreams(self) -> Sequence[Mapping[str, object]]:
+        """Everything there is to know of each server, for operators."""
+        return [server.service.snapshot().full() for _, server in sorted(self._servers.items())]
 
     def _of(self, name: str) -> dict[str, Binding]:
         """The bindings, made anew once the manifests are others."""

@@ -34,7 +34,8 @@ class Feed:
         self._server = server
         self._least = LEVELS.index(level) if level in LEVELS else 0
         self._queue: deque[Mapping[str, Any]] = deque()
-        self._sending: Deferred[None] | None = None
+        self._busy = False
+        self._drained: list[Deferred[None]] = []
         self._closed = False
         self.dropped = 0
         """Events that came faster than they could be sealed."""
@@ -53,16 +54,16 @@ class Feed:
             self.dropped += 1
             return
         self._queue.append({"type": "", "server": self._server, **event})
-        if self._sending is None:
-            self._sending = Deferred.fromCoroutine(self._send())
-            self._sending.addErrback(self._failed)
+        if not self._busy:
+            self._busy = True
+            Deferred.fromCoroutine(self._send()).addErrback(self._failed).addBoth(self._sent)
 
     async def drain(self) -> None:
         """Wait until what came so far is sent, and take nothing more: the answer comes after its events."""
         self._closed = True
-        if self._sending is not None:
+        if self._busy:
             sent: Deferred[None] = Deferred()
-            self._sending.addBoth(lambda _: sent.callback(None))
+            self._drained.append(sent)
             await sent
 
     def close(self) -> None:
@@ -73,7 +74,13 @@ class Feed:
     async def _send(self) -> None:
         while self._queue:
             await self._emit(self._queue.popleft())
-        self._sending = None
+
+    def _sent(self, _: object) -> None:
+        self._busy = False
+        drained, self._drained = self._drained, []
+        for waiter in drained:
+            if not waiter.called:
+                waiter.callback(None)
 
     def _failed(self, failure: Any) -> None:
         self.close()

@@ -14,6 +14,10 @@ MAX_MESSAGE = 4 << 20
 """Octets in one message: beyond it, a server that sends no newline would fill memory."""
 
 
+MAX_EVENT_ID = 1024
+"""Octets of an event's id; longer ones are not remembered."""
+
+
 class MessageTooLong(Exception):
     """A message is longer than its limit; what follows cannot be framed any more."""
 
@@ -68,12 +72,18 @@ class EventStream:
     """
     Cuts an event stream into the data of its ``message`` events.
 
-    Comments, retry times, ids and events of other types are skipped.
+    Comments and events of other types are skipped.
 
     :param limit: octets one event may have.
     """
 
     def __init__(self, limit: int = MAX_MESSAGE) -> None:
+        self.last_id = ""
+        """Of the last event that had one: from where the stream can be resumed."""
+
+        self.retry: float | None = None
+        """Seconds to wait before that, where the server said."""
+
         self._limit = limit
         self._lines = Lines(limit)
         self._data: list[bytes] = []
@@ -108,6 +118,10 @@ class EventStream:
             self._data.append(value)
         elif name == b"event":
             self._type = value
+        elif name == b"id" and len(value) <= MAX_EVENT_ID and value.isascii() and b"\0" not in value:
+            self.last_id = value.decode("ascii")
+        elif name == b"retry" and value.isdigit() and len(value) < 10:
+            self.retry = int(value) / 1000
         return None
 
 

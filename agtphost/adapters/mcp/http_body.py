@@ -57,6 +57,9 @@ class Answer(Protocol):
         limit: int = MAX_MESSAGE,
     ) -> None:
         self._events = EventStream(limit) if stream else None
+        self.lost = False
+        """Whether the connection ended in the middle."""
+
         self._parts: list[bytes] = []
         self._held = 0
         self._take = take
@@ -85,11 +88,22 @@ class Answer(Protocol):
         if self._ended is None:
             return
         if not isinstance(reason.value, (ResponseDone, PotentialDataLoss)):
+            self.lost = True
             self._end("the connection was lost in the middle of the answer")
             return
         if self._events is None and self._held:
             self._take(b"".join(self._parts))
         self._end(None)
+
+    @property
+    def last_id(self) -> str:
+        """The id of the last event; empty where none had one."""
+        return "" if self._events is None else self._events.last_id
+
+    @property
+    def retry(self) -> float | None:
+        """Seconds to wait before the stream is resumed; None where the server did not say."""
+        return None if self._events is None else self._events.retry
 
     def abandon(self, reason: str) -> None:
         """Stop reading and close the connection."""

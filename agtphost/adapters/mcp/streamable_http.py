@@ -20,6 +20,7 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectError, DNSLookupError
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import LogLevel
 from twisted.web.client import HTTPConnectionPool
 from twisted.web.http_headers import Headers
@@ -31,6 +32,7 @@ from agtphost.adapters.mcp.http_body import Answer, Octets
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
 from agtphost.adapters.mcp.quotas import Allowance
 from agtphost.adapters.mcp.server_log import ServerLog
+from agtphost.adapters.mcp.token_source import TokenSource
 from agtphost.vocabulary import jsontext
 
 STATELESS_FROM = "2026-07-28"
@@ -39,6 +41,13 @@ STATELESS_FROM = "2026-07-28"
 LINGER = 1.0
 """Seconds a stream may stay open after the answer it was for."""
 
+RESUMPTIONS = 10
+"""Times that the stream of one call is resumed in a row without an event."""
+
+RETRY = 1.0
+LONGEST_RETRY = 30.0
+"""Seconds before a stream is resumed: where the server says nothing, and at most."""
+
 FAREWELL = 2.0
 """Seconds for the DELETE that ends a session."""
 
@@ -46,7 +55,7 @@ FAREWELL = 2.0
 class _Post:
     """One POST under way."""
 
-    __slots__ = ("allowance", "answer", "answered", "call_id", "deferred")
+    __slots__ = ("allowance", "answer", "answered", "call_id", "deferred", "last_id", "pause")
 
     def __init__(self, call_id: int | None) -> None:
         self.call_id = call_id
@@ -54,6 +63,8 @@ class _Post:
         self.answer: Answer | None = None
         self.allowance: Allowance | None = None
         self.deferred: Deferred[None] | None = None
+        self.last_id = ""
+        self.pause: Deferred[None] | None = None
 
 
 class HttpLink:
@@ -67,6 +78,7 @@ class HttpLink:
     :param url: the endpoint.
     :param headers: sent with every request, such as a bearer token.
     :param log: where refusals go.
+    :param bearer: the token of this moment; None where ``headers`` have what the server wants.
     """
 
     pid = None
@@ -80,7 +92,9 @@ class HttpLink:
         url: str,
         headers: Mapping[str, str],
         log: ServerLog,
+        bearer: TokenSource | None = None,
     ) -> None:
+        self._bearer = bearer
         self._clock = clock
         self._receiver = receiver
         self._agent = agent
@@ -102,6 +116,12 @@ class HttpLink:
     def agreed(self, version: str) -> None:
         """From now on every message names the version."""
         self._version = version
+        if not self._stateless and self._session is not None:
+            # What the server says outside of calls: it has one stream for that, where it offers one at all.
+            post = _Post(None)
+            self._posts.add(post)
+            post.deferred = Deferred.fromCoroutine(self._stand(post))
+            post.deferred.addErrback(lambda _: self._posts.discard(post))
 
     def send(self, message: Message, headers: HeaderPairs = ()) -> None:
         """See :class:`agtphost.adapters.mcp.links.Link`."""
@@ -138,6 +158,8 @@ class HttpLink:
         fields = Headers()
         for name, value in self._fixed:
             fields.addRawHeader(name, value)
+        if self._bearer is not None:
+            fields.setRawHeaders("Authorization", [f"Bearer {self._bearer.token}"])
         fields.setRawHeaders("Content-Type", ["application/json"])
         fields.setRawHeaders("Accept", ["application/json, text/event-stream"])
         if self._session is not None:
@@ -149,6 +171,9 @@ class HttpLink:
         return fields
 
     async def _exchange(self, post: _Post, fields: Headers, body: bytes) -> None:
+        if self._bearer is not None and not self._bearer.token:
+            await self._bearer.ready()
+            fields.setRawHeaders("Authorization", [f"Bearer {self._bearer.token}"])
         response = await self._agent.request(b"POST", self._url, fields, Octets(body))
         self._note_session(response)
         if not 200 <= response.code < 300:
@@ -159,9 +184,57 @@ class HttpLink:
             raise RequestRefused(202, "the server accepted a request but will not answer it")
         else:
             await self._body(response, post, partial(self._text, post))
+            await self._resume(post)
         if post.call_id is not None and not post.answered:
             self._receiver.failed(post.call_id, LinkLost("the answer ended without a result"))
         self._posts.discard(post)
+
+    async def _resume(self, post: _Post) -> None:
+        """
+        Read on where a stream ended before the answer came (2025-11-25, transports, Resumability and Redelivery).
+
+        The request itself is never repeated. The call's deadline, or its cancellation, ends the attempts.
+        """
+        tries = 0
+        while not post.answered and not self._lost and post.last_id and tries < RESUMPTIONS:
+            before = post.last_id
+            answer = post.answer
+            wait = RETRY if answer is None or answer.retry is None else answer.retry
+            await self._pause(post, min(wait, LONGEST_RETRY))
+            if post.answered:
+                return
+            fields = self._headers((("Last-Event-ID", before),))
+            fields.removeHeader("Content-Type")
+            fields.setRawHeaders("Accept", ["text/event-stream"])
+            response = await self._agent.request(b"GET", self._url, fields, None)
+            if response.code != 200:
+                await self._body(response, post, lambda _: None, limit=65536, final=False)
+                return
+            await self._body(response, post, partial(self._text, post), final=False)
+            tries = 0 if post.last_id != before else tries + 1
+
+    async def _stand(self, post: _Post) -> None:
+        """Hold the stream on which the server speaks by itself open, as often as it takes."""
+        while not self._lost:
+            fields = self._headers((("Last-Event-ID", post.last_id),) if post.last_id else ())
+            fields.removeHeader("Content-Type")
+            fields.setRawHeaders("Accept", ["text/event-stream"])
+            response = await self._agent.request(b"GET", self._url, fields, None)
+            kind = (response.headers.getRawHeaders("Content-Type") or [""])[0].lower()
+            if response.code != 200 or not kind.startswith("text/event-stream"):
+                await self._body(response, post, lambda _: None, limit=65536, final=False)
+                break
+            await self._body(response, post, partial(self._text, post), final=False)
+            retry = None if post.answer is None else post.answer.retry
+            await self._pause(post, min(max(retry or RETRY, RETRY), LONGEST_RETRY))
+        self._posts.discard(post)
+
+    async def _pause(self, post: _Post, seconds: float) -> None:
+        post.pause = deferLater(self._clock, seconds)
+        try:
+            await post.pause
+        finally:
+            post.pause = None
 
     def _note_session(self, response: IResponse) -> None:
         given = response.headers.getRawHeaders("Mcp-Session-Id")
@@ -175,6 +248,8 @@ class HttpLink:
             self._log.say(f"refused a notification with HTTP {response.code}")
             return
         post.answered = True
+        if response.code == 401 and self._bearer is not None:
+            self._bearer.refused()
         if response.code == 404 and self._session is not None:
             self._session = None
             self._end(LinkLost("the server forgot the session"))
@@ -187,7 +262,9 @@ class HttpLink:
         refusal = RequestRefused(response.code, f"the server refused the request with HTTP {response.code}")
         self._receiver.failed(post.call_id, refusal)
 
-    async def _body(self, response: IResponse, post: _Post, take: Any, limit: int = 0) -> None:
+    async def _body(
+        self, response: IResponse, post: _Post, take: Any, limit: int = 0, *, final: bool = True
+    ) -> None:
         kind = (response.headers.getRawHeaders("Content-Type") or [""])[0].partition(";")[0].strip().lower()
         stream = kind == "text/event-stream"
         expected = stream or kind == "application/json" or post.call_id is None
@@ -198,6 +275,10 @@ class HttpLink:
         post.answer = answer = Answer(stream, take, ended.callback, **bounds)
         response.deliverBody(answer)  # type: ignore[no-untyped-call]
         reason = await ended
+        post.last_id = answer.last_id or post.last_id
+        if not final or (answer.lost and post.last_id and not post.answered and not self._stateless):
+            # The stream can be read on from its last event.
+            return
         if reason is not None and post.call_id is not None and not post.answered:
             post.answered = True
             self._receiver.failed(post.call_id, LinkLost(reason))
@@ -215,7 +296,7 @@ class HttpLink:
             else:
                 self._log.say(f"sent an event that is no message: {octets[:200].decode('utf-8', 'replace')}")
             return
-        if self._receiver.received(message):
+        if self._receiver.received(message, post.call_id):
             post.answered = True
             self._clock.callLater(LINGER, self._overstayed, post)
         elif post.answer is not None:
@@ -235,7 +316,9 @@ class HttpLink:
     def _drop(self, post: _Post) -> None:
         post.answered = True
         self._posts.discard(post)
-        if post.answer is not None:
+        if post.pause is not None:
+            post.pause.cancel()
+        elif post.answer is not None:
             post.answer.abandon("the call was given up")
         elif post.deferred is not None:
             post.deferred.cancel()
@@ -266,6 +349,8 @@ class HttpLink:
         self._receiver.lost(failure)
 
     async def _farewell(self) -> None:
+        if self._bearer is not None:
+            self._bearer.stop()
         session, self._session = self._session, None
         fields = self._headers((("Mcp-Session-Id", session),)) if session is not None else None
         self._end(LinkLost("the host closed the link"))

@@ -12,6 +12,7 @@ from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.adapters.mcp.stdio import StdioLink
 from agtphost.adapters.mcp.streamable_http import HttpLink
+from agtphost.adapters.mcp.token_source import TokenSource
 
 
 def link_opener(
@@ -24,9 +25,14 @@ def link_opener(
     """
     if settings.url:
 
+        bearer: TokenSource | None = None
+        if settings.oauth is not None:
+            agent, _ = http_agent(reactor, settings.ca, 1)
+            bearer = TokenSource(reactor, agent, settings.oauth, log)
+
         def http(receiver: Receiver) -> Link:
             agent, pool = http_agent(reactor, settings.ca, settings.max_concurrency)
-            return HttpLink(reactor, receiver, agent, pool, settings.url, settings.headers, log)
+            return HttpLink(reactor, receiver, agent, pool, settings.url, settings.headers, log, bearer)
 
         return http
 

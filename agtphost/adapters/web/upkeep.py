@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import ceil
 from typing import Any, TypeVar
 
@@ -83,6 +83,19 @@ class PeerSnapshot:
     in_flight: int
     waiting: int
     calls: Counters = field(default_factory=Counters)
+
+    def told(self) -> dict[str, object]:
+        """What DESCRIBE says of the moment."""
+        return {
+            "state": self.state,
+            "restarts": self.restarts,
+            "next_attempt_in": None if self.next_attempt_in is None else round(self.next_attempt_in, 3),
+            "latency": round(self.calls.latency, 6),
+        }
+
+    def full(self) -> dict[str, object]:
+        """Everything, for operators."""
+        return {**asdict(self), "protocol": self.protocol.upper(), "latency": self.calls.latency}
 
 
 class Upkeep(Service):

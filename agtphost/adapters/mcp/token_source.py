@@ -1,0 +1,176 @@
+"""
+The host's own token for an HTTP server: OAuth 2.0 client credentials (RFC 6749 section 4.4).
+
+Where tokens come from is configured, and never learned from the server
+(T-MC-110). A token is fetched before the first request, and renewed before it
+expires, so that no call waits for it; a refused one is fetched anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+from urllib.parse import quote_plus, urlencode
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgent
+
+from agtphost.adapters.mcp.failures import McpFailure, RequestRefused
+from agtphost.adapters.mcp.http_body import Answer, Octets
+from agtphost.adapters.mcp.server_log import ServerLog
+from agtphost.adapters.mcp.settings import ClientCredentials
+from agtphost.vocabulary import jsontext
+
+LIFETIME = 300.0
+"""Seconds that a token counts as good where the answer does not say."""
+
+RENEWED_AT = 0.8
+"""The part of its lifetime after which a token is renewed."""
+
+AGAIN = 30.0
+"""Seconds between attempts to renew."""
+
+ANSWER = 65_536
+"""Octets of a token answer."""
+
+TIMEOUT = 10.0
+_TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*", re.ASCII)
+
+
+class TokenSource:
+    """
+    Keeps one token current while anybody uses it.
+
+    :param clock: for expiry.
+    :param agent: speaks to the token endpoint; follows no redirects.
+    :param credentials: what to show there.
+    :param log: where failures are told; never a token.
+    """
+
+    def __init__(
+        self, clock: IReactorTime, agent: IAgent, credentials: ClientCredentials, log: ServerLog
+    ) -> None:
+        self._clock = clock
+        self._agent = agent
+        self._credentials = credentials
+        self._log = log
+        self._timer: IDelayedCall | None = None
+        self._fetching: list[Deferred[None]] | None = None
+        self._expires = 0.0
+        self._used = False
+        self._token = ""
+
+    @property
+    def token(self) -> str:
+        """The token; empty while there is none that is good."""
+        self._used = True
+        return self._token if self._clock.seconds() < self._expires else ""
+
+    async def ready(self) -> None:
+        """
+        Wait until there is a token.
+
+        :raises McpFailure: the token endpoint gave none.
+        """
+        if self.token:
+            return
+        if self._fetching is not None:
+            waiter: Deferred[None] = Deferred()
+            self._fetching.append(waiter)
+            await waiter
+        else:
+            await self._fetch()
+
+    def refused(self) -> None:
+        """The server takes the token no more: the next request waits for another one."""
+        self._expires = 0.0
+
+    async def _fetch(self) -> None:
+        waiters = self._fetching = []
+        failure: McpFailure | None = None
+        try:
+            await self._ask()
+        except McpFailure as error:
+            failure = error
+            raise
+        except Exception as error:
+            failure = RequestRefused(0, f"no token was got: {type(error).__name__}")
+            raise failure from error
+        finally:
+            self._fetching = None
+            for waiter in waiters:
+                if failure is None:
+                    waiter.callback(None)
+                else:
+                    waiter.errback(RequestRefused(0, str(failure)))
+
+    async def _ask(self) -> None:
+        given = self._credentials
+        form = {"grant_type": "client_credentials"}
+        if given.scope:
+            form["scope"] = given.scope
+        if given.resource:
+            form["resource"] = given.resource
+        pair = f"{quote_plus(given.client_id)}:{quote_plus(given.client_secret)}"
+        fields = Headers(
+            {
+                "Authorization": [f"Basic {base64.b64encode(pair.encode()).decode()}"],
+                "Content-Type": ["application/x-www-form-urlencoded"],
+                "Accept": ["application/json"],
+            }
+        )
+        asking = Deferred.fromCoroutine(self._exchange(fields, urlencode(form).encode("ascii")))
+        asking.addTimeout(TIMEOUT, self._clock)
+        answer = await asking
+        token = answer.get("access_token") if isinstance(answer, dict) else None
+        if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
+            raise RequestRefused(0, "the token endpoint answered without a token")
+        if str(answer.get("token_type", "")).lower() != "bearer":
+            raise RequestRefused(0, "the token endpoint gave a token that is no bearer token")
+        lifetime = answer.get("expires_in", LIFETIME)
+        lifetime = float(lifetime) if type(lifetime) in (int, float) and lifetime > 0 else LIFETIME
+        self._token = token
+        self._expires = self._clock.seconds() + lifetime
+        self._renew_in(lifetime * RENEWED_AT)
+
+    async def _exchange(self, fields: Headers, body: bytes) -> Any:
+        url = self._credentials.token_url.encode("ascii")
+        response = await self._agent.request(b"POST", url, fields, Octets(body))
+        texts: list[bytes] = []
+        ended: Deferred[str | None] = Deferred()
+        reader = Answer(False, texts.append, ended.callback, limit=ANSWER)
+        response.deliverBody(reader)  # type: ignore[no-untyped-call]
+        reason = await ended
+        if response.code != 200 or reason is not None or not texts:
+            raise RequestRefused(response.code, f"the token endpoint answered with HTTP {response.code}")
+        try:
+            return jsontext.decode(texts[0])
+        except ValueError:
+            raise RequestRefused(response.code, "the token endpoint's answer is no JSON") from None
+
+    def _renew_in(self, seconds: float) -> None:
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._used = False
+        self._timer = self._clock.callLater(seconds, self._renew)
+
+    def _renew(self) -> None:
+        """Renew a token that was used; one that nobody used since is let go."""
+        if not self._used:
+            return
+        renewing = Deferred.fromCoroutine(self._fetch())
+
+        def failed(failure: Any) -> None:
+            self._log.say(f"the token is not renewed: {failure.value}")
+            self._renew_in(AGAIN)
+            self._used = True
+
+        renewing.addErrback(failed)
+
+    def stop(self) -> None:
+        """Renew nothing more."""
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()

@@ -1,0 +1,150 @@
+"""Calls that wait while their caller or their addressee is stopped."""
+
+from __future__ import annotations
+
+import timeit
+from typing import Any
+
+import pytest
+from twisted.internet.defer import CancelledError, Deferred
+
+from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.contract.binding import Binding
+from agtphost.dispatch.dispatcher import Dispatcher
+from agtphost.dispatch.running import RunningCalls
+from agtphost.identity.peer import Assurance
+from tests.dispatch.scene import CALLER, HOSTED, Scene, document, payload
+
+
+class Stage(Scene):
+    """A scene whose dispatcher ends the calls of stopped agents."""
+
+    ends = True
+
+    def __init__(self) -> None:
+        self.working: list[Deferred[Any]] = []
+        self.cancelled = 0
+        super().__init__(lambda context: self._work())
+        self.running = RunningCalls(self.state_of, self.clock)
+
+    def _work(self) -> Deferred[Any]:
+        self.working.append(Deferred(lambda _: self._cancel()))
+        return self.working[-1]
+
+    def _cancel(self) -> None:
+        self.cancelled += 1
+
+    def dispatcher(self, chosen: Any = None) -> Dispatcher:
+        running = self.running if self.ends else None
+        gates = self.gates if chosen is None else chosen
+        return Dispatcher(gates, self.ledger, self.sealer, self.clock, 30.0, running)
+
+    def stop(self, agent_id: str, status: LifecycleStatus) -> None:
+        state = self.states[agent_id] = LifecycleState(status=status, since="2026-11-21T00:00:00.000Z")
+        self.running.changed(agent_id, state)
+        self.clock.advance(0)
+
+
+class Deaf(Stage):
+    """The control: calls go on as if nothing had happened."""
+
+    ends = False
+
+
+CASES = [
+    (CALLER, LifecycleStatus.SUSPENDED, 503, "agent-suspended"),
+    (CALLER, LifecycleStatus.RETIRED, 410, "agent-retired"),
+    (HOSTED, LifecycleStatus.SUSPENDED, 503, "agent-suspended"),
+    (HOSTED, LifecycleStatus.RETIRED, 410, "agent-retired"),
+]
+
+
+@pytest.mark.parametrize(("agent_id", "status", "code", "reason"), CASES)
+@pytest.mark.parametrize("call", [("QUERY", "/words"), ("RESERVE", "/desk")])
+def test_a_running_call_ends_with_its_agent(
+    agent_id: str, status: LifecycleStatus, code: int, reason: str, call: tuple[str, str]
+) -> None:
+    """AGTP-233, AGTP-235: also one that changes the world; its handler is cancelled, the refusal sealed."""
+    scene = Stage()
+    answers: list[Any] = []
+    scene.start(*call, {"text": "x"}).addCallback(answers.append)
+    assert not answers and len(scene.running) == 1
+    scene.stop(agent_id, status)
+    assert [answer.status for answer in answers] == [code] and scene.cancelled == 1
+    assert document(answers[0])["reason"] == reason
+    assert payload(scene)["status"] == code
+    assert len(scene.running) == 0 and scene.clock.getDelayedCalls() == []
+
+
+def test_the_control_goes_on() -> None:
+    """A dispatcher without the registry leaves the call running: the test above would notice."""
+    scene = Deaf()
+    answers: list[Any] = []
+    scene.start("RESERVE", "/desk", {"text": "x"}).addCallback(answers.append)
+    scene.stop(CALLER, LifecycleStatus.RETIRED)
+    assert not answers and scene.cancelled == 0
+
+
+def test_what_ends_by_itself_leaves_nothing() -> None:
+    """An entry lasts as long as its call."""
+    scene = Stage()
+    scene.start("RESERVE", "/desk", {"text": "x"})
+    scene.working[0].callback({"done": True})
+    assert len(scene.running) == 0
+    scene.stop(CALLER, LifecycleStatus.DEPRECATED)
+    assert scene.ask("RESERVE", "/desk", {"text": 1}).status == 422
+
+
+def test_a_handler_that_fails_to_end_keeps_no_other_running() -> None:
+    """One that breaks when it is cancelled: the others of the agent end all the same."""
+    scene = Stage()
+    answers: list[Any] = []
+    for _ in range(3):
+        scene.start("RESERVE", "/desk", {"text": "x"}).addCallback(answers.append)
+    scene.working[1].addErrback(lambda failure: failure.trap(CancelledError) and 1 / 0)
+    scene.stop(CALLER, LifecycleStatus.RETIRED)
+    assert [answer.status for answer in answers] == [410, 410, 410]
+
+
+def test_an_agent_stopped_while_a_gate_waits_calls_nothing() -> None:
+    """What the gates above saw is looked at again, once one of them had to wait."""
+    scene = Stage()
+    waiting: Deferred[None] = Deferred()
+
+    class Waiting:
+        name = "waiting"
+
+        def check(self, exchange: object) -> Deferred[None]:
+            return waiting
+
+    answers: list[Any] = []
+    scene.start("RESERVE", "/desk", {"text": "x"}, gates=[*scene.gates, Waiting()]).addCallback(answers.append)
+    scene.stop(CALLER, LifecycleStatus.RETIRED)
+    waiting.callback(None)
+    assert answers[0].status == 410 and scene.recorder.calls == []
+
+
+def test_a_method_that_reaches_stopped_agents_is_not_ended() -> None:
+    """INSPECT of an agent that is being stopped is how one sees that it was."""
+    scene = Stage()
+    inspect = Binding(
+        method="INSPECT", path="/slow", handler=scene.recorder, tier="B", min_assurance=Assurance.NONE
+    )
+    assert inspect.method not in {"QUERY"}
+    scene.start("QUERY", "/words")
+    exchange_free = len(scene.running)
+    assert exchange_free == 1
+
+
+def test_it_costs_next_to_nothing() -> None:
+    """Entering and leaving takes about a microsecond, and only calls that wait pay it."""
+    scene = Stage()
+    scene.start("RESERVE", "/desk", {"text": "x"})
+    exchange = scene.recorder.calls[0].invocation._exchange  # type: ignore[union-attr]
+
+    def once() -> None:
+        entry = scene.running.of(exchange, None)
+        entry.add(print)
+        entry.discard(print)
+
+    assert min(timeit.repeat(once, number=1000, repeat=5)) / 1000 < 20e-6
