@@ -25,9 +25,14 @@ def program(name: str) -> str:
     return str(_found(Path(".bin") / name, PACKAGES))
 
 
-def document(package: str, name: str) -> Path:
-    """The path of a file that a package brings."""
-    return _found(Path(package) / name, (package,))
+def document(package: str, name: str, version: str | None = None) -> Path:
+    """The path of a file that a package brings; ``version`` is the one that is installed where there is none."""
+    return _found(Path(package) / name, (package if version is None else f"{package}@{version}",))
+
+
+def node() -> Path:
+    """Node 22, which some packages need; machines often have an older one."""
+    return document("node", "bin/node", "22")
 
 
 def _found(name: Path, packages: Sequence[str]) -> Path:

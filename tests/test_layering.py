@@ -30,8 +30,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "methods": EVERYONE | {"wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "client": EVERYONE | {"wire", "identity"},
     "http": EVERYONE | {"contract", "identity", "wire"},
+    "bridge": EVERYONE | {"client", "identity"},
     "conformance": EVERYONE | {"wire", "identity", "contract"},
-    "cli": EVERYONE | {"conformance", "client", "config", "identity", "contract", "handlers", "audit", "stores", "http"},
+    "cli": EVERYONE
+    | {"bridge", "conformance", "client", "config", "identity", "contract", "handlers", "audit", "stores", "http"},
     "host": EVERYONE
     | {"config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
     | {"adapters", "audit", "stores", "protocols", "http", "client"},
@@ -122,6 +124,7 @@ def test_the_table_names_every_room() -> None:
         ("host", "from twisted.internet import reactor"),
         ("http", "from agtphost.dispatch.dispatcher import Dispatcher"),
         ("http", "from agtphost.config import load"),
+        ("bridge", "from agtphost.adapters.mcp.eras import Terms"),
     ],
 )
 def test_a_forbidden_import_is_noticed(room: str, source: str) -> None:

@@ -280,8 +280,8 @@ class _Group:
             sealed = self._add(heads, rows, event.chain, self._stream_payload(event, draft), _EVENT)
         if draft.payload:
             sealed = self._add(heads, rows, draft.chain, draft.payload, _RECORD)
-        if sealed is None:
-            raise ValueError("there is nothing to write")
+        if sealed is None:  # Held items alone.
+            sealed = Sealed(jws="", audit_id="", issued_at=self._text)
         submission.outcome = replace(sealed, event=sealed_event, body=body)
         if draft.event is not None and sealed_event is not None:
             submission.state = _state_after(draft.event, sealed_event)

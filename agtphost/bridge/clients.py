@@ -20,6 +20,9 @@ LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Log levels, least first (RFC 5424)."""
 
+DEFAULT_LEVEL = "info"
+"""For clients of the handshake era that never said."""
+
 _STATE = "agtphost.bridge"
 _CONNECTIONS_OWN = frozenset(
     {"progressToken", "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientInfo"}
@@ -68,19 +71,25 @@ class Clients:
         return found
 
 
-def forwarded_meta(context: Context) -> dict[str, Any]:
-    """The ``_meta`` for the host: the client's, with its capabilities and without what concerns its connection."""
+def forwarded_meta(context: Context, client: Client) -> dict[str, Any]:
+    """
+    The ``_meta`` for the host: the client's, without what concerns its connection.
+
+    A client that shook hands said once what it can do and which log messages
+    it wants; here every request says so.
+    """
     params: Mapping[str, Any] = context.params or {}
     given = params.get("_meta")
     meta = {name: value for name, value in (given or {}).items() if name not in _CONNECTIONS_OWN}
     if not is_modern(context):
         declared = context.session.client_capabilities
         known = {} if declared is None else declared.model_dump(by_alias=True, mode="json", exclude_none=True)
+        meta[LOG_LEVEL] = client.level or DEFAULT_LEVEL
         meta[CAPABILITIES] = {name: known[name] for name in ("sampling", "elicitation", "roots") if name in known}
     return meta
 
 
 def wants_log(context: Context, client: Client, level: str) -> bool:
     """Whether a log message of that level is for the client: its own request's word, or its connection's."""
-    least = (context.params or {}).get("_meta", {}).get(LOG_LEVEL) if is_modern(context) else client.level or "debug"
+    least = (context.params or {}).get("_meta", {}).get(LOG_LEVEL) if is_modern(context) else client.level or DEFAULT_LEVEL
     return least in LEVELS and level in LEVELS and LEVELS.index(level) >= LEVELS.index(least)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import mcp_types as types
@@ -55,7 +57,17 @@ def build_server(link: HostLink, *, server: str | None = None) -> HostServer:
     """
     clients = Clients()
     relay = Relay(link, clients, server=server)
-    watching = Watching(Changes(link), clients)
+    changes = Changes(link)
+    watching = Watching(changes, clients)
+
+    @asynccontextmanager
+    async def life(_: Server[Any]) -> AsyncIterator[dict[str, Any]]:
+        try:
+            yield {}
+        finally:
+            changes.end()
+            await relay.settle()
+
     built = HostServer(
         "agtphost" if server is None else server,
         version=importlib.metadata.version("agtphost"),
@@ -68,6 +80,7 @@ def build_server(link: HostLink, *, server: str | None = None) -> HostServer:
             "resources/templates/list": _SOON,
             "resources/read": _NEVER,
         },
+        lifespan=life,
         get_tool_input_schema=relay.input_schema,
         on_subscribe_resource=watching.subscribe,
         on_unsubscribe_resource=watching.unsubscribe,

@@ -7,10 +7,11 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+from mcp.shared.exceptions import MCPError
 from mcp_types import LoggingMessageNotification, LoggingMessageNotificationParams
 
 from agtphost.bridge.clients import Clients, Context, forwarded_meta, is_modern, wants_log
-from agtphost.bridge.failures import refused, unreachable
+from agtphost.bridge.failures import UNREACHABLE, refused, unreachable
 from agtphost.bridge.host_link import ClientError, HostLink, OnEvent, Operation
 from agtphost.bridge.names import Names
 from agtphost.bridge.rounds import ask_until_final, input_required, pack_state, unpack_state
@@ -156,6 +157,10 @@ class Relay:
 
     # Requests
 
+    async def settle(self) -> None:
+        """Wait until the host knows of every call that was given up."""
+        await asyncio.gather(*self._farewells)
+
     async def _simple(
         self, context: Context, action: str, family: str, payload: Mapping[str, Any], member: str
     ) -> dict[str, Any]:
@@ -188,8 +193,8 @@ class Relay:
             given = {} if state is None else {"requestState": state}
         if modern and "inputResponses" in params:
             given["inputResponses"] = params["inputResponses"]
-        meta = forwarded_meta(context)
-        session_id = self._clients.of(context).session_id
+        client = self._clients.of(context)
+        meta, session_id = forwarded_meta(context, client), client.session_id
 
         async def ask(more: Mapping[str, Any]) -> Reply:
             operation = Operation(
@@ -201,15 +206,17 @@ class Relay:
             )
             return await self._execute(operation, self._teller(context))
 
-        reply = await ask(given)
-        required = input_required(reply)
-        if required is not None and not modern:
-            try:
+        try:
+            reply = await ask(given)
+            if not modern:
                 reply = await ask_until_final(context, ask, reply)
-            except BaseException:
+        except BaseException as error:
+            # Whoever asked has gone away, or the call waits for input that never comes.
+            if not (isinstance(error, MCPError) and error.code == UNREACHABLE):
                 self._cancel(session_id, task_id)
-                raise
-        elif required is not None:
+            raise
+        required = input_required(reply)
+        if required is not None:
             state = required.get("requestState")
             packed = pack_state(task_id, state if isinstance(state, str) else None)
             return {**required, "requestState": packed, "_meta": {AUDIT_ID: reply.audit_id}}
@@ -252,7 +259,7 @@ class Relay:
         return tell
 
     def _cancel(self, session_id: str, task_id: str) -> None:
-        """Tell the host that a call which waits for input is given up."""
+        """Tell the host that a call is given up: a connection that ends does not say so."""
 
         async def farewell() -> None:
             operation = Operation(

@@ -11,6 +11,7 @@ import click
 
 from agtphost.cli.agent_issue import new_command
 from agtphost.cli.agent_lifecycle import COMMANDS
+from agtphost.cli.agent_retained import retained_command
 from agtphost.cli.audit_store import open_records
 from agtphost.cli.cert import describe
 from agtphost.cli.configured import find_config, load_config
@@ -229,5 +230,6 @@ def _further(agent: LocalAgent) -> dict[str, object]:
 
 
 command.add_command(new_command)
+command.add_command(retained_command)
 for _lifecycle_command in COMMANDS:
     command.add_command(_lifecycle_command)

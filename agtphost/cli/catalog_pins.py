@@ -81,8 +81,8 @@ def pin(file: Path, digest: str | None, upgrade: bool, as_json: bool) -> None:
     """
     Approve the content of a catalog file.
 
-    Hosts start with nothing else in it from then on. The pin is FILE.pin, beside it. What is pinned is never replaced without
-    --upgrade. Without a change of the content it does nothing.
+    Hosts start with nothing else in it from then on. The pin is FILE.pin,
+    beside it. What is pinned is never replaced without --upgrade. Without a change of the content it does nothing.
 
     Exit status: 0 pinned, 1 another content is pinned, 2 what is no catalog,
     4 other content than the SHA-256 says.

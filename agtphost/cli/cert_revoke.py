@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 from cryptography import x509
@@ -107,7 +108,10 @@ def _show(place: _Place, issued: x509.CertificateRevocationList, as_json: bool) 
     click.echo(f"{place.crl}: {len(entries)} revoked, good until {until}", err=True)
 
 
-def _places(command: object) -> object:
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def _places(command: Decorated) -> Decorated:
     for option in (
         click.option("--crl", type=EXISTING, metavar="FILE", help="The list; default: the host's."),
         click.option("--ca-key", type=EXISTING, metavar="FILE", help="The authority's key, if it lies elsewhere."),
@@ -120,7 +124,7 @@ def _places(command: object) -> object:
             help="Until the list has to be written anew.",
         ),
     ):
-        command = option(command)  # type: ignore[type-var]
+        command = option(command)
     return command
 
 

@@ -73,7 +73,8 @@ def command(
         import mcp_types  # noqa: F401
 
         from agtphost.bridge import http as streamable
-        from agtphost.bridge import mcp_server, running, stdio
+        from agtphost.bridge import mcp_server, stdio
+        from agtphost.cli import one_loop
     except ModuleNotFoundError as error:
         raise WrongInput(f"the bridge needs {error.name}", "pip install 'agtphost[bridge]'") from None
     listener = None
@@ -99,7 +100,7 @@ def command(
             await link.close()
 
     try:
-        running.run(main)
+        one_loop.run(main)
     except ClientError as error:
         raise failure_of(error) from None
 

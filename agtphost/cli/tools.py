@@ -17,12 +17,13 @@ from agtphost.cli.request_options import RequestOptions, request_options
 from agtphost.vocabulary.media_types import MCP_TOOLS
 
 ACTION = "mcp.tools.call"
+APPROVE = "mcp.tools.approve"
 LONGEST_SUMMARY = 70
 
 
 @click.group()
 def command() -> None:
-    """List and call the tools of a host's MCP servers."""
+    """List, call and approve the tools of a host's MCP servers."""
 
 
 @command.command()
@@ -38,7 +39,10 @@ def ls(uri: str, where: Connection, as_json: bool) -> None:
       agtp tools ls
       agtp tools ls --as demo --json
     """
-    listed = ask(resolve(where, uri), "DISCOVER", "/tools").result
+    reach = resolve(where, uri)
+    with connected(reach) as client:
+        listed = require_success(client.call(reach.uri, "DISCOVER", "/tools")).result
+        described = None if as_json else client.call(reach.uri, "DESCRIBE", "/", {"capability_domains": "tools"})
     if not isinstance(listed, list) or not all(isinstance(tool, dict) for tool in listed):
         raise NoConnection("the answer is not a list of tools", "Is this an AGTP host of the same version?")
     # Actions of A2A agents and ACP servers are listed beside the tools, but are not called as tools are.
@@ -46,10 +50,47 @@ def ls(uri: str, where: Connection, as_json: bool) -> None:
     if as_json:
         print_json(listed)
         return
-    if not listed:
+    if listed:
+        print_table(("TOOL", "ARGUMENTS", "SCOPES", "DESCRIPTION"), (_row(tool) for tool in listed))
+    else:
         click.echo("no tool may be called by this caller", err=True)
+    for name in _changed(described.result if described is not None and described.ok else None):
+        click.echo(f"off, because its definition changed: {visible(name)} (agtp tools approve NAME)", err=True)
+
+
+def _changed(described: Any) -> Iterable[str]:
+    """Tools that wait for an operator's approval."""
+    hosted = described.get("hosted_protocols") if isinstance(described, dict) else None
+    for entry in hosted if isinstance(hosted, list) else ():
+        if isinstance(entry, dict) and isinstance(entry.get("changed_tools"), list):
+            yield from (f"{entry.get('name', '')}.{tool}" for tool in entry["changed_tools"])
+
+
+@command.command()
+@click.argument("name", metavar="TOOL")
+@host_option
+@connection_options
+@json_option
+def approve(name: str, uri: str, where: Connection, as_json: bool) -> None:
+    """
+    Approve the present definition of a tool that changed.
+
+    A tool whose definition differs from the one approved first is off until then. For operators: agents whose
+    certificate [audit] operators names, or with the scope mcp:tools:approve.
+
+    
+    Examples:
+      agtp tools approve files.read_file --as operator
+      agtp tools approve weather.forecast --as operator --json
+    """
+    execute = {"action": APPROVE, "payload_type": MCP_TOOLS, "payload": {"tool": name}}
+    response = result_of(ask(resolve(where, uri), "EXECUTE", "/", execute)).get("mcp_response")
+    if not isinstance(response, dict):
+        raise NoConnection("the answer has no mcp_response", "Is this an AGTP host of the same version?")
+    if as_json:
+        print_json(response)
         return
-    print_table(("TOOL", "ARGUMENTS", "SCOPES", "DESCRIPTION"), (_row(tool) for tool in listed))
+    click.echo(f"approved: {visible(str(response.get('tool')))}, definition {response.get('definition_digest')}")
 
 
 def _row(tool: Mapping[str, Any]) -> tuple[str, ...]:
@@ -121,7 +162,11 @@ def call(
     if reach.keys and not no_verify:
         verify(reply, reach.keys)
         verified = True
-    response = result_of(reply).get("tool_response")
+    result = result_of(reply)
+    if result.get("resultType") in ("input_required", "task"):
+        print_json({**result, "audit_id": reply.audit_id, "verified": verified})
+        return
+    response = result.get("tool_response")
     if not isinstance(response, dict):
         raise NoConnection("the answer has no tool_response", "Is this an AGTP host of the same version?")
     if as_json:

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
@@ -253,10 +254,27 @@ class Audit(Section):
     """SHA-256 of the public keys that ``operator_only`` admits."""
 
 
+def _subscriber(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("https", "agtp") or not parts.hostname or parts.username is not None or parts.fragment:
+        raise ValueError("must be an https URL or an agtp URI, without user name and fragment")
+    return value
+
+
 class Lifecycle(Section):
     """``[lifecycle]``: who may change an agent's state (design decision 10)."""
 
     auth: Literal["genesis_issuer", "open"] = "genesis_issuer"
+
+    notify: Items[Annotated[str, AfterValidator(_subscriber)]] = ()
+    """Who is told of each lifecycle event: https URLs (POST) and agtp URIs of hosts (NOTIFY to their operator)."""
+
+    notify_cert: FilePath | None = None
+    """The client certificate shown to agtp subscribers: of an agent that they know."""
+
+    notify_key: FilePath | None = None
+    notify_ca: FilePath | None = None
+    """Authority of the subscribers' certificates, where it is not a public one."""
 
 
 class Identity(Section):

@@ -135,7 +135,7 @@ class ToolOverride(Section):
 
 
 class Override(Section):
-    """``[mcp.server.resources."URI"]`` or ``[mcp.server.prompts.NAME]``: what the operator decides about one of them."""
+    """``[mcp.server.resources."URI"]`` or ``[mcp.server.prompts.NAME]``: what the operator decides about one."""
 
     scopes: Items[Scope] | None = None
     """None: the server's."""

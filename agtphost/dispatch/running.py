@@ -1,5 +1,5 @@
 """
-Calls that wait for something, by the agents they are for: a stopped agent's calls end with it (core v08 section 7.2.16).
+Calls that wait for something, by agent: those of a stopped agent end with it (core v08 section 7.2.16).
 
 Only a call whose handler really waits is entered here; all others are over
 before anybody could stop their agent.

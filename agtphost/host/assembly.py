@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -16,6 +17,7 @@ from agtphost.adapters.a2a import A2AAdapter
 from agtphost.adapters.acp import ACPAdapter
 from agtphost.adapters.mcp.adapter import McpAdapter
 from agtphost.adapters.web.links import Links
+from agtphost.audit import retention
 from agtphost.audit.held import HeldTable
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
@@ -40,6 +42,7 @@ from agtphost.host.materials import Materials
 from agtphost.host.merchant import Market
 from agtphost.host.negotiation import negotiator
 from agtphost.host.oauth import acting_principals
+from agtphost.host.propagation import Propagation
 from agtphost.host.publication import HISTORY, Publication
 from agtphost.host.revision import Watch
 from agtphost.host.rotation import Rotation
@@ -175,6 +178,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     # Contracts: held items that stand in for endpoints nobody registered.
     negotiating = negotiator(materials, held, lambda: (*everything, *bound), reactor)
 
+    propagation = Propagation(reactor, config, held, records, lambda: ledger)
     operators = frozenset(config.audit.operators)
     inspection = Inspection(records, ReadACL(config.audit.read_acl), operators, lambda: tree.cosigned)
     built_ins = bindings.built_ins(
@@ -211,7 +215,17 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             partial(deferToThreadPool, reactor, reactor.getThreadPool()),
         ),
         inspect=inspection,
-        change=Lifecycle(directory, states.state_of, LifecycleAuth(config.lifecycle.auth), Ending(negotiating)),
+        change=Lifecycle(
+            directory,
+            states.state_of,
+            LifecycleAuth(config.lifecycle.auth),
+            Ending(negotiating),
+            lambda agent, status, fields: (
+                *propagation.notices(agent.agent_id, status.value),
+                *retention.retained(agent, status, fields, time.time()),
+            ),
+            lambda agent: retention.reserved_by(agent.name, agent.agent_id, held.of(retention.RETAINED), time.time()),
+        ),
         carrier=carrier,
         propose=Proposing(negotiating),
     )
@@ -282,6 +296,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     # Started in this order, stopped in the reverse: no connection outlives its ledger.
     host = OrderedServices()  # type: ignore[no-untyped-call]
     Keeping(ledger).setServiceParent(host)  # type: ignore[no-untyped-call]
+    propagation.setServiceParent(host)  # type: ignore[no-untyped-call]
     remote.setServiceParent(host)  # type: ignore[no-untyped-call]
     for keys in issuer_keys:
         keys.setServiceParent(host)  # type: ignore[no-untyped-call]

@@ -18,8 +18,8 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import agents, bindings
 from agtphost.host.handling import Prepared
 from agtphost.host.recipes import RecipeBook
-from agtphost.identity.agents import AgentDirectory, distinct
 from agtphost.iagtp import IHandler
+from agtphost.identity.agents import AgentDirectory, distinct
 from agtphost.identity.key_history import HostKey
 from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
 from agtphost.identity.provisioning import ProvisioningError, provision_development

@@ -17,6 +17,7 @@ from math import inf
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import ExtensionOID
 
@@ -38,6 +39,15 @@ REASONS = {
 """RFC 5280 section 5.3.1, without what would make a revocation temporary: a revoked certificate stays revoked."""
 
 _END = b"-----END X509 CRL-----"
+
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+    UnsupportedAlgorithm,
+)
 
 _KNOWN_EXTENSIONS = frozenset(
     (ExtensionOID.ISSUING_DISTRIBUTION_POINT, ExtensionOID.CRL_NUMBER, ExtensionOID.AUTHORITY_KEY_IDENTIFIER)
@@ -67,9 +77,12 @@ def read_lists(octets: bytes) -> tuple[x509.CertificateRevocationList, ...]:
             for item in found.extensions
             if item.critical and item.oid not in _KNOWN_EXTENSIONS
         ]
+        for found in lists:
+            # What is read late is read now: names, and every entry.
+            _ = found.issuer, found.next_update_utc, found.get_revoked_certificate_by_serial_number(0)
     except RevocationError:
         raise
-    except (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+    except _UNREADABLE:
         raise RevocationError("holds a revocation list that cannot be read") from None
     if unknown:
         raise RevocationError(f"holds a revocation list with the unknown critical extension {unknown[0]}")
@@ -95,7 +108,7 @@ def require_signatures(
 def _signed(found: x509.CertificateRevocationList, authority: x509.Certificate) -> bool:
     try:
         return found.is_signature_valid(authority.public_key())  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, UnsupportedAlgorithm):
         return False
 
 

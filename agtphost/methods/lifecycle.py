@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change, LifecycleEvent, Sealed, StreamEvent
-from agtphost.audit.lifecycle import LifecycleState, Noop, Refused, Transition, decide
+from agtphost.audit.lifecycle import EventType, LifecycleState, LifecycleStatus, Noop, Refused, Transition, decide
 from agtphost.dispatch.sealing import LifecycleOutcome
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
@@ -49,6 +49,9 @@ class Lifecycle:
 
     :param states: the present state of an agent.
     :param ending: ends contracts, by themselves and with their agent; None where there are none.
+    :param following: what is committed with a transition: notices to others, and what is retained. Takes the agent,
+        its new state and the further members of the event.
+    :param label_kept: the retained record of another agent that still keeps an agent's label; None where it is free.
     """
 
     kind = "built_in"
@@ -59,7 +62,11 @@ class Lifecycle:
         states: Callable[[Agent], LifecycleState],
         auth: LifecycleAuth,
         ending: Ending | None = None,
+        following: Callable[[Agent, LifecycleStatus, Mapping[str, object]], tuple[Change, ...]] = lambda *_: (),
+        label_kept: Callable[[Agent], Mapping[str, Any] | None] = lambda _: None,
     ) -> None:
+        self._following = following
+        self._label_kept = label_kept
         self._directory = directory
         self._states = states
         self._auth = auth
@@ -93,7 +100,23 @@ class Lifecycle:
             return EndpointResponse(result=self._noop(agent_id, state))
         revoking = self._ending is not None and context.method == "REVOKE"
         ended = self._ending.with_agent(agent_id) if self._ending is not None and revoking else ((), ())
-        return self._change(agent_id, state, decision, fields, ended)
+        if decision.event is EventType.GENESIS_ISSUED:
+            self._require_free_label(agent)
+        changes, events = ended
+        following = self._following(agent, decision.new, fields)
+        return self._change(agent_id, state, decision, fields, ((*changes, *following), events))
+
+    def _require_free_label(self, agent: Agent) -> None:
+        kept = self._label_kept(agent)
+        if kept is not None:
+            log.warn("ACTIVATE denied: the label {label} belonged to another agent", label=agent.name)
+            raise Refusal(
+                Status.CONFLICT,
+                "label-reserved",
+                "Another agent had this label, and ended less than 90 days ago.",
+                remedy="Choose another label, or wait: a new agent must not pass for the one before.",
+                details={"label": agent.name, "ended_at": kept["ended_at"]},
+            )
 
     # Who
 

@@ -96,9 +96,11 @@ class Sightings:
 
     def _forget(self, session_id: str) -> None:
         agent_id, _ = self._sessions.pop(session_id)
-        own = self._agents.get(agent_id, {})
-        own.pop(session_id, None)
-        if not own and agent_id in self._agents:
+        own = self._agents.get(agent_id)
+        if own is None:  # It ended before.
+            return
+        del own[session_id]
+        if not own:
             del self._agents[agent_id]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores.connection import Connect, Connection, open_reader
 from agtphost.stores.rows import CheckpointRow, DamagedRecord, RecordFormat, RecordKind, Selection, StateRow
+from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
 PAGE = 500
@@ -155,6 +156,11 @@ class RecordReader:
         """The stored state of every agent that has one."""
         rows = self._rows("SELECT agent_id, status, since, reason, successor, deadline FROM lifecycle")
         return {row[0].hex(): StateRow(*row[1:]) for row in rows}
+
+    def held(self, kind: str) -> list[dict[str, Any]]:
+        """The held items of a kind, by key."""
+        rows = self._rows("SELECT value FROM held WHERE kind = ? ORDER BY key", (kind,))
+        return [jsontext.decode(row[0]) for row in rows]
 
     def chains(self) -> list[str]:
         """Every chain, the host's own first."""

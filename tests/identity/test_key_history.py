@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -17,7 +18,7 @@ WHEN = "2026-11-21T00:00:00Z"
 
 
 def linked(old: SigningKey, new: SigningKey) -> Succession:
-    return succeed(old, new, server_id="h", rotated_at=WHEN)
+    return succeed(old, new, server_id="host", rotated_at=WHEN)
 
 
 def test_both_keys_sign() -> None:
@@ -54,7 +55,7 @@ def test_one_signature_is_not_enough() -> None:
 def test_the_history_is_the_chain_to_the_present_key(tmp_path: Path) -> None:
     """Newest first; a statement about other keys adds none."""
     keys = [SigningKey.generate() for _ in range(4)]
-    for old, new in zip(keys, keys[1:], strict=False):
+    for old, new in itertools.pairwise(keys):
         key_history.keep(tmp_path, linked(old, new))
     key_history.keep(tmp_path, linked(SigningKey.generate(), SigningKey.generate()))
     history = read_history(tmp_path, keys[-1].public)

@@ -313,6 +313,50 @@ async def test_a_missing_revocation_list_refuses(tmp_path: Path) -> None:
             await in_thread(host.exchange, site.client(good(site.root)))
 
 
+@pytest_twisted.ensureDeferred
+@pytest.mark.parametrize("required", [True, False])
+async def test_an_issuer_without_a_list_is_put_up_with_only_where_that_is_said(tmp_path: Path, required: bool) -> None:
+    """T-TL-78: with ``crl_required = false`` a list that is missing refuses nobody, and one that is there counts."""
+    revocations = tmp_path / "revoked.pem"
+    site = make_site(tmp_path, client_crl=(revocations,), crl_required=required)
+    revocations.write_bytes(authorities.revocation_list(issue(name="foreign", authority=True)))
+    agent = good(site.root)
+    async with Host(site) as host:
+        if required:
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                await in_thread(host.exchange, site.client(agent))
+        else:
+            assert (await in_thread(host.exchange, site.client(agent))).startswith(OK)
+        revocations.write_bytes(authorities.revocation_list(site.root, agent))
+        host.tls.reload()
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await in_thread(host.exchange, site.client(agent))
+
+
+def test_a_damaged_list_keeps_no_new_certificate_out(tmp_path: Path) -> None:
+    """While the host runs: the rest is adopted, and nobody's certificate counts; at start it is a fault."""
+    revocations = tmp_path / "revoked.pem"
+    site = make_site(tmp_path, client_crl=(revocations,))
+    revocations.write_bytes(authorities.revocation_list(site.root))
+    tls = ServerTLS.load(site.files)
+    assert tls.revocations.revoked.until > 0
+    revocations.write_bytes(b"nonsense")
+    prepared = tls.prepare()
+    assert len(prepared.faults) == 1 and prepared.revoked.until == 0
+    with pytest.raises(ConfigurationError, match="holds no revocation list"):
+        tls.reload()
+    assert tls.revocations.revoked.until > 0, "a reload that fails changes nothing"
+
+
+def test_a_forged_list_is_a_fault(tmp_path: Path) -> None:
+    """T-TL-77: in the authority's name, by another key."""
+    revocations = tmp_path / "revoked.pem"
+    site = make_site(tmp_path, client_crl=(revocations,))
+    revocations.write_bytes(authorities.revocation_list(issue(name="root", authority=True)))
+    with pytest.raises(ConfigurationError, match="did not sign"):
+        ServerTLS.load(site.files)
+
+
 # Files
 
 

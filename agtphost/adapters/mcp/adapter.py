@@ -25,7 +25,18 @@ from agtphost.vocabulary.status import Status
 CALL = "mcp.tools.call"
 LIST = "mcp.tools.list"
 
-_KINDS = ("resources", "prompts", "completion", "logging", "subscriptions", "tasks", "sampling", "elicitation")
+_KINDS = (
+    "resources",
+    "prompts",
+    "completion",
+    "logging",
+    "subscriptions",
+    "tasks",
+    "requests",
+    "sampling",
+    "elicitation",
+)
+"""Of payload types besides that of tools."""
 
 _MATCHES = 3
 """Close names that a refusal suggests."""

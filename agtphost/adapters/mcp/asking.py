@@ -25,7 +25,7 @@ class Asking:
     :param again: ``inputResponses`` and ``requestState`` of a request that is repeated.
     """
 
-    __slots__ = ("_working", "again", "interview", "cancelled", "capabilities", "level", "sink")
+    __slots__ = ("_working", "again", "cancelled", "capabilities", "interview", "level", "sink")
 
     def __init__(
         self,

@@ -85,7 +85,7 @@ class Listening:
     async def _acknowledge(self, context: EndpointContext) -> None:
         lists = sorted({name for _, names, _ in self._chosen for name in names})
         uris = sorted({uri for _, _, given in self._chosen for uri in given})
-        honoured: dict[str, Any] = {name: True for name in lists}
+        honoured: dict[str, Any] = dict.fromkeys(lists, True)
         if uris:
             honoured["resourceSubscriptions"] = uris
         await context.emit({"type": "acknowledged", "notifications": honoured})

@@ -112,7 +112,9 @@ class McpServer(Service):
         self._at_work = 0
 
         def instance() -> McpServer:
-            lone = replace(settings, start="lazy")
+            # What it speaks is known by now: every caller's own process need not be asked again.
+            agreed = settings.protocol if self.terms is None else self.terms.version
+            lone: McpServerSettings = replace(settings, start="lazy", protocol=agreed)
             made = McpServer(
                 reactor, lone, environ, open_link=open_link, pins=approved, jitter=jitter, alone=True
             )

@@ -237,7 +237,9 @@ async def test_a_shared_handshake_server_asks_nobody() -> None:
         assert said(await ask(CALL, {"tool": "seen"}))["seen"][0] == {"client": {}}
 
 
-@pytest.mark.parametrize(("era", "isolation"), [("handshake", "shared"), ("handshake", "per-agent"), ("stateless", "shared")])
+@pytest.mark.parametrize(
+    ("era", "isolation"), [("handshake", "shared"), ("handshake", "per-agent"), ("stateless", "shared")]
+)
 @pytest_twisted.ensureDeferred
 async def test_configured_roots_are_answered_by_the_host(era: str, isolation: str) -> None:
     """``roots/list`` takes no round with the caller where the operator named the roots."""

@@ -1,4 +1,4 @@
-"""Asyncio and Twisted on one loop, for as long as the bridge runs."""
+"""Asyncio and Twisted on one loop, for commands whose other half is on asyncio."""
 
 from __future__ import annotations
 

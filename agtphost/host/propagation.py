@@ -1,0 +1,210 @@
+"""
+Tells others of lifecycle events: registries and relying parties that subscribed (core v08 section 7.2.16).
+
+Theory of operation. What is to be told is a held item for each subscriber and
+agent, put in the transaction of the event itself, so neither a crash nor a
+subscriber that is down loses any. It is sent at once, again after ever longer
+pauses while that fails, and removed once the subscriber has taken it. A later
+change of the same agent takes the place of one that still waits: what is sent
+is the end of the agent's stream as it is then, signed, newest first.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from agtphost.adapters.web.exchange import HttpPeer
+from agtphost.adapters.web.failures import PeerFailure
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange
+from agtphost.audit.held import Held, HeldTable
+from agtphost.client import ClientError
+from agtphost.client.client import Client
+from agtphost.config import Config
+from agtphost.iagtp import ILedger, IRecordStore
+from agtphost.identity import envelope
+
+NOTICE = "lifecycle-notice"
+"""The kind of held item."""
+
+EVENTS = 3
+"""Events of the stream that are sent: the newest, and what it follows."""
+
+SECONDS = 20.0
+"""For one attempt."""
+
+RETRY_SECONDS = 1.0
+RETRY_SECONDS_MOST = 300.0
+
+log = Logger()
+
+
+class Undelivered(Exception):
+    """A subscriber did not take a notice; the message says why."""
+
+
+class Propagation(Service):
+    """
+    The queue of notices and what empties it.
+
+    :param ledger: removes what was taken; given late, because it needs what is built of this.
+    """
+
+    name = "propagation"
+
+    def __init__(
+        self,
+        reactor: Any,
+        config: Config,
+        held: HeldTable,
+        records: IRecordStore,
+        ledger: Callable[[], ILedger],
+    ) -> None:
+        given = config.lifecycle
+        self._reactor = reactor
+        self._server_id = config.host.server_id
+        self._targets = given.notify
+        self._held = held
+        self._records = records
+        self._ledger = ledger
+        self._ca = given.notify_ca
+        self._options = {"trust": given.notify_ca, "cert": given.notify_cert, "key": given.notify_key}
+        self._http: HttpPeer | None = None
+        self._client: Client | None = None
+        self._timers: dict[str, IDelayedCall] = {}
+        self._sending: dict[str, Deferred[None]] = {}
+        self._pauses: dict[str, float] = {}
+
+    def notices(self, agent_id: str, status: str) -> tuple[Change, ...]:
+        """What is committed together with a transition: one item for each subscriber."""
+        return tuple(
+            Change(kind=NOTICE, key=_key(to, agent_id), value={"to": to, "agent_id": agent_id, "status": status})
+            for to in self._targets
+        )
+
+    def startService(self) -> None:
+        """Send what waits, and what comes."""
+        super().startService()  # type: ignore[no-untyped-call]
+        self._held.watch(NOTICE, self._changed)
+
+    def stopService(self) -> Deferred[None]:
+        """Send nothing more; what waits is sent after the next start."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        for sending in tuple(self._sending.values()):
+            sending.cancel()
+        return Deferred.fromCoroutine(self._close())
+
+    async def _close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+        if self._http is not None:
+            await self._http.close()
+
+    def _changed(self, key: str, item: Held | None) -> None:
+        if item is None:
+            self._pauses.pop(key, None)
+        elif self.running and key not in self._sending:
+            self._later(key, 0.0)
+
+    def _later(self, key: str, seconds: float) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None and timer.active():
+            timer.cancel()
+        self._timers[key] = self._reactor.callLater(seconds, self._attempt, key)
+
+    def _attempt(self, key: str) -> None:
+        self._timers.pop(key, None)
+        item = self._held.get(NOTICE, key)
+        if item is None or not self.running:
+            return
+        sending = self._sending[key] = Deferred.fromCoroutine(self._deliver(item))
+        sending.addBoth(self._attempted, key)
+
+    def _attempted(self, failure: Any, key: str) -> None:
+        self._sending.pop(key, None)
+        if not self.running:
+            return
+        if failure is None:
+            self._pauses.pop(key, None)
+            if self._held.get(NOTICE, key) is not None:  # It changed meanwhile.
+                self._later(key, 0.0)
+            return
+        pause = self._pauses.get(key, RETRY_SECONDS)
+        self._pauses[key] = min(pause * 2, RETRY_SECONDS_MOST)
+        log.warn("a lifecycle notice waits: {why}", why=failure.getErrorMessage())
+        self._later(key, pause * random.uniform(0.75, 1.25))
+
+    async def _deliver(self, item: Held) -> None:
+        if item.value["to"] in self._targets:
+            await self._send(item.value["to"], await self._notice(item.value))
+        taken = Change(kind=NOTICE, key=item.key, value=None, expected=item.version)
+        try:
+            await self._ledger().submit(Draft(chain=HOST_CHAIN, payload={}, changes=(taken,)))
+        except StaleChange:
+            return
+        except LedgerUnavailable as error:
+            raise Undelivered(f"it was taken, but the store is down: {error}") from None
+
+    async def _notice(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """What is sent: nothing of it needs to be believed but the signed events."""
+        events = await self._records.lifecycle(value["agent_id"], EVENTS)
+        return {
+            "type": "agtp-lifecycle-notice",
+            "server_id": self._server_id,
+            "agent_id": value["agent_id"],
+            "status": value["status"],
+            "events": [
+                {
+                    "audit_id": event.audit_id,
+                    "format": event.format,
+                    "signed": envelope.to_text(event.format, event.signed),
+                }
+                for event in events
+            ],
+        }
+
+    async def _send(self, to: str, notice: Mapping[str, Any]) -> None:
+        try:
+            if to.startswith("agtp:"):
+                await self._by_agtp(to, notice)
+            else:
+                await self._by_https(to, notice)
+        except (PeerFailure, ClientError) as error:
+            raise Undelivered(f"{to}: {error}") from None
+
+    async def _by_https(self, to: str, notice: Mapping[str, Any]) -> None:
+        if self._http is None:
+            ca = None if self._ca is None else str(self._ca)
+            self._http = HttpPeer(self._reactor, ca=ca, headers={}, connections=1)
+        await self._http.exchange("POST", to, seconds=SECONDS, body=notice)
+
+    async def _by_agtp(self, to: str, notice: Mapping[str, Any]) -> None:
+        """To the other host's operator: core v08 section 7.2.13. Sent twice, it is the same notification."""
+        if self._client is None:
+            options: Any = self._options
+            self._client = Client(self._reactor, **options, connections=1, timeout=SECONDS)
+        given = {
+            "recipient": "operator",
+            "topic": "agent-lifecycle",
+            "content": notice,
+            "urgency": "critical",
+            "delivery_guarantee": "exactly_once",
+        }
+        reply = await self._client.call(to, "NOTIFY", "/", given)
+        if not reply.ok:
+            document = reply.document if isinstance(reply.document, Mapping) else {}
+            raise Undelivered(f"{to} answered {reply.status} {document.get('reason', '')}")
+
+
+def _key(to: str, agent_id: str) -> str:
+    return f"{sha256(to.encode()).hexdigest()[:16]}:{agent_id}"

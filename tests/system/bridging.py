@@ -1,0 +1,89 @@
+"""``agtp mcp-bridge`` for tests: over stdio, and over HTTP in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mcp import StdioServerParameters
+
+from tests.system.hosting import BIN, Host, until
+
+FIXTURE = Path(__file__).resolve().parents[1] / "bridge" / "conformance_server.py"
+READY = re.compile(r"agtp mcp-bridge ready: (\S+)")
+
+
+def fixture(name: str, *lines: str) -> str:
+    """A ``[[mcp.server]]`` that is the fixture server, whose resources and prompts the sample's ``demo`` may use."""
+    return "\n".join(
+        (
+            "",
+            "[[mcp.server]]",
+            f'name = "{name}"',
+            f"command = {json.dumps([sys.executable, str(FIXTURE)])}",
+            'resource_scopes = ["mcp:tools:execute"]',
+            'prompt_scopes = ["mcp:tools:execute"]',
+            *lines,
+            "",
+        )
+    )
+
+
+def stdio(host: Host, *words: str) -> StdioServerParameters:
+    """How the official client starts the bridge."""
+    return StdioServerParameters(
+        command=str(BIN / "agtp"), args=["mcp-bridge", *words], cwd=host.config.parent, env=dict(os.environ)
+    )
+
+
+class HttpBridge:
+    """One bridge that serves HTTP."""
+
+    def __init__(self, host: Host, *words: str) -> None:
+        self.url = ""
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            [str(BIN / "agtp"), "mcp-bridge", "--http", "0", *words],
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            cwd=host.config.parent,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for raw in self.process.stderr:
+            line = raw.decode(errors="replace").rstrip("\n")
+            self.lines.append(line)
+            found = READY.search(line)
+            if found:
+                self.url = found.group(1)
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(15)
+        self._reader.join(5)
+        return status
+
+
+@contextmanager
+def http_bridge(host: Host, *words: str) -> Iterator[HttpBridge]:
+    """A bridge that is ready, and gone afterwards."""
+    bridge = HttpBridge(host, *words)
+    try:
+        until(lambda: bridge.url or bridge.process.poll() is not None, 20)
+        assert bridge.url, bridge.lines
+        yield bridge
+    finally:
+        bridge.stop()

@@ -1,0 +1,100 @@
+"""
+The official MCP conformance suite against the bridge.
+
+The way of every message: the suite, ``agtp mcp-bridge --http``, AGTP over mutual TLS, the host, a server on the
+official SDK. That server speaks 2026-07-28 or, pinned, 2025-11-25.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.npm import document, node
+from tests.system.bridging import fixture, http_bridge
+from tests.system.hosting import Host, running, sample
+from tests.system.trail import LAZY, database, stored, verified
+
+pytestmark = [pytest.mark.npm, pytest.mark.slow, pytest.mark.timeout(600)]
+
+PACKAGE = "@modelcontextprotocol/conformance"
+VERSION = "0.2.0-alpha.12"
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A host with the fixture server in both eras."""
+    servers = fixture("modern") + fixture("handshake", 'protocol = "2025-11-25"', 'isolation = "per-session"')
+    with running(sample(tmp_path_factory.mktemp("conformance"), edit=(LAZY,), append=servers)) as host:
+        yield host
+
+
+def required(revision: str) -> list[str]:
+    """The server scenarios that the suite says a revision requires."""
+    found = yaml.safe_load(document(PACKAGE, f"requirements/{revision}.yaml", VERSION).read_text())
+    scenarios: list[str] = found["server"]
+    return scenarios
+
+
+def examine(url: str, revision: str, results: Path) -> dict[str, list[dict[str, str]]]:
+    """Run the suite; its checks by scenario."""
+    command = [str(node()), str(document(PACKAGE, "dist/index.js", VERSION)), "server", "--url", url]
+    done = subprocess.run(
+        [*command, "--requirements", revision, "-o", str(results)],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    found: dict[str, list[dict[str, str]]] = {}
+    for file in results.glob("*/checks.json"):
+        # server-SCENARIO-2026-11-21T07-06-23-005Z
+        scenario = file.parent.name.removeprefix("server-")[: -len("-2026-11-21T07-06-23-005Z")]
+        found[scenario] = json.loads(file.read_text())
+    assert found, done.stdout + done.stderr
+    return found
+
+
+def faults(checks: list[dict[str, str]]) -> list[str]:
+    """Checks of a scenario that did not pass; warnings and skipped ones count."""
+    return [
+        f"{check['id']}: {check['status']} {check.get('errorMessage', '')}"
+        for check in checks
+        if check["status"] not in ("SUCCESS", "INFO")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("upstream", "revision", "count"),
+    [("modern", "2025-11-25", 30), ("handshake", "2025-11-25", 30), ("modern", "2026-07-28", 37)],
+)
+def test_every_required_scenario_passes(
+    upstream: str, revision: str, count: int, host: Host, tmp_path: Path
+) -> None:
+    """All server scenarios of a revision, without a failure or a warning, whichever era the hosted server speaks."""
+    scenarios = required(revision)
+    assert len(scenarios) == count
+    with http_bridge(host, "--server", upstream) as bridge:
+        found = examine(bridge.url, revision, tmp_path)
+        assert bridge.stop() == 0
+    assert {name: faults(found[name]) for name in scenarios if faults(found[name])} == {}
+    assert all(any(check["status"] == "SUCCESS" for check in found[name]) for name in scenarios)
+    assert not [line for line in bridge.lines if "Traceback" in line]
+
+
+def test_everything_that_the_suite_did_is_recorded(host: Host) -> None:
+    """The records of a host that the suite drove verify, and name the tools it called."""
+    records = stored(database(host))
+    assert verified(host, records).faults == []
+    assert len(records) > 100
+
+
+def test_control_a_warning_counts() -> None:
+    """The control: checks that did not plainly pass are found."""
+    checks = [{"id": "a", "status": "SUCCESS"}, {"id": "b", "status": "WARNING"}, {"id": "c", "status": "SKIPPED"}]
+    assert [fault[:1] for fault in faults(checks)] == ["b", "c"]

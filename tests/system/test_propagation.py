@@ -1,0 +1,140 @@
+"""Subscribers hear of lifecycle events: over HTTPS and over AGTP, also after they were down."""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agtphost.identity import jws
+from agtphost.identity.keys import VerifyingKey
+from tests.system.hosting import agtp, free_port, running, sample, until
+from tests.system.trail import LAZY
+
+
+class Registry:
+    """An HTTPS server that fails at first."""
+
+    def __init__(self, state: Path, port: int, failures: int) -> None:
+        self.taken: list[dict[str, Any]] = []
+        self.refused = 0
+        registry = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if registry.refused < failures:
+                    registry.refused += 1
+                    self.send_response(503)
+                else:
+                    registry.taken.append(json.loads(body))
+                    self.send_response(204)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = HTTPServer(("127.0.0.1", port), Handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(state / "server.pem", state / "server.key")
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Iterator[tuple[Path, int]]:
+    """A host that tells a registry, and itself over AGTP in the name of demo."""
+    config = sample(tmp_path, edit=[LAZY])
+    with running(config):
+        pass
+    found = re.search(r"^port = ([0-9]+)", config.read_text(), re.MULTILINE)
+    assert found is not None
+    port = free_port()
+    lines = [
+        "",
+        "[lifecycle]",
+        f'notify = ["https://localhost:{port}/events", "agtp://127.0.0.1:{found[1]}"]',
+        'notify_ca = "state/ca.pem"',
+        'notify_cert = "state/agents/demo/agent.pem"',
+        'notify_key = "state/agents/demo/agent.key"',
+        "",
+    ]
+    config.write_text(config.read_text() + "\n".join(lines))
+    yield config, port
+
+
+def test_each_subscriber_gets_the_signed_event(config: tuple[Path, int]) -> None:
+    """AGTP-237: within 60 s though the registry fails twice, and after a restart what waited while it was down."""
+    file, port = config
+    with running(file) as host:
+        key = VerifyingKey.load(host.state / "signing.pub")
+        registry = Registry(host.state, port, failures=2)
+        since = time.monotonic()
+        done = host.agtp_json("agent", "deprecate", "librarian", "--reason", "drill")
+        until(lambda: registry.taken, 30)
+        assert time.monotonic() - since < 60 and registry.refused == 2
+        [notice] = registry.taken
+        registry.close()
+        payload = jws.verify(notice["events"][0]["signed"], {key.kid: key})
+        assert notice["events"][0]["audit_id"] == done["audit_id"]
+        assert (payload["event_type"], payload["new_status"]) == ("agent-lifecycle-deprecated", "deprecated")
+        assert payload["agent_id"] == notice["agent_id"] == done["agent_id"]
+
+        until(lambda: _told(host.config.parent), 15)
+        [told] = _told(host.config.parent)
+        assert told["content"]["events"] == notice["events"] and told["topic"] == "agent-lifecycle"
+
+        # Nobody is there: the notice waits, over a restart.
+        assert host.agtp("agent", "reinstate", "librarian").returncode == 0
+        until(lambda: "a lifecycle notice waits" in host.output)
+    registry = Registry(file.parent / "state", port, failures=0)
+    try:
+        with running(file):
+            until(lambda: registry.taken, 30)
+            assert registry.taken[0]["status"] == "active"
+            time.sleep(1.0)
+            assert len(registry.taken) == 1, "what was taken is not sent again"
+    finally:
+        registry.close()
+    assert agtp("audit", "verify", cwd=file.parent).returncode == 0
+
+
+def _told(folder: Path) -> list[dict[str, Any]]:
+    """What lies in the operator's inbox."""
+    done = agtp("call", "-", "QUERY", "/notifications", "--as", "registrar", "--json", cwd=folder)
+    if done.returncode:
+        raise AssertionError(done.stdout + done.stderr)
+    found = json.loads(done.stdout)
+    listed: list[dict[str, Any]] = found["body"]["result"]["notifications"]
+    return [entry for entry in listed if entry["content"]["status"] == "deprecated"]
+
+
+def test_what_is_retained_of_a_revoked_agent(tmp_path: Path) -> None:
+    """AGTP-179, AGTP-180: everything the section lists, from the store alone; the host shows none of it to anybody."""
+    file = sample(tmp_path, edit=[LAZY])
+    with running(file) as host:
+        genesis = (host.state / "agents/demo/genesis.json").read_text()
+        assert host.agtp("agent", "deactivate", "demo").returncode == 0
+        host.agtp_json("agent", "revoke", "demo", "--reason", "compromise-detected", "--actor", "security")
+        assert host.agtp_json("agent", "retained")[0]["label"] == "demo"
+    kept = json.loads(agtp("agent", "retained", "demo", "--json", cwd=file.parent).stdout)
+    assert kept["genesis"] == genesis and kept["trust_tier"] and kept["owner_id"] and kept["ended_at"]
+    assert (kept["status"], kept["reason"], kept["initiator"]) == ("retired", "compromise-detected", "security")
+    assert [event["new_status"] for event in kept["transitions"]] == ["suspended", "retired"]
+    assert all(event["issued_at"] for event in kept["transitions"])
+    assert not {"scopes", "sessions", "package"} & kept.keys()
+    assert agtp("agent", "retained", "nobody", cwd=file.parent).returncode == 2
