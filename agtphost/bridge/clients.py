@@ -91,5 +91,7 @@ def forwarded_meta(context: Context, client: Client) -> dict[str, Any]:
 
 def wants_log(context: Context, client: Client, level: str) -> bool:
     """Whether a log message of that level is for the client: its own request's word, or its connection's."""
-    least = (context.params or {}).get("_meta", {}).get(LOG_LEVEL) if is_modern(context) else client.level or DEFAULT_LEVEL
+    least = client.level or DEFAULT_LEVEL
+    if is_modern(context):
+        least = (context.params or {}).get("_meta", {}).get(LOG_LEVEL)
     return least in LEVELS and level in LEVELS and LEVELS.index(level) >= LEVELS.index(least)

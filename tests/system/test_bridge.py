@@ -78,7 +78,7 @@ def audit_id(result: types.Result) -> str:
 
 @pytest.mark.parametrize("era", ERAS)
 def test_everything_of_the_host_is_there_with_its_record(era: str, host: Host) -> None:
-    """Tools, resources, templates, prompts and completions, each answer with the Audit-ID of a record that is stored."""
+    """Tools, resources, templates, prompts and completions, each answer with the Audit-ID of a stored record."""
 
     async def story() -> list[str]:
         async with client(host, era) as mcp:
@@ -196,7 +196,7 @@ def test_a_cancelled_call_is_cancelled_at_the_server(upstream: str, host: Host) 
                 tasks.cancel_scope.cancel()
             with anyio.fail_after(10):
                 while "wait_for_long" not in said(await mcp.call_tool("what_was_cancelled", {})):
-                    await anyio.sleep(0.1)
+                    await anyio.sleep(0.1)  # noqa: ASYNC110 (what is waited for happens in another process)
 
     since = time.monotonic()
     anyio.run(story)
@@ -204,7 +204,7 @@ def test_a_cancelled_call_is_cancelled_at_the_server(upstream: str, host: Host) 
 
 
 def test_a_client_that_leaves_lets_its_calls_go(host: Host) -> None:
-    """stdin closes while a call runs: the bridge tells the host before it ends."""
+    """A client cancels and closes stdin at once: the bridge tells the host before it ends."""
 
     async def leave() -> None:
         async with client(host, "legacy", "--server", "modern") as mcp:
@@ -289,7 +289,7 @@ def test_changes_are_told_in_both_eras(host: Host) -> None:
     async def until(name: str) -> None:
         with anyio.fail_after(10):
             while name not in heard:
-                await anyio.sleep(0.05)
+                await anyio.sleep(0.05)  # noqa: ASYNC110 (told by another process)
 
     async def handshake() -> None:
         async with client(host, "legacy", "--server", "modern", message_handler=hear) as mcp:

@@ -233,6 +233,10 @@ def test_every_open_connection_stops_within_a_second(incident: Incident) -> None
     assert len(incident.refused) == CONNECTIONS - SLOW
     late = {number: at - incident.revoked_at for number, at in incident.refused.items()}
     assert max(late.values()) < STOPPED_WITHIN, late
+    # The calls that ran ended with it, sealed as what they are; none was finished.
+    assert len(incident.ended) == SLOW
+    assert {status for _, status in incident.ended.values()} == {410}, incident.ended
+    assert max(at for at, _ in incident.ended.values()) - incident.revoked_at < STOPPED_WITHIN, incident.ended
     # Nothing that began after the revocation was carried out: it is 410, or no answer at all.
     assert set(incident.after.values()) <= {0, 410}, incident.after
     assert len(incident.after) == SLOW

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 TASK = "mcp-task"
 """The kind of held items that say whose a task is; the key is ``server taskId``."""
 
-TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 TASK_DAYS = 7
 MOST_TASKS = 1_000
 """Tasks of one agent that are remembered; at the bound its calls create none."""
@@ -175,9 +174,8 @@ class Desk:
         capabilities = meta.get(META + "clientCapabilities")
         if type(capabilities) is not dict:
             capabilities = None
-        elif TASKS_EXTENSION in (capabilities.get("extensions") or {}):
-            if sum(1 for _ in self._held.of(TASK, agent_id)) >= MOST_TASKS:
-                capabilities = {name: value for name, value in capabilities.items() if name != "extensions"}
+        elif "extensions" in capabilities and sum(1 for _ in self._held.of(TASK, agent_id)) >= MOST_TASKS:
+            capabilities = {name: value for name, value in capabilities.items() if name != "extensions"}
         level = meta.get(META + "logLevel")
         if level not in LEVELS:
             level = self._levels.get((agent_id, context.session_id or ""), "")

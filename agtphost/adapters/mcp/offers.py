@@ -120,8 +120,8 @@ class Offers:
         self._known[name] = self._judged(kind, found["entries"])
 
     @staticmethod
-    async def _walk(dialogue: Dialogue, kind: Kind, timeout: float) -> Mapping[str, Any]:
-        return {"entries": await dialogue.walk(kind.capability, kind.method, kind.member, timeout)}
+    async def _walk(dialogue: Dialogue, kind: Kind, seconds: float) -> Mapping[str, Any]:
+        return {"entries": await dialogue.walk(kind.capability, kind.method, kind.member, seconds)}
 
     def _judged(self, kind: Kind, listed: list[object]) -> dict[str, Mapping[str, Any]]:
         """Those that could not deceive a reader, as with tools."""

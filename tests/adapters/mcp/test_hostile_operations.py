@@ -59,8 +59,8 @@ for line in sys.stdin:
         if FAULT == "list-endless":
             put({"id": n, "result": {member: [], "nextCursor": "more"}})
         elif FAULT == "list-odd":
-            put({"id": n, "result": {member: [7, {}, {"uri": 5}, {"uri": "a\\u202eb", "name": "x"}, {"name": "a\\u200bb"},
-                {"uri": "test://ok", "name": "ok"}]}})
+            put({"id": n, "result": {member: [7, {}, {"uri": 5},
+                {"uri": "a\\u202eb", "name": "x"}, {"name": "a\\u200bb"}, {"uri": "test://ok", "name": "ok"}]}})
         elif FAULT == "list-crash":
             os._exit(2)
         else:
@@ -127,7 +127,8 @@ async def test_a_server_that_asks_without_end_is_bounded(script: Path) -> None:
 @pytest_twisted.ensureDeferred
 async def test_a_process_that_dies_while_its_caller_thinks(script: Path) -> None:
     """The answer comes too late: 503 with the exit code, at once."""
-    async with hosted(command(script, "asks-and-dies"), name="srv", protocol="2025-11-25", isolation="per-agent") as server:
+    settings: dict[str, Any] = {"protocol": "2025-11-25", "isolation": "per-agent"}
+    async with hosted(command(script, "asks-and-dies"), name="srv", **settings) as server:
         ask = Host(server)
         first = await ask(CALL, {"tool": "work"}, task_id="t")
         instance = server.instances.all()[0]
