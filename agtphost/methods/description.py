@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from twisted.logger import Logger
@@ -46,6 +46,12 @@ def version_key(text: str) -> tuple[int, ...]:
     """``1.0`` as ``(1, 0, 0)``, so that versions compare as numbers."""
     numbers = [int(part) for part in text.split(".")]
     return tuple(numbers + [0] * (3 - len(numbers)))
+
+
+def _described(adapter: IPayloadAdapter) -> Iterable[Mapping[str, object]]:
+    """An adapter may tell callers more, and more that changes, than stands in the manifest."""
+    entries: Iterable[Mapping[str, object]] = getattr(adapter, "described", adapter.hosted)()
+    return entries
 
 
 async def at_once(work: Callable[[], None]) -> None:
@@ -113,7 +119,7 @@ class Description:
             "modalities": {"modalities": ["text", "structured"]},
             "tools": {
                 "tools": tools,
-                "hosted_protocols": [dict(entry) for adapter in self._adapters for entry in adapter.hosted()],
+                "hosted_protocols": [dict(entry) for adapter in self._adapters for entry in _described(adapter)],
             },
             "version": {"version": PROTOCOL_VERSION, "version_min_satisfied": satisfied},
             "budget": {"budget_units_accepted": []},

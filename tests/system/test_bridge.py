@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,10 +16,12 @@ import anyio
 import httpx
 import mcp_types as types
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp.client.session import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 
+from agtphost.config import load
+from agtphost.identity.keys import SigningKey
 from tests.system.bridging import FIXTURE, fixture, http_bridge, stdio
 from tests.system.hosting import BIN, Host, agtp, running, sample
 from tests.system.trail import database, stored, verified
@@ -113,7 +117,7 @@ def test_everything_of_the_host_is_there_with_its_record(era: str, host: Host) -
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("upstream", ["modern", "handshake"])
 def test_a_server_can_ask_the_client(era: str, upstream: str, host: Host) -> None:
-    """Sampling, elicitation and roots, in every combination of eras on the two sides of the host."""
+    """AGTP-275: sampling, elicitation and roots, in every combination of eras on the two sides of the host."""
 
     async def story() -> None:
         async with client(host, era, "--server", upstream) as mcp:
@@ -195,8 +199,9 @@ def test_a_cancelled_call_is_cancelled_at_the_server(upstream: str, host: Host) 
                     await begun.wait()
                 tasks.cancel_scope.cancel()
             with anyio.fail_after(10):
-                while "wait_for_long" not in said(await mcp.call_tool("what_was_cancelled", {})):
-                    await anyio.sleep(0.1)  # noqa: ASYNC110 (what is waited for happens in another process)
+                # Another process has to notice.
+                while "wait_for_long" not in said(await mcp.call_tool("what_was_cancelled", {})):  # noqa: ASYNC110
+                    await anyio.sleep(0.1)
 
     since = time.monotonic()
     anyio.run(story)
@@ -288,8 +293,8 @@ def test_changes_are_told_in_both_eras(host: Host) -> None:
 
     async def until(name: str) -> None:
         with anyio.fail_after(10):
-            while name not in heard:
-                await anyio.sleep(0.05)  # noqa: ASYNC110 (told by another process)
+            while name not in heard:  # noqa: ASYNC110
+                await anyio.sleep(0.05)
 
     async def handshake() -> None:
         async with client(host, "legacy", "--server", "modern", message_handler=hear) as mcp:
@@ -361,6 +366,30 @@ def test_a_host_that_stays_away_is_said_to(tmp_path_factory: pytest.TempPathFact
     assert str(port) in error.message
     assert error.data["agtp"]["remedy"]
     assert "audit_id" not in error.data["agtp"]
+
+
+def test_an_answer_whose_record_does_not_verify_is_passed_on_to_nobody(host: Host, tmp_path: Path) -> None:
+    """With another key than the host's at hand the client gets an error; --no-verify is the control."""
+    deployment = tmp_path / "deployment"
+    shutil.copytree(host.config.parent, deployment)
+    public = load(deployment / "host.toml", {}).audit.key.with_suffix(".pub")
+    assert public.is_file() and deployment in public.parents
+    public.write_text(SigningKey.generate().public.text + "\n")
+
+    def started(*words: str) -> StdioServerParameters:
+        return StdioServerParameters(command=str(BIN / "agtp"), args=["mcp-bridge", *words], cwd=deployment)
+
+    async def story() -> MCPError:
+        async with Client(started("--no-verify"), mode="legacy") as mcp:
+            assert "welcome.txt" in said(await mcp.call_tool("files__list_files", {}))
+        async with Client(started(), mode="legacy") as mcp:
+            with pytest.raises(MCPError) as failed:
+                await mcp.call_tool("files__list_files", {})
+            return failed.value
+
+    error = anyio.run(story)
+    assert error.code == -32011
+    assert "does not verify" in error.message
 
 
 # HTTP
@@ -456,8 +485,6 @@ def test_what_is_printed_for_pasting_starts_the_bridge(name: str, member: str, h
     entry = json.loads(done.stdout)[member]["files"]
 
     async def story() -> None:
-        from mcp import StdioServerParameters
-
         started = StdioServerParameters(command=entry["command"], args=entry["args"], cwd="/")
         async with Client(started, mode="legacy") as mcp:
             assert "welcome.txt" in said(await mcp.call_tool("list_files", {}))

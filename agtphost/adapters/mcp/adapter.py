@@ -128,15 +128,21 @@ class McpAdapter:
         ]
 
     def hosted(self) -> Sequence[Mapping[str, object]]:
-        """``hosted_protocols`` entries: AGTP-API section 8.6."""
+        """``hosted_protocols`` entries of the manifest (AGTP-API section 8.6): nothing that changes with every call."""
         entries = []
         for name, server in sorted(self._servers.items()):
             seen = server.snapshot()
             entry: dict[str, object] = {"protocol": "MCP", "method": "EXECUTE", "path": f"/mcp/{name}"}
             if seen.version is not None:
                 entry["version"] = seen.version
-            entries.append({**entry, "name": name, **seen.told()})
+            entries.append({**entry, "name": name, "state": seen.state, "tools": seen.tools})
         return entries
+
+    def described(self) -> Sequence[Mapping[str, object]]:
+        """The same for DESCRIBE, with what a caller may want to know of each server at this moment."""
+        return [
+            {**entry, **self._servers[str(entry["name"])].snapshot().told()} for entry in self.hosted()
+        ]
 
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         """Everything there is to know of each server, for operators."""
