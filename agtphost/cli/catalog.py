@@ -258,9 +258,9 @@ def diff(old: str, new: str, deployment: Path | None, as_json: bool) -> None:
     Compare two catalogs: what was added, removed, changed.
 
     Deprecations count as changes, and are listed apart. OLD and NEW are files;
-    - is standard input. A version that breaks the rules for versions is told, and does not change the exit status: 0 where
-    nothing breaks, 1 where something in the deployment does, 2 for what
-    cannot be read.
+    - is standard input. A version that breaks the rules for versions is told,
+    and does not change the exit status: 0 where nothing breaks, 1 where
+    something in the deployment does, 2 for what cannot be read.
 
     \b
     Examples:
