@@ -52,6 +52,7 @@ class Changes:
         self._watched: Counter[str] = Counter()
         self._turn = asyncio.Lock()
         self._running: asyncio.Task[None] | None = None
+        self._interrupted = False
 
     async def begin(self) -> None:
         """Listen for changes of lists, if that was not begun; a host that refuses is asked again later."""
@@ -115,11 +116,9 @@ class Changes:
                 _fail(begun, unreachable(error))
             if begun.done() and begun.exception() is not None and uris:
                 return
+            self._interrupted = True
             await asyncio.sleep(pause)
             wanted = frozenset(self._watched) or uris
-            if pause and begun.done():
-                for event in _LISTS:
-                    await self.bus.publish(event)
 
     def _operation(self, uris: frozenset[str]) -> Operation:
         notifications: dict[str, Any] = {
@@ -142,6 +141,10 @@ class Changes:
         if event.get("type") == "acknowledged":
             if not begun.done():
                 begun.set_result(None)
+            if self._interrupted:
+                self._interrupted = False
+                for list_changed in _LISTS:
+                    await self.bus.publish(list_changed)
             return
         params = event.get("params")
         change = event_from_wire(str(event.get("method")), params if isinstance(params, dict) else None)

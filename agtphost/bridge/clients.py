@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import mcp_types as types
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import decode_header_value
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agtphost.client.requests import new_session_id
@@ -16,6 +19,9 @@ Context = ServerRequestContext[Any, Any]
 
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+
+TASKS = "io.modelcontextprotocol/tasks"
+"""The tasks extension of 2026-07-28."""
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Log levels, least first (RFC 5424)."""
@@ -95,3 +101,23 @@ def wants_log(context: Context, client: Client, level: str) -> bool:
     if is_modern(context):
         least = (context.params or {}).get("_meta", {}).get(LOG_LEVEL)
     return least in LEVELS and level in LEVELS and LEVELS.index(level) >= LEVELS.index(least)
+
+
+def require_tasks(context: Context) -> None:
+    """
+    Let through a request of the tasks extension.
+
+    :raises MCPError: -32601 before 2026-07-28; -32021 if the client does not declare the extension; -32020 if
+        the ``Mcp-Name`` of its HTTP request is not the task (SEP-2663).
+    """
+    if not is_modern(context):
+        raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method)
+    params: Mapping[str, Any] = context.params or {}
+    declared = (params.get("_meta") or {}).get(CAPABILITIES) or {}
+    if TASKS not in (declared.get("extensions") or {}):
+        needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, f"This needs the extension {TASKS}.", needed)
+    if context.request is not None:
+        named = context.request.headers.getlist("mcp-name")
+        if len(named) != 1 or decode_header_value(named[0].strip()) != params.get("taskId"):
+            raise MCPError(types.HEADER_MISMATCH, "Mcp-Name is not the task of the request.")

@@ -14,13 +14,10 @@ from mcp.server.models import InitializationOptions
 from pydantic import ConfigDict
 
 from agtphost.bridge.changes import Changes
-from agtphost.bridge.clients import Clients
+from agtphost.bridge.clients import TASKS, Clients
 from agtphost.bridge.host_link import HostLink
 from agtphost.bridge.relay import Relay
 from agtphost.bridge.watching import Watching
-
-TASKS = "io.modelcontextprotocol/tasks"
-"""The tasks extension of 2026-07-28."""
 
 _SOON = CacheHint(ttl_ms=5_000, scope="private")
 """Lists depend on who asks, and changes of them are told; a few seconds save repeated reads."""

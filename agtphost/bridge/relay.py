@@ -10,7 +10,7 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 from mcp_types import LoggingMessageNotification, LoggingMessageNotificationParams
 
-from agtphost.bridge.clients import Clients, Context, forwarded_meta, is_modern, wants_log
+from agtphost.bridge.clients import Clients, Context, forwarded_meta, is_modern, require_tasks, wants_log
 from agtphost.bridge.failures import UNREACHABLE, refused, unreachable
 from agtphost.bridge.host_link import ClientError, HostLink, OnEvent, Operation
 from agtphost.bridge.names import Names
@@ -24,6 +24,7 @@ _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 """Which server answered: to the client that is the bridge, which says so itself."""
 
 MOST_PAGES = 100
+MOST_SCHEMAS = 10_000
 _CANCEL_SECONDS = 5.0
 
 
@@ -58,7 +59,7 @@ class Relay:
 
     def _shown_tool(self, tool: Mapping[str, Any]) -> dict[str, Any]:
         name = self._tools.show(str(tool.get("name")))
-        if isinstance(tool.get("inputSchema"), dict):
+        if isinstance(tool.get("inputSchema"), dict) and (name in self._schemas or len(self._schemas) < MOST_SCHEMAS):
             self._schemas[name] = tool["inputSchema"]
         return {**tool, "name": name}
 
@@ -129,7 +130,12 @@ class Relay:
         return {}
 
     async def task(self, context: Context, _: Any = None) -> dict[str, Any]:
-        """``tasks/get``, ``tasks/update`` and ``tasks/cancel`` of the tasks extension."""
+        """
+        ``tasks/get``, ``tasks/update`` and ``tasks/cancel`` of the tasks extension.
+
+        :raises MCPError: -32021 for clients that do not say they know it; -32020 if ``Mcp-Name`` is another task.
+        """
+        require_tasks(context)
         payload = {name: value for name, value in (context.params or {}).items() if name != "_meta"}
         return await self._simple(context, f"mcp.{context.method.replace('/', '.')}", "tasks", payload, "mcp_response")
 

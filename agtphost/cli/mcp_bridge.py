@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import re
 import signal
 import sys
@@ -13,7 +15,8 @@ import click
 
 from agtphost.cli.exchange import failure_of
 from agtphost.cli.failures import NoConnection, WrongInput
-from agtphost.cli.options import EXISTING, Connection, connection_options
+from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
+from agtphost.cli.output import print_json
 from agtphost.cli.reach import Reach, resolve
 from agtphost.client.errors import ClientError
 
@@ -38,6 +41,7 @@ _CLIENTS = ("claude", "vscode", "cursor")
 @click.option("--no-verify", is_flag=True, help="Do not check the records of answers.")
 @click.option("--print-config", type=click.Choice(_CLIENTS), help="Print what to paste into that client, and end.")
 @connection_options
+@json_option
 def command(
     uri: str,
     http: int | None,
@@ -46,12 +50,14 @@ def command(
     no_verify: bool,
     print_config: str | None,
     where: Connection,
+    as_json: bool,
 ) -> None:
     """
     Serve the tools, resources and prompts of a host to an MCP client.
 
     The client speaks MCP on stdin and stdout, or to a port of this machine;
-    the host sees one agent, the one of the client certificate.
+    the host sees one agent, the one of the client certificate. With --http and
+    --json the endpoint's URL is printed as JSON.
 
     \b
     Examples:
@@ -67,7 +73,12 @@ def command(
     reach = resolve(where, uri)
     token = None if token_file is None else _token(token_file)
     if print_config is not None:
-        _print_config(print_config, reach, http, server, token_file, no_verify)
+        text, file = _config_for(print_config, reach, http, server, token_file, no_verify)
+        if as_json:
+            print_json({"client": print_config, "file": file, "config": json.loads(text)})
+        else:
+            click.echo(text)
+            click.echo(f"For {file}.", err=True)
         return
     try:
         import mcp_types  # noqa: F401
@@ -95,7 +106,7 @@ def command(
             if listener is None:
                 await stdio.serve(bridge)
             else:
-                await streamable.serve(bridge, listener, _ready, token=token)
+                await streamable.serve(bridge, listener, functools.partial(_ready, as_json), token=token)
         finally:
             await link.close()
 
@@ -105,7 +116,10 @@ def command(
         raise failure_of(error) from None
 
 
-def _ready(url: str) -> None:
+def _ready(as_json: bool, url: str) -> None:
+    if as_json:
+        print_json({"url": url})
+        sys.stdout.flush()
     click.echo(f"agtp mcp-bridge ready: {url}", err=True)
 
 
@@ -144,20 +158,20 @@ def _token(path: Path) -> str:
     return token
 
 
-def _print_config(
+def _config_for(
     client: str, reach: Reach, http: int | None, server: str | None, token_file: Path | None, no_verify: bool
-) -> None:
+) -> tuple[str, str]:
+    """What to paste, and into which file."""
     from agtphost.bridge import pasting
 
     name = server or "agtp"
-    if http is not None:
-        if not http:
-            raise WrongInput("--print-config needs the port that the bridge will have", "Give --http a number.")
+    if http is None:
+        text = pasting.stdio_entry(client, name, _words(reach, server, no_verify))
+    elif http:
         text = pasting.http_entry(client, name, f"http://127.0.0.1:{http}/mcp", token_file is not None)
     else:
-        text = pasting.stdio_entry(client, name, _words(reach, server, no_verify))
-    click.echo(text)
-    click.echo(f"For {pasting.WHERE[client]}.", err=True)
+        raise WrongInput("--print-config needs the port that the bridge will have", "Give --http a number.")
+    return text, pasting.WHERE[client]
 
 
 def _words(reach: Reach, server: str | None, no_verify: bool) -> Sequence[str]:

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import conformance_tasks  # type: ignore[import-not-found]  # beside this file, which is a program
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
@@ -520,6 +521,49 @@ async def test_input_required_result_capabilities(context: Context, _: Mapping[s
     return required(wanted) if answers is None else text(json.dumps(answers))
 
 
+# Tools that become tasks
+
+
+@tool(strings("name"))
+async def greet(context: Context, arguments: Mapping[str, Any]) -> Result:
+    """Greets."""
+    return text(f"Hello, {arguments['name']}!")
+
+
+def background(name: str, schema: Mapping[str, Any], *, required: bool = False) -> None:
+    """Offer one of the tasks' works as a tool."""
+
+    async def start(context: Context, arguments: Mapping[str, Any]) -> Result:
+        begun: Result = await conformance_tasks.started(
+            context, conformance_tasks.WORKS[name], arguments, required=required
+        )
+        return begun
+
+    start.__name__, start.__doc__ = name, conformance_tasks.WORKS[name].__doc__
+    tool(schema)(start)
+
+
+background("slow_compute", {"type": "object", "properties": {"seconds": {"type": "number"}}})
+background("failing_job", NOTHING, required=True)
+background("protocol_error_job", NOTHING)
+background("confirm_delete", {"type": "object", "properties": {"filename": {"type": "string"}}})
+background("multi_input", NOTHING)
+
+
+@tool()
+async def test_tool_with_task(context: Context, arguments: Mapping[str, Any]) -> Result:
+    """Asks for a name, and then goes on as a task."""
+    answers = await asked(context, {"user_name": NAME})
+    if answers is None:
+        return required({"user_name": NAME})
+
+    async def work(task: conformance_tasks.Task, _: Mapping[str, Any]) -> dict[str, Any]:
+        return conformance_tasks.text(f"Done for {answers['user_name']['content']['name']}")
+
+    begun: Result = await conformance_tasks.started(context, work, arguments, required=True)
+    return begun
+
+
 # Handlers
 
 
@@ -656,6 +700,9 @@ def build() -> Server[Any]:
     )
     for method, params, handler in handlers:
         server.add_request_handler(method, params, handler)
+    for method, handler in conformance_tasks.HANDLERS.items():
+        server.add_request_handler(method, conformance_tasks.TaskParams, handler)
+    server.extensions = {conformance_tasks.EXTENSION: {}}
     return server
 
 

@@ -37,7 +37,7 @@ def test_every_command_explains_itself(run: Run, words: tuple[str, ...]) -> None
     assert "Usage: agtp" in result.stdout
     if "Commands:" not in result.stdout:
         assert "Example" in result.stdout
-        assert "--json" in result.stdout
+        assert "--json" in result.stdout or words == ("mcp-bridge",), "a server prints nothing of its own"
 
 
 @pytest.mark.parametrize("words", every_command(), ids=" ".join)

@@ -178,29 +178,34 @@ def test_progress_and_log_messages_arrive_in_order_before_the_answer(era: str, u
     anyio.run(story)
 
 
+async def cancel_a_call(mcp: Client) -> None:
+    """Cancel a call that is under way, by its own report."""
+    begun = anyio.Event()
+
+    async def step(progress: float, total: float | None, message: str | None) -> None:
+        begun.set()
+
+    async def wait() -> None:
+        await mcp.call_tool("wait_for_long", {}, progress_callback=step)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        with anyio.fail_after(10):
+            await begun.wait()
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("upstream", ["modern", "handshake"])
-def test_a_cancelled_call_is_cancelled_at_the_server(upstream: str, host: Host) -> None:
+def test_a_cancelled_call_is_cancelled_at_the_server(era: str, upstream: str, host: Host) -> None:
     """notifications/cancelled of a client reaches the server behind the host, and other calls go on."""
 
     async def story() -> None:
-        async with client(host, "legacy", "--server", upstream) as mcp:
-            begun = anyio.Event()
-
-            async def step(progress: float, total: float | None, message: str | None) -> None:
-                begun.set()
-
-            async with anyio.create_task_group() as tasks:
-
-                async def wait() -> None:
-                    await mcp.call_tool("wait_for_long", {}, progress_callback=step)
-
-                tasks.start_soon(wait)
-                with anyio.fail_after(10):
-                    await begun.wait()
-                tasks.cancel_scope.cancel()
+        async with client(host, era, "--server", upstream) as mcp:
+            before = said(await mcp.call_tool("what_was_cancelled", {})).count("wait_for_long")
+            await cancel_a_call(mcp)
             with anyio.fail_after(10):
-                # Another process has to notice.
-                while "wait_for_long" not in said(await mcp.call_tool("what_was_cancelled", {})):  # noqa: ASYNC110
+                while said(await mcp.call_tool("what_was_cancelled", {})).count("wait_for_long") == before:
                     await anyio.sleep(0.1)
 
     since = time.monotonic()
@@ -213,21 +218,7 @@ def test_a_client_that_leaves_lets_its_calls_go(host: Host) -> None:
 
     async def leave() -> None:
         async with client(host, "legacy", "--server", "modern") as mcp:
-            begun = anyio.Event()
-
-            async def step(progress: float, total: float | None, message: str | None) -> None:
-                begun.set()
-
-            async with anyio.create_task_group() as tasks:
-
-                async def wait() -> None:
-                    with pytest.raises(MCPError):
-                        await mcp.call_tool("wait_for_long", {}, progress_callback=step)
-
-                tasks.start_soon(wait)
-                with anyio.fail_after(10):
-                    await begun.wait()
-                tasks.cancel_scope.cancel()
+            await cancel_a_call(mcp)
 
     async def cancelled() -> int:
         async with client(host, "legacy", "--server", "modern") as mcp:
@@ -327,19 +318,26 @@ def test_changes_are_told_in_both_eras(host: Host) -> None:
 
 
 def test_the_bridge_outlives_its_host(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A host that is killed and started again: the client notices nothing but a wait."""
+    """A host that is killed and started again: the client waits, and hears that the lists may have changed."""
     config = sample(tmp_path_factory.mktemp("away"))
     first = Host(config).wait()
     second: list[Host] = []
+    heard: list[str] = []
+
+    async def hear(message: object) -> None:
+        heard.append(type(message).__name__)
 
     async def story() -> None:
-        async with client(first, "legacy") as mcp:
+        async with client(first, "legacy", message_handler=hear) as mcp:
             assert "welcome.txt" in said(await mcp.call_tool("files__list_files", {}))
             await anyio.to_thread.run_sync(first.kill)
             second.append(Host(config))
             since = time.monotonic()
             assert "Welcome" in said(await mcp.call_tool("files__read_file", {"path": "welcome.txt"}))
             assert time.monotonic() - since < 20
+            with anyio.fail_after(20):
+                while "ToolListChangedNotification" not in heard:  # noqa: ASYNC110
+                    await anyio.sleep(0.1)
 
     try:
         anyio.run(story)
@@ -472,6 +470,22 @@ def test_a_token_keeps_other_users_of_the_machine_out(host: Host) -> None:
     assert done.returncode == 2 and "openssl rand" in done.stderr
 
 
+@pytest.mark.parametrize("era", ERAS)
+def test_a_call_that_is_cancelled_over_http_is_cancelled_at_the_server(era: str, host: Host) -> None:
+    """By notifications/cancelled, or since 2026-07-28 by closing the answer's stream."""
+
+    async def story(url: str) -> None:
+        async with Client(url, mode=era) as mcp:  # type: ignore[arg-type]
+            before = said(await mcp.call_tool("what_was_cancelled", {})).count("wait_for_long")
+            await cancel_a_call(mcp)
+            with anyio.fail_after(10):
+                while said(await mcp.call_tool("what_was_cancelled", {})).count("wait_for_long") == before:
+                    await anyio.sleep(0.1)
+
+    with http_bridge(host, "--server", "modern") as bridge:
+        anyio.run(story, bridge.url)
+
+
 # The command
 
 
@@ -490,8 +504,9 @@ def test_what_is_printed_for_pasting_starts_the_bridge(name: str, member: str, h
             assert "welcome.txt" in said(await mcp.call_tool("list_files", {}))
 
     anyio.run(story)
-    over_http = json.loads(host.agtp("mcp-bridge", "--http", "8931", "--print-config", name).stdout)
-    assert over_http[member]["agtp"]["url"] == "http://127.0.0.1:8931/mcp"
+    over_http = host.agtp_json("mcp-bridge", "--http", "8931", "--print-config", name)
+    assert over_http["config"][member]["agtp"]["url"] == "http://127.0.0.1:8931/mcp"
+    assert "mcp" in over_http["file"]
 
 
 def test_mistakes_are_told_at_once(host: Host) -> None:
