@@ -195,6 +195,11 @@ async def cancel_a_call(mcp: Client) -> None:
         tasks.cancel_scope.cancel()
 
 
+async def cancelled_calls(mcp: Client) -> int:
+    """How many calls were cancelled at the server, as it says itself."""
+    return said(await mcp.call_tool("what_was_cancelled", {})).count("wait_for_long")
+
+
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("upstream", ["modern", "handshake"])
 def test_a_cancelled_call_is_cancelled_at_the_server(era: str, upstream: str, host: Host) -> None:
@@ -202,10 +207,10 @@ def test_a_cancelled_call_is_cancelled_at_the_server(era: str, upstream: str, ho
 
     async def story() -> None:
         async with client(host, era, "--server", upstream) as mcp:
-            before = said(await mcp.call_tool("what_was_cancelled", {})).count("wait_for_long")
+            before = await cancelled_calls(mcp)
             await cancel_a_call(mcp)
             with anyio.fail_after(10):
-                while said(await mcp.call_tool("what_was_cancelled", {})).count("wait_for_long") == before:
+                while await cancelled_calls(mcp) == before:  # noqa: ASYNC110
                     await anyio.sleep(0.1)
 
     since = time.monotonic()
@@ -222,7 +227,7 @@ def test_a_client_that_leaves_lets_its_calls_go(host: Host) -> None:
 
     async def cancelled() -> int:
         async with client(host, "legacy", "--server", "modern") as mcp:
-            return said(await mcp.call_tool("what_was_cancelled", {})).count("wait_for_long")
+            return await cancelled_calls(mcp)
 
     before = anyio.run(cancelled)
     anyio.run(leave)
@@ -476,10 +481,10 @@ def test_a_call_that_is_cancelled_over_http_is_cancelled_at_the_server(era: str,
 
     async def story(url: str) -> None:
         async with Client(url, mode=era) as mcp:  # type: ignore[arg-type]
-            before = said(await mcp.call_tool("what_was_cancelled", {})).count("wait_for_long")
+            before = await cancelled_calls(mcp)
             await cancel_a_call(mcp)
             with anyio.fail_after(10):
-                while said(await mcp.call_tool("what_was_cancelled", {})).count("wait_for_long") == before:
+                while await cancelled_calls(mcp) == before:  # noqa: ASYNC110
                     await anyio.sleep(0.1)
 
     with http_bridge(host, "--server", "modern") as bridge:
