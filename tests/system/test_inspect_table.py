@@ -58,6 +58,7 @@ EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
     "decision": DECISION,
     "contract": MINE,
     "rcns-attempt": MINE,
+    "upstreams": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
 }
 
 
@@ -143,6 +144,7 @@ def happen(table: Table, host: Host) -> dict[str, dict[str, Any]]:
         "decision": {"target": "decision", "agent_id": buyer, "method": "DISCOVER", "path": "/methods"},
         "contract": {"target": "contract", "synthesis_id": mine["synthesis_id"]},
         "rcns-attempt": {"target": "rcns-attempt", "attempt_id": stolen.headers.get("rcns-attempt-id")},
+        "upstreams": {"target": "upstreams"},
     }
 
 
@@ -176,7 +178,7 @@ def test_status_by_target_mode_and_caller(target: str, who: str, mode: tuple[str
     expected = EXPECTED[target][name][CALLERS.index(who)]
     assert reply.status == expected, reply.json()
     if reply.status in (WHO, NO):
-        if target not in ("decision", "contract", "rcns-attempt"):
+        if target not in ("decision", "contract", "rcns-attempt", "upstreams"):
             assert reply.json()["read_acl"] == name
             assert reply.reason == ("acl-anonymous-blocked" if reply.status == WHO else "acl-not-permitted")
         text = reply.body.decode()
