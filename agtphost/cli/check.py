@@ -41,7 +41,7 @@ def command(file: Path | None, as_json: bool) -> None:
     if path is None:
         raise WrongInput("no host.toml is named", NO_HOST)
     config = load_config(path)
-    problems = [*agent_problems(config), *contract_problems(config)]
+    problems = [*agent_problems(config), *contract_problems(config), *override_problems(config)]
     if problems:
         raise misconfigured(ConfigurationError(problems))
     if as_json:
@@ -88,9 +88,7 @@ def unresolved(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[Proble
     from agtphost.config.service_secrets import headers_of
     from agtphost.handlers.function import UnresolvableFunction, resolve
 
-    for path in config.endpoints.python_path:
-        if str(path) not in sys.path:
-            sys.path.insert(0, str(path))
+    _make_importable(config)
     for endpoint in endpoints:
         handler = endpoint.handler
         try:
@@ -100,6 +98,26 @@ def unresolved(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[Proble
                 resolve(handler.function)
         except (UnresolvableFunction, ValueError) as error:
             yield Problem(message=f"{endpoint.name}: {error}", file=endpoint.file, line=endpoint.line)
+
+
+def override_problems(config: Config) -> Iterator[Problem]:
+    """Functions of ``[policies.builtins]`` that cannot be imported, as the host will import them."""
+    from agtphost.handlers.function import UnresolvableFunction, resolve
+
+    if config.policies.builtins:
+        _make_importable(config)
+    for path, dotted in config.policies.builtins.items():
+        try:
+            resolve(dotted)
+        except UnresolvableFunction as error:
+            yield Problem(message=f"[policies.builtins] {path}: {error}", file=str(config.file))
+
+
+def _make_importable(config: Config) -> None:
+    """Functions are looked for in the operator's directories first."""
+    for path in config.endpoints.python_path:
+        if str(path) not in sys.path:
+            sys.path.insert(0, str(path))
 
 
 def unsettled(config: Config, endpoints: Sequence[Endpoint], rules: Rules) -> Sequence[Problem]:

@@ -180,10 +180,14 @@ class Policies(Section):
 
     agent_disclosure_notice: Line | None = None
     zone_filtering: bool = False
-    """Whether DISCOVER /agents leaves out agents of zones that the caller may not look into; searches always do."""
+    """
+    Whether DISCOVER /agents leaves out agents of zones that the caller may not look into; searches always do.
+
+    A caller of no zone then sees agents of no zone, and of those that are open to all.
+    """
 
     zones: Table[Line, Items[Line]] = Field(default_factory=dict, validate_default=True)
-    """Governance zone to the further zones that its agents may look into."""
+    """Governance zone to the further zones that its agents may look into; ``"*"`` is for every caller."""
 
     builtins: Table[BuiltInPath, DottedPath] = Field(default_factory=dict, validate_default=True)
     """Built-in DISCOVER path to the function that answers instead (AGTP-API section 5.9)."""

@@ -58,6 +58,11 @@ class Invocation:
         """Whether the caller could call ``binding``: what lists are filtered by."""
         return authority.admits(self._exchange, binding)
 
+    @property
+    def addressed(self) -> bool:
+        """Whether the request itself names the agent it is for, by the path ``/agents/NAME``."""
+        return self._exchange.request.path.startswith("/agents/")
+
     def authority(self) -> tuple[Any, ...]:
         """Everything of the exchange that :func:`.authority.admits` looks at, but for the binding."""
         exchange = self._exchange

@@ -64,6 +64,7 @@ from agtphost.methods.proposal import Ending, Proposing
 from agtphost.methods.publishing import DocumentPublisher
 from agtphost.methods.status_document import StatusDocuments
 from agtphost.methods.upstreams import UpstreamReport
+from agtphost.methods.zones import Zones
 from agtphost.stores import OffReactorRecords, open_store
 from agtphost.vocabulary.paths import PathGrammar
 
@@ -178,6 +179,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     # Contracts: held items that stand in for endpoints nobody registered.
     negotiating = negotiator(materials, held, lambda: (*everything, *bound), reactor)
 
+    zones = Zones(config.policies.zones, filtering=config.policies.zone_filtering)
     propagation = Propagation(reactor, config, held, records, lambda: ledger)
     operators = frozenset(config.audit.operators)
     inspection = Inspection(records, ReadACL(config.audit.read_acl), operators, lambda: tree.cosigned)
@@ -196,10 +198,11 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
                 admitted,
                 listed,
                 partial(deferToThreadPool, reactor, reactor.getThreadPool()),
-                config.policies.zones,
+                zones,
+                categories=lambda method: entry.categories if (entry := catalog.entry(method)) is not None else (),
             ),
             overrides=Overrides(materials.overrides),
-            zone_filtering=config.policies.zone_filtering,
+            zones=zones,
             patterns=negotiating.patterns,
             contracts=negotiating.contracts,
             merchants=market.manifest_of,

@@ -262,7 +262,7 @@ class Publication:
             disclosure=manifest.Disclosure(
                 level=config.policies.agent_disclosure,
                 notice=config.policies.agent_disclosure_notice,
-                agents=self._directory.hosted() if disclosed else (),
+                agents=[agent for agent in self._directory.hosted() if agent.listed] if disclosed else (),
             ),
             endpoints=self._endpoints,
             built_ins=self._built_ins,

@@ -100,6 +100,11 @@ class Agent:
     """What an operator should know: for the log at start."""
 
     @property
+    def listed(self) -> bool:
+        """Whether public lists show it: tier 3 is for development (core v08 section 6.5.5)."""
+        return self.posture.trust_tier < 3
+
+    @property
     def issuer_fingerprint(self) -> str | None:
         """The Genesis issuer's key fingerprint; without a Genesis None: nobody may change the lifecycle."""
         return None if self.genesis is None else self.genesis.issuer_fingerprint

@@ -4,17 +4,22 @@ Candidate search: DISCOVER with ``criteria`` (core v08 section 7.2.2).
 Agents, endpoints and tools are ranked by SQLite's full-text search with BM25,
 in memory and off the reactor; the index is made anew when what there is has
 changed. What the caller may not call, or may not see for its zone, is taken
-out before the best are chosen, so it never takes anybody's place.
+out before the best are chosen and before scores are given, so it never takes
+anybody's place, and nobody's score tells of it.
 """
 
 from __future__ import annotations
 
+import operator
 import re
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
+
+from twisted.internet.defer import DeferredLock
 
 from agtphost.contract.binding import Binding
 from agtphost.handlers.context import EndpointContext, EndpointResponse
@@ -23,12 +28,16 @@ from agtphost.identity.agents import Agent
 from agtphost.methods import execution, parameters
 from agtphost.methods.filters import Filter
 from agtphost.methods.relevance import STOP_WORDS, said_in
+from agtphost.methods.zones import Zones
 
 DEFAULT_RESULTS = 10
 MOST_RESULTS = 100
 
-MOST_MATCHES = 5_000
-"""Matches that are looked at: more than anybody asks for, and bounded."""
+FURTHEST = 1_000_000
+"""``offset`` at most."""
+
+MOST_AUTHORITIES = 64
+"""Authorities of which an index keeps what they may call."""
 
 MOST_WORDS = 64
 """Words of the criteria that count."""
@@ -57,40 +66,120 @@ class Candidate:
     text: str
 
 
-class Index:
-    """A full-text index over candidates, made in the thread that first asks of it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What one caller looks for: read on the reactor, carried out in a thread."""
 
-    def __init__(self, candidates: Sequence[Candidate]) -> None:
-        self.candidates = candidates
+    words: Sequence[str] | None
+    """None: everything."""
+
+    chosen: Filter
+    authority: tuple[Any, ...]
+    """What decides :attr:`admits`, as a key."""
+
+    admits: Callable[[Binding], bool]
+    tools: bool
+    """Whether the caller may execute at all."""
+
+    sees: Callable[[Agent], bool]
+    offset: int
+    limit: int
+
+
+class Index:
+    """
+    A full-text index, made in the thread that first asks of it.
+
+    :param agents: hosted agents.
+    :param bindings: endpoints.
+    :param tools: tools of hosted servers.
+    """
+
+    def __init__(self, agents: Sequence[Agent], bindings: Sequence[Binding], tools: Sequence[Binding]) -> None:
+        self._things = agents, bindings, tools
+        self._candidates: list[Candidate] = []
+        self._allowed: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
         self._lock = Lock()
         self._database: sqlite3.Connection | None = None
 
-    def find(self, words: Sequence[str]) -> list[tuple[int, float]]:
-        """The numbers of the candidates that have any of ``words``, best first, with a score from 0 to 1."""
+    def find(self, search: Search) -> tuple[int, list[tuple[Candidate, float]]]:
+        """
+        Carry out a search.
+
+        :return: how many there are, and those from ``offset`` on, best first, with a score from 0 to 1.
+        """
+        with self._lock:
+            if self._database is None:
+                self._database = self._made()
+            allowed = self._allowed_to(search)
+            total, best, found = 0, 0.0, []
+            for number, relevance in self._matches(self._database, search.words):
+                candidate = self._candidates[number]
+                if not allowed[number] or not search.chosen.admits(candidate.kind, candidate.thing):
+                    continue
+                if isinstance(candidate.thing, Agent) and not search.sees(candidate.thing):
+                    continue
+                best = best or relevance
+                total += 1
+                if search.offset < total <= search.offset + search.limit:
+                    found.append((candidate, round(relevance / best, 4) if best else 1.0))
+        return total, found
+
+    def _matches(
+        self, database: sqlite3.Connection, words: Sequence[str] | None
+    ) -> Iterator[tuple[int, float]]:
+        """Numbers of candidates that have any of ``words``, best first, each with its relevance."""
+        if words is None:
+            return ((number, 1.0) for number in range(len(self._candidates)))
+        if not words:
+            return iter(())
         # Every word is quoted, so that none can be an operator of the query language.
         query = " OR ".join(f'"{word}"' for word in words)
-        with self._lock:
-            rows = (
-                self._made()
-                .execute(
-                    "SELECT rowid, bm25(entry, 4.0, 1.0) AS rank FROM entry WHERE entry MATCH ? ORDER BY rank LIMIT ?",
-                    (query, MOST_MATCHES),
-                )
-                .fetchall()
+        return (
+            (number, -rank)
+            for number, rank in database.execute(
+                "SELECT rowid, bm25(entry, 4.0, 1.0) AS rank FROM entry WHERE entry MATCH ? ORDER BY rank, rowid",
+                (query,),
             )
-        best = -rows[0][1] if rows else 0.0
-        return [(number, round(-rank / best, 4) if best else 1.0) for number, rank in rows]
+        )
+
+    def _allowed_to(self, search: Search) -> bytes:
+        """For each candidate 1 or 0: whether the caller may call it. Agents are seen or not, which is asked anew."""
+        known = self._allowed.get(search.authority)
+        if known is None:
+            known = self._allowed[search.authority] = bytes(map(_allows(search), self._candidates))
+            if len(self._allowed) > MOST_AUTHORITIES:
+                self._allowed.popitem(last=False)
+        else:
+            self._allowed.move_to_end(search.authority)
+        return known
 
     def _made(self) -> sqlite3.Connection:
-        if self._database is None:
-            database = sqlite3.connect(":memory:", check_same_thread=False)
-            database.execute("CREATE VIRTUAL TABLE entry USING fts5(name, text, tokenize = 'porter unicode61')")
-            database.executemany(
-                "INSERT INTO entry (rowid, name, text) VALUES (?, ?, ?)",
-                ((number, each.name, each.text) for number, each in enumerate(self.candidates)),
-            )
-            self._database = database
-        return self._database
+        agents, bindings, tools = self._things
+        self._candidates = [
+            *(Candidate("agent", agent, agent.name, _agent_text(agent)) for agent in agents),
+            *(Candidate("endpoint", each, _path_text(each), _binding_text(each)) for each in bindings),
+            *(Candidate("tool", tool, tool.name.replace(".", " "), _binding_text(tool)) for tool in tools),
+        ]
+        database = sqlite3.connect(":memory:", check_same_thread=False)
+        database.execute("CREATE VIRTUAL TABLE entry USING fts5(name, text, tokenize = 'porter unicode61')")
+        database.executemany(
+            "INSERT INTO entry (rowid, name, text) VALUES (?, ?, ?)",
+            ((number, each.name, each.text) for number, each in enumerate(self._candidates)),
+        )
+        return database
+
+
+def _allows(search: Search) -> Callable[[Candidate], bool]:
+    """Whether a candidate may be called, as the gates would say."""
+
+    def allows(candidate: Candidate) -> bool:
+        thing = candidate.thing
+        return isinstance(thing, Agent) or (
+            (search.tools or candidate.kind != "tool") and search.admits(thing)
+        )
+
+    return allows
 
 
 class Candidates:
@@ -101,7 +190,8 @@ class Candidates:
     :param bindings: everything registered; read at every search.
     :param adapters: whose tools are found.
     :param run: takes the search off the reactor.
-    :param zones: zone to the further zones that its agents may look into.
+    :param zones: which agents a caller may be shown.
+    :param categories: a method's categories in the catalog, for the filter of that name.
     """
 
     def __init__(
@@ -110,15 +200,20 @@ class Candidates:
         bindings: Callable[[], Iterable[Binding]],
         adapters: Sequence[IPayloadAdapter],
         run: Run,
-        zones: Mapping[str, Sequence[str]] | None = None,
+        zones: Zones,
+        *,
+        categories: Callable[[str], Collection[str]] = lambda method: (),
     ) -> None:
         self._directory = directory
         self._bindings = bindings
         self._adapters = adapters
         self._run = run
-        self._zones = zones or {}
+        self._zones = zones
+        self._categories = categories
         self._things: list[Any] = []
-        self._index = Index(())
+        self._index = Index((), (), ())
+        # One search at a time: however many are asked for, they leave the other threads to others.
+        self._turn = DeferredLock()
 
     @staticmethod
     def wanted(given: Mapping[str, Any]) -> bool:
@@ -133,47 +228,29 @@ class Candidates:
         :raises agtphost.errors.Refusal: 422 for criteria or a filter that cannot be read.
         """
         given = context.input
-        words = _words(given.get("criteria", given.get("intent")), "criteria" in given)
-        chosen = Filter.read(given.get("filter"))
+        words = _words(given.get("criteria", given.get("intent")), "criteria" in given or "intent" in given)
         bound = "max_results" if "max_results" in given else "limit"
-        limit = parameters.count(given, bound, DEFAULT_RESULTS, MOST_RESULTS)
+        search = Search(
+            words=words,
+            chosen=Filter.read(given.get("filter"), self._categories),
+            authority=context.authority(),
+            admits=context.admits,
+            tools=context.assurance >= execution.FLOOR,
+            sees=self._zones.in_searches(context) if disclosed else _nobody,
+            offset=parameters.start(given, "offset", FURTHEST),
+            limit=parameters.count(given, bound, DEFAULT_RESULTS, MOST_RESULTS),
+        )
         index = self._current()
-        if words is None:
-            found = [(number, 1.0) for number in range(len(index.candidates))]
-        elif words:
-            found = await self._run(index.find, words)
-        else:
-            found = []
-        visible = self._visible(context, disclosed)
-        results: list[dict[str, Any]] = []
-        total = 0
-        for number, score in found:
-            candidate = index.candidates[number]
-            if not chosen.admits(candidate.kind, candidate.thing) or not visible(candidate):
-                continue
-            total += 1
-            if len(results) < limit:
-                results.append({"rank": total, "score": score, **shown(candidate)})
-        return EndpointResponse(result={"total": total, "returned": len(results), "results": results})
-
-    def permitted_zones(self, context: EndpointContext) -> frozenset[str] | None:
-        """The zones whose agents the caller may be shown; None where it belongs to none, and sees all."""
-        caller = context.caller
-        if caller is None or not caller.governance_zone:
-            return None
-        return frozenset((caller.governance_zone, *self._zones.get(caller.governance_zone, ())))
-
-    def _visible(self, context: EndpointContext, disclosed: bool) -> Callable[[Candidate], bool]:
-        zones = self.permitted_zones(context)
-
-        def visible(candidate: Candidate) -> bool:
-            thing = candidate.thing
-            if isinstance(thing, Binding):
-                named = candidate.kind != "tool" or context.assurance >= execution.FLOOR
-                return named and context.admits(thing)
-            return disclosed and (zones is None or not thing.governance_zone or thing.governance_zone in zones)
-
-        return visible
+        async with self._turn:
+            total, found = await self._run(index.find, search)
+        results = [
+            {"rank": rank, "score": score, **shown(candidate)}
+            for rank, (candidate, score) in enumerate(found, search.offset + 1)
+        ]
+        answer: dict[str, Any] = {"total": total, "returned": len(results), "results": results}
+        if search.offset + len(results) < total and results:
+            answer["next_offset"] = search.offset + len(results)
+        return EndpointResponse(result=answer)
 
     def _current(self) -> Index:
         """The index over what there is now."""
@@ -181,18 +258,14 @@ class Candidates:
         tools = [tool for adapter in self._adapters for tool in adapter.tools()]
         bindings = [binding for binding in self._bindings() if binding.tier != "A"]
         things = [*agents, *bindings, *tools]
-        if len(things) != len(self._things) or any(
-            one is not other for one, other in zip(things, self._things, strict=True)
-        ):
+        if len(things) != len(self._things) or not all(map(operator.is_, things, self._things)):
             self._things = things
-            self._index = Index(
-                [
-                    *(Candidate("agent", agent, agent.name, _agent_text(agent)) for agent in agents),
-                    *(Candidate("endpoint", each, _path_text(each), _binding_text(each)) for each in bindings),
-                    *(Candidate("tool", tool, tool.name.replace(".", " "), _binding_text(tool)) for tool in tools),
-                ]
-            )
+            self._index = Index(agents, bindings, tools)
         return self._index
+
+
+def _nobody(agent: Agent) -> bool:
+    return False
 
 
 def _words(criteria: Any, present: bool) -> list[str] | None:
@@ -245,7 +318,7 @@ def shown(candidate: Candidate) -> dict[str, Any]:
         }
         if thing.governance_zone:
             entry["governance_zone"] = thing.governance_zone
-        if thing.posture.trust_tier == 2 and thing.posture.trust_warning:
+        if thing.posture.trust_warning:
             entry["trust_warning"] = thing.posture.trust_warning
         return entry
     entry = {

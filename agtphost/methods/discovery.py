@@ -25,6 +25,7 @@ from agtphost.identity.agents import Agent
 from agtphost.methods import execution, parameters
 from agtphost.methods.candidates import Candidates
 from agtphost.methods.overrides import Overrides
+from agtphost.methods.zones import Zones
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.status import Status
 
@@ -44,6 +45,9 @@ MOST_WARNED = 10_000
 
 MOST_LISTS = 64
 """Authorities whose list of methods is kept."""
+
+MOST_LISTED = 32 * 1024 * 1024
+"""Octets of all lists of methods that are kept."""
 
 RESULT_TYPES = ("agent", "merchant", "any")
 """``result_type`` of DISCOVER: core v08 section 9."""
@@ -70,7 +74,7 @@ class Discovery:
     :param apis: the HTTP APIs that this server fronts (AGTP-API section 5.8.5).
     :param candidates: answers searches; None on a host that does not search.
     :param overrides: built-ins that the operator answers himself.
-    :param zone_filtering: whether agents of zones that are not the caller's are left out of the list of agents.
+    :param zones: which agents a caller may be shown.
     :param merchants: the manifests of merchants, for ``result_type`` (core v08 section 9).
     """
 
@@ -90,15 +94,16 @@ class Discovery:
         apis: Sequence[Mapping[str, Any]] = (),
         candidates: Candidates | None = None,
         overrides: Overrides | None = None,
-        zone_filtering: bool = False,
+        zones: Zones | None = None,
         merchants: Callable[[Agent], MerchantManifest] | None = None,
     ) -> None:
         self._merchants = merchants
         self._candidates = candidates
         self._overrides = Overrides() if overrides is None else overrides
-        self._zone_filtering = zone_filtering
+        self._zones = Zones() if zones is None else zones
         self._warned: OrderedDict[str, None] = OrderedDict()
         self._lists: OrderedDict[tuple[Any, ...], tuple[list[Any], bytes]] = OrderedDict()
+        self._listed_octets = 0
         self._directory = directory
         self._bindings = bindings
         self._adapters = adapters
@@ -135,7 +140,8 @@ class Discovery:
     async def _overridden(
         self, path: str, context: EndpointContext, warning: tuple[tuple[str, str], ...]
     ) -> EndpointResponse:
-        return replace(document(await self._overrides.answer(path, context)), headers=warning)
+        body = await self._overrides.answer(path, context, self._directory.by_id)
+        return EndpointResponse(body=body, content_type=media_types.AGTP_JSON, headers=warning)
 
     # The body-keyed form (AGTP-API section 5.10)
 
@@ -179,7 +185,10 @@ class Discovery:
         directory = [{"path": path, "tier": "A"} for path in DISCOVERY]
         if context.named:
             return document({"directory": directory})
-        return self._manifest(self._disclosed(context))
+        # The manifest is signed for all, so it names the hosted agents to those alone who may see every one.
+        sees = self._zones.in_lists(context)
+        shown = all(sees(agent) for agent in self._directory.hosted() if agent.listed)
+        return self._manifest(shown and self._disclosed(context))
 
     def _disclosed(self, context: EndpointContext) -> bool:
         if self._disclosure == "authenticated":
@@ -196,10 +205,17 @@ class Discovery:
         if known is None or not _same(known[0], current):
             listed = [method_entry(binding) for binding in bindings if context.admits(binding)]
             known = current, jsontext.encode(listed + [tool_method(tool) for tool in tools])
-            self._lists[key] = known
-            if len(self._lists) > MOST_LISTS:
-                self._lists.popitem(last=False)
+            self._keep(key, known)
+        else:
+            self._lists.move_to_end(key)
         return EndpointResponse(body=known[1], content_type=media_types.AGTP_JSON)
+
+    def _keep(self, key: tuple[Any, ...], known: tuple[list[Any], bytes]) -> None:
+        """Keep a list, and let go of those that were not asked for longest."""
+        self._listed_octets += len(known[1]) - len(self._lists.pop(key, (None, b""))[1])
+        self._lists[key] = known
+        while len(self._lists) > MOST_LISTS or self._listed_octets > MOST_LISTED:
+            self._listed_octets -= len(self._lists.popitem(last=False)[1][1])
 
     def _tools(self, context: EndpointContext) -> EndpointResponse:
         return document([tool_entry(tool) for tool in self._callable_tools(context)])
@@ -211,7 +227,8 @@ class Discovery:
         if not self._disclosed(context):
             return document([])
         kind = context.input.get("result_type", "")
-        hosted = [agent for agent in self._directory.hosted() if self._shown(context, agent)]
+        # What is withheld is withheld silently (AGTP-API section 5.8.2).
+        hosted = list(filter(self._zones.in_lists(context), self._directory.hosted()))
         if not kind:
             return document([agent_entry(agent) for agent in hosted])
         if kind not in RESULT_TYPES:
@@ -220,13 +237,6 @@ class Discovery:
             )
         wanted = [agent for agent in hosted if kind in ("any", agent.role)]
         return document([self._typed(agent) for agent in wanted])
-
-    def _shown(self, context: EndpointContext, agent: Agent) -> bool:
-        """Agents may be withheld by zone, silently (AGTP-API section 5.8.2)."""
-        if not self._zone_filtering or self._candidates is None or not agent.governance_zone:
-            return True
-        zones = self._candidates.permitted_zones(context)
-        return zones is None or agent.governance_zone in zones
 
     def _typed(self, agent: Agent) -> dict[str, Any]:
         """An agent with its role; a merchant with its manifest, for a buyer to verify."""
@@ -238,8 +248,10 @@ class Discovery:
 
     def _genesis(self, context: EndpointContext) -> EndpointResponse:
         """The addressed agent's Genesis as it was received, octet for octet (AGTP-API section 5.8.1)."""
-        caller = context.caller
-        agent = caller if caller is not None and caller.hosted else context.agent
+        caller, agent = context.caller, context.agent
+        if caller is not None and caller.hosted and not context.invocation.addressed:
+            # Without a path that says otherwise, Agent-ID is whose Genesis is meant (spec-conflicts 61).
+            agent = caller
         if agent is None or agent.genesis is None:
             raise Refusal(
                 Status.NOT_FOUND,
@@ -304,6 +316,6 @@ def agent_entry(agent: Agent) -> dict[str, Any]:
     }
     if agent.owner_id:
         entry["owner_id"] = agent.owner_id
-    if posture.trust_tier == 2 and posture.trust_warning:
+    if posture.trust_warning:
         entry["trust_warning"] = posture.trust_warning
     return entry

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,27 @@ def _of_binding(read: Callable[[Binding], str]) -> Callable[[str, Any], Check]:
     return make
 
 
+def _capability(name: str, value: Any) -> Check:
+    """What an agent's document says that it can do, and an endpoint's semantic block what it is."""
+    wanted = _texts(name, value)
+
+    def check(thing: Agent | Binding) -> bool:
+        if isinstance(thing, Binding):
+            return _semantic(thing, "capability") in wanted
+        told = thing.document.get("capabilities")
+        return isinstance(told, (list, tuple)) and not wanted.isdisjoint([text for text in told if type(text) is str])
+
+    return check
+
+
+def _category(categories: Callable[[str], Collection[str]]) -> Callable[[str, Any], Check]:
+    def make(name: str, value: Any) -> Check:
+        wanted = _texts(name, value)
+        return lambda thing: isinstance(thing, Binding) and not wanted.isdisjoint(categories(thing.method))
+
+    return make
+
+
 def _trust(name: str, value: Any) -> Check:
     weakest = _tier(name, value)
     return lambda thing: isinstance(thing, Agent) and thing.posture.trust_tier <= weakest
@@ -62,17 +83,24 @@ def _scopes(name: str, value: Any) -> Check:
 CHECKS: Mapping[str, Callable[[str, Any], Check]] = {
     "role": _of_agent(lambda agent: agent.role),
     "governance_zone": _of_agent(lambda agent: agent.governance_zone),
+    "zone": _of_agent(lambda agent: agent.governance_zone),
     "org_domain": _of_agent(lambda agent: str(agent.document.get("org_domain", ""))),
     "principal": _of_agent(lambda agent: agent.principal),
     "trust_tier": _trust,
     "trust_tier_min": _trust,
     "method": _of_binding(lambda binding: binding.method),
-    "capability": _of_binding(lambda binding: _semantic(binding, "capability")),
+    "capability": _capability,
+    "capability_domains": _capability,
     "impact": _of_binding(lambda binding: _semantic(binding, "impact")),
     "namespace": _of_binding(lambda binding: str(binding.details.get("namespace", ""))),
     "scopes": _scopes,
 }
-"""By name. One about agents leaves only agents, one about endpoints only endpoints and tools."""
+"""
+By name. One about agents leaves only agents, one about endpoints only endpoints and tools;
+capabilities are of all. ``category`` is besides, for it needs the catalog.
+"""
+
+_USABLE = ", ".join(("kinds", "category", *CHECKS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +111,17 @@ class Filter:
     checks: tuple[Check, ...]
 
     @classmethod
-    def read(cls, given: Any) -> Filter:
+    def read(cls, given: Any, categories: Callable[[str], Collection[str]] = lambda method: ()) -> Filter:
         """
         Read the parameter.
 
+        :param categories: a method's categories in the catalog.
         :raises agtphost.errors.Refusal: 422 naming the member that cannot be read, or is not known.
         """
         if given is None:
             return cls(frozenset(KINDS), ())
         if not isinstance(given, dict):
-            raise parameters.invalid("filter", "filter is not an object.", f"Use {', '.join(('kinds', *CHECKS))}.")
+            raise parameters.invalid("filter", "filter is not an object.", f"Use {_USABLE}.")
         kinds = _texts("kinds", given["kinds"]) if "kinds" in given else frozenset(KINDS)
         if kinds - frozenset(KINDS):
             raise parameters.invalid("filter.kinds", "That kind is not known.", f"Use {', '.join(KINDS)}.")
@@ -100,10 +129,10 @@ class Filter:
         for name, value in given.items():
             if name == "kinds":
                 continue
-            make = CHECKS.get(name)
+            make = _category(categories) if name == "category" else CHECKS.get(name)
             if make is None:
                 raise parameters.invalid(
-                    f"filter.{name[:40]}", "The filter is not known.", f"Use {', '.join(('kinds', *CHECKS))}."
+                    f"filter.{name[:40]}", "The filter is not known.", f"Use {_USABLE}."
                 )
             checks.append(make(name, value))
         return cls(kinds, tuple(checks))

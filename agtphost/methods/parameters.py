@@ -70,6 +70,14 @@ def count(parameters: Mapping[str, Any], name: str, default: int, most: int) -> 
     return min(value, most)
 
 
+def start(parameters: Mapping[str, Any], name: str, most: int) -> int:
+    """An optional whole number from 0, by default 0: where a part of a list begins."""
+    value = parameters.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise invalid(name, f"{name} is not a whole number from 0 to {most}.", f"Send {name} as a number from 0.")
+    return value
+
+
 def identifier(parameters: Mapping[str, Any], name: str) -> str:
     """A required identifier: 1 to 128 visible ASCII characters."""
     return matching(parameters, name, is_opaque_id, "1 to 128 visible ASCII characters")

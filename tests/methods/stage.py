@@ -45,6 +45,7 @@ from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.namespace import Namespace
 from agtphost.methods.overrides import Overrides
+from agtphost.methods.zones import Zones
 from agtphost.stores import MemoryStore, OffReactorRecords
 from agtphost.stores.rows import StateRow
 from agtphost.vocabulary import media_types
@@ -241,10 +242,11 @@ class Stage:
                     lambda: (*everything, *endpoints),
                     adapters,
                     lambda function, *arguments: succeed(function(*arguments)),
-                    zones,
+                    Zones(zones, filtering=zone_filtering),
+                    categories=lambda method: _CATALOG.entries[method].categories,
                 ),
                 overrides=Overrides(overrides),
-                zone_filtering=zone_filtering,
+                zones=Zones(zones, filtering=zone_filtering),
             ),
             describe=Description(
                 self.directory,

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from twisted.internet.defer import CancelledError, Deferred
 
 from agtphost.contract.binding import Binding
 from agtphost.handlers.function import RegisteredFunction
-from agtphost.identity.agents import Agent
+from agtphost.identity.agents import Agent, AgentDirectory
 from agtphost.identity.peer import Assurance
-from agtphost.methods import discovery
+from agtphost.methods import candidates, discovery
+from agtphost.methods.candidates import Candidates
+from agtphost.methods.zones import Zones
 from tests.dispatch.scene import Recorder
 from tests.methods.stage import CALLER, DESK, Stage, Toolbox, agent, body_of, of_agent
 
@@ -74,6 +78,102 @@ def test_what_may_not_be_called_is_not_found() -> None:
     assert names(found) == ["/room"] and found["total"] == 1
 
 
+@pytest.mark.parametrize("criteria", ["boat", "*"])
+def test_no_crowd_that_may_not_be_called_hides_what_may(criteria: str) -> None:
+    """Authority comes before any cut: thousands of better matches that are closed to the caller leave it its own."""
+    closed = [endpoint("QUERY", f"/boats/{n}", "boat", required_scopes=("lake:sail",)) for n in range(6_000)]
+    mine = endpoint("QUERY", "/mine", "One boat among many other things that are told of at some length here.")
+    found = search(Stage(endpoints=[*closed, mine]), criteria=criteria, filter={"kinds": ["endpoint"]})
+    assert names(found) == ["/mine"] and found["total"] == 1
+    # Nor does its score tell that there were better ones.
+    assert found["results"][0]["score"] == 1.0
+
+
+def test_the_control_of_authority(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: a search that does not ask the gates finds what is closed, and its count says so."""
+    monkeypatch.setattr(candidates, "_allows", lambda search: lambda candidate: True)
+    assert "/boat" in names(search(stage(), criteria="book a boat"))
+
+
+def test_what_was_found_allowed_for_one_is_not_for_another() -> None:
+    """What an authority may call is kept for it alone, and for its claims alone."""
+    on = Stage(endpoints=[ROOMS, endpoint("BOOK", "/desk", "Books a desk.", required_scopes=("booking:desk",))])
+
+    def found(scope: str | None) -> list[str]:
+        headers = None if scope is None else {"Authority-Scope": scope}
+        response = on.ask("DISCOVER", "/", {"criteria": "book"}, certificate=ME, headers=headers)
+        return names(dict(body_of(response)["result"]))
+
+    for _ in range(2):
+        assert sorted(found(None)) == ["/desk", "/room"]
+        assert found("mcp:tools:execute") == ["/room"]
+
+
+def test_what_is_kept_of_authorities_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """T-LM: claims of any number do not fill the memory."""
+    monkeypatch.setattr(candidates, "MOST_AUTHORITIES", 2)
+    on = stage()
+    for scope in ("", "booking:desk", "booking:room", "mcp:tools:execute"):
+        answered = on.ask("DISCOVER", "/", {"criteria": "*"}, certificate=ME, headers={"Authority-Scope": scope})
+        assert answered.status == 200
+    handler: Any = next(binding.handler for binding in on.built_ins if binding.path == "/methods")
+    assert len(handler._candidates._index._allowed) == 2
+
+
+def test_the_rest_is_reached_by_offset() -> None:
+    """Pages follow each other without gap or overlap; the last one names no next."""
+    on = Stage(endpoints=[endpoint("QUERY", f"/things/{n}", f"Thing {n}.") for n in range(25)])
+    seen: list[str] = []
+    offset = 0
+    while True:
+        found = search(on, criteria="thing", offset=offset)
+        assert found["total"] == 25
+        assert [entry["rank"] for entry in found["results"]] == list(range(offset + 1, offset + 1 + found["returned"]))
+        seen += names(found)
+        if "next_offset" not in found:
+            break
+        offset = found["next_offset"]
+    assert len(seen) == len(set(seen)) == 25
+    assert search(on, criteria="thing", offset=25) == {"total": 25, "returned": 0, "results": []}
+
+
+def test_max_results_is_cut_to_a_hundred() -> None:
+    """The most that one answer has."""
+    on = Stage(endpoints=[endpoint("QUERY", f"/things/{n}", f"Thing {n}.") for n in range(150)])
+    found = search(on, criteria="thing", max_results=5_000)
+    assert (found["returned"], found["total"]) == (100, 150)
+    assert search(on, criteria="thing")["returned"] == 10
+
+
+def test_searches_are_made_off_the_reactor_one_at_a_time() -> None:
+    """Index, authority and filter all belong to the part that waits, and no crowd of searches takes every thread."""
+    waiting: list[Deferred[Any]] = []
+    work: list[Any] = []
+
+    def later(function: Any, *arguments: Any) -> Deferred[Any]:
+        work.append(lambda: function(*arguments))
+        waiting.append(Deferred())
+        return waiting[-1]
+
+    asked: list[Binding] = []
+    found: Any = Candidates(AgentDirectory([DESK]), lambda: [ROOMS, PAPERS], (), later, Zones())
+    context: Any = SimpleNamespace(
+        input={"criteria": "*"}, authority=lambda: (1,), assurance=Assurance.HEADER, caller=None,
+        admits=lambda binding: asked.append(binding) or True,
+    )
+    answers: list[Any] = []
+    calls = [Deferred.fromCoroutine(found.search(context, True)).addCallback(answers.append) for _ in range(3)]
+    assert len(work) == 1 and not asked
+    # One that is given up while it waits lets the next one pass.
+    calls[1].addErrback(lambda failure: failure.trap(CancelledError))
+    calls[1].cancel()
+    waiting[0].callback(work[0]())
+    assert len(work) == 2 and asked == [ROOMS, PAPERS]
+    waiting[1].callback(work[1]())
+    assert [answer.result["total"] for answer in answers if answer is not None] == [3, 3]
+    assert asked == [ROOMS, PAPERS]
+
+
 def test_criteria_may_be_an_object() -> None:
     """Its words count, whatever their names."""
     assert names(search(stage(), criteria={"want": {"subject": "papers"}})) == ["/papers"]
@@ -88,6 +188,9 @@ def test_criteria_may_be_an_object() -> None:
         ({"namespace": "reservations"}, {"/room"}),
         ({"method": ["QUERY", "FIND"]}, {"/papers"}),
         ({"kinds": "tool"}, {"files.read"}),
+        ({"category": "transaction"}, {"/room", "files.read"}),
+        ({"category": ["retrieval", "discovery"], "method": "QUERY"}, {"/papers"}),
+        ({"zone": "zone:nowhere"}, set()),
         ({"trust_tier": 3, "principal": "nobody"}, set()),
     ],
 )
@@ -112,6 +215,10 @@ def test_filters(chosen: dict[str, Any], paths: set[str]) -> None:
         ({"criteria": "x", "filter": {"kinds": ["boat"]}}, "filter.kinds"),
         ({"criteria": "x", "filter": {"trust_tier": 9}}, "filter.trust_tier"),
         ({"criteria": "x", "filter": {"method": []}}, "filter.method"),
+        ({"criteria": "x", "filter": {"category": 5}}, "filter.category"),
+        ({"criteria": "x", "offset": -1}, "offset"),
+        ({"criteria": "x", "offset": True}, "offset"),
+        ({"criteria": "x", "offset": 10**9}, "offset"),
     ],
 )
 def test_what_cannot_be_read_is_named(given_: dict[str, Any], parameter: str) -> None:
@@ -137,7 +244,7 @@ def test_no_text_breaks_the_search(criteria: str) -> None:
 
 
 def test_five_thousand_endpoints_are_searched_in_no_time() -> None:
-    """The index is made once; a search of all of it takes milliseconds."""
+    """The index is made once; a search that finds all of it takes less than 50 ms."""
     many = [endpoint("QUERY", f"/things/{n}", f"Finds thing {n} of the kind {n % 97}.") for n in range(5_000)]
     on = Stage(endpoints=many)
     search(on, criteria="kind 5")
@@ -147,7 +254,7 @@ def test_five_thousand_endpoints_are_searched_in_no_time() -> None:
         found = search(on, criteria=f"the thing {number}", max_results=5)
         taken.append(time.perf_counter() - begun)
         assert found["returned"] == 5 and found["total"] == 5_000
-    assert min(taken) < 0.25
+    assert min(taken) < 0.05
 
 
 def test_the_index_follows_what_there_is() -> None:
@@ -170,6 +277,15 @@ def zoned() -> list[Agent]:
     return [near, far, free, replace(CALLER, governance_zone="zone:a")]
 
 
+def test_what_an_agent_can_do_is_filtered_like_what_an_endpoint_is() -> None:
+    """``capability`` looks at an agent's document and at an endpoint's semantic block."""
+    able = agent("able", hosted=True)
+    able = replace(able, document={**able.document, "capabilities": ["lending", "transaction"]})
+    on = Stage(agents=(able, DESK, CALLER), endpoints=[ROOMS, PAPERS])
+    assert sorted(names(search(on, criteria="*", filter={"capability": "transaction"}))) == ["/room", "able"]
+    assert names(search(on, criteria="*", filter={"capability_domains": ["lending"]})) == ["able"]
+
+
 def test_agents_of_other_zones_are_never_candidates() -> None:
     """AGTP-188, unless the operator lets the zone look there."""
     everyone = zoned()
@@ -179,12 +295,51 @@ def test_agents_of_other_zones_are_never_candidates() -> None:
     assert sorted(names(search(wider, criteria="agent", filter={"kinds": ["agent"]}))) == ["far", "free", "near"]
 
 
+def listed(on: Stage, **options: Any) -> list[str]:
+    response = on.ask("DISCOVER", "/agents", **options)
+    assert response.status == 200 and isinstance(body_of(response), list)
+    return sorted(entry["name"] for entry in body_of(response))
+
+
 def test_the_list_of_agents_withholds_silently_where_the_operator_says_so() -> None:
     """API-047: no error and no marker."""
     everyone = zoned()
-    for filtering, listed in ((False, ["far", "free", "near"]), (True, ["free", "near"])):
-        response = Stage(agents=everyone, zone_filtering=filtering).ask("DISCOVER", "/agents", certificate=ME)
-        assert sorted(entry["name"] for entry in body_of(response)) == listed
+    for filtering, names_ in ((False, ["far", "free", "near"]), (True, ["free", "near"])):
+        assert listed(Stage(agents=everyone, zone_filtering=filtering), certificate=ME) == names_
+
+
+def found_anonymously(on: Stage) -> list[str]:
+    response = on.ask("DISCOVER", "/", {"criteria": "agent", "filter": {"kinds": ["agent"]}})
+    return sorted(names(dict(body_of(response)["result"])))
+
+
+def test_leaving_agent_id_out_opens_no_zone() -> None:
+    """Fail closed: where zones are filtered, a caller of no zone sees no zone, in lists, searches and manifest."""
+    on = Stage(agents=zoned(), zone_filtering=True)
+    assert listed(on) == found_anonymously(on) == ["free"]
+    assert body_of(on.ask("DISCOVER", "/")) == {"disclosed": False}
+    assert body_of(on.ask("DISCOVER", "/", certificate=ME)) == {"disclosed": False}
+    unbound = Stage(agents=zoned())
+    assert listed(unbound) == found_anonymously(unbound) == ["far", "free", "near"]
+    assert body_of(unbound.ask("DISCOVER", "/")) == {"disclosed": True}
+
+
+def test_a_zone_may_be_open_to_everybody() -> None:
+    """``zones."*"``: for callers of every zone, and of none."""
+    on = Stage(agents=zoned(), zone_filtering=True, zones={"*": ["zone:b"]})
+    assert listed(on) == found_anonymously(on) == ["far", "free"]
+    assert listed(on, certificate=ME) == ["far", "free", "near"]
+    assert body_of(on.ask("DISCOVER", "/", certificate=ME)) == {"disclosed": True}
+
+
+def test_tier_3_is_not_discoverable() -> None:
+    """AGTP-169, AGTP-176: neither listed nor found, by whomever; it still answers under its name."""
+    other = agent("other", hosted=True)
+    experimental = replace(other, posture=replace(other.posture, trust_tier=3))
+    on = Stage(agents=(DESK, experimental, CALLER))
+    assert listed(on) == listed(on, certificate=ME) == ["desk"]
+    assert names(search(on, criteria="agent other", filter={"kinds": ["agent"]})) == ["desk"]
+    assert on.ask("DESCRIBE", "/agents/other").status == 200
 
 
 # The body form
@@ -239,6 +394,14 @@ def test_apis_are_those_of_the_configuration() -> None:
     assert body_of(stage().ask("DISCOVER", "/apis")) == []
 
 
+def contract(agent_id: str) -> dict[str, Any]:
+    return {
+        "synthesis_id": "s-1", "method": "BOOK", "path": "/room", "originating_agent_id": agent_id,
+        "recipe_lineage": {"recipe_name": "book-room", "recipe_version": "3"}, "contract_hash": "0" * 64,
+        "negotiation_origin": "rcns-gate",
+    }
+
+
 @pytest.mark.parametrize("path", ["/methods", "/agents", "/tools", "/apis", "/patterns", "/contracts"])
 def test_an_override_has_the_documented_shape_or_is_no_answer(path: str) -> None:
     """API-056: the operator's function answers; a wrong shape is 500, and not sent."""
@@ -248,7 +411,7 @@ def test_an_override_has_the_documented_shape_or_is_no_answer(path: str) -> None
         "/tools": [{"name": "x"}],
         "/apis": [{"name": "x", "base_url": "https://x"}],
         "/patterns": {"rcns_enabled": False, "patterns": []},
-        "/contracts": [],
+        "/contracts": [contract(CALLER.agent_id)],
     }[path]
     response = stage(overrides={path: RegisteredFunction(lambda context: good)}).ask("DISCOVER", path, certificate=ME)
     assert (response.status, body_of(response)) == (200, good)

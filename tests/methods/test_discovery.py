@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,10 @@ from agtphost.iagtp import IHandler
 from agtphost.identity.agents import AgentDirectory
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.peer import Assurance, PeerCertificate
+from agtphost.identity.trust import TrustPosture
+from agtphost.methods import discovery
 from agtphost.methods.discovery import Discovery
+from agtphost.methods.overrides import POSTURE
 from agtphost.vocabulary.status import Status
 from tests.dispatch.scene import Recorder
 from tests.methods.stage import BARE, CALLER, DESK, MCP, STRANGER, Stage, Toolbox, agent, body_of, of_agent, of_key
@@ -51,6 +55,13 @@ def test_anonymous_discovery_can_be_shut(path: str) -> None:
     assert (response.status, body_of(response)["reason"]) == (262, "anonymous-discovery-disabled")
     assert stage.ask("DISCOVER", path, certificate=of_key(STRANGER)).status == 262
     assert stage.ask("DISCOVER", path, headers=BY_NAME).status in (200, 404)
+
+
+@pytest.mark.parametrize("body", [{"target": "methods"}, {"criteria": "room"}, {"result_type": "any"}])
+def test_no_form_of_asking_goes_round_it(body: dict[str, str]) -> None:
+    """AGTP-066: neither the body form nor a search is answered to callers without an agent."""
+    assert Stage(anonymous=False).ask("DISCOVER", "/", body).status == 262
+    assert Stage(anonymous=False).ask("DISCOVER", "/", body, headers=BY_NAME).status == 200
 
 
 @pytest.mark.parametrize(
@@ -96,6 +107,55 @@ def test_a_genesis_is_served_octet_for_octet(path: str) -> None:
     assert DESK.genesis is not None
     assert response.body == DESK.genesis.octets
     assert Genesis.load(response.body).agent_id == DESK.agent_id
+
+
+POSTURES = st.builds(
+    TrustPosture,
+    trust_tier=st.sampled_from([1, 2]),
+    verification_path=st.sampled_from(["dns-anchored", "log-anchored", "hybrid", "org-asserted"]),
+    owner_id=st.none() | st.just("acme.tld"),
+    trust_warning=st.none() | st.sampled_from(["verification-incomplete", "trust-score-degraded", "said-so"]),
+)
+
+
+def contradictions(posture: TrustPosture) -> list[str]:
+    """What DISCOVER /agents and a search say of an agent's trust otherwise than its Identity Document."""
+    members = {name: value for name, value in DESK.document.items() if name not in POSTURE}
+    desk = replace(DESK, posture=posture, owner_id=posture.owner_id, document={**members, **posture.fields()})
+    stage = Stage(agents=(desk, CALLER))
+    served = body_of(stage.ask("DESCRIBE", "/agents/desk"))
+    entry = body_of(stage.ask("DISCOVER", "/agents"))[0]
+    found = body_of(stage.ask("DISCOVER", "/", {"criteria": "desk", "filter": {"kinds": ["agent"]}}))
+    candidate = found["result"]["results"][0]
+    wrong = [f"/agents: {name}" for name in POSTURE if entry.get(name) != served.get(name)]
+    shown = ("trust_tier", "trust_warning")
+    return wrong + [f"search: {name}" for name in shown if candidate.get(name) != served.get(name)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(posture=POSTURES)
+def test_lists_never_disagree_with_the_identity_document(posture: TrustPosture) -> None:
+    """API-046, API-045: for any posture, a warning below and beside tier 2 included."""
+    assert contradictions(posture) == []
+
+
+def test_a_list_that_shows_warnings_of_tier_2_alone_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: the property notices an entry that leaves out what the document says."""
+    real = discovery.agent_entry
+    monkeypatch.setattr(discovery, "agent_entry", lambda agent: {
+        name: value for name, value in real(agent).items() if name != "trust_warning" or agent.posture.trust_tier == 2
+    })
+    degraded = TrustPosture(trust_tier=1, verification_path="hybrid", trust_warning="trust-score-degraded")
+    assert contradictions(degraded) == ["/agents: trust_warning"]
+
+
+def test_a_path_says_whose_genesis_is_meant() -> None:
+    """AGTP-API section 5.8.1: the agent that the path addresses, even for a caller that is hosted here itself."""
+    other = agent("other", hosted=True)
+    stage = Stage(agents=(DESK, other, CALLER))
+    for path, whose in (("/agents/other/genesis", other), ("/genesis", DESK), ("/agents/desk/genesis", DESK)):
+        response = stage.ask("DISCOVER", path, certificate=of_agent(DESK.agent_id))
+        assert Genesis.load(response.body).agent_id == whose.agent_id
 
 
 @pytest.mark.parametrize("path", ["/genesis", "/agents/bare/genesis"])
@@ -271,5 +331,5 @@ def test_a_list_by_declared_scopes_alone_is_caught(monkeypatch: pytest.MonkeyPat
 
 def test_the_handler_is_one() -> None:
     """The handler keeps to its interface."""
-    discovery = Discovery(AgentDirectory([]), list, (), lambda disclosed: {}, anonymous=True, disclosure="public")
-    assert verifyObject(IHandler, discovery)
+    handler = Discovery(AgentDirectory([]), list, (), lambda disclosed: {}, anonymous=True, disclosure="public")
+    assert verifyObject(IHandler, handler)

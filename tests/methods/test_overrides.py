@@ -1,0 +1,110 @@
+"""Overrides of built-ins: another answer, never another contract (API-046, API-053, API-056)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agtphost.handlers.context import EndpointResponse
+from agtphost.handlers.function import RegisteredFunction
+from agtphost.iagtp import IHandler
+from agtphost.methods import overrides
+from agtphost.wire.events import Response
+from tests.methods.stage import CALLER, DESK, Stage, body_of, of_agent
+from tests.methods.test_candidates import contract
+
+ME = of_agent(CALLER.agent_id)
+
+
+def answered(path: str, answer: Any) -> Response:
+    """What a caller gets where the operator's function answers with ``answer``."""
+    handlers: dict[str, IHandler] = {path: RegisteredFunction(lambda context: answer)}
+    return Stage(overrides=handlers).ask("DISCOVER", path, certificate=ME)
+
+
+def is_refused(response: Response) -> bool:
+    body = body_of(response)
+    return response.status == 500 and body["reason"] == "builtin-contract-violated" and bool(body["remedy"])
+
+
+def circular() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [object(), [object()], [{"name": object()}], [{"name": "x", "v": float("nan")}], [{"name": "\ud800"}], b"x",
+     circular(), {1: 2}, EndpointResponse(result={"not": "a list"}), EndpointResponse(result=[], status=204)],
+    ids=["object", "inside", "member", "nan", "surrogate", "octets", "circular", "keys", "response", "status"],
+)  # fmt: skip
+def test_what_is_no_json_is_a_violation_too(answer: Any) -> None:
+    """API-056: whatever a function returns, its caller gets a named refusal, and the log the reason."""
+    assert is_refused(answered("/tools", answer))
+
+
+def test_a_response_object_counts_by_its_result() -> None:
+    """Functions may answer as they do elsewhere."""
+    response = answered("/tools", EndpointResponse(result=[{"name": "saw"}]))
+    assert (response.status, body_of(response)) == (200, [{"name": "saw"}])
+
+
+@pytest.mark.parametrize("missing", sorted(contract("0" * 64)))
+def test_contracts_have_every_member(missing: str) -> None:
+    """AGTP-API section 5.8.7: all seven MUST members."""
+    entry = contract(CALLER.agent_id)
+    assert answered("/contracts", [entry]).status == 200
+    del entry[missing]
+    assert is_refused(answered("/contracts", [entry]))
+
+
+def test_an_override_shows_no_contract_of_another_agent() -> None:
+    """API-053: not to a caller without ``inspect:all``."""
+    assert is_refused(answered("/contracts", [contract(CALLER.agent_id), contract(DESK.agent_id)]))
+
+
+@pytest.mark.parametrize(
+    ("paths", "sound"),
+    [({}, False), ({"path_exact": "/a"}, True), ({"path_regex": "^/a$"}, True),
+     ({"path_exact": "/a", "path_regex": "^/a$"}, False)],
+)  # fmt: skip
+def test_patterns_have_exactly_one_path(paths: dict[str, str], sound: bool) -> None:
+    """AGTP-API section 5.8.6."""
+    pattern = {"recipe_name": "a", "recipe_version": "1", "method": "BOOK", **paths}
+    response = answered("/patterns", {"rcns_enabled": True, "patterns": [pattern]})
+    assert (response.status == 200) is sound and is_refused(response) is not sound
+
+
+def test_the_address_of_an_api_is_optional() -> None:
+    """AGTP-API section 5.8.5: ``name``, and perhaps the rest."""
+    assert answered("/apis", [{"name": "shop"}]).status == 200
+    assert is_refused(answered("/apis", [{"name": "shop", "base_url": 5}]))
+
+
+@pytest.mark.parametrize(
+    "said", [{"trust_tier": 1}, {"verification_path": "dns-anchored"}, {"trust_warning": "none"}, {"owner_id": "me"}]
+)
+def test_an_override_cannot_better_an_agents_posture(said: dict[str, Any]) -> None:
+    """API-046: what is said of a hosted agent is what its Identity Document says."""
+    true = body_of(Stage().ask("DISCOVER", "/agents", certificate=ME))
+    assert answered("/agents", true).status == 200
+    wrong = [{**entry, **said} if entry["agent_id"] == DESK.agent_id else entry for entry in true]
+    assert is_refused(answered("/agents", wrong))
+
+
+def test_the_control_of_what_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: by shape alone, a better posture and another agent's contract would pass."""
+    monkeypatch.setattr(overrides, "_faults", lambda *arguments: iter(()))
+    entry = {"agent_id": DESK.agent_id, "name": "desk", "trust_tier": 1, "verification_path": "dns-anchored"}
+    assert answered("/agents", [entry]).status == 200
+    assert answered("/contracts", [contract(DESK.agent_id)]).status == 200
+
+
+def test_large_inventories_are_no_violation() -> None:
+    """An override may list as much as a large host has."""
+    entries = [{"method": "QUERY", "path": f"/{n}", "description": "A thing.", "tier": "B"} for n in range(15_000)]
+    response = answered("/methods", entries)
+    assert response.status == 200 and len(json.loads(response.body)) == 15_000
