@@ -20,23 +20,9 @@ from agtphost.config.values import Surroundings
 from agtphost.config.witnessing_checks import witnessing_faults
 from agtphost.identity.keys import KeyFormatError
 from agtphost.identity.trust import issuer_keys
+from agtphost.vocabulary.catalog import FLOOR
 
 INIT_PRODUCTION = "create it, or run: agtp init --production DIR"
-FLOOR = frozenset(
-    {"QUERY", "DISCOVER", "DESCRIBE", "SUMMARIZE", "PLAN", "EXECUTE", "DELEGATE", "ESCALATE", "CONFIRM"}
-    | {
-        "SUSPEND",
-        "PROPOSE",
-        "NOTIFY",
-        "INSPECT",
-        "ACTIVATE",
-        "DEACTIVATE",
-        "REVOKE",
-        "REINSTATE",
-        "DEPRECATE",
-    }
-)
-"""The methods every host answers (core v08 section 7): no alias or redirect takes them away."""
 
 
 def check(config: Config, surroundings: Surroundings) -> Iterator[Fault]:

@@ -6,8 +6,6 @@ A file holds one endpoint at its top level, or several as ``[[endpoint]]``.
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,20 +14,10 @@ from typing import Any
 from agtphost.contract.declaration import REQUIRED, Declaration, Location, Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.table import conflicts
+from agtphost.contract.toml_file import NotToml, document_of, line_of, text_of
 from agtphost.contract.toml_lines import locate
 from agtphost.errors import Problem
 from agtphost.vocabulary.paths import parse_template
-
-MAX_OCTETS = 1 << 20
-"""Of one file."""
-
-_AT_LINE = re.compile(r"\(at line ([0-9]+),")
-
-
-def _line_of(lines: Mapping[Location, int], location: Location) -> int:
-    while location and location not in lines:
-        location = location[:-1]
-    return lines.get(location, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,18 +70,10 @@ def load_endpoints(directory: Path, rules: Rules) -> tuple[list[Endpoint], list[
 
 def load_file(file: Path, rules: Rules) -> tuple[list[Endpoint], list[Problem]]:
     """Read one file; see :func:`load_endpoints`."""
-    name = str(file)
     try:
-        octets = file.read_bytes()
-    except OSError as error:
-        return [], [Problem(message=f"it cannot be read: {error.strerror}", file=name)]
-    if len(octets) > MAX_OCTETS:
-        return [], [Problem(message=f"it has more than {MAX_OCTETS} octets", file=name)]
-    try:
-        return read_endpoints(octets.decode("utf-8"), name, rules)
-    except UnicodeDecodeError as error:
-        line = octets.count(b"\n", 0, error.start) + 1
-        return [], [Problem(message="it is not UTF-8", file=name, line=line)]
+        return read_endpoints(text_of(file), str(file), rules)
+    except NotToml as error:
+        return [], [error.problem]
 
 
 def read_endpoints(text: str, file: str, rules: Rules) -> tuple[list[Endpoint], list[Problem]]:
@@ -103,22 +83,18 @@ def read_endpoints(text: str, file: str, rules: Rules) -> tuple[list[Endpoint], 
     :param file: its name, for the problems.
     """
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        found = _AT_LINE.search(str(error))
-        line = int(found[1]) if found else text.count("\n") + 1
-        return [], [Problem(message=f"it is not TOML: {error}", file=file, line=line)]
-    except RecursionError:
-        return [], [Problem(message="it is not TOML: it is nested too deeply", file=file)]
+        document = document_of(text, file)
+    except NotToml as error:
+        return [], [error.problem]
     lines = locate(text)
     endpoints: list[Endpoint] = []
     problems: list[Problem] = []
     for at, table in _tables(document):
-        line = _line_of(lines, at)
+        line = line_of(lines, at)
         label = _label(table)
 
         def say(location: Location, message: str, hint: str, at: Location = at, label: str = label) -> None:
-            where = _line_of(lines, (*at, *location))
+            where = line_of(lines, (*at, *location))
             problems.append(Problem(message=f"{label}{message}", file=file, line=where, hint=hint))
 
         declaration = Declaration(table, rules, say)
@@ -126,7 +102,7 @@ def read_endpoints(text: str, file: str, rules: Rules) -> tuple[list[Endpoint], 
         if endpoint is not None:
             endpoints.append(endpoint)
         elif declaration.removed:
-            where = _line_of(lines, (*at, "method"))
+            where = line_of(lines, (*at, "method"))
             problems.append(_removal(declaration.removed, label, file, where, rules.catalog.version))
     if not endpoints and not problems:
         problems.append(Problem(message="it declares no endpoint", file=file, hint="see AGTP-API section 6"))

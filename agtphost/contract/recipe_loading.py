@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,13 +51,11 @@ from agtphost.contract.recipe import (
 from agtphost.contract.schema_rules import tokens
 from agtphost.contract.schemas import CompiledSchema, Role, SchemaError, compile_schema
 from agtphost.contract.semantic import MEMBERS, is_statement, semantic, semantic_faults
+from agtphost.contract.toml_file import NotToml, document_of, line_of, text_of
 from agtphost.contract.toml_lines import locate
 from agtphost.errors import Problem
 from agtphost.vocabulary import paths
 from agtphost.vocabulary.catalog import Catalog
-
-MAX_OCTETS = 1 << 20
-"""Of the file."""
 
 LONGEST_TIMEOUT = 3_600.0
 """Seconds of one attempt of one step."""
@@ -72,7 +69,6 @@ NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?", re.ASCII)
 VERSION = re.compile(r"[0-9A-Za-z.+_:-]{1,64}", re.ASCII)
 _CAPTURE = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 _ERROR = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
-_AT_LINE = re.compile(r"\(at line ([0-9]+),")
 
 Location = tuple[str | int, ...]
 Say = Callable[[Location, str, str], None]
@@ -96,18 +92,10 @@ def load_recipes(file: Path, rules: RecipeRules) -> tuple[list[Recipe], list[Pro
 
     :return: the sound recipes in their order, and everything that is wrong with the others.
     """
-    name = str(file)
     try:
-        octets = file.read_bytes()
-    except OSError as error:
-        return [], [Problem(message=f"it cannot be read: {error.strerror}", file=name)]
-    if len(octets) > MAX_OCTETS:
-        return [], [Problem(message=f"it has more than {MAX_OCTETS} octets", file=name)]
-    try:
-        return read_recipes(octets.decode("utf-8"), name, rules)
-    except UnicodeDecodeError as error:
-        line = octets.count(b"\n", 0, error.start) + 1
-        return [], [Problem(message="it is not UTF-8", file=name, line=line)]
+        return read_recipes(text_of(file), str(file), rules)
+    except NotToml as error:
+        return [], [error.problem]
 
 
 def read_recipes(text: str, file: str, rules: RecipeRules) -> tuple[list[Recipe], list[Problem]]:
@@ -117,30 +105,19 @@ def read_recipes(text: str, file: str, rules: RecipeRules) -> tuple[list[Recipe]
     :param file: its name, for the problems.
     """
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        found = _AT_LINE.search(str(error))
-        line = int(found[1]) if found else text.count("\n") + 1
-        return [], [Problem(message=f"it is not TOML: {error}", file=file, line=line)]
-    except RecursionError:
-        return [], [Problem(message="it is not TOML: it is nested too deeply", file=file)]
+        document = document_of(text, file)
+    except NotToml as error:
+        return [], [error.problem]
     lines = locate(text)
-
-    def line_of(location: Location) -> int:
-        while location and location not in lines:
-            location = location[:-1]
-        return lines.get(location, 1)
-
     problems = [
-        Problem(message=f"{name[:64]} is unknown", file=file, line=line_of((name,)), hint="write [[recipe]]")
+        Problem(message=f"{name[:64]} is unknown", file=file, line=line_of(lines, (name,)), hint="write [[recipe]]")
         for name in document
         if name != "recipe"
     ]
     tables = document.get("recipe", [])
     if not isinstance(tables, list):
-        problems.append(
-            Problem(message="recipe is not a list", file=file, line=line_of(("recipe",)), hint="write [[recipe]]")
-        )
+        line = line_of(lines, ("recipe",))
+        problems.append(Problem(message="recipe is not a list", file=file, line=line, hint="write [[recipe]]"))
         tables = []
     recipes: dict[str, Recipe] = {}
     for index, table in enumerate(tables):
@@ -149,11 +126,11 @@ def read_recipes(text: str, file: str, rules: RecipeRules) -> tuple[list[Recipe]
         prefix = f"recipe {label[:64]}: " if isinstance(label, str) else ""
 
         def say(location: Location, message: str, hint: str, at: Location = at, prefix: str = prefix) -> None:
-            line = line_of((*at, *location))
+            line = line_of(lines, (*at, *location))
             problems.append(Problem(message=f"{prefix}{message}", file=file, line=line, hint=hint))
 
         def inside(location: Location, at: Location = at) -> int:
-            return line_of((*at, *location))
+            return line_of(lines, (*at, *location))
 
         recipe = read_recipe(table, rules, say, file=file, line_of=inside)
         if recipe is None:

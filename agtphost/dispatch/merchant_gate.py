@@ -24,7 +24,7 @@ from agtphost.dispatch.identity_gates import States
 from agtphost.dispatch.merchants import MERCHANT, MerchantManifests
 from agtphost.dispatch.purchase import NEW_ASSERTION, Purchase, UsedAssertions, replayed, unverified
 from agtphost.dispatch.quotes import CartError, Quotes, cart_digest
-from agtphost.dispatch.scope_dimensions import budget_exceeded
+from agtphost.dispatch.scope_dimensions import budget_exceeded, budget_limit
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
 from agtphost.identity.agents import Agent
@@ -302,18 +302,9 @@ def _require_budget(exchange: Exchange, amount: Money) -> None:
 
     A limit in another currency allows nothing: that the amount is within it cannot be shown.
     """
-    text = exchange.request.headers.get("budget-limit")
-    if text is None:
+    limit = budget_limit(exchange)
+    if limit is None:
         return
-    try:
-        limit = budget.parse(text)
-    except budget.BudgetError as error:
-        raise Refusal(
-            Status.BAD_REQUEST,
-            "invalid-budget-limit",
-            f"Budget-Limit is malformed: {error}.",
-            remedy="Send amounts such as tokens=5000, USD=10.00.",
-        ) from None
     allowed = limit.get(amount.currency)
     if allowed is not None:
         if amount.value > allowed:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from zope.interface import implementer
@@ -116,21 +117,32 @@ class BudgetGate:
         cost = exchange.binding.cost if exchange.binding is not None else None
         if cost is None:
             return
-        text = exchange.request.headers.get("budget-limit")
-        if text is None:
+        limit = budget_limit(exchange)
+        if limit is None:
             return
-        try:
-            limit = budget.parse(text)
-        except budget.BudgetError as error:
-            raise Refusal(
-                Status.BAD_REQUEST,
-                "invalid-budget-limit",
-                f"Budget-Limit is malformed: {error}.",
-                remedy="Send amounts such as tokens=5000, USD=10.00.",
-            ) from None
         beyond = budget.beyond(limit, cost)
         if beyond:
             raise budget_exceeded(cost, beyond)
+
+
+def budget_limit(exchange: Exchange) -> Mapping[str, Decimal] | None:
+    """
+    What Budget-Limit allows, by unit; None where the request has none.
+
+    :raises Refusal: 400 for a malformed one.
+    """
+    text = exchange.request.headers.get("budget-limit")
+    if text is None:
+        return None
+    try:
+        return budget.parse(text)
+    except budget.BudgetError as error:
+        raise Refusal(
+            Status.BAD_REQUEST,
+            "invalid-budget-limit",
+            f"Budget-Limit is malformed: {error}.",
+            remedy="Send amounts such as tokens=5000, USD=10.00.",
+        ) from None
 
 
 def budget_exceeded(cost: Mapping[str, Any], beyond: Mapping[str, tuple[Any, Any]]) -> Refusal:

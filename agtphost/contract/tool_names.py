@@ -1,0 +1,142 @@
+"""
+How an endpoint looks as an MCP tool: AGIS v01 appendix C, rules (a) to (d).
+
+The one place of these rules: documents are converted, and the bridge shows
+endpoints, by the same functions. ``output``, ``errors``,
+``confidence_guidance`` and ``state_transition`` have no counterpart in a tool
+and are no argument of anything here, so they can make nothing fail (rule d).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+LONGEST = 64
+"""Characters of a name that every MCP client takes."""
+
+_DECLARED = re.compile(r"[a-z0-9_]{1,64}", re.ASCII)
+_FOREIGN = re.compile(r"[^a-z0-9_-]", re.ASCII)
+_DIGEST = 10
+
+
+def is_tool_name(declared: str) -> bool:
+    """Whether a ``mcp_tool_name`` is one: lowercase letters, digits and underscores (AGIS v01 section 5)."""
+    return _DECLARED.fullmatch(declared) is not None
+
+
+def mcp_tool_name(method: str, path: str, declared: str | None = None) -> str:
+    """
+    The name of an endpoint's tool (rule a).
+
+    :param method: such as ``BOOK``.
+    :param path: the template, such as ``/reservation/{id}``.
+    :param declared: ``mcp_tool_name`` of the semantic block, which is used as it is.
+    :return: ``book_reservation``; ``book`` alone for the path ``/``. At most 64 characters of ``[a-z0-9_-]``
+        unless declared otherwise.
+    """
+    if declared is not None:
+        return declared
+    return _joined(method, _segments(path)[:1], f"{method} {path}")
+
+
+def tool_description(intent: str, hints: Mapping[str, Sequence[str]] | None = None) -> str:
+    """
+    The description of an endpoint's tool (rule b).
+
+    :param hints: ``parameter_hints``: phrases by parameter.
+    :return: the intent; with hints, ``INTENT. Hints: size = ['for N people']; when = ['next Tuesday']``.
+    """
+    if not hints:
+        return intent
+    listed = "; ".join(f"{name} = [{', '.join(map(_quoted, phrases))}]" for name, phrases in hints.items())
+    stop = "" if intent.rstrip().endswith((".", "!", "?", "。")) else "."
+    return f"{intent.rstrip()}{stop} Hints: {listed}"
+
+
+def tool_input_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    The ``inputSchema`` of an endpoint's tool (rule c): the input schema itself.
+
+    MCP wants ``type: object`` said, and the appendix wants the ``required`` array, so both are there even where
+    the schema leaves them out.
+    """
+    shown = {"type": "object", **schema}
+    shown.setdefault("properties", {})
+    shown.setdefault("required", [])
+    return shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedEndpoint:
+    """What the name of a tool is made of."""
+
+    method: str
+    path: str
+    declared: str | None = None
+
+    @property
+    def key(self) -> str:
+        """``METHOD /path``."""
+        return f"{self.method} {self.path}"
+
+
+def distinct_tool_names(endpoints: Iterable[NamedEndpoint], taken: Collection[str] = ()) -> dict[str, str]:
+    """
+    Names for a whole catalog, in which each is unique (AGIS v01 section 5).
+
+    A declared name stays. Others that meet get the whole path: ``fetch_order`` and ``fetch_order_id`` for
+    ``FETCH /order`` and ``FETCH /order/{id}``. What meets still ends in a digest of ``METHOD /path``. The answer
+    does not depend on the order of the endpoints.
+
+    :param taken: names that no endpoint may have.
+    :return: names by ``METHOD /path``.
+    """
+    found = {endpoint.key: endpoint for endpoint in sorted(endpoints, key=lambda endpoint: endpoint.key)}
+    settled = _unique({key: each.declared for key, each in found.items() if each.declared is not None}, taken)
+    occupied = {*taken, *settled.values(), *(each.declared for each in found.values() if each.declared is not None)}
+    names = {key: mcp_tool_name(each.method, each.path) for key, each in found.items() if key not in settled}
+    meeting = _meeting(names, occupied)
+    names = {key: _whole(found[key]) if key in meeting else name for key, name in names.items()}
+    return {**settled, **_unique(names, occupied)}
+
+
+def _meeting(names: Mapping[str, str], occupied: Collection[str]) -> set[str]:
+    """The keys whose name another has too."""
+    count = Counter(names.values())
+    return {key for key, name in names.items() if count[name] > 1 or name in occupied}
+
+
+def _unique(names: Mapping[str, str], occupied: Collection[str]) -> dict[str, str]:
+    meeting = _meeting(names, occupied)
+    return {
+        key: f"{name[: LONGEST - _DIGEST - 1]}-{_digest(key)}" if key in meeting else name
+        for key, name in names.items()
+    }
+
+
+def _whole(endpoint: NamedEndpoint) -> str:
+    return _joined(endpoint.method, _segments(endpoint.path), endpoint.key)
+
+
+def _segments(path: str) -> list[str]:
+    return [segment for segment in path.strip("/").split("/") if segment]
+
+
+def _joined(method: str, segments: Sequence[str], key: str) -> str:
+    words = [method, *(segment.strip("{}") for segment in segments)]
+    name = _FOREIGN.sub("_", "_".join(words).lower())
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - _DIGEST - 1]}-{_digest(key)}"
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:_DIGEST]
+
+
+def _quoted(phrase: str) -> str:
+    escaped = phrase.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
