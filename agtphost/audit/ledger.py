@@ -125,6 +125,9 @@ class Ledger:
         self._collected: list[Entry] = []
         self._octets = 0
         self._scheduled = False
+        self._under_way = 0  # entries handed over and not settled
+        self._usual = 0  # entries that a group tends to have
+        self._seen = 0  # how many the turn before had collected
         self._queue: SimpleQueue[tuple[list[Entry], int]] = SimpleQueue()
         self._thread: Thread | None = None
         self._stopped: Deferred[None] = Deferred()
@@ -210,22 +213,45 @@ class Ledger:
         self._octets += octets
         if self._octets > MOST_OCTETS or len(self._collected) >= MOST_ENTRIES:
             self._hand_over()
-        elif not self._scheduled:
-            self._scheduled = True
-            self._reactor.callLater(0, self._turn_over)
+        elif not self._scheduled and not self._under_way:
+            self._next_turn()
+
+    def _next_turn(self) -> None:
+        self._scheduled = True
+        self._reactor.callLater(0, self._turn_over)
 
     def _turn_over(self) -> None:
+        """A turn of the reactor has ended: hand over what it collected, unless the next one will add to it."""
         self._scheduled = False
-        self._hand_over()
+        if self._under_way:
+            return
+        count = len(self._collected)
+        if self._seen < count < self._usual:
+            self._seen = count
+            self._next_turn()
+        else:
+            self._hand_over()
 
     def _hand_over(self) -> None:
         if self._collected:
+            count = len(self._collected)
+            self._under_way += count
+            self._usual = max(count, self._usual - 1)
+            self._seen = 0
             self._queue.put((self._collected, self._octets))
             self._collected = []
             self._octets = 0
 
+    def _returned(self, count: int) -> None:
+        """A group is through. The answers go out first, and what they prompt belongs to the next group."""
+        self._under_way -= count
+        if not self._scheduled:
+            self._scheduled = True
+            self._reactor.callLater(0, self._next_turn)
+
     def _settle(self, entries: Sequence[Entry]) -> None:
         """Fire the Deferreds of a group; what its events changed is in force before the first of them."""
+        self._returned(len(entries))
         for entry in entries:
             if entry.__class__ is not Submission:
                 continue
@@ -241,6 +267,7 @@ class Ledger:
                 entry.deferred.callback(outcome)
 
     def _settle_failed(self, entries: Sequence[Entry], error: str) -> None:
+        self._returned(len(entries))
         for entry in entries:
             entry.deferred.errback(LedgerUnavailable(error))
 
@@ -378,17 +405,20 @@ class Ledger:
         return True
 
     def _finish(self) -> None:
-        """The thread ends, as asked or because of a fault of its own: nobody is left waiting."""
+        """The thread ends, as asked or because of a fault of its own."""
         self._failed = True
         self.healthy = False
         try:
-            while (left := self._take(0)) is not None:
-                self._refuse(left[0], "the ledger has stopped")
             self._store.close()
         finally:
             self._reactor.callFromThread(self._joined)
 
     def _joined(self) -> None:
+        """Nothing is accepted any more; nobody who was is left waiting."""
         thread: Any = self._thread
         thread.join()
+        self._hand_over()
+        while (left := self._take(0)) is not None:
+            self._writer.abandon(left[0])
+            self._settle_failed(left[0], "the ledger has stopped")
         self._stopped.callback(None)

@@ -53,31 +53,38 @@ def whole(hashes: Sequence[bytes]) -> bytes:
     return row[0]
 
 
-def grown(tiles: Tiles, size: int, leaves: Iterable[bytes]) -> dict[tuple[int, int], bytes]:
+class Growth:
     """
-    The tiles that change when a tree grows.
+    What a growing tree adds to its tiles.
 
     :param tiles: the tiles of the tree as it is.
     :param size: its number of entries.
-    :param leaves: the leaf hashes to add.
-    :return: tiles by level and number, each in whole.
     """
-    changed: dict[tuple[int, int], bytearray] = {}
-    at = size
-    for leaf in leaves:
-        _put(changed, tiles, 0, at, leaf)
-        at += 1
-    return {place: bytes(tile) for place, tile in changed.items()}
 
+    def __init__(self, tiles: Tiles, size: int) -> None:
+        self._tiles = tiles
+        self._changed: dict[tuple[int, int], bytearray] = {}
+        self.size = size
+        """Entries, with those added."""
 
-def _put(changed: dict[tuple[int, int], bytearray], tiles: Tiles, level: int, at: int, digest: bytes) -> None:
-    number, offset = divmod(at, WIDTH)
-    tile = changed.get((level, number))
-    if tile is None:
-        tile = changed[level, number] = bytearray(tiles(level, number)[: offset * HASH] if offset else b"")
-    tile += digest
-    if offset == WIDTH - 1:
-        _put(changed, tiles, level + 1, number, whole(_split(tile)))
+    def add(self, entry: bytes) -> None:
+        """Put one entry at the end."""
+        self._put(0, self.size, leaf_hash(entry))
+        self.size += 1
+
+    def changed(self) -> dict[tuple[int, int], bytes]:
+        """The tiles that are not as they were, by level and number, each in whole."""
+        return {place: bytes(tile) for place, tile in self._changed.items()}
+
+    def _put(self, level: int, at: int, digest: bytes) -> None:
+        number, offset = divmod(at, WIDTH)
+        tile = self._changed.get((level, number))
+        if tile is None:
+            before = self._tiles(level, number)[: offset * HASH] if offset else b""
+            tile = self._changed[level, number] = bytearray(before)
+        tile += digest
+        if offset == WIDTH - 1:
+            self._put(level + 1, number, whole(_split(tile)))
 
 
 def _split(tile: bytes | bytearray) -> list[bytes]:

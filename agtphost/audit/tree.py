@@ -2,10 +2,10 @@
 Keeps the Merkle tree over all records in step with them, and issues its checkpoints.
 
 Theory of operation. The tree follows the records; it is never on their way.
-The ledger's thread notes the Audit-IDs of each committed group in memory, and
-now and then (when it is idle, after :data:`MOST_WAITING` records, or after
-:data:`SECONDS` under load) one transaction adds them to the tiles and stores a
-signed checkpoint. What was not added when the process ended is read from the
+The ledger's thread adds the Audit-IDs of each committed group to the tree in
+memory, and now and then (when it is idle, after :data:`MOST_WAITING` records,
+or after :data:`SECONDS` under load) one transaction stores the tiles that
+changed and a signed checkpoint. What was not added when the process ended is read from the
 store at the next start. Each checkpoint then goes to the witnesses, outside
 the database: so a database that lost its end, or was replaced by an older
 copy, contradicts them and is refused at the next start. What witnesses
@@ -21,16 +21,16 @@ from queue import Empty, SimpleQueue
 
 from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint
-from agtphost.audit.merkle import Tree, grown, leaf_hash
+from agtphost.audit.merkle import Growth, Tree
 from agtphost.iagtp import IChainStore, IWitness
 from agtphost.identity.keys import SigningKey
 from agtphost.stores.rows import CheckpointRow, StoreError
 
 MOST_WAITING = 8_192
-"""Records after which a checkpoint is made in any case: it takes some ten milliseconds."""
+"""Records after which a checkpoint is made in any case: it takes about a millisecond."""
 
-SECONDS = 60.0
-"""After which one is made under load."""
+SECONDS = 2.0
+"""After which one is made where the ledger is never idle: a reader who only polls makes records, too."""
 
 READ_AT_ONCE = 8_192
 """Audit-IDs of one read at start."""
@@ -64,7 +64,7 @@ class TreeKeeper:
         self._witnesses = witnesses
         self._now = now
         self._size = 0
-        self._waiting: list[bytes] = []
+        self._growth = Growth(store.tile, 0)
         self._last = 0.0
         self._recent: OrderedDict[int, CheckpointRow] = OrderedDict()
         self._cosignatures: SimpleQueue[tuple[int, str]] = SimpleQueue()
@@ -86,12 +86,12 @@ class TreeKeeper:
         self._size = 0 if row is None else row.size
         if row is not None:
             self._remember(row)
-        self._waiting = []
-        while entries := self._store.audit_ids(self._size + len(self._waiting), READ_AT_ONCE):
-            self._waiting += entries
+        self._growth = Growth(self._store.tile, self._size)
+        while entries := self._store.audit_ids(self._growth.size, READ_AT_ONCE):
+            self.note(entries)
         self._last = self._now()
         records = self._store.last_number()
-        if self._size + len(self._waiting) != records:
+        if self._growth.size != records:
             raise StoreError(f"the store lacks records that its checkpoint of {self._size} covers; it has {records}")
 
     def check_witnesses(self) -> None:
@@ -106,7 +106,7 @@ class TreeKeeper:
                 self._check(seen, witness.name, witness.remedy)
 
     def _check(self, seen: Checkpoint, name: str, remedy: str) -> None:
-        held = self._size + len(self._waiting)
+        held = self._growth.size
         if seen.size > held:
             raise StoreError(
                 f"the store has {held} records, but {name} has seen a checkpoint of {seen.size}: records are missing, "
@@ -121,12 +121,13 @@ class TreeKeeper:
 
     def note(self, audit_ids: Sequence[bytes]) -> None:
         """Records that were just committed, in the order of their numbers."""
-        self._waiting += audit_ids
+        for audit_id in audit_ids:
+            self._growth.add(audit_id)
 
     @property
     def due(self) -> bool:
         """Whether a checkpoint is to be made although the ledger is busy."""
-        waiting = len(self._waiting)
+        waiting = self._growth.size - self._size
         return waiting >= MOST_WAITING or (waiting > 0 and self._now() - self._last >= SECONDS)
 
     def catch_up(self) -> Checkpoint | None:
@@ -135,14 +136,13 @@ class TreeKeeper:
 
         :raises Exception: whatever the store raised: the tree is as it was.
         """
-        if not self._waiting:
+        size = self._growth.size
+        if size == self._size:
             return None
-        size = self._size + len(self._waiting)
         store = self._store
         store.begin()
         try:
-            tiles = grown(store.tile, self._size, map(leaf_hash, self._waiting))
-            store.put_tiles(tiles)
+            store.put_tiles(self._growth.changed())
             issued = checkpoint.issue(self._origin, size, Tree(store.tile, size).root(), self._key)
             row = CheckpointRow(size, int(self._now() * 1000), issued.note)
             store.put_checkpoint(row)
@@ -151,7 +151,7 @@ class TreeKeeper:
             store.rollback()
             raise
         self._size = size
-        self._waiting = []
+        self._growth = Growth(store.tile, size)
         self._last = self._now()
         self._remember(row)
         for witness in self._witnesses:

@@ -17,8 +17,8 @@ from agtphost.stores.rows import StoreError
 BUSY_MILLISECONDS = 5000
 """How long a writer waits for another one before it gives up."""
 
-CHECKPOINT_PAGES = 2048
-"""8 MiB: a log longer than that is folded into the database even under load."""
+CHECKPOINT_PAGES = 3072
+"""12 MiB: a log longer than that is folded into the database by the commit that finds it so."""
 
 LOG_OCTETS = 64 * 1024 * 1024
 """A log that grew beyond this behind a slow reader is cut back."""

@@ -15,6 +15,7 @@ from zope.interface import implementer
 from agtphost.iagtp import IChainStore
 from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, Connection, connect, open_writer
+from agtphost.stores.folding import FOLD, LogFolding
 from agtphost.stores.reading import FIND, RecordReader, read_checkpoint, read_tile
 from agtphost.stores.rows import (
     CheckpointRow,
@@ -77,6 +78,8 @@ class SQLiteStore:
         self._connection = connection
         self._execute = connection.execute
         self._version = -1
+        self._folding = LogFolding(opener, str(path))
+        self._octets = 0
 
     def reader(self) -> RecordReader:
         """The reading side, with connections of its own."""
@@ -93,8 +96,11 @@ class SQLiteStore:
 
     def commit(self) -> None:
         self._execute("COMMIT")
+        octets, self._octets = self._octets, 0
+        self._folding.committed(octets, self._connection)
 
     def rollback(self) -> None:
+        self._octets = 0
         if self._connection.in_transaction:
             self._execute("ROLLBACK")
 
@@ -120,6 +126,7 @@ class SQLiteStore:
 
     def append(self, records: Sequence[RecordRow]) -> None:
         self._insert_all(_RECORDS, 13, records)
+        self._octets += sum(len(record.signed) for record in records)
 
     def _insert_all(self, into: str, columns: int, rows: Sequence[Sequence[Any]], tail: str = "") -> None:
         for start in range(0, len(rows), ROWS):
@@ -230,9 +237,10 @@ class SQLiteStore:
             self._execute(f"DELETE FROM reservation WHERE name IN ({','.join('?' * len(names))})", names)
         if self._execute("SELECT 1 FROM held WHERE expires_at <= ? LIMIT 1", (now,)).fetchone() is not None:
             self._execute("DELETE FROM held WHERE expires_at <= ?", (now,))
-        self._execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        self._execute(FOLD).fetchall()
 
     def reopen(self) -> None:
+        self._folding.stop()
         # A close that fails must not keep the store from coming back.
         with suppress(Exception):
             self._connection.close()
@@ -241,6 +249,7 @@ class SQLiteStore:
         self._version = -1
 
     def close(self) -> None:
+        self._folding.stop()
         self._connection.close()
 
 

@@ -371,6 +371,42 @@ async def test_a_fault_in_the_thread_leaves_nobody_waiting() -> None:
         threading.excepthook = hook
 
 
+async def groups_of(callers: int, rounds: int) -> list[int]:
+    """Each caller submits, waits, and submits again one to three turns of the reactor later."""
+
+    async def caller(ledger: Ledger, turns: int) -> None:
+        for _ in range(rounds):
+            await ledger.submit(draft())
+            for _ in range(turns):
+                await deferLater(reactor, 0)  # type: ignore[arg-type]
+
+    store = Counting()
+    async with running(store) as ledger:
+        await DeferredList([Deferred.fromCoroutine(caller(ledger, number % 3 + 1)) for number in range(callers)])
+    assert sum(store.groups) == callers * rounds
+    return store.groups
+
+
+@pytest_twisted.ensureDeferred
+async def test_callers_in_step_share_their_groups() -> None:
+    """What the answers of one group prompt becomes one group, not several that wait for each other."""
+    groups = await groups_of(15, 20)
+    assert groups.count(15) >= 18, groups
+
+
+@pytest_twisted.ensureDeferred
+async def test_control_handing_over_at_every_turn_splits_the_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The count above notices a ledger that hands over whatever a turn brought."""
+
+    def hasty(ledger: Ledger) -> None:
+        ledger._scheduled = False
+        ledger._hand_over()
+
+    monkeypatch.setattr(Ledger, "_turn_over", hasty)
+    groups = await groups_of(15, 20)
+    assert groups.count(15) < 15, groups
+
+
 @pytest_twisted.ensureDeferred
 async def test_a_ledger_that_never_started_stops() -> None:
     """A host that fails half way up can still be taken down."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agtphost.audit import merkle
-from agtphost.audit.merkle import ProofError, Tree, grown, leaf_hash, node_hash
+from agtphost.audit.merkle import Growth, ProofError, Tree, leaf_hash, node_hash
 
 KNOWN = [bytes.fromhex(text) for text in (
     "", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f",
@@ -40,7 +40,10 @@ class Shelf:
         return self.tiles.get((level, number), b"")
 
     def add(self, entries: list[bytes]) -> None:
-        self.tiles.update(grown(self, self.size, map(leaf_hash, entries)))
+        growth = Growth(self, self.size)
+        for entry in entries:
+            growth.add(entry)
+        self.tiles.update(growth.changed())
         self.size += len(entries)
 
     def tree(self, size: int | None = None) -> Tree:

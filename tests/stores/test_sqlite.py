@@ -37,7 +37,7 @@ def test_the_settings_that_durability_rests_on(tmp_path: Path) -> None:
         "foreign_keys": 1,
         "busy_timeout": 5000,
         "journal_size_limit": 64 * 1024 * 1024,
-        "wal_autocheckpoint": 2048,
+        "wal_autocheckpoint": 3072,
     }
     for name, value in expected.items():
         assert connection.execute(f"PRAGMA {name}").fetchone()[0] == value, name
