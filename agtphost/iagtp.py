@@ -345,6 +345,8 @@ class IRecordStore(Interface):
 class IAgentDirectory(Interface):
     """The agents this host knows: those it hosts, and those it admits as callers."""
 
+    only: Agent | None = Attribute("The only hosted agent; None where there are more, or none.")
+
     def by_id(agent_id: str) -> Agent | None:
         """The agent of that Agent-ID."""
 

@@ -94,6 +94,11 @@ class FakeDirectory:
     def __init__(self, *agents: Agent) -> None:
         self._agents = agents
 
+    @property
+    def only(self) -> Agent | None:
+        hosted = self.hosted()
+        return hosted[0] if len(hosted) == 1 else None
+
     def by_id(self, agent_id: str) -> Agent | None:
         return next((agent for agent in self._agents if agent.agent_id == agent_id), None)
 

@@ -105,11 +105,20 @@ def verify(note: str, keys: Iterable[VerifyingKey]) -> Checkpoint:
 
     :raises CheckpointError: it is no checkpoint, or none of the keys signed it.
     """
+    return verify_signers(note, keys)[0]
+
+
+def verify_signers(note: str, keys: Iterable[VerifyingKey]) -> tuple[Checkpoint, tuple[VerifyingKey, ...]]:
+    """
+    The same, with those of ``keys`` that signed it: one at least.
+
+    :raises CheckpointError: as for :func:`verify`.
+    """
     found = read(note)
     text, _, signatures = note.partition("\n\n")
     signed = f"{text}\n".encode()
     known = {key_hash(found.origin, key): key for key in keys}
-    verified = False
+    signers: dict[bytes, VerifyingKey] = {}
     *lines, rest = signatures.split("\n")
     if rest:
         raise CheckpointError("the last line has no line feed")
@@ -127,10 +136,10 @@ def verify(note: str, keys: Iterable[VerifyingKey]) -> Checkpoint:
         if key is not None:
             if not key.verify(octets[4:], signed):
                 raise CheckpointError("the signature is not that of the checkpoint")
-            verified = True
-    if not verified:
+            signers[octets[:4]] = key
+    if not signers:
         raise CheckpointError("no known key signed the checkpoint")
-    return found
+    return found, tuple(signers.values())
 
 
 def signed_by(found: Checkpoint, keys: Iterable[VerifyingKey]) -> str:

@@ -8,6 +8,9 @@ cut short or damaged anywhere is noticed. The keys in the file prove nothing by
 themselves: who verifies should know them, or their fingerprints, from
 elsewhere. With proofs, the first line has a signed checkpoint and each record
 the path to its root: then a selection proves membership in the log as well.
+Of a host that changed its signing key, the first line has the statements by
+which each key names the next, so that one key is enough, whatever records
+were selected.
 """
 
 from __future__ import annotations
@@ -19,11 +22,13 @@ from typing import Any
 
 from agtphost.audit import checkpoint
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
-from agtphost.audit.drafts import StoredRecord
+from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.audit.merkle import ProofError, Tree, leaf_hash, proof_from_texts, proof_to_texts, verify_inclusion
 from agtphost.audit.verify import FaultKind, Report, Verifier
 from agtphost.identity import envelope
 from agtphost.identity.jws import JWSError
+from agtphost.identity.key_history import Succession
+from agtphost.identity.key_ring import MOST_LINKS, KeyRing
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.vocabulary import jsontext
 
@@ -60,6 +65,7 @@ def write_export(
     *,
     server_id: str,
     keys: Iterable[tuple[str, VerifyingKey]],
+    links: Iterable[Mapping[str, str]] = (),
     whole: bool = True,
     prover: Prover | None = None,
 ) -> Iterator[bytes]:
@@ -68,6 +74,7 @@ def write_export(
 
     :param records: each chain oldest first.
     :param keys: the host's public keys, as (kid, key).
+    :param links: the statements that lead from each of them to the next, the oldest first.
     :param whole: whether no record of a chain is left out.
     :param prover: adds the checkpoint and the proofs of membership.
     """
@@ -77,6 +84,8 @@ def write_export(
         "whole": whole,
         "keys": [{"kid": kid, "alg": "EdDSA", "key": key.text} for kid, key in keys],
     }
+    if stated := [dict(statement) for statement in links]:
+        first["links"] = stated
     if prover is not None:
         first["checkpoint"] = prover.note
     line = _line(first)
@@ -110,7 +119,7 @@ def _members(record: StoredRecord) -> dict[str, object]:
     }
 
 
-_HEADER = {"format", "server_id", "whole", "keys", "checkpoint"}
+_HEADER = {"format", "server_id", "whole", "keys", "links", "checkpoint"}
 _MEMBERS = {"chain", "seq", "audit_id", "previous_audit_id", "kind", "format", "signed", "index", "proof"}
 _TEXTS = ("chain", "audit_id", "previous_audit_id", "kind", "format")
 
@@ -173,8 +182,9 @@ def verify_export(
     Verify an export without the host.
 
     :param lines: of the file, in order.
-    :param keys: the host's keys by ``kid``, known from elsewhere; None takes those in the file, which
-        tells damage from no damage, but not who signed.
+    :param keys: the host's keys by ``kid``, known from elsewhere: its first is enough, or any that all in the
+        file was signed with or follows. None takes those in the file, which tells damage from no damage, but not
+        who signed.
     :raises ExportError: it is no export at all.
     """
     return _Reading(iter(lines), keys, allow_unsigned=allow_unsigned).report()
@@ -195,11 +205,22 @@ class _Reading:
         self._count = 0
         keys = listed if keys is None else keys
         self._verifier = Verifier(keys, allow_unsigned=allow_unsigned, whole=header["whole"])
+        self._links = self._followed(header)
+        self._places: dict[str, list[int]] = {}
         if keys and not set(listed.values()) & set(keys.values()):
             self._verifier.note(FaultKind.FORM, "", "", "the export names none of the keys that are known")
-        self._checkpoint = self._covering(header, keys)
+        self._signers: tuple[VerifyingKey, ...] = ()
+        self._checkpoint = self._covering(header, self._verifier.keys)
 
-    def _covering(self, header: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> Checkpoint | None:
+    def _followed(self, header: Mapping[str, Any]) -> list[Succession]:
+        """The statements in the first line that lead on from a known key."""
+        statements = header.get("links", [])
+        if not isinstance(statements, list) or len(statements) > MOST_LINKS:
+            raise ExportError("the links of the first line are not a list of statements")
+        links = [self._verifier.follow(statement, self._server_id) for statement in statements]
+        return [link for link in links if link is not None]
+
+    def _covering(self, header: Mapping[str, Any], keys: KeyRing) -> Checkpoint | None:
         """The checkpoint that the proofs lead to; None where there is none to believe."""
         note = header.get("checkpoint")
         if note is None:
@@ -207,7 +228,7 @@ class _Reading:
         try:
             if not isinstance(note, str):
                 raise CheckpointError("it is no text")
-            signed = checkpoint.verify(note, keys.values())
+            signed, self._signers = checkpoint.verify_signers(note, keys.values())
             if signed.origin != checkpoint.key_name(self._server_id):
                 raise CheckpointError(f"it is one of {signed.origin}")
         except CheckpointError as error:
@@ -233,9 +254,13 @@ class _Reading:
 
     def _add(self, members: Any) -> None:
         record = _record(members)
-        self._verifier.add(record)
+        signer = self._verifier.add(record)
         if "proof" in members or "index" in members:
-            self._verifier.proven(record, self._unproven(record, members))
+            why_not = self._unproven(record, members)
+            self._verifier.proven(record, why_not)
+            if signer and not why_not:
+                place = self._places.setdefault(signer, [members["index"], members["index"]])
+                place[:] = min(place[0], members["index"]), max(place[1], members["index"])
 
     def _unproven(self, record: StoredRecord, members: Mapping[str, Any]) -> str:
         """Why a record's proof does not hold; empty where it does."""
@@ -263,9 +288,35 @@ class _Reading:
             verifier.note(FaultKind.HASH, "", "", "the lines before the last are not those that were written")
         if next(self._lines, None) is not None:
             verifier.note(FaultKind.FORM, "", "", "something follows the last line")
+        self._check_successions()
         report = verifier.finish(heads if isinstance(heads, dict) else None)
         for chain in report.heads.keys() - (heads if isinstance(heads, dict) else report.heads).keys():
             verifier.note(FaultKind.HEAD, chain, "", "the last line does not name this chain")
         if report.servers and self._server_id not in report.servers:
             verifier.note(FaultKind.PLACE, "", "", f"no record in it was signed for {self._server_id}")
         return report
+
+    def _check_successions(self) -> None:
+        """
+        Whether the keys followed each other in the log as they say.
+
+        A log has one order, in which all that a key signed comes before all
+        that its successor signed, whatever times records claim: so a key that
+        was stolen after its use had ended cannot have signed any of it.
+        """
+        verifier, ring = self._verifier, self._verifier.keys
+        stated = {(link.old.kid, link.new.kid) for link in verifier.stated}
+        for link in self._links:
+            early, late = link.old.kid, link.new.kid
+            if verifier.complete(HOST_CHAIN) and (early, late) not in stated:
+                why = f"no record in the host's own chain says that {late} follows {early}"
+                verifier.note(FaultKind.KEY, HOST_CHAIN, "", why)
+        for early, (_, last) in self._places.items():
+            for late, (first, _) in self._places.items():
+                if ring.precedes(early, late) and last > first:
+                    why = f"{early} signed record {last} of the log, after {late} that followed it"
+                    verifier.note(FaultKind.KEY, "", "", why)
+        for late in self._places:
+            if any(ring.precedes(key.kid, late) for key in self._signers):
+                why = f"the checkpoint is signed with a key that {late} had followed"
+                verifier.note(FaultKind.PROOF, "", "", why)

@@ -33,6 +33,10 @@ class LifecycleStatus(Enum):
     """Refused with 410, for ever."""
 
 
+LAPSED = "org-domain-expired"
+"""How the reason of an event begins that the end of an agent's ``org_domain`` caused (core v08 section 11.8)."""
+
+
 class EventType(Enum):
     """``event_type`` of lifecycle events: core v08 section 7.2.14."""
 
@@ -72,6 +76,19 @@ class LifecycleState:
 
     recorded: bool = False
     """Whether an event says so; otherwise only the Identity Document does."""
+
+    lapsed: bool = False
+    """
+    Deprecated because the agent's ``org_domain`` has expired.
+
+    Other deprecated agents serve on. One that got here by way of a suspension, because nobody renewed the
+    domain, must not come back to service by that.
+    """
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the agent neither serves nor calls."""
+        return self.status is LifecycleStatus.SUSPENDED or self.status is LifecycleStatus.RETIRED or self.lapsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,4 +233,5 @@ def state_of_row(row: StateRow) -> LifecycleState:
         successor=row.successor,
         deadline=row.deadline,
         recorded=True,
+        lapsed=row.status == LifecycleStatus.DEPRECATED.value and (row.reason or "").startswith(LAPSED),
     )

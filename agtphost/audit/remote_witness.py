@@ -6,7 +6,10 @@ on; from then on all is in the reactor's. Only the newest checkpoint waits, and
 it goes out at most once in a while, since each call makes a record at the
 other side: two hosts that witness each other would otherwise keep each other
 busy for ever. The proof begins where the witness said it is. A witness that
-does not answer is asked again after ever longer pauses.
+does not answer is asked again after ever longer pauses. Where this host has
+changed its signing key, the statements that lead from the first key to the one
+that signed go along, and likewise the witness's come with its cosignature:
+neither side has to be told of a new key by hand.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.merkle import proof_to_texts
 from agtphost.iagtp import IWitness
-from agtphost.identity.keys import VerifyingKey
+from agtphost.identity.key_ring import followed
+from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.stores.rows import StoreError
 
 INCONSISTENT = "checkpoint-inconsistent"
@@ -85,6 +89,7 @@ class RemoteWitness:
     :param keys: that may have signed this host's checkpoints.
     :param prove: the consistency proof between two sizes of this host's tree.
     :param cosigned: takes size and signature line of each cosignature.
+    :param links: the statements that lead from this host's first key to the one that signed a checkpoint.
     :param required: whether the host does not start unless this witness answers.
     :param seconds: the least time between two submissions.
     :param chance: 0 to 1, for the jitter of pauses.
@@ -100,6 +105,7 @@ class RemoteWitness:
         transport: WitnessTransport,
         prove: Callable[[int, int], Awaitable[Sequence[bytes]]],
         cosigned: Callable[[int, str], object],
+        links: Callable[[Checkpoint], Sequence[Mapping[str, str]]] = lambda issued: (),
         required: bool = False,
         seconds: float = 10.0,
         chance: Callable[[], float] = random.random,
@@ -115,6 +121,7 @@ class RemoteWitness:
         self._transport = transport
         self._prove = prove
         self._cosigned = cosigned
+        self._links = links
         self._required = required
         self._seconds = seconds
         self._chance = chance
@@ -229,18 +236,20 @@ class RemoteWitness:
 
     async def _submitted(self, issued: Checkpoint) -> str:
         """The verified line of the witness."""
+        links = [dict(statement) for statement in self._links(issued)]
         for _ in range(ATTEMPTS):
             first = min(self._seen or 0, issued.size)
             proof = await self._prove(first, issued.size) if 0 < first < issued.size else ()
-            attestation = {
+            attestation: dict[str, Any] = {
                 "checkpoint": issued.note,
                 "first": first,
                 "proof": proof_to_texts(proof),
+                **({"links": links} if links else {}),
             }
             status, document = await self._transport.submit(self._origin, attestation)
             if status == 200:
                 line = str(document.get("cosignature", ""))
-                return cosignature.verify(issued.note, line, await self._transport.keys()).line
+                return cosignature.verify(issued.note, line, await self._witness_keys(document)).line
             reason, size = document.get("reason"), document.get("size")
             if reason == INCONSISTENT:
                 raise _Contradiction(str(document.get("explanation", ""))[:300])
@@ -248,6 +257,13 @@ class RemoteWitness:
                 raise WitnessUnreachable(f"it answered {status} {str(reason)[:60]}")
             self._seen = size
         raise WitnessUnreachable("it names another size each time")
+
+    async def _witness_keys(self, document: Mapping[str, Any]) -> Iterable[VerifyingKey]:
+        """Those that the witness may sign with now: the known ones, or what followed them."""
+        try:
+            return followed(await self._transport.keys(), document.get("links", [])).in_use
+        except KeyFormatError as error:
+            raise CheckpointError(f"the witness's keys do not follow each other: {error}") from None
 
     def _failed(self, state: str, why: str, *, most: bool = False) -> None:
         if self.state != state and why:

@@ -4,7 +4,9 @@ The verification walk: does a chain say what was signed, all of it, in order?
 Pure, and ignorant of stores: it takes records from anywhere and trusts
 nothing that comes with them. Procedure: AGTP-IDENTIFIERS section 8.7. What it
 cannot know is whether the newest records of a chain are missing: for that,
-give it the heads that are expected.
+give it the heads that are expected. Where a host has changed its signing key,
+the record in its own chain that links both keys makes the next one known, and
+ends the use of the one before: the first key is enough for all of them.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ from enum import Enum
 from hashlib import sha256
 from typing import Any
 
-from agtphost.audit.drafts import StoredRecord
-from agtphost.identity import envelope
+from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
+from agtphost.identity import envelope, key_history
 from agtphost.identity.jws import JWSError
-from agtphost.identity.keys import VerifyingKey
+from agtphost.identity.key_history import Succession
+from agtphost.identity.key_ring import KeyRing
+from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
 
@@ -33,6 +37,9 @@ class FaultKind(Enum):
 
     UNSIGNED = "unsigned"
     """``alg: none`` where signatures are required."""
+
+    KEY = "key"
+    """A record was signed with a key whose use had ended, or links keys that do not belong together."""
 
     GAP = "gap"
     """A place in the chain is missing, or taken twice."""
@@ -71,7 +78,9 @@ class Fault:
     @property
     def signature_unverified(self) -> bool:
         """Whether the record is not authoritative, for want of a signature (core v08 section 10.9)."""
-        return self.kind in (FaultKind.SIGNATURE, FaultKind.UNSIGNED)
+        return self.kind in (FaultKind.SIGNATURE, FaultKind.UNSIGNED) or (
+            self.kind is FaultKind.KEY and self.audit_id != ""
+        )
 
     def __str__(self) -> str:
         where = self.chain or "the host's own chain"
@@ -106,6 +115,9 @@ class Report:
     servers: set[str] = field(default_factory=set)
     """Every ``server_id`` that a verified record was signed with."""
 
+    keys: KeyRing = field(default_factory=KeyRing)
+    """Those that were given, and those that followed them."""
+
     proven: int = 0
     """Records that were proven to be in the log of :attr:`log`."""
 
@@ -127,7 +139,8 @@ class Verifier:
     """
     Takes records one by one, each chain oldest first; chains may alternate.
 
-    :param keys: the keys that may have signed, by ``kid``.
+    :param keys: the keys that may have signed, by ``kid``; of a host that changed its key, those from some time on
+        are enough, and of a :class:`KeyRing` the ends of their use count.
     :param allow_unsigned: whether unsigned records pass.
     :param whole: whether the chains are complete; in a selection, only neighbours can be compared.
     """
@@ -135,24 +148,88 @@ class Verifier:
     def __init__(
         self, keys: Mapping[str, VerifyingKey], *, allow_unsigned: bool = False, whole: bool = True
     ) -> None:
-        self._keys = keys
+        self.keys = KeyRing.of(keys)
+        """Grows with each record that links a known key to its successor."""
+
         self._allow_unsigned = allow_unsigned
         self._whole = whole
-        self._report = Report(whole=whole)
+        self._report = Report(whole=whole, keys=self.keys)
+        self._signers: dict[str, str] = {}
+        self._stated: list[Succession] = []
 
-    def add(self, record: StoredRecord) -> None:
-        """Check the next record."""
+    def add(self, record: StoredRecord) -> str:
+        """
+        Check the next record.
+
+        :return: the ``kid`` of the key that signed it, where the host has had several keys; else the empty string.
+        """
         report = self._report
         report.records += 1
         if sha256(record.signed).hexdigest() != record.audit_id:
             self._fault(FaultKind.HASH, record, "the Audit-ID is not the hash of what was signed")
         payload = self._payload(record)
         issued_at = "" if payload is None else self._content(record, payload)
+        linking = payload is not None and payload.get("event_type") == key_history.EVENT and record.chain == HOST_CHAIN
+        signer = ""
+        if payload is not None and (linking or self.keys.until):
+            signer = envelope.signer(record.format, record.signed)
+            self._signed_in_time(record, signer, payload, linking=linking)
         self._place(record, issued_at)
         before = report.heads.get(record.chain)
         if not issued_at and before is not None:
             issued_at = before.issued_at
         report.heads[record.chain] = ChainEnd(seq=record.seq, audit_id=record.audit_id, issued_at=issued_at)
+        return signer
+
+    def follow(self, statement: object, server_id: str) -> Succession | None:
+        """
+        Believe a statement of two keys that came beside the records, or note that it is forged.
+
+        :return: None where it is, and where it is one of keys that are not known.
+        """
+        try:
+            link = key_history.read_statement(statement)
+            if link.statement["server_id"] != server_id:
+                raise KeyFormatError("it is one of another host")
+            return link if self.keys.follow(link) else None
+        except KeyFormatError as error:
+            self.note(FaultKind.KEY, HOST_CHAIN, "", f"a statement of two keys is not to be believed: {error}")
+            return None
+
+    def complete(self, chain: str) -> bool:
+        """Whether a chain is among those seen so far, and said to be there as a whole."""
+        return self._whole and chain in self._report.heads
+
+    @property
+    def stated(self) -> tuple[Succession, ...]:
+        """The successions that records of the host's own chain told of."""
+        return tuple(self._stated)
+
+    def _signed_in_time(self, record: StoredRecord, signer: str, payload: Mapping[str, Any], *, linking: bool) -> None:
+        """Whether the key was in use when it signed this record."""
+        last = self._signers.get(record.chain, signer)
+        if self.keys.precedes(signer, last):
+            self._fault(FaultKind.KEY, record, f"{signer} signed it after {last}, which followed that key")
+        elif linking:
+            # The old key's last word: it ends the use that it is signed in.
+            self._linked(record, signer, payload)
+        elif self.keys.ended(signer, payload.get("issued_at")):
+            self._fault(FaultKind.KEY, record, f"the use of {signer} ended at {self.keys.until[signer]}, before this")
+        else:
+            self._signers[record.chain] = signer
+
+    def _linked(self, record: StoredRecord, signer: str, payload: Mapping[str, Any]) -> None:
+        try:
+            link = key_history.read_event(payload)
+            if link.old.kid != signer:
+                raise KeyFormatError(f"it is signed by {signer}, and not by the key that it retires")
+            if self.keys.ended(signer, payload.get("issued_at")) and link.rotated_at != self.keys.until[signer]:
+                raise KeyFormatError(f"the use of {signer} had ended before")
+            self.keys.follow(link)
+        except KeyFormatError as error:
+            self._fault(FaultKind.KEY, record, f"the link from one key to the next is not to be believed: {error}")
+            return
+        self._stated.append(link)
 
     def finish(self, expected_heads: Mapping[str, str] | None = None) -> Report:
         """
@@ -201,11 +278,11 @@ class Verifier:
             return None
         try:
             try:
-                return envelope.verify(record.format, record.signed, self._keys)
+                return envelope.verify(record.format, record.signed, self.keys)
             except JWSError as error:
                 if error.reason != "unsigned":
                     raise
-            payload = envelope.verify(record.format, record.signed, self._keys, allow_unsigned=True)
+            payload = envelope.verify(record.format, record.signed, self.keys, allow_unsigned=True)
         except JWSError as error:
             self._fault(FaultKind.SIGNATURE, record, str(error))
             return None

@@ -66,7 +66,7 @@ def refused(reply: Reply, *, modern: bool, uri: str | None = None) -> MCPError:
         code = METHOD_NOT_FOUND
     if reply.reason == "unknown-resource" and not modern:
         code = RESOURCE_NOT_FOUND
-    return MCPError(code, _sentence(facts), {**_named(uri), "agtp": facts})
+    return MCPError(code, sentence(facts), {**_named(uri), "agtp": facts})
 
 
 def unreachable(error: ClientError) -> MCPError:
@@ -91,7 +91,7 @@ def facts_of(reply: Reply) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value not in (None, "")}
 
 
-def _sentence(facts: Mapping[str, Any]) -> str:
+def sentence(facts: Mapping[str, Any]) -> str:
     """The same for people, and for models that read nothing but messages."""
     parts = [f"{facts['status']} {escape(str(facts.get('reason', 'refused')))}:"]
     parts += [escape(str(facts[name])) for name in ("explanation", "remedy") if name in facts]

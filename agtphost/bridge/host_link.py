@@ -9,9 +9,9 @@ was sent is never sent twice unless it only reads.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
@@ -28,6 +28,8 @@ RECONNECT_SECONDS = 20.0
 
 _FIRST_PAUSE = 0.25
 _LONGEST_PAUSE = 3.0
+
+T = TypeVar("T")
 
 OnEvent = Callable[[Mapping[str, Any]], Awaitable[None]]
 
@@ -49,6 +51,20 @@ class Operation:
     """Whether doing it twice does no more than once."""
 
     seconds: float = LONGEST_CALL
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointCall:
+    """One call of an endpoint of the host's own."""
+
+    method: str
+    path: str
+    """With the parameters of the template in it."""
+
+    input: Mapping[str, Any]
+    session_id: str
+    idempotent: bool = False
+    """Whether doing it twice does no more than once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +93,37 @@ class HostLink:
 
         :param on_event: takes the host's events (``result.event``) in order, before the answer.
         """
+        return await self._patiently(lambda: self._once(operation, on_event))
+
+    async def call(self, call: EndpointCall) -> Reply:
+        """Call an endpoint; cancelling it drops its connection."""
+        return await self._patiently(
+            lambda: _waited(
+                self.client.call(
+                    self.uri,
+                    call.method,
+                    call.path,
+                    call.input,
+                    timeout=LONGEST_CALL,
+                    session_id=call.session_id,
+                    idempotent=call.idempotent,
+                )
+            )
+        )
+
+    async def manifest(self) -> Mapping[str, Any]:
+        """The host's manifest, from memory while the host says that it is the same."""
+        found = await _waited(self.client.manifest(self.uri, keys=self.keys or None))
+        return found.document
+
+    async def _patiently(self, attempt: Callable[[], Awaitable[Reply]]) -> Reply:
+        """An answer that can be believed, of a host that may be away for a while."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self.reconnect
         pause = _FIRST_PAUSE
         while True:
             try:
-                reply = await self._once(operation, on_event)
+                reply = await attempt()
                 break
             except CannotConnect:
                 if loop.time() + pause > end:
@@ -136,4 +177,9 @@ class HostLink:
             )
 
 
-__all__ = ["LONGEST_CALL", "ClientError", "HostLink", "OnEvent", "Operation"]
+async def _waited(work: Coroutine[Deferred[Any], Any, T]) -> T:
+    """The result of one of the Twisted client's calls; cancelling the wait cancels the call."""
+    return await Deferred.fromCoroutine(work).asFuture(asyncio.get_running_loop())
+
+
+__all__ = ["LONGEST_CALL", "ClientError", "EndpointCall", "HostLink", "OnEvent", "Operation"]

@@ -15,6 +15,7 @@ from pydantic import ConfigDict
 
 from agtphost.bridge.changes import Changes
 from agtphost.bridge.clients import TASKS, Clients
+from agtphost.bridge.endpoints import Endpoints
 from agtphost.bridge.host_link import HostLink
 from agtphost.bridge.relay import Relay
 from agtphost.bridge.watching import Watching
@@ -45,15 +46,17 @@ class HostServer(Server[Any]):
         return super().create_initialization_options(changing, experimental_capabilities, {})
 
 
-def build_server(link: HostLink, *, server: str | None = None) -> HostServer:
+def build_server(link: HostLink, *, server: str | None = None, endpoints: bool = True) -> HostServer:
     """
     An MCP server that is the host.
 
     :param link: the way to the host.
     :param server: the only server that is shown, by its own names; None: all.
+    :param endpoints: whether the host's own endpoints are shown as tools, where all servers are.
     """
     clients = Clients()
-    relay = Relay(link, clients, server=server)
+    own = Endpoints(link) if endpoints and server is None else None
+    relay = Relay(link, clients, server=server, endpoints=own)
     changes = Changes(link)
     watching = Watching(changes, clients)
 

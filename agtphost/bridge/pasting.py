@@ -10,10 +10,24 @@ CLIENTS = ("claude", "vscode", "cursor")
 
 WHERE = {
     "claude": "claude_desktop_config.json, or .mcp.json of a project",
-    "vscode": ".vscode/mcp.json",
+    "vscode": ".vscode/mcp.json, or the mcp.json of your profile (MCP: Open User Configuration)",
     "cursor": ".cursor/mcp.json, or ~/.cursor/mcp.json",
 }
-"""The file that each reads."""
+"""The file that each reads for a server that it starts."""
+
+WHERE_HTTP = {**WHERE, "claude": ".mcp.json of a project, or ~/.claude.json"}
+"""The same for a server that runs already; the desktop application reads none such from its file."""
+
+TOKEN_VARIABLE = "AGTP_BRIDGE_TOKEN"
+"""The environment variable that holds the token, for clients that read one."""
+
+_INPUT = "agtp-bridge-token"
+_TOKENS = {
+    "claude": f"${{{TOKEN_VARIABLE}}}",
+    "vscode": f"${{input:{_INPUT}}}",
+    "cursor": f"${{env:{TOKEN_VARIABLE}}}",
+}
+"""How each writes that the token is to be put in, so that no file has it."""
 
 
 def stdio_entry(client: str, name: str, command: Sequence[str]) -> str:
@@ -24,7 +38,7 @@ def stdio_entry(client: str, name: str, command: Sequence[str]) -> str:
     :param name: what the client calls the host.
     :param command: program and arguments.
     """
-    return _document(client, name, {"command": command[0], "args": list(command[1:])}, "stdio")
+    return _document(client, name, {"type": "stdio", "command": command[0], "args": list(command[1:])})
 
 
 def http_entry(client: str, name: str, url: str, token: bool) -> str:
@@ -34,16 +48,16 @@ def http_entry(client: str, name: str, url: str, token: bool) -> str:
     :param url: its endpoint.
     :param token: whether it demands one.
     """
-    entry: dict[str, Any] = {"url": url}
-    if token:
-        entry["headers"] = {"Authorization": "Bearer THE-TOKEN"}
-    return _document(client, name, entry, "http")
+    # Cursor tells a URL by its member, and has no type for it.
+    entry: dict[str, Any] = {"url": url} if client == "cursor" else {"type": "http", "url": url}
+    if not token:
+        return _document(client, name, entry)
+    entry["headers"] = {"Authorization": f"Bearer {_TOKENS[client]}"}
+    asked = {"type": "promptString", "id": _INPUT, "description": "Token of agtp mcp-bridge", "password": True}
+    return _document(client, name, entry, inputs=[asked] if client == "vscode" else [])
 
 
-def _document(client: str, name: str, entry: dict[str, Any], transport: str) -> str:
-    if client == "cursor":
-        return json.dumps({"mcpServers": {name: entry}}, indent=2)
-    typed = {"type": transport, **entry}
-    if client == "vscode":
-        return json.dumps({"servers": {name: typed}}, indent=2)
-    return json.dumps({"mcpServers": {name: typed}}, indent=2)
+def _document(client: str, name: str, entry: dict[str, Any], inputs: Sequence[dict[str, Any]] = ()) -> str:
+    document: dict[str, Any] = {"inputs": list(inputs)} if inputs else {}
+    document["servers" if client == "vscode" else "mcpServers"] = {name: entry}
+    return json.dumps(document, indent=2)

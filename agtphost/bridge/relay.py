@@ -11,14 +11,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import LoggingMessageNotification, LoggingMessageNotificationParams
 
 from agtphost.bridge.clients import Clients, Context, forwarded_meta, is_modern, require_tasks, wants_log
+from agtphost.bridge.endpoints import AUDIT_ID, Endpoints, EndpointTool
 from agtphost.bridge.failures import UNREACHABLE, refused, unreachable
 from agtphost.bridge.host_link import ClientError, HostLink, OnEvent, Operation
 from agtphost.bridge.names import Names
 from agtphost.bridge.rounds import ask_until_final, input_required, pack_state, unpack_state
 from agtphost.client.reply import Reply
-
-AUDIT_ID = "agtp/audit-id"
-"""Member of every result's ``_meta``: the record of the answer."""
 
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 """Which server answered: to the client that is the bridge, which says so itself."""
@@ -35,10 +33,14 @@ class Relay:
     :param link: the way to the host.
     :param clients: whose Session-IDs they carry.
     :param server: the only server that is shown, by its own names; None: all.
+    :param endpoints: the host's own endpoints, shown as tools too; None: they are not.
     """
 
-    def __init__(self, link: HostLink, clients: Clients, *, server: str | None = None) -> None:
+    def __init__(
+        self, link: HostLink, clients: Clients, *, server: str | None = None, endpoints: Endpoints | None = None
+    ) -> None:
         self._link = link
+        self._endpoints = endpoints
         self._clients = clients
         self._tools = Names(server)
         self._prompts = Names(server)
@@ -52,15 +54,32 @@ class Relay:
     # Lists
 
     async def list_tools(self, context: Context, _: Any = None) -> dict[str, Any]:
-        """``tools/list``."""
+        """``tools/list``; the host's own endpoints are on the first page."""
         result = await self._page(context, "mcp.tools.list", "tools", "tool_response")
         result["tools"] = [self._shown_tool(tool) for tool in result.get("tools", ())]
+        if (context.params or {}).get("cursor") is None:
+            result["tools"] += [dict(tool.definition) for tool in await self._listed_endpoints(context)]
         return result
+
+    async def _listed_endpoints(self, context: Context) -> list[EndpointTool]:
+        if self._endpoints is None:
+            return []
+        try:
+            listed = await self._endpoints.listed(self._clients.of(context))
+        except ClientError as error:
+            raise unreachable(error) from error
+        for tool in listed:
+            self._keep_schema(tool.name, tool.definition["inputSchema"])
+        return listed
+
+    def _keep_schema(self, name: str, schema: Mapping[str, Any]) -> None:
+        if name in self._schemas or len(self._schemas) < MOST_SCHEMAS:
+            self._schemas[name] = schema
 
     def _shown_tool(self, tool: Mapping[str, Any]) -> dict[str, Any]:
         name = self._tools.show(str(tool.get("name")))
-        if isinstance(tool.get("inputSchema"), dict) and (name in self._schemas or len(self._schemas) < MOST_SCHEMAS):
-            self._schemas[name] = tool["inputSchema"]
+        if isinstance(tool.get("inputSchema"), dict):
+            self._keep_schema(name, tool["inputSchema"])
         return {**tool, "name": name}
 
     async def list_prompts(self, context: Context, _: Any = None) -> dict[str, Any]:
@@ -92,11 +111,34 @@ class Relay:
         """``tools/call``."""
         params = context.params or {}
         name = self._tools.known(params["name"])
+        endpoint = None if name is not None else await self._endpoint(context, params["name"])
+        if endpoint is not None:
+            return await self._call_endpoint(context, endpoint, params.get("arguments") or {})
         if name is None:
             await self._walk(context, "tools")
             name = self._tools.known(params["name"]) or self._tools.guess(params["name"])
         payload = {"tool": name, "arguments": params.get("arguments") or {}}
         return await self._operate(context, "mcp.tools.call", "tools", payload, "tool_response")
+
+    async def _endpoint(self, context: Context, shown: str) -> EndpointTool | None:
+        """The endpoint of a name; hosted tools have ``__`` in theirs, and endpoints never."""
+        if self._endpoints is None or "__" in shown:
+            return None
+        found = self._endpoints.known(shown)
+        if found is None:
+            await self._listed_endpoints(context)
+            found = self._endpoints.known(shown)
+        return found
+
+    async def _call_endpoint(
+        self, context: Context, endpoint: EndpointTool, arguments: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        assert self._endpoints is not None
+        try:
+            answer = await self._endpoints.call(endpoint, arguments, self._clients.of(context))
+        except ClientError as error:
+            raise unreachable(error) from error
+        return {"resultType": "complete", **answer} if is_modern(context) else answer
 
     async def read_resource(self, context: Context, _: Any = None) -> dict[str, Any]:
         """``resources/read``."""

@@ -11,6 +11,8 @@ from agtphost.audit.drafts import StoredRecord
 from agtphost.cli.exchange import require_success, result_of
 from agtphost.cli.failures import NoConnection, Unverified
 from agtphost.identity import envelope, jws
+from agtphost.identity.key_history import EVENT
+from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.identifiers import is_audit_id
 
@@ -99,8 +101,12 @@ def entry_of(listed: Any, keys: Mapping[str, VerifyingKey]) -> Entry:
         if hashlib.sha256(signed).hexdigest() != audit_id:
             raise Unverified(f"the record {audit_id} is not what its Audit-ID was made of")
         payload = envelope.verify(form, signed, keys, allow_unsigned=not keys)
+        signer = envelope.signer(form, signed)
     except jws.JWSError as error:
         raise Unverified(f"the record {audit_id} is not to be believed: {error}") from None
+    if isinstance(keys, KeyRing) and _too_late(keys, signer, payload):
+        until = keys.until[signer]
+        raise Unverified(f"the record {audit_id} is not to be believed: the use of {signer} ended at {until}")
     return Entry(
         audit_id=audit_id,
         seq=seq if isinstance(seq, int) else 0,
@@ -110,6 +116,12 @@ def entry_of(listed: Any, keys: Mapping[str, VerifyingKey]) -> Entry:
         signed_text=text,
         signed=bool(keys),
     )
+
+
+def _too_late(keys: KeyRing, signer: str, payload: Mapping[str, Any]) -> bool:
+    """Whether a key signed after the end of its use; but for the record that ends it."""
+    linking = payload.get("event_type") == EVENT and payload.get("rotated_at") == keys.until.get(signer)
+    return not linking and keys.ended(signer, payload.get("issued_at"))
 
 
 def pages(

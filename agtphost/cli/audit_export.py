@@ -90,11 +90,13 @@ def export_command(
         since=_milliseconds(since, "--since"),
         until=_milliseconds(until, "--until"),
     )
+    keys = signing_keys(settings)
     with open_records(settings.store.path) as reader:
         lines = write_export(
             reader.records(selection),
             server_id=settings.host.server_id,
-            keys=tuple(signing_keys(settings).items()),
+            keys=tuple(keys.items()),
+            links=[link.statement for link in keys.links.values()],
             whole=selection.whole_chains,
             prover=_prover(reader) if proofs else None,
         )

@@ -16,8 +16,8 @@ from agtphost.cli.audit_store import open_records
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.exchange import connected, require_success, signing_keys
 from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.cli.given_keys import given_keys
 from agtphost.cli.identities import agent_id_of
-from agtphost.cli.key import load_verifying_key
 from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, print_table
 from agtphost.cli.reach import Reach, resolve
@@ -37,14 +37,21 @@ SHOWN = 20
 @click.command("verify")
 @click.argument("chains", nargs=-1, metavar="[AGENT|host]...")
 @click.option("--file", type=EXISTING, metavar="EXPORT", help="Verify an export instead of a host.")
-@click.option("--signing-key", type=EXISTING, metavar="FILE", help="The host's public key, for --file.")
+@click.option(
+    "--signing-key",
+    "signing_keys_at",
+    type=EXISTING,
+    multiple=True,
+    metavar="FILE|DIR",
+    help="A public key of the host's, or a directory of them; for --file, more than once.",
+)
 @click.option("--uri", metavar="URI", help="Verify over the wire, from this host.")
 @connection_options
 @json_option
 def verify_command(
     chains: tuple[str, ...],
     file: Path | None,
-    signing_key: Path | None,
+    signing_keys_at: tuple[Path, ...],
     uri: str | None,
     where: Connection,
     as_json: bool,
@@ -56,21 +63,26 @@ def verify_command(
     With --uri or --profile it asks a host record by record, and with --file it
     needs nothing but the export, proofs of membership included. A record that
     no known key signed is marked signature_unverified: it is not evidence.
-    Exit status 4 if anything is wrong.
+
+    Of a host that changed its signing key, its first public key is enough for
+    --file: each key names the next one. A directory can be the host's keys/,
+    or its state directory. What a key signed after the end of its use does
+    not count. Exit status 4 if anything is wrong.
 
     \b
     Examples:
       agtp audit verify
       agtp audit verify librarian
       agtp audit verify --file records.jsonl --signing-key signing.pub
+      agtp audit verify --file records.jsonl --signing-key state/keys
       agtp audit verify host --uri agtp://agents.example.com
     """
-    if signing_key is not None and file is None:
+    if signing_keys_at and file is None:
         raise WrongInput("--signing-key goes with --file")
     if file is not None:
         if chains or uri:
             raise WrongInput("--file verifies all of an export, and nothing else")
-        report, source = _export(file, signing_key, where)
+        report, source = _export(file, signing_keys_at, where)
     else:
         path = find_config(where) if uri is None else None
         if path is not None:
@@ -87,12 +99,9 @@ def _named(where: Connection, chains: Iterable[str]) -> tuple[str, ...]:
     return tuple(HOST_CHAIN if chain == HOST else agent_id_of(where, chain) for chain in chains)
 
 
-def _export(file: Path, signing_key: Path | None, where: Connection) -> tuple[Report, str]:
-    keys: Mapping[str, VerifyingKey] | None = None
-    if signing_key is not None:
-        key = load_verifying_key(signing_key)
-        keys = {key.kid: key}
-    elif where.config is not None:
+def _export(file: Path, signing_keys_at: Iterable[Path], where: Connection) -> tuple[Report, str]:
+    keys: Mapping[str, VerifyingKey] | None = given_keys(signing_keys_at) or None
+    if keys is None and where.config is not None:
         keys = local_keys(load_config(where.config)) or None
     try:
         with file.open("rb") as lines:
@@ -161,6 +170,9 @@ def conclude(report: Report, source: str, as_json: bool) -> None:
         "whole": report.whole,
         "signature_unverified": report.unverified,
         **({"proven": report.proven, "log": report.log} if report.log else {}),
+        "keys": [
+            {"kid": kid, "not_after": report.keys.until.get(kid)} for kid in report.keys
+        ],
         "heads": [
             {"chain": chain or HOST, "seq": end.seq, "audit_id": end.audit_id, "issued_at": end.issued_at}
             for chain, end in sorted(report.heads.items())
@@ -192,6 +204,9 @@ def conclude(report: Report, source: str, as_json: bool) -> None:
             for chain, end in sorted(report.heads.items())
         ),
     )
+    if report.keys.links:
+        named = ", then ".join((next(iter(report.keys.links)), *(link.new.kid for link in report.keys.links.values())))
+        click.echo(f"signing keys: {named}")
     unsigned = f", {report.unsigned} of them unsigned" if report.unsigned else ""
     if not report.whole:
         click.echo("a selection: what it leaves out cannot be seen")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agtphost.cli.configured import find_config
 from agtphost.cli.exchange import failure_of
 from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 CONNECTIONS = 64
 """To the host at most: as many calls of MCP clients run at once."""
 
+MOST_TOKENS = 64
+
 _SERVER = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,512}", re.ASCII)
 _CLIENTS = ("claude", "vscode", "cursor")
@@ -37,7 +40,8 @@ _CLIENTS = ("claude", "vscode", "cursor")
     "--http", type=click.IntRange(0, 65535), metavar="PORT", help="Serve Streamable HTTP on 127.0.0.1; 0: any port."
 )
 @click.option("--server", metavar="NAME", help="Show this MCP server of the host alone, by its own names.")
-@click.option("--token-file", type=EXISTING, metavar="FILE", help="With --http: a token that clients have to send.")
+@click.option("--no-endpoints", is_flag=True, help="Show hosted MCP servers alone, and not the host's own endpoints.")
+@click.option("--token-file", type=EXISTING, metavar="FILE", help="With --http: tokens, one a line; clients need one.")
 @click.option("--no-verify", is_flag=True, help="Do not check the records of answers.")
 @click.option("--print-config", type=click.Choice(_CLIENTS), help="Print what to paste into that client, and end.")
 @connection_options
@@ -46,6 +50,7 @@ def command(
     uri: str,
     http: int | None,
     server: str | None,
+    no_endpoints: bool,
     token_file: Path | None,
     no_verify: bool,
     print_config: str | None,
@@ -71,9 +76,11 @@ def command(
     if token_file is not None and http is None:
         raise WrongInput("--token-file is for --http", "On stdio there is nobody else to keep out.")
     reach = resolve(where, uri)
-    token = None if token_file is None else _token(token_file)
+    tokens = () if token_file is None else _tokens(token_file)
     if print_config is not None:
-        text, file = _config_for(print_config, reach, http, server, token_file, no_verify)
+        text, file = _config_for(
+            print_config, reach, http, server, token_file, _flags(where, reach, no_endpoints, no_verify)
+        )
         if as_json:
             print_json({"client": print_config, "file": file, "config": json.loads(text)})
         else:
@@ -101,12 +108,12 @@ def command(
 
     async def main(reactor: Any) -> None:
         link = _link(reactor, reach, server, verified=not no_verify)
-        bridge = mcp_server.build_server(link, server=server)
+        bridge = mcp_server.build_server(link, server=server, endpoints=not no_endpoints)
         try:
             if listener is None:
                 await stdio.serve(bridge)
             else:
-                await streamable.serve(bridge, listener, functools.partial(_ready, as_json), token=token)
+                await streamable.serve(bridge, listener, functools.partial(_ready, as_json), tokens=tokens)
         finally:
             await link.close()
 
@@ -144,37 +151,46 @@ def _link(reactor: Any, reach: Reach, server: str | None, *, verified: bool) -> 
     )
 
 
-def _token(path: Path) -> str:
-    """The token in a file, without the line's end."""
+def _tokens(path: Path) -> tuple[str, ...]:
+    """The tokens in a file, one a line: a session belongs to the one that opened it."""
     try:
-        token = path.read_text().strip()
+        tokens = tuple(path.read_text().split())
     except (OSError, UnicodeDecodeError) as error:
-        raise WrongInput(f"the token cannot be read: {error}") from None
-    if _TOKEN.fullmatch(token) is None:
+        raise WrongInput(f"the tokens cannot be read: {error}") from None
+    if not 0 < len(tokens) <= MOST_TOKENS or any(_TOKEN.fullmatch(token) is None for token in tokens):
         raise WrongInput(
-            "the token is not 16 to 512 characters of A-Z a-z 0-9 . _ ~ + / = -",
+            f"there are no tokens, more than {MOST_TOKENS}, "
+            "or one is not 16 to 512 characters of A-Z a-z 0-9 . _ ~ + / = -",
             f"openssl rand -hex 32 > {path}",
         )
-    return token
+    return tokens
 
 
 def _config_for(
-    client: str, reach: Reach, http: int | None, server: str | None, token_file: Path | None, no_verify: bool
+    client: str, reach: Reach, http: int | None, server: str | None, token_file: Path | None, flags: Sequence[str]
 ) -> tuple[str, str]:
     """What to paste, and into which file."""
     from agtphost.bridge import pasting
 
     name = server or "agtp"
     if http is None:
-        text = pasting.stdio_entry(client, name, _words(reach, server, no_verify))
-    elif http:
-        text = pasting.http_entry(client, name, f"http://127.0.0.1:{http}/mcp", token_file is not None)
-    else:
+        return pasting.stdio_entry(client, name, _words(reach, server, flags)), pasting.WHERE[client]
+    if not http:
         raise WrongInput("--print-config needs the port that the bridge will have", "Give --http a number.")
-    return text, pasting.WHERE[client]
+    url = f"http://127.0.0.1:{http}/mcp"
+    return pasting.http_entry(client, name, url, token_file is not None), pasting.WHERE_HTTP[client]
 
 
-def _words(reach: Reach, server: str | None, no_verify: bool) -> Sequence[str]:
+def _flags(where: Connection, reach: Reach, no_endpoints: bool, no_verify: bool) -> list[str]:
+    """Options of the bridge itself; with the host.toml at hand, whose keys check the records."""
+    flags = ["--no-endpoints"] * no_endpoints + ["--no-verify"] * no_verify
+    config = find_config(where) if reach.keys and not no_verify else None
+    if config is not None:
+        flags += ["--config", str(config.absolute()), *["--no-cert"] * (reach.cert is None)]
+    return flags
+
+
+def _words(reach: Reach, server: str | None, flags: Sequence[str]) -> Sequence[str]:
     """The command line that makes the same bridge from any directory."""
     words = [str(Path(sys.executable).with_name("agtp")), "mcp-bridge", reach.uri]
     for option, path in (("--cert", reach.cert), ("--key", reach.key), ("--cacert", reach.cacert)):
@@ -184,4 +200,4 @@ def _words(reach: Reach, server: str | None, no_verify: bool) -> Sequence[str]:
         words += ["--agent-id", reach.agent_id]
     if server is not None:
         words += ["--server", server]
-    return [*words, "--no-verify"] if no_verify else words
+    return [*words, *flags]

@@ -14,6 +14,7 @@ from agtphost.cli.identities import CALLER, checked_agent_id, given_certificate,
 from agtphost.cli.options import HERE, Connection
 from agtphost.errors import ConfigurationError
 from agtphost.identity import key_history
+from agtphost.identity.key_ring import KeyRing, known_keys
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.vocabulary.uris import DEFAULT_PORT, UriError, parse
 
@@ -148,7 +149,7 @@ def address_of(config: Config) -> str:
     return f"agtp://[{address}]:{port}" if ":" in address else f"agtp://{address}:{port}"
 
 
-def signing_keys(config: Config) -> dict[str, VerifyingKey]:
+def signing_keys(config: Config) -> KeyRing:
     """The keys that the host signs and signed with, by kid; empty if there is none yet, or none is readable here."""
     public = config.audit.key.with_suffix(".pub")
     try:
@@ -157,10 +158,9 @@ def signing_keys(config: Config) -> dict[str, VerifyingKey]:
         elif config.audit.key.is_file():
             key = SigningKey.load(config.audit.key).public
         else:
-            return {}
-        history = key_history.read_history(config.host.state_dir / key_history.DIRECTORY, key)
+            return KeyRing()
+        return known_keys(key, key_history.read_history(config.host.state_dir / key_history.DIRECTORY, key))
     except PermissionError:
-        return {}
+        return KeyRing()
     except (KeyFormatError, OSError) as error:
         raise WrongInput(f"the host's signing key cannot be read: {error}") from None
-    return key_history.known_keys(key, history)

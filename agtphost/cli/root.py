@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "mcp-bridge": ("Serve a host's tools to any MCP client.", "mcp_bridge"),
     "upstreams": ("Show what hosted servers are up to.", "upstreams"),
     "agent": ("Agents and their lifecycle.", "agent"),
+    "domain": ("Tell a host of domains that expired.", "domain"),
     "audit": ("Fetch, walk, verify and export records.", "audit"),
     "explain": ("Explain why a call was decided as it was.", "explain"),
     "can": ("Ask whether an agent may make a call.", "can"),

@@ -1,8 +1,8 @@
-"""``agtp upstreams``: what a host's MCP servers and other upstreams are up to, through AGTP (design decision 16)."""
+"""``agtp upstreams``: what a host's MCP servers, A2A agents and ACP servers are up to (design decision 16)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
@@ -12,11 +12,15 @@ from agtphost.cli.failures import NoConnection
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, print_table, visible
 from agtphost.cli.reach import resolve
+from agtphost.vocabulary import media_types
+
+APPROVE = {"a2a": ("a2a.card.approve", media_types.A2A), "acp": ("acp.agents.approve", media_types.ACP_RUN)}
+"""The action that approves, and its payload type."""
 
 
 @click.group()
 def command() -> None:
-    """Look at a host's upstreams."""
+    """Look at a host's upstreams, and approve what they say of themselves."""
 
 
 @command.command()
@@ -26,7 +30,7 @@ def command() -> None:
 @json_option
 def ls(stderr: bool, uri: str, where: Connection, as_json: bool) -> None:
     """
-    List upstreams: state, restarts, next attempt, latency.
+    List upstreams, of MCP, A2A and ACP: state, failures, restarts, next attempt, latency, what waits for approval.
 
     For operators: certificates that [audit] operators names, and agents with the scope inspect:all.
 
@@ -46,12 +50,62 @@ def ls(stderr: bool, uri: str, where: Connection, as_json: bool) -> None:
     if not listed:
         click.echo("the host has no upstreams", err=True)
         return
-    head = ("UPSTREAM", "PROTOCOL", "STATE", "RESTARTS", "NEXT ATTEMPT", "LATENCY", "CALLS", "REASON")
+    head = ("UPSTREAM", "PROTOCOL", "STATE", "RESTARTS", "NEXT ATTEMPT", "LATENCY", "CALLS", "FAILED", "REASON")
     print_table(head, (_row(entry) for entry in listed))
+    for entry in listed:
+        for line in _waiting(entry):
+            click.echo(visible(line), err=True)
     if stderr:
         for entry in listed:
             for line in entry.get("link", {}).get("stderr", ()):
                 click.echo(visible(f"{entry.get('name', '')}: {line}"))
+
+
+def _waiting(entry: Mapping[str, Any]) -> Iterable[str]:
+    """What is off because it changed, and the command that approves it."""
+    waiting = entry.get("waiting_for_approval")
+    name = f"{str(entry.get('protocol', '')).lower()}.{entry.get('name', '')}"
+    for what, digest in waiting.items() if isinstance(waiting, dict) else ():
+        agent = "" if what == "card" else f" {what}"
+        yield f"off, because it changed (SHA-256 {digest}): {name}{agent} (agtp upstreams approve {name}{agent})"
+
+
+@command.command()
+@click.argument("name", metavar="PROTOCOL.NAME")
+@click.argument("agent", required=False)
+@click.option("--sha256", help="Approve only what has this digest.")
+@host_option
+@connection_options
+@json_option
+def approve(name: str, agent: str | None, sha256: str | None, uri: str, where: Connection, as_json: bool) -> None:
+    """
+    Approve the present card of an A2A agent, or the present manifest of an AGENT of an ACP server, that changed.
+
+    What differs from the one approved first is off until then. For operators: certificates that [audit] operators
+    names, and agents with the scope a2a:upstreams:approve or acp:upstreams:approve. Tools of MCP servers are
+    approved by agtp tools approve.
+
+    \b
+    Examples:
+      agtp upstreams approve a2a.helper --as operator
+      agtp upstreams approve acp.bee echo --as operator
+      agtp upstreams approve a2a.helper --sha256 DIGEST --as operator --json
+    """
+    protocol, _, upstream = name.partition(".")
+    if protocol not in APPROVE or not upstream or (agent is None) == (protocol == "acp"):
+        raise click.UsageError("name it as a2a.NAME, or as acp.NAME AGENT; agtp upstreams ls shows which wait")
+    action, payload_type = APPROVE[protocol]
+    payload = {"name": agent} if agent is not None else {}
+    if sha256 is not None:
+        payload["sha256"] = sha256
+    execute = {"action": action, "payload_type": payload_type, "payload": payload}
+    approved = result_of(ask(resolve(where, uri), "EXECUTE", f"/{protocol}/{upstream}", execute)).get("approved")
+    if not isinstance(approved, dict):
+        raise NoConnection("the answer does not say what was approved", "Is this an AGTP host of the same version?")
+    if as_json:
+        print_json(approved)
+        return
+    click.echo(f"approved: {visible(name)}{f' {visible(agent)}' if agent else ''}, SHA-256 {approved.get('sha256')}")
 
 
 def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:
@@ -65,6 +119,7 @@ def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:
         _seconds(entry.get("next_attempt_in"), "in {:.0f} s"),
         _milliseconds(entry.get("latency")),
         str((entry.get("calls") or {}).get("ok", "")),
+        str((entry.get("calls") or {}).get("errors", "")),
         str(entry.get("reason") or ""),
     )
 

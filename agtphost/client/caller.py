@@ -14,6 +14,7 @@ from typing import Any, TypedDict, Unpack
 from agtphost.client.bootstrap import BootstrapPolicy, Bootstraps
 from agtphost.client.catalogs import Agreement
 from agtphost.client.errors import AgentGone, Timeout, VerificationFailed
+from agtphost.client.greetings import Greetings
 from agtphost.client.manifests import Manifests
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, Identity, PreparedCall, Scopes, parse_uri, prepare, with_field
@@ -107,6 +108,7 @@ class Caller:
         self._resolver = self.resolvers[0] if self.resolvers else None
         self._gone: dict[str, None] = {}
         self.manifests = Manifests()
+        self.greetings = Greetings()
         self.bootstraps = Bootstraps(bootstrap)
         self._catalogs: dict[Destination, str] = {}
 
@@ -143,6 +145,7 @@ class Caller:
             **options,
         )
         self._refuse_gone(call)
+        self.greetings.warn(call)
         version = self._catalogs.get(call.destination) if self._catalogs else None
         return call if version is None else with_field(call, CATALOG_VERSION, version)
 
@@ -170,6 +173,7 @@ class Caller:
     def note(self, call: PreparedCall, reply: Reply) -> None:
         """Remember what a final reply says about the agents of its call, and about its server's manifest."""
         self.manifests.note(call, reply)
+        self.greetings.note(call, reply)
         if reply.status != Status.GONE:
             return
         named = reply.document.get("agent_id")

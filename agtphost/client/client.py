@@ -40,6 +40,7 @@ from agtphost.client.retries import RetryPolicy
 from agtphost.client.terminal import escape
 from agtphost.client.tls_context import ConnectionCreator, HandshakeNotes, openssl_context
 from agtphost.client.verification import signing_keys_of
+from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.uris import AgtpUri
 from agtphost.wire.codec import Limits
@@ -213,7 +214,7 @@ class Client:
             verifying(question(uri, format), self._caller.resolvers, believing, bootstraps.located, time.time)
         )
 
-    async def fetch_signing_keys(self, uri: str | AgtpUri) -> dict[str, VerifyingKey]:
+    async def fetch_signing_keys(self, uri: str | AgtpUri) -> KeyRing:
         """
         The keys that a server says it signs records with, by ``kid``, from its manifest.
 

@@ -39,6 +39,7 @@ from agtphost.client.requests import Destination, PreparedCall, Scopes
 from agtphost.client.resolution import Ask, Believing, Resolution, locating, question, verifying
 from agtphost.client.retries import RetryPolicy
 from agtphost.client.verification import signing_keys_of
+from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.uris import AgtpUri
 from agtphost.wire.codec import Limits
@@ -360,7 +361,7 @@ class Client:
             verifying(question(uri, format), self._caller.resolvers, believing, bootstraps.located, time.time)
         )
 
-    def fetch_signing_keys(self, uri: str | AgtpUri) -> dict[str, VerifyingKey]:
+    def fetch_signing_keys(self, uri: str | AgtpUri) -> KeyRing:
         """
         The keys that a server says it signs records with, by ``kid``, from its manifest.
 

@@ -17,6 +17,8 @@ from agtphost.client.errors import VerificationFailed
 from agtphost.client.terminal import escape
 from agtphost.identity import jws
 from agtphost.identity.canonical import CanonicalError, canonical
+from agtphost.identity.key_history import moment_of
+from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.wire.headers import Headers
 
@@ -72,7 +74,7 @@ def verify(evidence: Evidence, keys: Mapping[str, VerifyingKey], *, require_sign
     """
     Put an exchange to every check.
 
-    :param keys: who may have signed the record, by ``kid``.
+    :param keys: who may have signed the record, by ``kid``; of a :class:`KeyRing` the ends of their use count.
     :param require_signature: False lets an unsigned record pass; it proves nothing.
     """
     record = evidence.headers.get("attribution-record")
@@ -107,6 +109,9 @@ def _signature(
     if header["alg"] == "none":
         return Check(name="signature", ok=True, detail="The record is unsigned and proves nothing."), payload
     kid = escape(str(header["kid"])[:_SHOWN])
+    if isinstance(keys, KeyRing) and keys.ended(str(header["kid"]), payload.get("issued_at")):
+        why = f"Signed by {kid}, whose use ended at {escape(keys.until[str(header['kid'])])}: before this record."
+        return Check(name="signature", ok=False, detail=why), payload
     return Check(name="signature", ok=True, detail=f"Signed by {kid}."), payload
 
 
@@ -155,13 +160,13 @@ def _same(found: object, wanted: object) -> bool:
 # The server's manifest
 
 
-def signing_keys_of(manifest: Mapping[str, Any]) -> dict[str, VerifyingKey]:
+def signing_keys_of(manifest: Mapping[str, Any]) -> KeyRing:
     """
     The record-signing keys that a manifest publishes: ``server.signing_keys``.
 
     What makes them trustworthy is the connection they came over; nothing in the manifest does.
 
-    :return: by ``kid``; keys of other algorithms are left out.
+    :return: by ``kid``, with the end of each earlier key's use (``not_after``); keys of other algorithms are left out.
     :raises VerificationFailed: if there is none, or one is malformed.
     """
     server = manifest.get("server")
@@ -170,7 +175,7 @@ def signing_keys_of(manifest: Mapping[str, Any]) -> dict[str, VerifyingKey]:
         raise VerificationFailed(
             "The server's manifest publishes no signing keys.", "Give the server's signing.pub as a file."
         )
-    keys: dict[str, VerifyingKey] = {}
+    keys = KeyRing()
     for entry in listed:
         if isinstance(entry, dict) and entry.get("alg") != "EdDSA":
             continue
@@ -178,6 +183,10 @@ def signing_keys_of(manifest: Mapping[str, Any]) -> dict[str, VerifyingKey]:
         if kid in keys and keys[kid] != key:
             raise VerificationFailed(f"The manifest has two signing keys named {escape(kid[:_SHOWN])}.")
         keys[kid] = key
+        if "not_after" in entry:
+            if moment_of(entry["not_after"]) is None:
+                raise VerificationFailed(f"The manifest's signing key {escape(kid[:_SHOWN])} ends at no time.")
+            keys.until[kid] = entry["not_after"]
     if not keys:
         raise VerificationFailed("The server's manifest publishes no Ed25519 signing key.")
     return keys

@@ -1,42 +1,10 @@
-"""What bounds calls: ``[delegation]`` and ``[[policies.scope_dimensions]]``."""
+"""What bounds calls: ``[[policies.scope_dimensions]]``."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pydantic import model_validator
 
-from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
-
-from agtphost.config import secret
-from agtphost.config.values import Items, Line, Method, Scope, Seconds, Section, Table, Token, around
-from agtphost.identity.keys import KeyFormatError, VerifyingKey
-
-
-def _key(value: Any, info: ValidationInfo) -> VerifyingKey:
-    if isinstance(value, VerifyingKey):
-        return value
-    text = secret.text_of(value)
-    try:
-        if text.startswith("file:"):
-            return VerifyingKey.load(around(info).folder / text.removeprefix("file:"))
-        return VerifyingKey.from_text(text)
-    except (KeyFormatError, OSError) as error:
-        raise ValueError(f"is not an Ed25519 public key in base64url, nor file:PATH of one: {error}") from None
-
-
-class DelegationSection(Section):
-    """``[delegation]``: how far callers may hand on what they may do (core v08 section 7.2.9)."""
-
-    max_depth: Annotated[int, Field(ge=1, le=5)] = 5
-    """Hops of one chain. Calls inside this host nest ten deep, and each hop takes up to two of them."""
-
-    max_deadline: Seconds = 300.0
-    """Seconds for one task, whatever its delegator asks."""
-
-    zone_bound: bool = False
-    """Whether a delegatee has to be in its delegator's governance zone even without AGTP-Zone-ID."""
-
-    governance: Table[Token, Annotated[VerifyingKey, BeforeValidator(_key)]] = Field(default_factory=dict)
-    """Public keys of governance platforms by what they call themselves: base64url, or ``file:PATH``."""
+from agtphost.config.values import Items, Line, Method, Scope, Section, Token
 
 
 class ScopeDimensionSection(Section):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agtphost.config.anchors import anchor_faults
+from agtphost.config.delegation_checks import delegation_faults
 from agtphost.config.faults import Fault
 from agtphost.config.lines import Location
 from agtphost.config.merchant_checks import merchant_faults
@@ -43,6 +44,7 @@ def check(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
     yield from oauth_faults(config)
     yield from merchant_faults(config)
     yield from witnessing_faults(config)
+    yield from delegation_faults(config)
 
 
 def _host(config: Config) -> Iterator[Fault]:

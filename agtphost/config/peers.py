@@ -163,7 +163,19 @@ class A2AFront(Section):
 
     key: FilePath | None = None
     agent_id: Fingerprint | None = None
-    """The agent in whose name every A2A client calls: nothing in HTTP can choose another. Required."""
+    """
+    The agent in whose name clients without a certificate call: nothing in HTTP can choose another. Required, unless
+    ``client_certificates`` is set.
+    """
+
+    client_certificates: bool = False
+    """
+    Ask clients for a certificate of ``[tls] client_ca``; one with an AGTP identity makes its agent the caller, with
+    assurance ``certificate``. Only with ``ssl``.
+    """
+
+    oauth: bool = False
+    """Admit tokens of the providers of ``[policies.oauth]``: they say on whose behalf ``agent_id`` calls."""
 
     scopes: Items[Scope] = ()
     """What that agent claims for these calls."""
@@ -172,6 +184,8 @@ class A2AFront(Section):
     """Bearer tokens of admitted clients; only an endpoint on loopback may have none."""
 
     timeout: Seconds = 60.0
+    """How long SendMessage waits for the end of the call; the task goes on after that."""
+
     agent: Items[FrontAgent] = ()
 
 

@@ -40,10 +40,18 @@ def _front(config: Config) -> Iterator[Fault]:
         if front.agent:
             yield Fault(location=(*where, "listen"), message="is missing", hint='such as "ssl:8443"')
         return
-    if front.agent_id is None:
+    if front.agent_id is None and not front.client_certificates:
         yield Fault(
             location=(*where, "agent_id"),
             message="is missing: A2A clients call in the name of an agent that this host knows",
+        )
+    if front.client_certificates and not front.listen.startswith("ssl:"):
+        yield Fault(location=(*where, "client_certificates"), message="needs ssl", hint='listen = "ssl:8443"')
+    if front.client_certificates and config.tls.client_auth == "none":
+        yield Fault(location=(*where, "client_certificates"), message="needs [tls] client_auth")
+    if front.oauth and not config.policies.oauth.issuer:
+        yield Fault(
+            location=(*where, "oauth"), message="needs an identity provider", hint="add [[policies.oauth.issuer]]"
         )
     if not front.agent:
         yield Fault(location=(*where, "agent"), message="is missing", hint="add [[a2a.front.agent]]")
@@ -56,7 +64,7 @@ def _front(config: Config) -> Iterator[Fault]:
             message="must be ssl, except on this machine's own loopback addresses",
             hint='such as "ssl:8443", or "tcp:8080:interface=127.0.0.1"',
         )
-    if not front.tokens and not loopback:
+    if not (front.tokens or front.oauth or front.client_certificates or loopback):
         yield Fault(location=(*where, "tokens"), message="are missing: anybody could call", hint="add one a client")
     if (front.certificate is None) != (front.key is None):
         yield Fault(location=where, message="needs both certificate and key, or neither")

@@ -12,7 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from agtphost.config import secret
 from agtphost.config.anchors import AgentDomain, Anchor
-from agtphost.config.bounds import DelegationSection
+from agtphost.config.attestation import AttestationSection
+from agtphost.config.delegation import DelegationSection
 from agtphost.config.merchant import MerchantSection
 from agtphost.config.peers import A2A, ACP
 from agtphost.config.policies import Policies
@@ -372,6 +373,7 @@ class Config(Section):
     manifest: ManifestSection = Field(default_factory=ManifestSection)
     wellknown: WellKnown = Field(default_factory=WellKnown)
     witness: WitnessSection = Field(default_factory=WitnessSection)
+    attestation: AttestationSection = Field(default_factory=AttestationSection)
 
     file: Path = Field(default=Path(), exclude=True)
     """The file this was read from, absolute."""

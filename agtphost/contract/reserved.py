@@ -30,6 +30,12 @@ MECHANICS = (
 )
 """Escalations, sessions that stand still, and notifications (core v08 sections 7.2.10 to 7.2.13)."""
 
+FRONTED = (("QUERY", "/a2a-tasks"), ("QUERY", "/a2a-tasks/{task_id}"), ("SUSPEND", "/a2a-tasks/{task_id}"))
+"""Tasks of A2A clients: bound where ``[a2a.front]`` listens."""
+
+DELEGATING = (("DELEGATE", "/"), ("QUERY", "/delegations"))
+"""Delegation, and the tasks that go on after it (core v08 section 7.2.9)."""
+
 WITNESSING = (("CONFIRM", "/checkpoints"), ("QUERY", "/checkpoints"))
 """The logs of other hosts: bound where ``[witness] logs`` names any."""
 
@@ -42,10 +48,11 @@ RESERVED = (
     ("EXECUTE", "/mcp/{server}"),
     ("EXECUTE", "/a2a/{server}"),
     ("EXECUTE", "/acp/{server}"),
-    ("DELEGATE", "/"),
+    *DELEGATING,
     *((method, "/") for method in LIFECYCLE),
     *NEGOTIATION,
     *MECHANICS,
     *WITNESSING,
+    *FRONTED,
 )
 """All of them, as the endpoint rules take them."""

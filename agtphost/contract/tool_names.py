@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,7 +85,9 @@ class NamedEndpoint:
         return f"{self.method} {self.path}"
 
 
-def distinct_tool_names(endpoints: Iterable[NamedEndpoint], taken: Collection[str] = ()) -> dict[str, str]:
+def distinct_tool_names(
+    endpoints: Iterable[NamedEndpoint], is_taken: Callable[[str], bool] = lambda name: False
+) -> dict[str, str]:
     """
     Names for a whole catalog, in which each is unique (AGIS v01 section 5).
 
@@ -93,30 +95,32 @@ def distinct_tool_names(endpoints: Iterable[NamedEndpoint], taken: Collection[st
     ``FETCH /order`` and ``FETCH /order/{id}``. What meets still ends in a digest of ``METHOD /path``. The answer
     does not depend on the order of the endpoints.
 
-    :param taken: names that no endpoint may have.
+    :param is_taken: whether a name belongs to something else already.
     :return: names by ``METHOD /path``.
     """
     found = {endpoint.key: endpoint for endpoint in sorted(endpoints, key=lambda endpoint: endpoint.key)}
-    settled = _unique({key: each.declared for key, each in found.items() if each.declared is not None}, taken)
-    occupied = {*taken, *settled.values(), *(each.declared for each in found.values() if each.declared is not None)}
+    declared = {key: each.declared for key, each in found.items() if each.declared is not None}
+    settled = _unique(declared, is_taken)
+    occupied = {*declared.values(), *settled.values()}
+
+    def is_occupied(name: str) -> bool:
+        return name in occupied or is_taken(name)
+
     names = {key: mcp_tool_name(each.method, each.path) for key, each in found.items() if key not in settled}
-    meeting = _meeting(names, occupied)
+    meeting = _meeting(names, is_occupied)
     names = {key: _whole(found[key]) if key in meeting else name for key, name in names.items()}
-    return {**settled, **_unique(names, occupied)}
+    return {**settled, **_unique(names, is_occupied)}
 
 
-def _meeting(names: Mapping[str, str], occupied: Collection[str]) -> set[str]:
+def _meeting(names: Mapping[str, str], is_taken: Callable[[str], bool]) -> set[str]:
     """The keys whose name another has too."""
     count = Counter(names.values())
-    return {key for key, name in names.items() if count[name] > 1 or name in occupied}
+    return {key for key, name in names.items() if count[name] > 1 or is_taken(name)}
 
 
-def _unique(names: Mapping[str, str], occupied: Collection[str]) -> dict[str, str]:
-    meeting = _meeting(names, occupied)
-    return {
-        key: f"{name[: LONGEST - _DIGEST - 1]}-{_digest(key)}" if key in meeting else name
-        for key, name in names.items()
-    }
+def _unique(names: Mapping[str, str], is_taken: Callable[[str], bool]) -> dict[str, str]:
+    meeting = _meeting(names, is_taken)
+    return {key: _cut(name, key) if key in meeting else name for key, name in names.items()}
 
 
 def _whole(endpoint: NamedEndpoint) -> str:
@@ -130,11 +134,12 @@ def _segments(path: str) -> list[str]:
 def _joined(method: str, segments: Sequence[str], key: str) -> str:
     words = [method, *(segment.strip("{}") for segment in segments)]
     name = _FOREIGN.sub("_", "_".join(words).lower())
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - _DIGEST - 1]}-{_digest(key)}"
+    return name if len(name) <= LONGEST else _cut(name, key)
 
 
-def _digest(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()[:_DIGEST]
+def _cut(name: str, key: str) -> str:
+    digest = hashlib.sha256(key.encode()).hexdigest()[:_DIGEST]
+    return f"{name[: LONGEST - _DIGEST - 1]}-{digest}"
 
 
 def _quoted(phrase: str) -> str:

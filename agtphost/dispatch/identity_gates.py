@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from zope.interface import implementer
 
-from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.audit.lifecycle import LAPSED, LifecycleState, LifecycleStatus
 from agtphost.dispatch import addressing
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
@@ -27,6 +27,8 @@ REACHABLE_WHEN_STOPPED = frozenset(
 )
 """Methods that reach a suspended or retired agent, so that its state can be seen and changed (companion 6.3)."""
 
+_RENEWAL = "Its owner renews the org_domain, and tells this host's operator."
+
 States = Callable[[Agent], LifecycleState]
 """The present lifecycle state of an agent."""
 
@@ -39,15 +41,33 @@ def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
     """
     Refuse an agent that is suspended (503) or retired (410): core v08 section 5.6.
 
+    One that was deprecated because nobody renewed its ``org_domain`` stays refused (503, section 11.8).
+
     :param who: ``caller`` or ``agent``, for the explanation.
     """
+    if state.status is LifecycleStatus.ACTIVE:
+        return
     if state.status is LifecycleStatus.SUSPENDED:
+        expired = (state.reason or "").startswith(LAPSED)
         raise Refusal(
             Status.UNAVAILABLE,
             "agent-suspended",
             f"The {'calling' if who == 'caller' else 'addressed'} agent is suspended.",
-            remedy="Its Genesis issuer can reinstate it.",
-            details={"lifecycle_state": "suspended", "agent_id": agent_id, "since": state.since},
+            remedy=_RENEWAL if expired else "Its Genesis issuer can reinstate it.",
+            details={
+                "lifecycle_state": "suspended",
+                "agent_id": agent_id,
+                "since": state.since,
+                **({"cause": LAPSED} if expired else {}),
+            },
+        )
+    if state.lapsed:
+        raise Refusal(
+            Status.UNAVAILABLE,
+            LAPSED,
+            f"The domain of the {'calling' if who == 'caller' else 'addressed'} agent expired and was not renewed.",
+            remedy=_RENEWAL,
+            details={"lifecycle_state": "deprecated", "agent_id": agent_id, "since": state.since},
         )
     if state.status is LifecycleStatus.RETIRED:
         raise Refusal(
@@ -241,8 +261,6 @@ class AddresseeGate:
         self._directory = directory
         self._states = states
         self._by_server_name = by_server_name
-        hosted = directory.hosted()
-        self._only: Agent | None = hosted[0] if len(hosted) == 1 else None
 
     def check(self, exchange: Exchange) -> None:
         path = exchange.path = exchange.request.path
@@ -296,7 +314,7 @@ class AddresseeGate:
             label = self._by_server_name.get(exchange.peer.server_name)
             if label is not None:
                 return self._directory.by_name(label)
-        if self._only is not None:
-            return self._only
+        if (only := self._directory.only) is not None:
+            return only
         caller = exchange.caller
         return caller if caller is not None and caller.hosted else None

@@ -106,14 +106,15 @@ class Invocation:
         return self._exchange
 
     async def commit(
-        self, event: Mapping[str, Any], changes: Sequence[Change], extra: Mapping[str, Any]
+        self, event: Mapping[str, Any], changes: Sequence[Change], extra: Mapping[str, Any], *, answered: bool = False
     ) -> str:
         """
         Make held items durable now; see :meth:`.Dispatcher.commit`.
 
+        :param answered: whether the request was answered already, so that nothing more is sent to its caller.
         :return: the Audit-ID of the record that tells of it.
         """
-        wanted = self._exchange.context.get("stream") is True
+        wanted = self._exchange.context.get("stream") is True and not answered
         return await self._dispatcher.commit(
             self._exchange, event, changes, extra, self._interim if wanted else None
         )

@@ -13,14 +13,13 @@ from typing import Protocol
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.audit.lifecycle import LifecycleState
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.identity_gates import States, refuse_stopped
 from agtphost.errors import Refusal
+from agtphost.identity.peer import Withdrawable
 
 Stop = Callable[[], None]
-
-STOPPED = frozenset({LifecycleStatus.SUSPENDED, LifecycleStatus.RETIRED})
 
 log = Logger()
 
@@ -52,12 +51,15 @@ class RunningCalls:
         return len({stop for stops in self._stops.values() for stop in stops})
 
     def of(self, exchange: Exchange, leaving: Leaving | None) -> Leaving:
-        """Where a call that waits is to be entered: here, and at ``leaving``."""
+        """Where a call that waits is to be entered: here, and at ``leaving``, or at the front that may withdraw it."""
+        peer = exchange.peer
+        if isinstance(peer.link, Withdrawable) and not peer.depth:
+            leaving = peer.link
         return _Entry(self._stops, _agents(exchange), leaving)
 
     def changed(self, agent_id: str, state: LifecycleState) -> None:
         """An agent's state is another one now."""
-        if state.status in STOPPED and agent_id in self._stops:
+        if state.stopped and agent_id in self._stops:
             self._clock.callLater(0, self._end, agent_id)
 
     def _end(self, agent_id: str) -> None:

@@ -191,6 +191,9 @@ class Sealer:
             "request_hash": sha256(request.line + request.body).hexdigest(),
             "result_hash": sha256(outcome.body).hexdigest(),
         }
+        if caller is not None:
+            # Who answers for the caller, as its Identity Document has it (core v08 section 10.2).
+            payload["caller_principal_id"] = caller.owner_id or caller.principal
         if exchange.session_id is not None:
             payload["session_id"] = exchange.session_id
         if exchange.task_id is not None:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from agtphost.identity.agents import Agent
 
 
+LAST_WORD = 0.02
+"""Seconds before a call's deadline when an upstream's time is over, so that its caller is told whose fault it was."""
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class EndpointContext:
     """

@@ -1,8 +1,8 @@
-"""``[[a2a.agent]]`` entries become services, and ``[a2a.front]`` a server."""
+"""``[[a2a.agent]]`` entries become services."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,12 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey, import_key
 
 from agtphost.adapters.a2a import A2AAgent, A2AAgentSettings, CardKey
+from agtphost.adapters.a2a.agent import configured
+from agtphost.adapters.web.pins import Pins, Submit
+from agtphost.audit.held import HeldTable
 from agtphost.config import Config, peers
 from agtphost.contract.binding import Binding
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.http.a2a_front import A2AFront, Exposed, FrontSettings
-from agtphost.http.sidecar import https_options
-from agtphost.iagtp import IAgentDirectory, IDispatcher
-from agtphost.identity.keys import Signer
 from agtphost.vocabulary import jsontext
 
 _PEM = (OKPKey, ECKey, RSAKey)
@@ -93,80 +92,28 @@ def _card_keys(entry: peers.A2AAgent, config: Config) -> dict[str, CardKey]:
     return keys
 
 
-def a2a_agents(reactor: Any, config: Config) -> list[A2AAgent]:
+def a2a_agents(reactor: Any, config: Config, held: HeldTable, submit: Submit) -> list[A2AAgent]:
     """
     A service for each entry.
 
+    :param submit: makes what was approved durable.
     :raises ConfigurationError: a key of a card cannot be used.
     """
-    return [
-        A2AAgent(
-            reactor,
-            A2AAgentSettings(
-                **common(entry),
-                scopes=entry.scopes,
-                pin=entry.pin or "",
-                card_keys=_card_keys(entry, config),
-                push_url=entry.push_url or "",
-            ),
+    agents = []
+    for entry in config.a2a.agent:
+        settings = A2AAgentSettings(
+            **common(entry),
+            scopes=entry.scopes,
+            pin=entry.pin or "",
+            card_keys=_card_keys(entry, config),
+            push_url=entry.push_url or "",
         )
-        for entry in config.a2a.agent
-    ]
+        pins = Pins("a2a", entry.name, configured(settings), held, submit)
+        agents.append(A2AAgent(reactor, settings, pins=pins))
+    return agents
 
 
 def carried_at(built_ins: Iterable[Binding], *paths: str) -> tuple[Binding, ...]:
     """EXECUTE on further paths, each of which names one upstream."""
     floor = next(binding for binding in built_ins if (binding.method, binding.path) == ("EXECUTE", "/"))
     return tuple(replace(floor, path=path) for path in paths)
-
-
-def a2a_front(
-    reactor: Any, config: Config, directory: IAgentDirectory, dispatcher: IDispatcher, signer: Signer | None
-) -> A2AFront | None:
-    """
-    The server of ``[a2a.front]``; None where none is configured.
-
-    :raises ConfigurationError: for agents that are not hosted, files and endpoints that cannot be used.
-    """
-    given = config.a2a.front
-    if given.listen is None or given.agent_id is None:
-        return None
-    problems: list[Problem] = []
-    exposed: dict[str, Exposed] = {}
-    for entry in given.agent:
-        agent = directory.by_name(entry.name)
-        if agent is None:
-            message = f'[[a2a.front.agent]] "{entry.name[:64]}" is no hosted agent'
-            problems.append(Problem(message=message, file=str(config.file)))
-            continue
-        exposed[entry.name] = Exposed(
-            agent=agent,
-            method=entry.method,
-            path=entry.path,
-            input=_plain(entry.input),
-            text=tuple(entry.text.split(".")) if entry.text else (),
-            answer=entry.answer,
-        )
-    if directory.by_id(given.agent_id) is None:
-        message = "[a2a.front] agent_id is no agent that this host knows"
-        problems.append(Problem(message=message, file=str(config.file), hint="add its documents to known_agents"))
-    if problems:
-        raise ConfigurationError(problems)
-    tls = None
-    if given.listen.startswith("ssl:"):
-        tls = https_options(given.certificate or config.tls.certificate, given.key or config.tls.key)
-    settings = FrontSettings(
-        url=given.url or "",
-        agent_id=given.agent_id,
-        scopes=given.scopes,
-        tokens=tuple(token.reveal() for token in given.tokens),
-        timeout=given.timeout,
-    )
-    return A2AFront(reactor, given.listen, tls, settings, exposed, dispatcher, signer)
-
-
-def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A table of the file as JSON has it."""
-    plain = jsontext.decode(jsontext.encode(dict(value)))
-    assert isinstance(plain, dict), "a table is an object"
-    return plain

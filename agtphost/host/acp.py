@@ -6,18 +6,27 @@ from collections.abc import Iterable
 from typing import Any
 
 from agtphost.adapters.acp import ACPServer, ACPServerSettings
+from agtphost.adapters.web.pins import Pins, Submit
+from agtphost.audit.held import HeldTable
 from agtphost.config.peers import ACPAgent
 from agtphost.host.a2a import common
 
 
-def acp_servers(reactor: Any, entries: Iterable[ACPAgent]) -> list[ACPServer]:
-    """A service for each entry."""
+def acp_servers(
+    reactor: Any, entries: Iterable[ACPAgent], held: HeldTable, submit: Submit
+) -> list[ACPServer]:
+    """
+    A service for each entry.
+
+    :param submit: makes what was approved durable.
+    """
     return [
         ACPServer(
             reactor,
             ACPServerSettings(
                 **common(entry), scopes=entry.scopes, agents=entry.agents, pins=dict(entry.pins)
             ),
+            pins=Pins("acp", entry.name, dict(entry.pins), held, submit),
         )
         for entry in entries
     ]

@@ -11,30 +11,33 @@ from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
+from twisted.application.service import MultiService
 from twisted.internet.threads import deferToThreadPool
 
-from agtphost.adapters.a2a import A2AAdapter
-from agtphost.adapters.acp import ACPAdapter
+from agtphost.adapters.a2a.fronted import front_bindings
 from agtphost.adapters.mcp.adapter import McpAdapter
-from agtphost.adapters.web.links import Links
 from agtphost.audit import retention
+from agtphost.audit.drafts import Change
 from agtphost.audit.held import HeldTable
 from agtphost.audit.ledger import Ledger
-from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.witness import WitnessFile
+from agtphost.config import Config
 from agtphost.contract.binding import Binding
 from agtphost.contract.table import EndpointTable
+from agtphost.dispatch.attesting import AttestingSealer
 from agtphost.dispatch.decision import Decider
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.running import RunningCalls
 from agtphost.dispatch.sealing import Sealer
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host import a2a, bindings, bounds, upstreams
-from agtphost.host.acp import acp_servers
+from agtphost.host import a2a, a2a_front, bindings, bounds, delegation, upstreams
 from agtphost.host.anchors import anchors
 from agtphost.host.bootstrap import sidecar
+from agtphost.host.certificate_notices import CertificateNotices
+from agtphost.host.domains import DomainWatch
 from agtphost.host.floor import floor_methods, state_changing_floor
 from agtphost.host.handling import Workshop
 from agtphost.host.listener import Announcement, listening_service
@@ -47,14 +50,19 @@ from agtphost.host.publication import HISTORY, Publication
 from agtphost.host.revision import Watch
 from agtphost.host.rotation import Rotation
 from agtphost.host.services import Keeping, OrderedServices
+from agtphost.host.uptake import Uptake
 from agtphost.host.witnesses import Witnesses, witnessing
+from agtphost.identity.agents import Agent
 from agtphost.identity.key_history import Succession, every_key
 from agtphost.identity.keys import fastest_signer
 from agtphost.methods.candidates import Candidates
+from agtphost.methods.continuation import Continuations
 from agtphost.methods.decisions import Decisions
+from agtphost.methods.definitions import TARGET, Definitions
 from agtphost.methods.description import Description
 from agtphost.methods.discovery import Discovery
 from agtphost.methods.documents import Library
+from agtphost.methods.domains import Domains
 from agtphost.methods.execution import ActionGate, Carrier
 from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
@@ -114,18 +122,24 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         config.mcp.server,
         environ,
         held=held,
+        ledger=ledger,
         state_dir=config.host.state_dir,
         aside=partial(deferToThreadPool, reactor, reactor.getThreadPool()),
         operators=frozenset(config.audit.operators),
     )
     servers = tuple(mcp.servers.values())
-    helpers, acp = a2a.a2a_agents(reactor, config), acp_servers(reactor, config.acp.agent)
-    upkeep = (*(helper.service for helper in helpers), *(each.service for each in acp))
-    adapters = (
-        mcp,
-        *((A2AAdapter(helpers, Links(held, "a2a-task")),) if helpers else ()),
-        *((ACPAdapter(acp, Links(held, "acp-run")),) if acp else ()),
+    web = upstreams.web_upstreams(
+        reactor,
+        config,
+        held=held,
+        ledger=ledger,
+        states=states,
+        operators=frozenset(config.audit.operators),
     )
+    upkeep = web.upkeep
+    adapters = (mcp, *web.adapters)
+    # Tasks of A2A clients that come from outside.
+    fronted = a2a_front.fronted_tasks(config, held, ledger)
     carrier = Carrier()
 
     # The operator's endpoints.
@@ -182,7 +196,25 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     zones = Zones(config.policies.zones, filtering=config.policies.zone_filtering)
     propagation = Propagation(reactor, config, held, records, lambda: ledger)
     operators = frozenset(config.audit.operators)
-    inspection = Inspection(records, ReadACL(config.audit.read_acl), operators, lambda: tree.cosigned)
+
+    def following(agent: Agent, status: LifecycleStatus, fields: Mapping[str, object]) -> tuple[Change, ...]:
+        return (
+            *propagation.notices(agent.agent_id, status.value),
+            *retention.retained(agent, status, fields, time.time()),
+        )
+
+    domains = Domains(
+        held,
+        directory.known,
+        config.host.server_id,
+        operators,
+        open=config.lifecycle.auth == LifecycleAuth.OPEN.value,
+        notices=lambda agent: propagation.notices(agent.agent_id, states.state_of(agent).status.value),
+    )
+    continuations = Continuations()
+    inspection = Inspection(
+        records, ReadACL(config.audit.read_acl), operators, lambda: tree.cosigned, continuations
+    )
     built_ins = bindings.built_ins(
         catalog,
         discover=Discovery(
@@ -200,6 +232,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
                 partial(deferToThreadPool, reactor, reactor.getThreadPool()),
                 zones,
                 categories=lambda method: entry.categories if (entry := catalog.entry(method)) is not None else (),
+                continuations=continuations,
             ),
             overrides=Overrides(materials.overrides),
             zones=zones,
@@ -216,6 +249,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             publisher,
             status,
             partial(deferToThreadPool, reactor, reactor.getThreadPool()),
+            zones,
         ),
         inspect=inspection,
         change=Lifecycle(
@@ -223,11 +257,9 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             states.state_of,
             LifecycleAuth(config.lifecycle.auth),
             Ending(negotiating),
-            lambda agent, status, fields: (
-                *propagation.notices(agent.agent_id, status.value),
-                *retention.retained(agent, status, fields, time.time()),
-            ),
+            following,
             lambda agent: retention.reserved_by(agent.name, agent.agent_id, held.of(retention.RETAINED), time.time()),
+            domains,
         ),
         carrier=carrier,
         propose=Proposing(negotiating),
@@ -244,16 +276,28 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         aside=partial(deferToThreadPool, reactor, reactor.getThreadPool()),
         operators=operators,
         disclosure=config.policies.agent_disclosure,
+        zones=zones,
         assurance=state_changing_floor(config),
         release=negotiating.release_contract,
+        continuations=continuations,
     )
     status.watch(records, held, floor.sessions, floor.oversight)
-    delegate = bounds.delegation(materials, held, states.state_of, reactor)
+    delegating = delegation.delegating(
+        materials,
+        held,
+        states.state_of,
+        reactor,
+        ledger=ledger,
+        oversight=floor.oversight,
+        inspection=inspection,
+        continuations=continuations,
+    )
     built_ins = (
         *built_ins,
-        *a2a.carried_at(built_ins, *(("/a2a/{server}",) if helpers else ()), *(("/acp/{server}",) if acp else ())),
+        *a2a.carried_at(built_ins, *(f"/{adapter.name}/{{server}}" for adapter in web.adapters)),
         *floor.bindings,
-        delegate,
+        *(front_bindings(fronted) if fronted is not None else ()),
+        *delegating.bindings,
         *witnessing(config, held, materials.key),
         *market.built_in(catalog, bound),
     )
@@ -261,7 +305,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     table = EndpointTable((*built_ins, *bound))
 
     # The one way in and the one way out. Every response carries the version of what can be called here.
-    sealer = Sealer(config.host.server_id, tuple(bindings.methods_of(admitted())), catalog.warnings)
+    sealer = _sealer(config, tuple(bindings.methods_of(admitted())), catalog.warnings)
     publication.announce_to(sealer.announce)
     principal, issuer_keys = acting_principals(reactor, config.policies.oauth)
     order = gates(
@@ -280,14 +324,19 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             action=ActionGate(carrier, adapters),
             principal=principal,
             rate=bounds.rate_gate(config),
-            bounds=bounds.bounds(config, bound),
+            bounds=(*bounds.bounds(config, bound), *delegating.gates),
             sessions=floor.gate,
             merchant=market.gate,
             ledger=ledger,
             negotiator=negotiating,
         )
     )
-    inspection.offer("upstreams", UpstreamReport((mcp.upstreams,), operators).read, own_rules=True)
+    reports = [adapter.upstreams for adapter in adapters]
+    inspection.offer("upstreams", UpstreamReport(reports, operators).read, own_rules=True)
+    definitions = Definitions(
+        admitted, materials.endpoints, catalog, anonymous=config.policies.anonymous_discovery
+    )
+    inspection.offer(TARGET, definitions.read, own_rules=True)
     inspection.offer("contract", negotiating.contract, own_rules=True)
     inspection.offer("rcns-attempt", negotiating.attempt, own_rules=True)
     inspection.offer("decision", Decisions(Decider(order).decide, directory, operators), own_rules=True)
@@ -300,14 +349,33 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     host = OrderedServices()  # type: ignore[no-untyped-call]
     Keeping(ledger).setServiceParent(host)  # type: ignore[no-untyped-call]
     propagation.setServiceParent(host)  # type: ignore[no-untyped-call]
+    withdrawn = CertificateNotices(
+        reactor, config, held, directory, states.state_of, materials.tls.revocations, propagation, ledger
+    )
+    states.watch(withdrawn.changed)
+    withdrawn.setServiceParent(host)  # type: ignore[no-untyped-call]
+    watch = DomainWatch(
+        reactor, held, directory, states.state_of, ledger, following, config.host.server_id, publication.renew
+    )
+
+    def known() -> None:
+        publication.renew()
+        watch.look()
+
+    Uptake(directory, states, held, ledger, known).setServiceParent(host)  # type: ignore[no-untyped-call]
+    watch.setServiceParent(host)  # type: ignore[no-untyped-call]
     remote.setServiceParent(host)  # type: ignore[no-untyped-call]
     for keys in issuer_keys:
         keys.setServiceParent(host)  # type: ignore[no-untyped-call]
     for anchor in anchors(reactor, config, directory):
         anchor.setServiceParent(host)  # type: ignore[no-untyped-call]
     workshop.setServiceParent(host)  # type: ignore[no-untyped-call]
-    for server in (*servers, *upkeep):
-        server.setServiceParent(host)  # type: ignore[no-untyped-call]
+    # These stop together: a server that is deaf to SIGTERM takes seconds, and there may be many.
+    upstreaming = MultiService()  # type: ignore[no-untyped-call]
+    upstreaming.setServiceParent(host)  # type: ignore[no-untyped-call]
+    for server in (*servers, *upkeep, *web.endings):
+        server.setServiceParent(upstreaming)  # type: ignore[no-untyped-call]
+    delegating.service.setServiceParent(host)  # type: ignore[no-untyped-call]
     def rotated(_: Succession) -> None:
         assert materials.key is not None
         publisher.adopt(fastest_signer(materials.key), materials.key.public)
@@ -317,7 +385,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     Watch(reactor, publication.refresh).setServiceParent(host)  # type: ignore[no-untyped-call]
     if config.wellknown.listen is not None:
         sidecar(reactor, config, config.wellknown.listen).setServiceParent(host)  # type: ignore[no-untyped-call]
-    front = a2a.a2a_front(reactor, config, directory, dispatcher, materials.key)
+    front = a2a_front.a2a_front(reactor, config, directory, dispatcher, materials.key, fronted, principal)
     if front is not None:
         front.setServiceParent(host)  # type: ignore[no-untyped-call]
     listening = listening_service(reactor, config, materials.tls, dispatcher)
@@ -325,6 +393,14 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     upstreamed: tuple[Any, ...] = (*servers, *upkeep)
     Announcement(reactor, listening, upstreamed, _summary(materials, (mcp,))).setServiceParent(host)  # type: ignore[no-untyped-call]
     return host
+
+
+def _sealer(config: Config, methods: tuple[str, ...], warnings: Mapping[str, str]) -> Sealer:
+    """One that attests, where there is evidence."""
+    given, server_id = config.attestation, config.host.server_id
+    if given.type is None or given.evidence is None:
+        return Sealer(server_id, methods, warnings)
+    return AttestingSealer(server_id, methods, warnings, kind=given.type, evidence=given.evidence)
 
 
 def _is_new(materials: Materials) -> bool:

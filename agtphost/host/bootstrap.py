@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.ssl import CertificateOptions
+
 from agtphost.config import Config
 from agtphost.config.presence import bootstrap_facts
 from agtphost.http.sidecar import Page, Sidecar, https_options
@@ -17,7 +19,15 @@ def sidecar(reactor: Any, config: Config, endpoint: str) -> Sidecar:
     :param endpoint: ``[wellknown] listen``.
     :raises agtphost.errors.ConfigurationError: for files and endpoints that cannot be used.
     """
+    page = Page(body=encoded(Namespace(**bootstrap_facts(config))), max_age=config.wellknown.max_age)
+    return Sidecar(reactor, endpoint, sidecar_options(config), {PATH: page})
+
+
+def sidecar_options(config: Config) -> CertificateOptions:
+    """
+    The certificate and key of ``[wellknown]``, as they are on disk now.
+
+    :raises agtphost.errors.ConfigurationError: for files that cannot be used.
+    """
     given = config.wellknown
-    options = https_options(given.certificate or config.tls.certificate, given.key or config.tls.key)
-    page = Page(body=encoded(Namespace(**bootstrap_facts(config))), max_age=given.max_age)
-    return Sidecar(reactor, endpoint, options, {PATH: page})
+    return https_options(given.certificate or config.tls.certificate, given.key or config.tls.key)

@@ -13,6 +13,7 @@ from agtphost.iagtp import IAgentDirectory, IGate, IHandler, IPayloadAdapter, IR
 from agtphost.identity.peer import Assurance
 from agtphost.methods.cognitive import Holdings, Query
 from agtphost.methods.confirmation import Confirmation
+from agtphost.methods.continuation import Continuations
 from agtphost.methods.documents import Library
 from agtphost.methods.escalation import Escalation
 from agtphost.methods.notification import Notification
@@ -21,6 +22,7 @@ from agtphost.methods.planning import Planning
 from agtphost.methods.sessions import SessionGate, Sightings, Standstill
 from agtphost.methods.summary import Aside, Summary
 from agtphost.methods.suspension import Release, Suspension
+from agtphost.methods.zones import Zones
 from agtphost.vocabulary.catalog import Catalog
 
 
@@ -53,8 +55,10 @@ def floor_methods(
     aside: Aside,
     operators: Iterable[str] = (),
     disclosure: str = "public",
+    zones: Zones | None = None,
     assurance: Assurance = Assurance.CERTIFICATE,
     release: Release | None = None,
+    continuations: Continuations | None = None,
     now: Callable[[], float] = time.time,
 ) -> Floor:
     """
@@ -64,16 +68,18 @@ def floor_methods(
     :param endpoints: the operator's; one on ``/`` takes the place of QUERY, SUMMARIZE or PLAN.
     :param aside: calls a function off the reactor.
     :param operators: key fingerprints that decide escalations.
+    :param zones: which hosted agents a caller may be shown.
     :param assurance: how surely callers of what changes state must be known.
     :param release: answers SUSPEND with ``synthesis_id``.
+    :param continuations: makes the tokens of lists that are longer than an answer.
     :param now: seconds since the epoch.
     """
     oversight = Oversight(directory, frozenset(operators), assurance)
-    holdings = Holdings(directory, listed, adapters, library, disclosure=disclosure)
+    holdings = Holdings(directory, listed, adapters, library, disclosure=disclosure, zones=zones)
     sightings, standstill = Sightings(), Standstill(held, now)
-    escalation = Escalation(held, directory, oversight, now)
+    escalation = Escalation(held, directory, oversight, now, continuations)
     suspension = Suspension(held, sightings, standstill, release, now)
-    notification = Notification(held, directory, oversight, listed, now)
+    notification = Notification(held, directory, oversight, listed, now, continuations)
     confirmation = Confirmation(held, records, oversight, now)
 
     def read(method: str, path: str, handler: IHandler, least: Assurance) -> Binding:

@@ -1,5 +1,7 @@
 """
-Tells others of lifecycle events: registries and relying parties that subscribed (core v08 section 7.2.16).
+Tells others of lifecycle events and revoked certificates: registries and relying parties that subscribed.
+
+Core v08 section 7.2.16, companion section 9.3.
 
 Theory of operation. What is to be told is a held item for each subscriber and
 agent, put in the transaction of the event itself, so neither a crash nor a
@@ -12,7 +14,7 @@ is the end of the agent's stream as it is then, signed, newest first.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -23,7 +25,7 @@ from twisted.logger import Logger
 
 from agtphost.adapters.web.exchange import HttpPeer
 from agtphost.adapters.web.failures import PeerFailure
-from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StoredRecord
 from agtphost.audit.held import Held, HeldTable
 from agtphost.client import ClientError
 from agtphost.client.client import Client
@@ -34,8 +36,17 @@ from agtphost.identity import envelope
 NOTICE = "lifecycle-notice"
 """The kind of held item."""
 
+REVOKED = "certificate_revoked"
+"""The event of a certificate that counts no longer (companion section 9.3)."""
+
+BROADCAST = "infrastructure:broadcast"
+"""The recipient of such a notice; hosts of this kind hold it for their operator."""
+
 EVENTS = 3
 """Events of the stream that are sent: the newest, and what it follows."""
+
+RECENT = 200
+"""Events of the host's own chain among which the one of a certificate is looked for."""
 
 SECONDS = 20.0
 """For one attempt."""
@@ -86,6 +97,18 @@ class Propagation(Service):
         """What is committed together with a transition: one item for each subscriber."""
         return tuple(
             Change(kind=NOTICE, key=_key(to, agent_id), value={"to": to, "agent_id": agent_id, "status": status})
+            for to in self._targets
+        )
+
+    def certificate_notices(self, link: str, content: Mapping[str, str]) -> tuple[Change, ...]:
+        """
+        What is committed together with a certificate's revocation: one item for each subscriber.
+
+        :param link: the certificate's issuer and serial number.
+        :param content: of the notice.
+        """
+        return tuple(
+            Change(kind=NOTICE, key=_key(to, link), value={"to": to, "link": link, "certificate": dict(content)})
             for to in self._targets
         )
 
@@ -157,20 +180,25 @@ class Propagation(Service):
 
     async def _notice(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """What is sent: nothing of it needs to be believed but the signed events."""
+        if "certificate" in value:
+            return await self._certificate_notice(value)
         events = await self._records.lifecycle(value["agent_id"], EVENTS)
         return {
             "type": "agtp-lifecycle-notice",
             "server_id": self._server_id,
             "agent_id": value["agent_id"],
             "status": value["status"],
-            "events": [
-                {
-                    "audit_id": event.audit_id,
-                    "format": event.format,
-                    "signed": envelope.to_text(event.format, event.signed),
-                }
-                for event in events
-            ],
+            "events": _signed(events),
+        }
+
+    async def _certificate_notice(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        events = await self._records.lifecycle(HOST_CHAIN, RECENT)
+        told = [event for event in events if _tells_of(event, value["link"])]
+        return {
+            "type": "agtp-certificate-notice",
+            "server_id": self._server_id,
+            **value["certificate"],
+            "events": _signed(told[:1]),
         }
 
     async def _send(self, to: str, notice: Mapping[str, Any]) -> None:
@@ -193,9 +221,10 @@ class Propagation(Service):
         if self._client is None:
             options: Any = self._options
             self._client = Client(self._reactor, **options, connections=1, timeout=SECONDS)
+        of_certificate = notice.get("event_type") == REVOKED
         given = {
-            "recipient": "operator",
-            "topic": "agent-lifecycle",
+            "recipient": BROADCAST if of_certificate else "operator",
+            "topic": "certificate-revocation" if of_certificate else "agent-lifecycle",
             "content": notice,
             "urgency": "critical",
             "delivery_guarantee": "exactly_once",
@@ -206,5 +235,17 @@ class Propagation(Service):
             raise Undelivered(f"{to} answered {reply.status} {document.get('reason', '')}")
 
 
-def _key(to: str, agent_id: str) -> str:
-    return f"{sha256(to.encode()).hexdigest()[:16]}:{agent_id}"
+def _key(to: str, about: str) -> str:
+    return f"{sha256(to.encode()).hexdigest()[:16]}:{about}"
+
+
+def _signed(events: Sequence[StoredRecord]) -> list[dict[str, str]]:
+    return [
+        {"audit_id": event.audit_id, "format": event.format, "signed": envelope.to_text(event.format, event.signed)}
+        for event in events
+    ]
+
+
+def _tells_of(event: StoredRecord, link: str) -> bool:
+    payload = envelope.parse_unverified(event.format, event.signed)
+    return payload.get("event_type") == REVOKED and payload.get("link") == link

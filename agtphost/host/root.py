@@ -16,7 +16,9 @@ from twisted.logger import Logger
 from agtphost.config import Config, load
 from agtphost.contract.table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.host.a2a_front import front_tls
 from agtphost.host.assembly import assemble
+from agtphost.host.bootstrap import sidecar_options
 from agtphost.host.materials import Materials, gather
 from agtphost.host.services import OrderedServices
 from agtphost.host.signals import Signals
@@ -91,7 +93,7 @@ class Host(Service):
 
     def reload(self) -> None:
         """
-        Read the configuration again, and adopt renewed TLS files.
+        Read the configuration again, and adopt renewed TLS files and further agents.
 
         All of it is validated first, off the reactor. Anything wrong, or any
         setting that needs a restart, changes nothing and is said.
@@ -106,15 +108,27 @@ class Host(Service):
                 "SIGHUP: nothing changed: the configuration file differs from the running one, which takes a restart"
             )
             return
+        config = materials.config
         try:
+            # Read before anything is adopted: all of it, or nothing.
+            https = sidecar_options(config) if config.wellknown.listen is not None else None
+            front = front_tls(config)
             self._materials.tls.reload()
         except ConfigurationError as error:
             log.error("SIGHUP: nothing changed: {why}", why=str(error))
             return
         if self._services is not None:
-            rotation: Any = self._services.getServiceNamed("rotation")  # type: ignore[no-untyped-call]
-            rotation.look()
+            if https is not None:
+                self._service("sidecar").renew(https)
+            if front is not None:
+                self._service("a2a front").renew(front)
+            self._service("rotation").look()
+            self._service("agents").take_up(materials.directory)
         log.info("SIGHUP: the TLS certificate, key and client authorities were read again; new connections use them")
+
+    def _service(self, name: str) -> Any:
+        assert self._services is not None
+        return self._services.getServiceNamed(name)  # type: ignore[no-untyped-call]
 
     def _keep(self, failure: Any) -> None:
         log.error("SIGHUP: nothing changed: {why}", why=failure.getErrorMessage())

@@ -8,7 +8,7 @@ What is new is read and checked as a whole before anything of it is used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,9 @@ from agtphost.protocols.tls import Prepared, ServerTLS
 
 LOOK_EVERY = 2.0
 """Seconds between two looks."""
+
+MARGIN = 2.0
+"""Seconds that are left of the old key's use when the files of the new one begin to be put in place."""
 
 Stamp = tuple[int, int, int] | None
 
@@ -154,14 +157,19 @@ class Rotation(Service):
         try:
             new = await self._aside(_read, path)
             link = self._linked
-            if link is None or (link.old, link.new) != (key.public, new.public):
-                moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            if link is None or (link.old, link.new) != (key.public, new.public) or _over(link):
+                # In advance: until all files are in their places, records are signed with the old key still.
+                end = datetime.now(UTC) + timedelta(seconds=key_history.SETTLING)
+                moment = end.strftime("%Y-%m-%dT%H:%M:%SZ")
                 link = key_history.succeed(key, new, server_id=self._config.host.server_id, rotated_at=moment)
                 event = StreamEvent(
                     chain=HOST_CHAIN, event_type=key_history.EVENT, fields=key_history.event_fields(link)
                 )
                 await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, events=(event,), performed=True))
                 self._linked = link
+            if _over(link):
+                # The store took too long: at the next look the statement is made again; until then the old key signs.
+                return
             await self._aside(partial(_settle, self._config, link))
         except (KeyFormatError, OSError) as error:
             self._refused = stamp
@@ -174,6 +182,11 @@ class Rotation(Service):
         self._ledger.adopt(new)
         self._adopted(link)
         log.info("records are signed with {new} from now on, which follows {old}", new=link.new.kid, old=link.old.kid)
+
+
+def _over(link: Succession) -> bool:
+    """Whether the old key's use ends too soon to change to the new one before."""
+    return datetime.fromisoformat(link.rotated_at) - datetime.now(UTC) < timedelta(seconds=MARGIN)
 
 
 def _read(path: Path) -> SigningKey:

@@ -1,19 +1,34 @@
-"""``[[mcp.server]]`` entries become services."""
+"""``[[mcp.server]]``, ``[[a2a.agent]]`` and ``[[acp.agent]]`` entries become services, and what carries payloads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agtphost.adapters.a2a import A2AAdapter
+from agtphost.adapters.a2a.tasks import TERMINAL
+from agtphost.adapters.acp import ACPAdapter
+from agtphost.adapters.acp.handlers import TERMINAL as OVER
 from agtphost.adapters.mcp.adapter import McpAdapter
 from agtphost.adapters.mcp.approval import Approval, Aside, PinFile
 from agtphost.adapters.mcp.desk import Desk
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.settings import ClientCredentials, McpServerSettings, ToolOverride
+from agtphost.adapters.mcp.tool_record import Submit, ToolRecord
+from agtphost.adapters.web.approval import Approvers
+from agtphost.adapters.web.endings import Endings
+from agtphost.adapters.web.links import Links
+from agtphost.adapters.web.upkeep import Upkeep
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
 from agtphost.audit.held import Held, HeldTable
-from agtphost.config import MCPServer, Secret
+from agtphost.audit.lifecycle import LifecycleState, LifecycleTable
+from agtphost.config import Config, MCPServer, Secret
 from agtphost.config.upstreams import OAuthClient, Override
+from agtphost.host.a2a import a2a_agents
+from agtphost.host.acp import acp_servers
+from agtphost.iagtp import ILedger
 from agtphost.methods.sessions import SUSPENSION
 
 PINS = "approved-tools.json"
@@ -85,12 +100,22 @@ def settings_of(entry: MCPServer) -> McpServerSettings:
     )
 
 
+def _submitter(ledger: ILedger) -> Submit:
+    """What writes changes and events that are no answer to anybody."""
+
+    async def submit(changes: Sequence[Change], events: Sequence[StreamEvent]) -> None:
+        await ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes), events=tuple(events)))
+
+    return submit
+
+
 def mcp_adapter(
     reactor: Any,
     entries: Iterable[MCPServer],
     environ: Mapping[str, str],
     *,
     held: HeldTable,
+    ledger: ILedger,
     state_dir: Path,
     aside: Aside,
     operators: frozenset[str],
@@ -103,7 +128,8 @@ def mcp_adapter(
     :raises ValueError, OSError: the file of approved tools cannot be used.
     """
     entries = list(entries)
-    approval = Approval(PinFile(state_dir / PINS) if entries else None, aside, operators)
+    record = ToolRecord(reactor, held, _submitter(ledger))
+    approval = Approval(PinFile(state_dir / PINS) if entries else None, aside, operators, record)
     servers = [
         McpServer(reactor, settings_of(entry), environ, pins=approval.pins(entry.name, entry.pins))
         for entry in entries
@@ -117,3 +143,66 @@ def mcp_adapter(
 
     held.watch(SUSPENSION, suspended)
     return McpAdapter(servers, desk=desk, approval=approval)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebUpstreams:
+    """A2A agents and ACP servers, and what carries payloads to them."""
+
+    adapters: tuple[A2AAdapter | ACPAdapter, ...]
+    upkeep: tuple[Upkeep, ...]
+    """One service for each upstream."""
+
+    endings: tuple[Endings, ...]
+    """What ends tasks of agents that were stopped: one service for each protocol."""
+
+
+def web_upstreams(
+    reactor: Any,
+    config: Config,
+    *,
+    held: HeldTable,
+    ledger: ILedger,
+    states: LifecycleTable,
+    operators: frozenset[str],
+) -> WebUpstreams:
+    """
+    A service for each ``[[a2a.agent]]`` and ``[[acp.agent]]``; nothing of what there is none of.
+
+    :raises ConfigurationError: a key of a card cannot be used.
+    """
+    submit = _submitter(ledger)
+    adapters: list[A2AAdapter | ACPAdapter] = []
+    endings: list[Endings] = []
+    approvers = Approvers(operators=operators)
+    helpers = a2a_agents(reactor, config, held, submit)
+    servers = acp_servers(reactor, config.acp.agent, held, submit)
+    if helpers:
+        links = Links(held, "a2a-task")
+        a2a = A2AAdapter(helpers, links, approvers)
+        adapters.append(a2a)
+        endings.append(Endings("a2a", links, a2a.end, TERMINAL.__contains__, submit, reactor))
+    if servers:
+        links = Links(held, "acp-run")
+        acp = ACPAdapter(servers, links, approvers)
+        adapters.append(acp)
+        endings.append(Endings("acp", links, acp.end, OVER.__contains__, submit, reactor))
+    if endings:
+        _end_with_callers(held, states, endings)
+    upkeep = (*(helper.service for helper in helpers), *(server.service for server in servers))
+    return WebUpstreams(adapters=tuple(adapters), upkeep=upkeep, endings=tuple(endings))
+
+
+def _end_with_callers(held: HeldTable, states: LifecycleTable, endings: Sequence[Endings]) -> None:
+    def suspended(key: str, item: Held | None) -> None:
+        if item is not None and item.value["status"] == "suspended":
+            for each in endings:
+                each.given_up(item.owner, str(item.value["of"]), str(item.value["name"]))
+
+    def stopped(agent_id: str, state: LifecycleState) -> None:
+        if state.stopped:
+            for each in endings:
+                each.agent_stopped(agent_id, state.status.value)
+
+    held.watch(SUSPENSION, suspended)
+    states.watch(stopped)

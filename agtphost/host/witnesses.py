@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from agtphost.audit import checkpoint
+from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.held import HeldTable
 from agtphost.audit.merkle import Tiles, Tree
 from agtphost.audit.remote_witness import Answer, RemoteWitness, WitnessUnreachable
@@ -22,7 +23,7 @@ from agtphost.config.witnessing import WitnessHost
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import WITNESSING
 from agtphost.iagtp import IRecordStore
-from agtphost.identity.key_history import every_key
+from agtphost.identity.key_history import every_key, statements_of
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.identity.peer import Assurance
 from agtphost.identity.trust import issuer_keys
@@ -83,7 +84,7 @@ class HostTransport:
         now = self._reactor.seconds()
         if not self._asked or now - self._asked_at > KEYS_SECONDS:
             try:
-                self._asked = tuple((await self._connected().fetch_signing_keys(self._uri)).values())
+                self._asked = tuple((await self._connected().fetch_signing_keys(self._uri)).in_use)
             except ClientError as error:
                 raise WitnessUnreachable(f"it does not show its keys: {error}") from None
             self._asked_at = now
@@ -144,6 +145,7 @@ class Witnesses(Service):
                     transport=transport,
                     prove=self._prove,
                     cosigned=cosigned,
+                    links=partial(_links, key),
                     required=audit.witness_required,
                     seconds=audit.witness_seconds,
                 )
@@ -178,6 +180,14 @@ class Witnesses(Service):
             witness.stop()
         for transport in self._transports:
             await transport.close()
+
+
+def _links(key: SigningKey | None, issued: Checkpoint) -> list[dict[str, str]]:
+    """What leads from this host's first key to the one that signed a checkpoint."""
+    if key is None:
+        return []
+    _, signers = checkpoint.verify_signers(issued.note, every_key(key))
+    return statements_of(key, signers[0])
 
 
 def _keys(config: Config, text: str | None) -> Iterable[VerifyingKey]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agtphost.http import a2a_legacy
 from agtphost.identity import jws
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
@@ -23,12 +24,15 @@ TYPE = "JOSE"
 MOST_SKILLS = 200
 
 
-def card_of(agent: Agent, url: str, *, guarded: bool, signer: Signer | None) -> dict[str, Any]:
+def card_of(
+    agent: Agent, url: str, *, guarded: bool, signer: Signer | None, certified: bool = False
+) -> dict[str, Any]:
     """
-    The card.
+    The card, for readers of 1.0 and of 0.3.
 
     :param url: where the agent is spoken to.
     :param guarded: whether a bearer token is asked for.
+    :param certified: whether a client certificate is an answer to that.
     :param signer: signs it: the host's key; None leaves it unsigned.
     """
     document = agent.document
@@ -39,7 +43,10 @@ def card_of(agent: Agent, url: str, *, guarded: bool, signer: Signer | None) -> 
         "name": agent.name,
         "description": agent.description or agent.name,
         "version": _text(document.get("version")) or "1.0.0",
-        "supportedInterfaces": [{"url": url, "protocolBinding": "JSONRPC", "protocolVersion": VERSION}],
+        "supportedInterfaces": [
+            {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": version}
+            for version in (VERSION, a2a_legacy.VERSION)
+        ],
         "capabilities": {
             "streaming": True,
             "pushNotifications": False,
@@ -58,12 +65,24 @@ def card_of(agent: Agent, url: str, *, guarded: bool, signer: Signer | None) -> 
     if agent.principal:
         # A provider needs a URL, and an Identity Document has none: the principal is part of the identity instead.
         identity["principal"] = agent.principal
-    if guarded:
-        card["securitySchemes"] = {"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}}
-        card["securityRequirements"] = [{"schemes": {"bearer": {}}}]
+    schemes = _schemes(guarded=guarded, certified=certified)
+    if schemes:
+        card["securitySchemes"] = schemes
+        card["securityRequirements"] = [{"schemes": {name: {}}} for name in schemes]
     if signer is not None:
         card["signatures"] = [_signature(card, signer)]
-    return card
+    return a2a_legacy.with_old_members(card, url)
+
+
+def _schemes(*, guarded: bool, certified: bool) -> dict[str, Any]:
+    """Any one of these admits a client."""
+    schemes: dict[str, Any] = {}
+    if certified:
+        told = "A client certificate with an AGTP identity (AGTP-CERT)."
+        schemes["mtls"] = {"mtlsSecurityScheme": {"description": told}}
+    if guarded:
+        schemes["bearer"] = {"httpAuthSecurityScheme": {"scheme": "Bearer"}}
+    return schemes
 
 
 def _signature(card: Mapping[str, Any], signer: Signer) -> dict[str, str]:

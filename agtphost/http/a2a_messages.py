@@ -25,12 +25,31 @@ class RpcFault(Exception):
     An error of JSON-RPC or A2A.
 
     :param code: such as -32602.
+    :param proof: what proves the refusal, where the dispatcher refused: its status, reason and Audit-ID.
     """
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, proof: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+        self.proof: Mapping[str, Any] = proof or {}
+
+
+UNKNOWN_TASK, NOT_CANCELABLE, NO_PUSH, UNSUPPORTED = -32001, -32002, -32003, -32004
+_CODES = {"unknown-task": UNKNOWN_TASK, "task-not-cancelable": NOT_CANCELABLE}
+
+
+def fault_of(response: Response) -> RpcFault:
+    """A refusal of the dispatcher as an error of A2A."""
+    try:
+        body = jsontext.decode(response.body)
+    except jsontext.JSONTextError:
+        body = None
+    body = body if isinstance(body, dict) else {}
+    reason = str(body.get("reason", ""))
+    code = _CODES.get(reason, -32602 if response.status in (400, 422) else -32603)
+    proof = {"status": response.status, "reason": reason, "audit_id": response.headers.get("audit-id") or ""}
+    return RpcFault(code, f"{body.get('explanation', '')} ({response.status} {reason})".strip(), proof)
 
 
 def invalid(message: str) -> RpcFault:

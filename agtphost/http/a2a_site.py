@@ -8,7 +8,7 @@ from typing import Any
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.endpoints import serverFromString
-from twisted.internet.interfaces import IListeningPort
+from twisted.internet.interfaces import IListeningPort, IOpenSSLServerConnectionCreator
 from twisted.logger import Logger
 from twisted.protocols.policies import WrappingFactory
 from twisted.protocols.tls import TLSMemoryBIOFactory
@@ -17,6 +17,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
 
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.http.sidecar import Renewable
 
 log = Logger()
 
@@ -95,7 +96,7 @@ class Listening(Service):
     Serves a resource.
 
     :param endpoint: a Twisted endpoint string; ``ssl:`` without files gets TLS by ``tls``.
-    :param tls: certificate options; None for plain TCP.
+    :param tls: makes the TLS side of each connection; None for plain TCP.
     :param what: for the log.
     :raises agtphost.errors.ConfigurationError: for an endpoint that is none.
     """
@@ -106,7 +107,11 @@ class Listening(Service):
         site.noisy = False
         site.log = lambda request: None  # type: ignore[method-assign]
         limited = _Limited(site)  # type: ignore[no-untyped-call]
-        self._factory: Any = limited if tls is None else TLSMemoryBIOFactory(tls, False, limited, reactor)
+        self._tls: Renewable | None = None
+        self._factory: Any = limited
+        if tls is not None:
+            self._tls = Renewable(tls)
+            self._factory = TLSMemoryBIOFactory(self._tls, False, limited, reactor)
         try:
             description = f"tcp:{endpoint.removeprefix('ssl:')}" if tls is not None else endpoint
             self._endpoint = serverFromString(reactor, description)  # type: ignore[no-untyped-call]
@@ -120,6 +125,11 @@ class Listening(Service):
     def port(self) -> int:
         """The port that is listened on; 0 before."""
         return 0 if self._port is None else int(getattr(self._port.getHost(), "port", 0))
+
+    def renew(self, tls: IOpenSSLServerConnectionCreator) -> None:
+        """Have another make the TLS side: from the next connection on."""
+        if self._tls is not None:
+            self._tls.renew(tls)
 
     def startService(self) -> None:
         """Listen."""

@@ -19,13 +19,14 @@ from OpenSSL import SSL, crypto
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.endpoints import serverFromString
-from twisted.internet.interfaces import IListeningPort
+from twisted.internet.interfaces import IListeningPort, IOpenSSLServerConnectionCreator
 from twisted.internet.ssl import CertificateOptions
 from twisted.logger import Logger
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
+from zope.interface import implementer
 
 from agtphost.errors import ConfigurationError, Problem
 
@@ -129,6 +130,42 @@ def https_options(certificate: Path, key: Path) -> CertificateOptions:
     return options
 
 
+@implementer(IOpenSSLServerConnectionCreator)
+class Connections:
+    """
+    The TLS side of connections, by one set of settings.
+
+    :param options: such as :func:`https_options` gives.
+    """
+
+    def __init__(self, options: CertificateOptions) -> None:
+        self._options = options
+
+    def serverConnectionForTLS(self, protocol: object) -> SSL.Connection:
+        """What Twisted asks for at each new connection."""
+        return SSL.Connection(self._options.getContext(), None)
+
+
+@implementer(IOpenSSLServerConnectionCreator)
+class Renewable:
+    """
+    The TLS side of connections to come; those that are open keep theirs.
+
+    :param creator: in force until :meth:`renew`.
+    """
+
+    def __init__(self, creator: IOpenSSLServerConnectionCreator) -> None:
+        self._creator = creator
+
+    def renew(self, creator: IOpenSSLServerConnectionCreator) -> None:
+        """Use this from now on."""
+        self._creator = creator
+
+    def serverConnectionForTLS(self, protocol: object) -> Any:
+        """See :class:`IOpenSSLServerConnectionCreator`."""
+        return self._creator.serverConnectionForTLS(protocol)  # type: ignore[arg-type]
+
+
 class LimitedTLS(TLSMemoryBIOFactory):
     """TLS for no more than :data:`CONNECTIONS` at once; one beyond that is closed unanswered."""
 
@@ -150,7 +187,7 @@ class Sidecar(Service):
     def __init__(
         self, reactor: Any, endpoint: str, options: CertificateOptions, pages: Mapping[str, Page]
     ) -> None:
-        self._options = options
+        self._options = Renewable(Connections(options))
         self._reactor = reactor
         self._site = Site(Pages(pages), PageRequest, timeout=PATIENCE, reactor=reactor)  # type: ignore[no-untyped-call]
         self._site.noisy = False
@@ -169,6 +206,10 @@ class Sidecar(Service):
     def port(self) -> int:
         """The port that is listened on; 0 before."""
         return 0 if self._port is None else int(getattr(self._port.getHost(), "port", 0))
+
+    def renew(self, options: CertificateOptions) -> None:
+        """Show another certificate: from the next connection on."""
+        self._options.renew(Connections(options))
 
     def startService(self) -> None:
         """Listen."""

@@ -20,7 +20,7 @@ from zope.interface import implementer
 
 from agtphost.errors import Problem
 from agtphost.iagtp import IAgentDirectory
-from agtphost.identity import documents, packages
+from agtphost.identity import documents, issuing, packages
 from agtphost.identity.certificates import CertificateError, load_certificate
 from agtphost.identity.documents import DocumentError
 from agtphost.identity.genesis import Genesis, GenesisError
@@ -96,6 +96,9 @@ class Agent:
 
     certificate: AgentCertificate | None = None
 
+    issue: Mapping[str, Any] | None = field(default=None, repr=False)
+    """What its registrar stated when it was issued: :mod:`agtphost.identity.issuing`; None where it stated nothing."""
+
     notes: tuple[str, ...] = ()
     """What an operator should know: for the log at start."""
 
@@ -133,13 +136,40 @@ class AgentDirectory:
 
     def __init__(self, agents: Iterable[Agent]) -> None:
         self._by_id: dict[str, Agent] = {}
+        self._withdrawn: frozenset[str] = frozenset()
+        self.only: Agent | None = None
+        """The only hosted agent; None where there are more, or none."""
+
+        self.admit(agents)
+
+    def admit(self, agents: Iterable[Agent]) -> None:
+        """
+        Take up further agents; from now on they can call and be called.
+
+        :raises ValueError: if two hosted agents would have one label; then nothing has changed.
+        """
+        known = dict(self._by_id)
         for agent in agents:
-            if agent.hosted or agent.agent_id not in self._by_id:
-                self._by_id[agent.agent_id] = agent
-        self._hosted = tuple(sorted((a for a in self._by_id.values() if a.hosted), key=lambda a: a.name))
-        self._by_name = {agent.name: agent for agent in self._hosted}
-        if len(self._by_name) != len(self._hosted):
+            if agent.hosted or agent.agent_id not in known:
+                known[agent.agent_id] = agent
+        hosted = tuple(sorted((a for a in known.values() if a.hosted), key=lambda a: a.name))
+        by_name = {agent.name: agent for agent in hosted}
+        if len(by_name) != len(hosted):
             raise ValueError("two hosted agents have one label")
+        # In place: gates have the dictionary's own look-up in hand.
+        self._by_id.update(known)
+        self._by_name, self._all_hosted = by_name, hosted
+        self.only = hosted[0] if len(hosted) == 1 else None
+        self.withdraw(self._withdrawn)
+
+    def withdraw(self, agent_ids: frozenset[str]) -> None:
+        """
+        Keep agents out of every list; they still can be addressed, and asked for their state.
+
+        :param agent_ids: all of those; what was withdrawn before and is not among them is listed again.
+        """
+        self._withdrawn = agent_ids
+        self._hosted = tuple(agent for agent in self._all_hosted if agent.agent_id not in agent_ids)
 
     def by_id(self, agent_id: str) -> Agent | None:
         return self._by_id.get(agent_id)
@@ -398,6 +428,7 @@ def _load(stem: str, document_file: Path, genesis_file: Path, policy: _Policy) -
         received=received,
         package=read.package,
         certificate=certificate,
+        issue=_statement(genesis_file, genesis),
         notes=(*notes, *documents.remarks_on(document), *posture.notes),
     )
 
@@ -417,6 +448,18 @@ def _certificate(genesis_file: Path, stem: str) -> AgentCertificate | None:
         valid_from=found.not_valid_before_utc.timestamp(),
         valid_to=found.not_valid_after_utc.timestamp(),
     )
+
+
+def _statement(genesis_file: Path, genesis: Genesis | None) -> Mapping[str, Any] | None:
+    """The registrar's statement beside the Genesis; None where it made none."""
+    path = genesis_file.with_name(issuing.STATEMENT)
+    octets = _read(path) if genesis is not None and genesis_file.name == "genesis.json" else None
+    if octets is None or genesis is None:
+        return None
+    try:
+        return issuing.read_statement(octets, genesis)
+    except issuing.IssueError as error:
+        raise _Refused([Problem(message=str(error), file=str(path))]) from None
 
 
 LIFTED = ("org_domain", "governance_zone", "log_inclusion_proof")

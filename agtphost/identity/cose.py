@@ -60,6 +60,11 @@ def verify1(message: bytes, keys: Mapping[str, VerifyingKey]) -> dict[str, Any]:
     return _object(payload)
 
 
+def signer(message: bytes) -> str:
+    """The ``kid`` of a message that was verified."""
+    return _key_id(_parts(message)[1].get(_KID))
+
+
 def parse_unverified(message: bytes) -> dict[str, Any]:
     """
     The payload of an event whose signature was checked elsewhere, or is not what matters.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -44,7 +44,7 @@ _ISSUER = re.compile(r"[\x21-\x7e]{1,256}", re.ASCII)
 _REQUIRED = frozenset({"iss", "sub", "aud", "scope", "iat", "exp", "jti", "task_id", "depth"})
 _OPTIONAL = frozenset({"parent", "nbf"})
 _GOVERNANCE_REQUIRED = frozenset({"iss", "agent_id", "verdict", "action", "iat", "exp", "jti"})
-_GOVERNANCE_OPTIONAL = frozenset({"trust_score_dimensions", "nbf"})
+_GOVERNANCE_OPTIONAL = frozenset({"trust_score_dimensions", "nbf", "aud"})
 
 
 class DelegationError(ValueError):
@@ -94,6 +94,14 @@ class GovernanceToken:
     action: Mapping[str, Any]
     expires_at: int
     token_id: str
+    audience: str | None = None
+    """``server_id`` of the only host that it is meant for; None: whichever host has the agent's request."""
+
+    @property
+    def scope(self) -> frozenset[str] | None:
+        """``action.authority_scope``: the most that the action may use; None where the verdict does not say."""
+        listed = self.action.get("authority_scope")
+        return None if listed is None else frozenset(listed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +125,9 @@ class Lineage:
 
     expires_at: int
     """When the last hop's token ends, in seconds since the epoch."""
+
+    tokens: tuple[str, ...] = field(default=(), repr=False)
+    """The token of each hop, for hosts that the chain goes on at; empty where they are not at hand."""
 
     @property
     def depth(self) -> int:
@@ -205,18 +216,22 @@ def _members(claims: Mapping[str, Any], required: frozenset[str], optional: froz
         raise _wrong("jti is not 1 to 128 visible ASCII characters")
 
 
+def _are_scopes(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) <= scopes.MAX_TOKENS
+        and all(isinstance(token, str) and scopes.is_token(token) for token in value)
+    )
+
+
 def _check(claims: Mapping[str, Any]) -> None:
     """:raises DelegationError: ``claims``."""
     _members(claims, _REQUIRED, _OPTIONAL, LONGEST_LIFE)
     for name in ("sub", "aud"):
         if not isinstance(claims[name], str) or not is_agent_id(claims[name]):
             raise _wrong(f"{name} is not a canonical Agent-ID")
-    scope = claims["scope"]
-    if not isinstance(scope, list) or len(scope) > scopes.MAX_TOKENS:
+    if not _are_scopes(claims["scope"]):
         raise _wrong(f"scope is not a list of at most {scopes.MAX_TOKENS} scope tokens")
-    for token in scope:
-        if not isinstance(token, str) or not scopes.is_token(token):
-            raise _wrong("scope holds something that is not a scope token")
     if not isinstance(claims["task_id"], str) or not is_opaque_id(claims["task_id"]):
         raise _wrong("task_id is not 1 to 128 visible ASCII characters")
     depth, parent = claims["depth"], claims.get("parent")
@@ -306,6 +321,11 @@ def read_governance(token: str, issuers: Mapping[str, VerifyingKey], now: float)
         raise _wrong("verdict is neither ALLOW nor DENY")
     if not isinstance(claims["action"], dict):
         raise _wrong("action is not an object")
+    listed = claims["action"].get("authority_scope")
+    if listed is not None and not _are_scopes(listed):
+        raise _wrong("action.authority_scope is not a list of scope tokens")
+    if not isinstance(claims.get("aud", ""), str):
+        raise _wrong("aud is not the name of a host")
     _in_time(claims, now)
     return GovernanceToken(
         issuer=claims["iss"],
@@ -314,4 +334,5 @@ def read_governance(token: str, issuers: Mapping[str, VerifyingKey], now: float)
         action=claims["action"],
         expires_at=claims["exp"],
         token_id=claims["jti"],
+        audience=claims.get("aud"),
     )

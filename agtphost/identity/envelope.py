@@ -67,3 +67,8 @@ def verify(
     except UnicodeDecodeError:
         raise jws.JWSError("malformed", "the JWS is not ASCII") from None
     return jws.verify(text, keys, allow_unsigned=allow_unsigned)
+
+
+def signer(form: str, signed: bytes) -> str:
+    """The ``kid`` in the header of a record that was verified; empty where it is unsigned."""
+    return cose.signer(signed) if form == COSE else jws.signer(signed.decode("ascii"))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from agtphost.identity.canonical import canonical
@@ -27,6 +28,7 @@ __all__ = [
     "parse",
     "parse_unverified",
     "protected_header",
+    "signer",
     "verify",
     "verify_covering",
 ]
@@ -203,3 +205,14 @@ def _unsigned(parts: Parts, allowed: bool) -> dict[str, Any]:
     if parts.signature:
         raise JWSError("signature", "an unsigned record has a signature")
     return parts.payload
+
+
+def signer(jws: str) -> str:
+    """The ``kid`` of a JWS that was verified; empty where it is unsigned."""
+    return _kid_of(jws.partition(".")[0])
+
+
+@lru_cache(maxsize=64)
+def _kid_of(protected: str) -> str:
+    """One key signs under one header, so that few of them are ever decoded."""
+    return str(_object(_decode(protected, "header"), "header").get("kid", ""))

@@ -4,14 +4,17 @@ The host's signing key and those before it: issue of a new one, the statement th
 A rotation is said twice: by an event ``signing-key-rotated`` in the host's own
 chain, which the old key signs, and by a statement beside it that both keys
 signed. So whoever trusts either key can find the other, and a statement that
-only one of them made counts for nothing.
+only one of them made counts for nothing. What the old key signed after the end
+of its use counts for nothing either: a key that is stolen later is worth
+nothing (core v08 section 10.9).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,9 @@ DIRECTORY = "keys"
 EVENT = "signing-key-rotated"
 """The event's type, and the type of the statement."""
 
+SETTLING = 5
+"""Seconds from the statement until the old key's use ends: a host needs that long at most to put its files in place."""
+
 _SIGNATURES = ("old_signature", "new_signature")
 _MEMBERS = frozenset({"type", "server_id", "old_kid", "old_key", "new_kid", "new_key", "rotated_at", *_SIGNATURES})
 
@@ -36,7 +42,7 @@ class Succession:
     old: VerifyingKey
     new: VerifyingKey
     rotated_at: str
-    """RFC 3339: the end of the old key's use."""
+    """RFC 3339: the end of the old key's use, a few seconds after the statement was made."""
 
     statement: Mapping[str, str]
     """What both keys signed, with both signatures: the further members of the event."""
@@ -79,6 +85,8 @@ def read_statement(statement: object) -> Succession:
     old, new = VerifyingKey.from_text(statement["old_key"]), VerifyingKey.from_text(statement["new_key"])
     if old == new or (old.kid, new.kid) != (statement["old_kid"], statement["new_kid"]):
         raise KeyFormatError("its keys are not what they are named for")
+    if moment_of(statement["rotated_at"]) is None:
+        raise KeyFormatError("its rotated_at is no time")
     octets = canonical({name: value for name, value in statement.items() if name not in _SIGNATURES})
     for name, key in zip(_SIGNATURES, (old, new), strict=True):
         try:
@@ -181,11 +189,40 @@ def earlier_of(key: SigningKey | None) -> tuple[Succession, ...]:
     return key.earlier if isinstance(key, HostKey) else ()
 
 
-def known_keys(current: VerifyingKey, history: Iterable[Succession]) -> dict[str, VerifyingKey]:
-    """All of them by ``kid``: what records may be signed with."""
-    return {key.kid: key for key in (current, *(link.old for link in history))}
-
-
 def event_fields(link: Succession) -> dict[str, Any]:
     """The further members of the event: the event says type and server_id itself."""
     return {name: value for name, value in link.statement.items() if name not in ("type", "server_id")}
+
+
+def read_event(payload: Mapping[str, Any]) -> Succession:
+    """
+    The statement in the event of a rotation.
+
+    :param payload: of a record whose signature was checked.
+    :raises KeyFormatError: there is none, or not a true one.
+    """
+    statement = {name: payload[name] for name in _MEMBERS if name in payload}
+    return read_statement({**statement, "type": payload.get("event_type")})
+
+
+def moment_of(text: object) -> datetime | None:
+    """A time with its zone; None for everything else."""
+    try:
+        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return None if moment is None or moment.tzinfo is None else moment
+
+
+def statements_of(key: SigningKey | None, until: VerifyingKey | None = None) -> list[dict[str, str]]:
+    """
+    What leads from a host's first key to a later one, the oldest first.
+
+    :param until: the later key; None for the present one.
+    """
+    statements = []
+    for link in reversed(earlier_of(key)):
+        if link.old == until:
+            break
+        statements.append(dict(link.statement))
+    return statements

@@ -123,7 +123,7 @@ def open_package(path: Path, genesis: Genesis) -> tuple[Package, dict[str, Any]]
     if reference is None:
         raise PackageError('the Genesis does not name its hash: package_ref is not "sha256:" and 64 digits')
     package = Package(path=path, integrity_hash=reference[1])
-    manifest = _manifest(package.read())
+    manifest = manifest_of(package.read())
     if "agent_id" in manifest and manifest["agent_id"] != genesis.agent_id:
         raise PackageError("its manifest names another agent")
     return package, {
@@ -134,7 +134,12 @@ def open_package(path: Path, genesis: Genesis) -> tuple[Package, dict[str, Any]]
     }
 
 
-def _manifest(octets: bytes) -> Mapping[str, Any]:
+def manifest_of(octets: bytes) -> Mapping[str, Any]:
+    """
+    The manifest in a package, about whose hash nothing is said.
+
+    :raises PackageError: it has none that can be read.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(octets)) as archive:
             if archive.namelist().count(MANIFEST) != 1:

@@ -93,6 +93,36 @@ class PeerCertificate:
         object.__setattr__(self, "valid_to", self.not_after.timestamp())
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class Withdrawable:
+    """
+    One call that its front may take back, whatever it would change: stands for the connection as :attr:`Peer.link`.
+
+    Only what this host made itself can be one, so what it says of its client was proven.
+    """
+
+    client: str = ""
+    """Which of the front's clients calls; empty: the calling agent itself."""
+
+    stops: set[Callable[[], None]] = field(default_factory=set, repr=False)
+    """What ends the call while it waits."""
+
+    def add(self, stop: Callable[[], None], /) -> None:
+        """Have it called when the call is withdrawn."""
+        self.stops.add(stop)
+
+    def discard(self, stop: Callable[[], None], /) -> None:
+        """No longer."""
+        self.stops.discard(stop)
+
+    def withdraw(self) -> bool:
+        """End the call, if it waits for something; whether it did."""
+        stops = tuple(self.stops)
+        for stop in stops:
+            stop()
+        return bool(stops)
+
+
 @dataclass(slots=True, kw_only=True)
 class Peer:
     """One connection's other end. ``greeted`` and ``leaving`` are the only members that change."""
@@ -101,7 +131,10 @@ class Peer:
     """IP address without port, for logs and limits."""
 
     transport: str = "agtp"
-    """``agtp``, ``gateway`` or ``internal`` (a step or adapter inside this host)."""
+    """
+    ``agtp``, ``gateway``, ``a2a`` (a client certificate at the A2A front) or ``internal`` (a step or adapter inside
+    this host).
+    """
 
     certificate: PeerCertificate | None = None
     """The verified client certificate; None where none was presented."""

@@ -17,13 +17,15 @@ from typing import Any
 
 from cryptography import x509
 
-from agtphost.identity import certificates, documents, files, genesis
+from agtphost.identity import certificates, documents, files, genesis, packages
 from agtphost.identity.agents import DOCUMENT_SUFFIX, is_description
 from agtphost.identity.canonical import canonical
 from agtphost.identity.certificates import Authority, CertificateError
 from agtphost.identity.extensions import ARCHETYPES
 from agtphost.identity.genesis import Genesis
+from agtphost.identity.issuing import Inspected
 from agtphost.identity.keys import SigningKey
+from agtphost.identity.packages import PackageError
 from agtphost.identity.trust import resolve_posture
 from agtphost.vocabulary import jsontext, scopes
 from agtphost.vocabulary.identifiers import is_agent_name
@@ -38,6 +40,8 @@ DEMO_SCOPES = (
     "calendar:*",
     "documents:query",
     "knowledge:query",
+    "mcp:prompts:get",
+    "mcp:resources:read",
     "mcp:tools:execute",
 )
 """What the development profile's caller may do."""
@@ -66,6 +70,9 @@ class AgentDescription:
     trust_tier: int = 2
     verification_path: str = "org-asserted"
     org_domain: str | None = None
+    package: Inspected | None = None
+    """What the agent is packed in; its manifest is then the document."""
+
     members: Mapping[str, Any] = field(default_factory=dict)
     """Further members of the Identity Document."""
 
@@ -164,6 +171,8 @@ def new_genesis(description: AgentDescription, registrar: SigningKey, now: datet
     members = {"org_label": description.name}
     if description.org_domain is not None:
         members["org_domain"] = description.org_domain
+    if description.package is not None:
+        members["package_ref"] = description.package.reference
     try:
         return genesis.issue(
             registrar,
@@ -276,6 +285,11 @@ def issue_agent(
     issued = IssuedAgent(agent_id="", directory=directory)
     _make(issued.genesis, lambda: new_genesis(description, registrar, moment), files.PUBLIC)
     origin = _load_genesis(issued.genesis)
+    package = description.package
+    if package is not None:
+        path = directory / f"{description.name}{package.path.suffix}"
+        _make(path, lambda: package.octets, files.PUBLIC)
+        _make(issued.document, lambda: _packaged_document(path, origin), files.PUBLIC)
     _make(
         issued.document, lambda: new_document(description, origin, registrar, issuer, moment), files.PUBLIC
     )
@@ -310,6 +324,14 @@ def _issue_client(
         )
     except ValueError as error:
         raise ProvisioningError(f"{issued.certificate}: {error}") from None
+
+
+def _packaged_document(path: Path, origin: Genesis) -> bytes:
+    """A copy for who looks for it there; what is served is always taken from the package itself."""
+    try:
+        return canonical(packages.open_package(path, origin)[1])
+    except PackageError as error:
+        raise ProvisioningError(f"{packages.FAILURE}: {error}") from None
 
 
 def _load_genesis(path: Path) -> Genesis:

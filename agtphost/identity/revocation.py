@@ -112,6 +112,11 @@ def _signed(found: x509.CertificateRevocationList, authority: x509.Certificate) 
         return False
 
 
+def link_of_entry(found: x509.CertificateRevocationList, entry: x509.RevokedCertificate) -> str:
+    """What tells a revoked certificate from all others: its issuer and serial number."""
+    return f"{sha256(found.issuer.public_bytes()).hexdigest()[:32]}:{entry.serial_number:x}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revoked:
     """What the lists say together, at one time."""
@@ -126,8 +131,7 @@ class Revoked:
         links: set[str] = set()
         until = inf
         for found in lists:
-            issuer = sha256(found.issuer.public_bytes()).hexdigest()[:32]
-            links.update(f"{issuer}:{entry.serial_number:x}" for entry in found)
+            links.update(link_of_entry(found, entry) for entry in found)
             if found.next_update_utc is not None:
                 until = min(until, found.next_update_utc.timestamp())
         return cls(links=frozenset(links), until=until)

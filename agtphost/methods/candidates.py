@@ -26,6 +26,7 @@ from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.methods import execution, parameters
+from agtphost.methods.continuation import Continuations
 from agtphost.methods.filters import Filter
 from agtphost.methods.relevance import STOP_WORDS, said_in
 from agtphost.methods.zones import Zones
@@ -192,6 +193,7 @@ class Candidates:
     :param run: takes the search off the reactor.
     :param zones: which agents a caller may be shown.
     :param categories: a method's categories in the catalog, for the filter of that name.
+    :param continuations: makes the tokens of results that are longer than an answer.
     """
 
     def __init__(
@@ -203,7 +205,9 @@ class Candidates:
         zones: Zones,
         *,
         categories: Callable[[str], Collection[str]] = lambda method: (),
+        continuations: Continuations | None = None,
     ) -> None:
+        self._continuations = continuations or Continuations()
         self._directory = directory
         self._bindings = bindings
         self._adapters = adapters
@@ -237,7 +241,7 @@ class Candidates:
             admits=context.admits,
             tools=context.assurance >= execution.FLOOR,
             sees=self._zones.in_searches(context) if disclosed else _nobody,
-            offset=parameters.start(given, "offset", FURTHEST),
+            offset=self._continuations.position(context) or parameters.start(given, "offset", FURTHEST),
             limit=parameters.count(given, bound, DEFAULT_RESULTS, MOST_RESULTS),
         )
         index = self._current()
@@ -250,6 +254,9 @@ class Candidates:
         answer: dict[str, Any] = {"total": total, "returned": len(results), "results": results}
         if search.offset + len(results) < total and results:
             answer["next_offset"] = search.offset + len(results)
+            return EndpointResponse(
+                result=answer, headers=self._continuations.header(context, answer["next_offset"])
+            )
         return EndpointResponse(result=answer)
 
     def _current(self) -> Index:

@@ -23,6 +23,7 @@ from agtphost.identity.agents import Agent
 from agtphost.methods import execution, parameters, relevance
 from agtphost.methods.documents import Library
 from agtphost.methods.relevance import Question
+from agtphost.methods.zones import Zones
 
 DOMAINS = ("agents", "endpoints", "tools", "documents")
 FORMATS = ("structured", "natural", "raw")
@@ -61,6 +62,7 @@ class Holdings:
     :param bindings: everything that can be called; read at every call.
     :param adapters: whose tools are among it.
     :param disclosure: ``public``, ``authenticated`` or ``private``: who sees the hosted agents.
+    :param zones: which of them a caller may be shown.
     """
 
     def __init__(
@@ -71,7 +73,9 @@ class Holdings:
         library: Library,
         *,
         disclosure: str = "public",
+        zones: Zones | None = None,
     ) -> None:
+        self._zones = Zones() if zones is None else zones
         self._directory = directory
         self._bindings = bindings
         self._adapters = adapters
@@ -82,7 +86,8 @@ class Holdings:
         """The hosted agents, where the caller may see them."""
         public = self._disclosure == "public"
         if public or (self._disclosure == "authenticated" and context.assurance.label == "certificate"):
-            for agent in self._directory.hosted():
+            # A question is a search: what it finds is bounded as candidates are (core v08 section 7.2.2).
+            for agent in filter(self._zones.in_searches(context), self._directory.hosted()):
                 yield _of_agent(agent)
 
     def endpoints(self, context: EndpointContext) -> list[Binding]:

@@ -48,6 +48,10 @@ class Asked:
     """Seconds for the whole task."""
 
     callback: str | None
+    """Whom to tell of the outcome; an agent that the host knows where the task is done asynchronously."""
+
+    asynchronous: bool = False
+    """Whether to answer 202 once the hop is accepted."""
 
 
 def read(given: Mapping[str, Any]) -> Asked:
@@ -67,7 +71,15 @@ def read(given: Mapping[str, Any]) -> Asked:
         token=_token(given),
         deadline=_deadline(given),
         callback=parameters.text(given, "callback"),
+        asynchronous=_asynchronous(given),
     )
+
+
+def _asynchronous(given: Mapping[str, Any]) -> bool:
+    value = given.get("asynchronous", False)
+    if not isinstance(value, bool):
+        raise parameters.invalid("asynchronous", "asynchronous is neither true nor false.", "Send true or false.")
+    return value
 
 
 def _token(given: Mapping[str, Any]) -> str | None:

@@ -24,8 +24,9 @@ from agtphost.iagtp import IAgentDirectory, IHandler, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.packages import FAILURE, Package, PackageError
 from agtphost.methods import execution, parameters
-from agtphost.methods.publishing import DocumentPublisher, compact
+from agtphost.methods.publishing import DocumentPublisher, accepted
 from agtphost.methods.status_document import StatusDocuments
+from agtphost.methods.zones import Sees, Zones
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.status import Status
 
@@ -48,6 +49,14 @@ def version_key(text: str) -> tuple[int, ...]:
     return tuple(numbers + [0] * (3 - len(numbers)))
 
 
+def _form(context: EndpointContext, otherwise: str) -> Any:
+    """The form that is asked for: by ``?format=``, else by Accept."""
+    if "format" in context.input:
+        return context.input["format"]
+    accept = context.headers.get("accept") if context.headers is not None else None
+    return otherwise if accept is None else accepted(accept, otherwise)
+
+
 def _described(adapter: IPayloadAdapter) -> Iterable[Mapping[str, object]]:
     """An adapter may tell callers more, and more that changes, than stands in the manifest."""
     entries: Iterable[Mapping[str, object]] = getattr(adapter, "described", adapter.hosted)()
@@ -67,10 +76,11 @@ class Description:
     :param methods: every method this host has something bound to; read at every call.
     :param adapters: whose upstreams and tools are described.
     :param states: the present lifecycle state of an agent.
-    :param namespace: builds the signed namespace document.
+    :param namespace: builds the signed namespace document of those agents that its reader may be shown.
     :param publisher: gives documents their form and signature.
     :param status: writes status documents.
     :param aside: calls a function that waits for files off the reactor.
+    :param zones: which agents a caller may be shown.
     """
 
     kind = "built_in"
@@ -81,11 +91,13 @@ class Description:
         methods: Callable[[], Sequence[str]],
         adapters: Sequence[IPayloadAdapter],
         states: Callable[[Agent], LifecycleState],
-        namespace: Callable[[], Mapping[str, Any]],
+        namespace: Callable[[Sees], Mapping[str, Any]],
         publisher: DocumentPublisher | None = None,
         status: StatusDocuments | None = None,
         aside: Callable[[Callable[[], None]], Awaitable[None]] = at_once,
+        zones: Zones | None = None,
     ) -> None:
+        self._zones = Zones() if zones is None else zones
         self._directory = directory
         self._methods = methods
         self._adapters = adapters
@@ -97,7 +109,8 @@ class Description:
 
     def handle(self, context: EndpointContext) -> EndpointResponse | Awaitable[EndpointResponse]:
         if context.path == "/agents":
-            return self._publisher.answer(compact(self._namespace()), media_types.AGTP_JSON)
+            shown = self._namespace(self._zones.in_lists(context))
+            return self._publisher.document(shown, _form(context, "json"))
         if "name" in context.path_parameters:
             return self._agent(context)
         return EndpointResponse(result=self._capabilities(context))
@@ -155,10 +168,10 @@ class Description:
         if agent is None:
             raise Refusal(Status.NOT_FOUND, "agent-not-hosted", "No agent of that name is hosted here.")
         state = self._states(agent)
-        form = context.input.get("format", "manifest")
+        form = _form(context, "manifest")
         if context.path.endswith("/status") or form == "status":
             written = self._status.write(agent, state, context)
-            return self._status_of(written) if isinstance(written, dict) else self._status_later(written)
+            return self._status_of(written, form) if isinstance(written, dict) else self._status_later(written, form)
         if form not in FORMATS:
             raise parameters.invalid("format", "That format is not served.", f"Use {', '.join(FORMATS)}.")
         refuse_stopped(state, "agent", agent.agent_id)
@@ -166,11 +179,11 @@ class Description:
             return self._from_package(agent, agent.package, state, form)
         return self._identity(agent, state, form)
 
-    def _status_of(self, document: Mapping[str, Any]) -> EndpointResponse:
-        return self._publisher.answer(compact(document), media_types.AGTP_JSON)
+    def _status_of(self, document: Mapping[str, Any], form: str) -> EndpointResponse:
+        return self._publisher.document(document, form)
 
-    async def _status_later(self, written: Awaitable[Mapping[str, Any]]) -> EndpointResponse:
-        return self._status_of(await written)
+    async def _status_later(self, written: Awaitable[Mapping[str, Any]], form: str) -> EndpointResponse:
+        return self._status_of(await written, form)
 
     async def _from_package(
         self, agent: Agent, package: Package, state: LifecycleState, form: str

@@ -23,6 +23,7 @@ from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler
 from agtphost.identity.canonical import canonical
 from agtphost.methods import parameters
+from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import OPERATOR, Oversight, owner_of
 from agtphost.methods.sessions import ESCALATION
 from agtphost.vocabulary.identifiers import is_agent_id
@@ -55,7 +56,9 @@ class Escalation:
         directory: IAgentDirectory,
         oversight: Oversight,
         now: Callable[[], float] = time.time,
+        continuations: Continuations | None = None,
     ) -> None:
+        self._continuations = continuations or Continuations(now=now)
         self._held = held
         self._directory = directory
         self._oversight = oversight
@@ -157,15 +160,22 @@ class Escalation:
             and all(text is None or item.value[name] == text for name, text in wanted.items())
             and self._visible(context, item)
         ]
-        shown.sort(key=lambda item: (PRIORITIES.index(item.value["priority"]), item.value["created_at"]))
+        shown.sort(key=_place)
+        part = self._continuations.part(context, shown, limit, _place)
         return EndpointResponse(
-            result={"escalations": [dict(item.value) for item in shown[:limit]], "count": len(shown)}
+            result={"escalations": [dict(item.value) for item in part.items], "count": len(shown)},
+            headers=part.headers,
         )
 
     def _visible(self, context: EndpointContext, item: Held) -> bool:
         caller = self._oversight.named(context)
         own = caller is not None and caller.agent_id == item.owner
         return own or self._oversight.decides(context, item.owner, item.value["recipient"])
+
+
+def _place(item: Held) -> list[Any]:
+    """Where an escalation stands in the list."""
+    return [PRIORITIES.index(item.value["priority"]), item.value["created_at"], item.key]
 
 
 def receipt(value: Mapping[str, Any]) -> dict[str, Any]:

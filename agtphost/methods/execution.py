@@ -10,7 +10,7 @@ and schema are what the later gates check, before any payload handler runs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from zope.interface import implementer
@@ -40,12 +40,56 @@ def callable_tools(adapters: Iterable[IPayloadAdapter], context: EndpointContext
     return [tool for adapter in adapters for tool in adapter.tools() if context.admits(tool)]
 
 
-MODALITIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "mcp.resource": ("mcp.resources.read", {"mcp_resource_uri": "uri"}),
-    "mcp.prompt": ("mcp.prompts.get", {"mcp_prompt_name": "prompt", "mcp_prompt_arguments": "arguments"}),
-    "mcp.completion": ("mcp.completion.complete", {name: name for name in ("ref", "argument", "context")}),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modality:
+    """What a QUERY with a ``modality`` stands for."""
+
+    payload_type: str
+    action: str
+    names: Mapping[str, str]
+    """What its parameters are called in the payload."""
+
+    upstream: str
+    """The parameter that names the upstream."""
+
+    unnamed: str = ""
+    """The action where the request names nothing, not even a Task-ID."""
+
+
+MODALITIES: Mapping[str, Modality] = {
+    "mcp.resource": Modality(
+        payload_type=media_types.MCP_TOOLS,
+        action="mcp.resources.read",
+        names={"mcp_resource_uri": "uri"},
+        upstream="mcp_server",
+    ),
+    "mcp.prompt": Modality(
+        payload_type=media_types.MCP_TOOLS,
+        action="mcp.prompts.get",
+        names={"mcp_prompt_name": "prompt", "mcp_prompt_arguments": "arguments"},
+        upstream="mcp_server",
+    ),
+    "mcp.completion": Modality(
+        payload_type=media_types.MCP_TOOLS,
+        action="mcp.completion.complete",
+        names={name: name for name in ("ref", "argument", "context")},
+        upstream="mcp_server",
+    ),
+    "a2a.task": Modality(
+        payload_type=media_types.A2A,
+        action="a2a.tasks.get",
+        names={"a2a_task_id": "id", "history_length": "historyLength", "status": "status", "page_size": "pageSize"},
+        upstream="a2a_agent",
+        unnamed="a2a.tasks.list",
+    ),
+    "acp.run": Modality(
+        payload_type=media_types.ACP_RUN,
+        action="acp.runs.get",
+        names={"acp_run_id": "run_id"},
+        upstream="acp_server",
+    ),
 }
-"""``modality`` of QUERY: the action that it stands for, and what its parameters are called there."""
+"""``modality`` of QUERY: the read that it stands for (core v08 section 8.4, adapters.md section 1)."""
 
 _INPUT = ("inputResponses", "requestState")
 
@@ -107,19 +151,21 @@ class ActionGate:
 
     def _question(self, exchange: Exchange, binding: Binding) -> None:
         """
-        QUERY with a modality of MCP: core v08 section 8.4 (AGTP-274).
+        QUERY with a modality of MCP, A2A or ACP: core v08 section 8.4 (AGTP-274).
 
         What it needs is what the same read needs under EXECUTE. An operator's own QUERY answers for itself.
         """
         modality = exchange.input.get("modality")
         read = MODALITIES.get(modality) if type(modality) is str else None
-        adapter = self._by_type.get(media_types.MCP_TOOLS)
+        adapter = None if read is None else self._by_type.get(read.payload_type)
         if read is None or adapter is None or binding.tier != "A":
             return
         authority.require_assurance(exchange, binding)
-        action, names = read
-        payload = {name: exchange.input[given] for given, name in names.items() if given in exchange.input}
-        resolution = adapter.resolve(action, payload, parameters.text(exchange.input, "mcp_server"))
+        payload = {name: exchange.input[given] for given, name in read.names.items() if given in exchange.input}
+        action = read.action
+        if read.unnamed and exchange.task_id is None and "id" not in payload:
+            action = read.unnamed
+        resolution = adapter.resolve(action, payload, parameters.text(exchange.input, read.upstream))
         exchange.binding = replace(resolution.binding, method="QUERY", path="/", idempotent=True)
         exchange.input = resolution.input
 

@@ -59,9 +59,10 @@ class Hops:
         """Whether a token of that issuer and ``jti`` was used before."""
         return self._held.get(KIND, _key(token.issuer, token.token_id)) is not None
 
-    def governance_used(self, token: GovernanceToken) -> bool:
-        """The same of a governance token."""
-        return self._held.get(GOVERNANCE_KIND, _key(token.issuer, token.token_id)) is not None
+    def governance_used(self, token: GovernanceToken) -> str | None:
+        """Which request a governance token was used by; None where it was not."""
+        item = self._held.get(GOVERNANCE_KIND, _key(token.issuer, token.token_id))
+        return None if item is None else str(item.value.get("request", ""))
 
     def full(self, delegator: str) -> bool:
         """Whether a delegator has as many hops open as one may have."""
@@ -102,12 +103,12 @@ class Hops:
         )
 
     @staticmethod
-    def governance_change(token: GovernanceToken) -> Change:
+    def governance_change(token: GovernanceToken, request: str) -> Change:
         """The same of a governance token."""
         return Change(
             kind=GOVERNANCE_KIND,
             key=_key(token.issuer, token.token_id),
-            value={"issuer": token.issuer},
+            value={"issuer": token.issuer, "request": request},
             owner=token.agent_id,
             expires_at=(token.expires_at + SKEW + 1) * 1000,
             expected=0,

@@ -15,6 +15,7 @@ from agtphost.iagtp import IHandler, IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.peer import Assurance
 from agtphost.methods import parameters
+from agtphost.methods.continuation import Continuations
 from agtphost.methods.proofs import Proofs
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.status import Status
@@ -39,7 +40,10 @@ class ReadACL(Enum):
     """Client certificates whose key fingerprint the operator listed."""
 
 
-Target = Callable[[EndpointContext], Awaitable[Mapping[str, Any]]]
+Target = Callable[[EndpointContext], Awaitable[Mapping[str, Any] | EndpointResponse]]
+
+FURTHEST = 10_000
+"""Events of one stream that parts of it reach back to."""
 
 
 @implementer(IHandler)
@@ -51,6 +55,7 @@ class Inspection:
     :param acl: the read mode.
     :param operators: key fingerprints that ``operator_only`` admits.
     :param cosigned: the newest checkpoint that a witness cosigned.
+    :param continuations: makes the tokens of streams that are longer than an answer.
     """
 
     kind = "built_in"
@@ -61,7 +66,9 @@ class Inspection:
         acl: ReadACL,
         operators: frozenset[str],
         cosigned: Callable[[], str] = str,
+        continuations: Continuations | None = None,
     ) -> None:
+        self._continuations = continuations or Continuations()
         self._records = records
         self._acl = acl
         self._operators = operators
@@ -96,7 +103,8 @@ class Inspection:
             )
         if target not in self._own_rules:
             self._authenticate(context)
-        return EndpointResponse(result=await read(context))
+        found = await read(context)
+        return found if isinstance(found, EndpointResponse) else EndpointResponse(result=found)
 
     # Access
 
@@ -149,20 +157,44 @@ class Inspection:
             raise _missing("That chain has no record.")
         return {"agent_id": chain, "audit_id": record.audit_id, "seq": record.seq}
 
-    async def _chain(self, context: EndpointContext) -> Mapping[str, Any]:
+    async def _chain(self, context: EndpointContext) -> EndpointResponse:
         """A page of a chain, newest first: what a walk by single records would return, in one answer."""
         chain = self._named_chain(context)
         limit = parameters.count(context.input, "limit", 100, MOST_ENTRIES)
-        before = parameters.count(context.input, "before", 0, 2**53) or None
+        before = self._continuations.position(context) or parameters.count(context.input, "before", 0, 2**53) or None
         records = await self._records.walk(chain, before, limit)
-        return {"agent_id": chain, "records": entries(records), "count": len(records)}
+        return EndpointResponse(
+            result={"agent_id": chain, "records": entries(records), "count": len(records)},
+            # The first record of a chain has the number 1.
+            headers=self._more(context, records[-1].seq, len(records) == limit and records[-1].seq > 1)
+            if records
+            else (),
+        )
 
-    async def _lifecycle(self, context: EndpointContext) -> Mapping[str, Any]:
+    def _more(self, context: EndpointContext, position: Any, more: bool) -> tuple[tuple[str, str], ...]:
+        return self._continuations.header(context, position) if more else ()
+
+    async def _lifecycle(self, context: EndpointContext) -> EndpointResponse:
         agent_id = parameters.agent_id(context.input)
         self._authorize(context, {agent_id})
         limit = parameters.count(context.input, "limit", 100, MOST_ENTRIES)
-        records = await self._records.lifecycle(agent_id, limit)
-        return {"agent_id": agent_id, "events": entries(records), "event_count": len(records)}
+        before = self._continuations.position(context)
+        rest = await self._events(agent_id, before, limit + 1)
+        events = rest[:limit]
+        return EndpointResponse(
+            result={"agent_id": agent_id, "events": entries(events), "event_count": len(events)},
+            headers=self._more(context, events[-1].seq, len(rest) > limit) if events else (),
+        )
+
+    async def _events(self, agent_id: str, before: int | None, count: int) -> Sequence[StoredRecord]:
+        """The newest events of a stream, those before a number where one is given."""
+        reach = count
+        while True:
+            newest = await self._records.lifecycle(agent_id, reach)
+            rest = newest if before is None else [event for event in newest if event.seq < before]
+            if len(rest) >= count or len(newest) < reach or reach >= FURTHEST:
+                return rest
+            reach *= 2
 
     def _named_chain(self, context: EndpointContext) -> str:
         if context.input.get("chain") == HOST:

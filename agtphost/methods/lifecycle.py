@@ -17,7 +17,16 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change, LifecycleEvent, Sealed, StreamEvent
-from agtphost.audit.lifecycle import EventType, LifecycleState, LifecycleStatus, Noop, Refused, Transition, decide
+from agtphost.audit.lifecycle import (
+    LAPSED,
+    EventType,
+    LifecycleState,
+    LifecycleStatus,
+    Noop,
+    Refused,
+    Transition,
+    decide,
+)
 from agtphost.dispatch.sealing import LifecycleOutcome
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
@@ -25,6 +34,7 @@ from agtphost.iagtp import IAgentDirectory, IHandler
 from agtphost.identity.agents import Agent
 from agtphost.identity.genesis import is_timestamp
 from agtphost.methods import parameters
+from agtphost.methods.domains import Domains
 from agtphost.methods.proposal import Ending
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
@@ -52,6 +62,7 @@ class Lifecycle:
     :param following: what is committed with a transition: notices to others, and what is retained. Takes the agent,
         its new state and the further members of the event.
     :param label_kept: the retained record of another agent that still keeps an agent's label; None where it is free.
+    :param domains: takes what is told of domains, and bars agents whose own has expired; None where nothing is told.
     """
 
     kind = "built_in"
@@ -64,7 +75,9 @@ class Lifecycle:
         ending: Ending | None = None,
         following: Callable[[Agent, LifecycleStatus, Mapping[str, object]], tuple[Change, ...]] = lambda *_: (),
         label_kept: Callable[[Agent], Mapping[str, Any] | None] = lambda _: None,
+        domains: Domains | None = None,
     ) -> None:
+        self._domains = domains
         self._following = following
         self._label_kept = label_kept
         self._directory = directory
@@ -75,6 +88,8 @@ class Lifecycle:
     def handle(self, context: EndpointContext) -> EndpointResponse:
         if self._ending is not None and context.method == "REVOKE" and "target" in context.input:
             return self._ending(context.input["target"], context)
+        if self._domains is not None and "org_domain" in context.input:
+            return self._domains(context)
         agent_id = self._target(context.input)
         self._require_certificate(context)
         agent = self._directory.by_id(agent_id)
@@ -98,6 +113,8 @@ class Lifecycle:
             )
         if isinstance(decision, Noop):
             return EndpointResponse(result=self._noop(agent_id, state))
+        if decision.new is LifecycleStatus.ACTIVE:
+            self._require_standing(agent)
         revoking = self._ending is not None and context.method == "REVOKE"
         ended = self._ending.with_agent(agent_id) if self._ending is not None and revoking else ((), ())
         if decision.event is EventType.GENESIS_ISSUED:
@@ -105,6 +122,18 @@ class Lifecycle:
         changes, events = ended
         following = self._following(agent, decision.new, fields)
         return self._change(agent_id, state, decision, fields, ((*changes, *following), events))
+
+    def _require_standing(self, agent: Agent) -> None:
+        """Nobody brings back what stood under a domain that expired, or that is another owner's now."""
+        domain = None if self._domains is None else self._domains.barring(agent)
+        if domain is not None:
+            raise Refusal(
+                Status.CONFLICT,
+                domain.event,
+                f"The agent stands under {domain.domain}, which expired or is another owner's now.",
+                remedy="Its owner renews the domain: `agtp domain renew`. A new owner has agents of its own issued.",
+                details={"agent_id": agent.agent_id, "org_domain": domain.domain},
+            )
 
     def _require_free_label(self, agent: Agent) -> None:
         kept = self._label_kept(agent)
@@ -190,6 +219,10 @@ class Lifecycle:
         fields: dict[str, object] = {}
         reason = (parameters.required if context.method == "REVOKE" else parameters.text)(given, "reason")
         if reason is not None:
+            if reason.startswith(LAPSED):
+                raise parameters.invalid(
+                    "reason", f"{LAPSED} is the host's own word.", "Tell of the domain: DEACTIVATE with org_domain."
+                )
             fields["reason"] = reason
         actor = parameters.text(given, "actor")
         if actor is not None:

@@ -13,6 +13,7 @@ from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import encode
 from agtphost.identity.keys import Signer
 from agtphost.methods.status_document import certificate_status
+from agtphost.methods.zones import Sees
 from agtphost.vocabulary import uris
 
 
@@ -77,15 +78,20 @@ class Namespace:
         self._certificate_fingerprint = certificate_fingerprint
         self._now = now
 
-    def __call__(self) -> Mapping[str, Any]:
-        """The document; ``signature`` is None where the host has no signing key."""
+    def __call__(self, sees: Sees = lambda agent: agent.listed) -> Mapping[str, Any]:
+        """
+        The document; ``signature`` is None where the host has no signing key.
+
+        :param sees: which agents its reader may be shown; what is withheld is withheld silently. Tier 3 is for
+            development, and in no public list (core v08 section 6.1).
+        """
+        shown = [agent for agent in self._directory.hosted() if sees(agent)]
         listed = [
             entry(agent, state, self._agents_at, self._clock())
-            for agent in self._directory.hosted()
-            # Tier 3 is for development, and in no public list (core v08 section 6.1).
-            if (state := self._states(agent)).status is LifecycleStatus.ACTIVE and agent.posture.trust_tier < 3
+            for agent in shown
+            if (state := self._states(agent)).status is LifecycleStatus.ACTIVE
         ]
-        zones = {agent.governance_zone for agent in self._directory.hosted() if agent.governance_zone}
+        zones = {agent.governance_zone for agent in shown if agent.governance_zone}
         document: dict[str, Any] = {
             "agtp_version": "1.0",
             "document_type": "agtp-namespace",

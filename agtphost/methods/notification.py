@@ -26,12 +26,16 @@ from agtphost.iagtp import IAgentDirectory, IHandler
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.methods import parameters
+from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import OPERATOR, Oversight, owner_of
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
 
 NOTIFICATION = "notification"
 """The kind of held item."""
+
+BROADCAST = "infrastructure:broadcast"
+"""The recipient of what concerns whoever runs a host, such as a revoked certificate: its operator's inbox."""
 
 PATH = "/notifications"
 URGENCIES = ("critical", "informational", "background")
@@ -46,6 +50,62 @@ PER_SENDER = 100
 KEPT = 7 * 86_400
 LONGEST = 30 * 86_400
 """Seconds: without an expiry, and at most."""
+
+
+def deposit(
+    held: HeldTable,
+    *,
+    recipient: str,
+    sender: str,
+    topic: str,
+    content: Mapping[str, Any],
+    now: float,
+    urgency: str = "informational",
+) -> Change | None:
+    """
+    What puts a notification of the host's own making into an inbox, to be committed with what it tells of.
+
+    :param recipient: an Agent-ID, or :data:`~agtphost.methods.oversight.OPERATOR`.
+    :param sender: whose doing it is, and whose share of the inbox it takes.
+    :return: its ``key`` is the ``notification_id``; None where the inbox takes no more of this sender.
+    """
+    if is_full(held, recipient, sender):
+        return None
+    value = {
+        "notification_id": f"ntf-{secrets.token_hex(16)}",
+        "recipient": recipient,
+        "sender": sender,
+        "topic": topic,
+        "content": dict(content),
+        "urgency": urgency,
+        "delivery_guarantee": "exactly_once",
+        "expiry": None,
+        "sent_at": parameters.stamp(now),
+        "status": "held",
+    }
+    return _kept(value, now + KEPT)
+
+
+def is_full(held: HeldTable, recipient: str, sender: str) -> bool:
+    """Whether an inbox takes no more from a sender."""
+    unread = [item for item in _inbox(held, recipient) if item.value["status"] == "held"]
+    return len(unread) >= INBOX or sum(1 for item in unread if item.value["sender"] == sender) >= PER_SENDER
+
+
+def _inbox(held: HeldTable, recipient: str) -> Iterable[Held]:
+    return held.of(NOTIFICATION, "" if recipient == OPERATOR else recipient)
+
+
+def _kept(value: Mapping[str, Any], until: float) -> Change:
+    recipient = value["recipient"]
+    return Change(
+        kind=NOTIFICATION,
+        key=value["notification_id"],
+        value=value,
+        owner="" if recipient == OPERATOR else recipient,
+        expires_at=int(until * 1000),
+        expected=0,
+    )
 
 
 @implementer(IHandler)
@@ -65,7 +125,9 @@ class Notification:
         oversight: Oversight,
         bindings: Callable[[], Iterable[Binding]],
         now: Callable[[], float] = time.time,
+        continuations: Continuations | None = None,
     ) -> None:
+        self._continuations = continuations or Continuations(now=now)
         self._held = held
         self._directory = directory
         self._oversight = oversight
@@ -109,7 +171,7 @@ class Notification:
 
     def _recipient(self, given: Mapping[str, Any]) -> tuple[str, Agent | None]:
         named = parameters.identifier(given, "recipient")
-        if named == OPERATOR:
+        if named in (OPERATOR, BROADCAST):
             return OPERATOR, None
         agent = self._directory.by_id(named) if is_agent_id(named) else self._directory.by_name(named)
         if agent is None:
@@ -150,12 +212,10 @@ class Notification:
                 return _receipt({**value, "status": "undelivered", "reason": refusal.reason})
             return self._store(value, until)
         delivered = {**value, "status": "delivered", "content": None}
-        return _receipt(delivered, self._change(delivered, until))
+        return _receipt(delivered, _kept(delivered, until))
 
     def _store(self, value: Mapping[str, Any], until: float) -> EndpointResponse:
-        unread = [item for item in self._inbox(value["recipient"]) if item.value["status"] == "held"]
-        sent = sum(1 for item in unread if item.value["sender"] == value["sender"])
-        if len(unread) >= INBOX or sent >= PER_SENDER:
+        if is_full(self._held, value["recipient"], value["sender"]):
             raise Refusal(
                 Status.RATE_LIMITED,
                 "inbox-full",
@@ -163,24 +223,9 @@ class Notification:
                 remedy="Try again later.",
                 headers=(("Retry-After", "60"),),
             )
-        return _receipt(value, self._change(value, until))
-
-    @staticmethod
-    def _change(value: Mapping[str, Any], until: float) -> Change:
-        recipient = value["recipient"]
-        return Change(
-            kind=NOTIFICATION,
-            key=value["notification_id"],
-            value=value,
-            owner="" if recipient == OPERATOR else recipient,
-            expires_at=int(until * 1000),
-            expected=0,
-        )
+        return _receipt(value, _kept(value, until))
 
     # QUERY /notifications
-
-    def _inbox(self, recipient: str) -> Iterable[Held]:
-        return self._held.of(NOTIFICATION, "" if recipient == OPERATOR else recipient)
 
     def _read(self, context: EndpointContext) -> EndpointResponse:
         self._oversight.actor(context)
@@ -194,15 +239,23 @@ class Notification:
         elif box == "inbox":
             items = self._unread(context, caller)
         shown = [item.value for item in items if urgency in ("all", item.value["urgency"])]
-        shown.sort(key=lambda value: (URGENCIES.index(value["urgency"]), value["sent_at"]))
-        return EndpointResponse(result={"notifications": [dict(value) for value in shown[:limit]], "count": len(shown)})
+        shown.sort(key=_place)
+        part = self._continuations.part(context, shown, limit, _place)
+        return EndpointResponse(
+            result={"notifications": [dict(value) for value in part.items], "count": len(shown)}, headers=part.headers
+        )
 
     def _unread(self, context: EndpointContext, caller: Agent | None) -> Iterator[Held]:
         """The caller's own; or the operator's, where the connection is of one or of the sender's registrar."""
-        for item in self._inbox(OPERATOR if caller is None else caller.agent_id):
+        for item in _inbox(self._held, OPERATOR if caller is None else caller.agent_id):
             above = caller is not None or self._oversight.stands_above(context, item.value["sender"])
             if above and item.value["status"] == "held":
                 yield item
+
+
+def _place(value: Mapping[str, Any]) -> list[Any]:
+    """Where a notification stands in the list."""
+    return [URGENCIES.index(value["urgency"]), value["sent_at"], value["notification_id"]]
 
 
 def _receipt(value: Mapping[str, Any], *changes: Change) -> EndpointResponse:

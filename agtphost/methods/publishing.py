@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from agtphost.methods.status_document import certificate_status
 from agtphost.vocabulary import jsontext, media_types
 
 HTML = "text/html; charset=utf-8"
+
+_WEIGHT = re.compile(r"(?:q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?))?", re.ASCII)
 
 
 def compact(document: Mapping[str, Any]) -> bytes:
@@ -43,10 +46,36 @@ def _page(document: Mapping[str, Any]) -> bytes:
 FORMS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], bytes]]] = {
     "manifest": (media_types.IDENTITY_JSON, _readable),
     "json": (media_types.IDENTITY_JSON, compact),
-    "yaml": (media_types.AGTP_YAML, _yaml),
+    "yaml": (media_types.IDENTITY_YAML, _yaml),
     "html": (HTML, _page),
 }
 """How an Identity Document is written: its media type and its octets."""
+
+ACCEPTED: Mapping[str, str] = {
+    **dict.fromkeys((media_types.IDENTITY_JSON, media_types.AGTP_JSON, media_types.JSON, "*/*"), ""),
+    media_types.IDENTITY_YAML: "yaml",
+    media_types.AGTP_YAML: "yaml",
+    "text/html": "html",
+}
+"""The form of a document by a media type in Accept; empty: the usual one."""
+
+
+def accepted(header: str | None, otherwise: str) -> str:
+    """
+    The form that an Accept field prefers: of several the one of greatest weight, of equals the first.
+
+    :param header: as in RFC 9110 section 12.5.1; what is malformed or not known in it is passed over.
+    :param otherwise: the usual form, also where the field names none that is known.
+    """
+    best, form = 0.0, otherwise
+    for part in (header or "")[:1_000].split(","):
+        essence, _, parameters_ = part.partition(";")
+        named = essence.strip().lower()
+        found = ACCEPTED.get(named)
+        weight = _WEIGHT.fullmatch(parameters_.strip().replace(" ", ""))
+        if found is not None and weight is not None and float(weight[1] or 1) > best:
+            best, form = float(weight[1] or 1), found or otherwise
+    return form
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +125,12 @@ class DocumentPublisher:
         """Ready octets with their signature."""
         signed = () if self._signer is None else ((detached.HEADER, detached.sign(body, self._signer)),)
         return EndpointResponse(body=body, content_type=content_type, headers=signed)
+
+    def document(self, document: Mapping[str, Any], form: str) -> EndpointResponse:
+        """A document of the server's own: as YAML where ``form`` says so, else as JSON."""
+        if form == "yaml":
+            return self.answer(_yaml(document), media_types.AGTP_YAML)
+        return self.answer(compact(document), media_types.AGTP_JSON)
 
     def identity(
         self, agent: Agent, state: LifecycleState, methods: tuple[str, ...], form: str

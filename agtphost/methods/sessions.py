@@ -16,7 +16,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.held import Held, HeldTable
-from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.audit.lifecycle import LifecycleState
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
@@ -91,7 +91,7 @@ class Sightings:
 
     def changed(self, agent_id: str, state: LifecycleState) -> None:
         """An agent's state is another one now."""
-        if state.status in (LifecycleStatus.SUSPENDED, LifecycleStatus.RETIRED):
+        if state.stopped:
             self.end(agent_id)
 
     def _forget(self, session_id: str) -> None:

@@ -4,7 +4,9 @@ Witnessing the logs of other hosts: ``CONFIRM /checkpoints`` and ``QUERY /checkp
 A host confirms the state of its log (core v08 section 7.2.11: ``target_id``
 names the log, ``attestation`` is the checkpoint it signed with the proof that
 it continues the last one seen here), and the receipt has this host's
-cosignature. CONFIRM and not NOTIFY (section 7.2.13), because a notification
+cosignature. A log that changed its key sends the statements that lead from
+the registered key to the new one; they are kept, and what only an earlier key
+signed is refused from then on. CONFIRM and not NOTIFY (section 7.2.13), because a notification
 expects no answer and is not idempotent, and both are wanted here. The last
 checkpoint of each log is durable before anybody is told of the cosignature.
 """
@@ -28,12 +30,21 @@ from agtphost.audit.remote_witness import INCONSISTENT, OUTDATED
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
-from agtphost.identity.keys import SigningKey, VerifyingKey
+from agtphost.identity.key_history import statements_of
+from agtphost.identity.key_ring import KeyRing, followed, read_statements
+from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.methods import parameters
+from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
 
 WITNESSED = "witnessed-checkpoint"
 """The kind of held item: the last checkpoint of a log."""
+
+KEYS = "witnessed-keys"
+"""The kind of held item: the statements by which the keys of a log followed each other."""
+
+RETIRED = "checkpoint-key-retired"
+"""The reason of a checkpoint that only an earlier key of its log signed."""
 
 CONTRADICTION = "witnessed-contradiction"
 """The kind of held item: two checkpoints of a log of which one does not continue the other."""
@@ -48,7 +59,7 @@ class WitnessedLog:
 
     origin: str
     keys: tuple[VerifyingKey, ...]
-    """Any of which may sign its checkpoints."""
+    """Any of which may sign its checkpoints, or a key that follows one of them."""
 
     clients: frozenset[str] = frozenset()
     """Key fingerprints of the client certificates that may submit; empty where anybody may, by the signature alone."""
@@ -97,7 +108,9 @@ class Witnessing:
                 details={"origin": origin},
             )
         contradictions = [dict(each.value) for each in self._contradictions(origin)]
-        return EndpointResponse(result={**item.value, "contradictions": contradictions})
+        return EndpointResponse(
+            result={**item.value, "links": self._kept_links(origin), "contradictions": contradictions}
+        )
 
     def _log(self, context: EndpointContext, parameter: str) -> tuple[str, WitnessedLog]:
         origin = parameters.identifier(context.input, parameter)
@@ -115,6 +128,10 @@ class Witnessing:
     def _contradictions(self, origin: str) -> list[Any]:
         return [item for item in self._held.of(CONTRADICTION) if item.value["origin"] == origin]
 
+    def _kept_links(self, origin: str) -> list[dict[str, str]]:
+        item = self._held.get(KEYS, origin)
+        return [] if item is None else [dict(statement) for statement in item.value["links"]]
+
     # CONFIRM: the next one
 
     def _confirm(self, context: EndpointContext) -> EndpointResponse:
@@ -125,7 +142,8 @@ class Witnessing:
         attestation = context.input.get("attestation")
         if not isinstance(attestation, dict):
             raise _missing("attestation", "the checkpoint, the size that the proof begins at, and the proof")
-        offered = self._verified(attestation.get("checkpoint"), origin, log)
+        ring = self._followed(context, origin, log, attestation)
+        offered = self._verified(attestation.get("checkpoint"), origin, ring)
         item = self._held.get(WITNESSED, origin)
         if item is not None:
             self._require_continuation(context, checkpoint.read(item.value["checkpoint"]), offered, attestation)
@@ -146,9 +164,11 @@ class Witnessing:
                 "status": "accepted",
                 **{name: value[name] for name in ("origin", "size", "cosignature")},
                 "witness": checkpoint.key_name(self._server_id),
+                **({"links": links} if (links := statements_of(self._key)) else {}),
             },
             changes=(
                 Change(kind=WITNESSED, key=origin, value=value, expected=0 if item is None else item.version),
+                *self._keeping(origin, ring),
             ),
             extra={"witnessed_log": origin, "witnessed_size": offered.size},
         )
@@ -164,12 +184,52 @@ class Witnessing:
                 remedy="Connect with the client certificate that the log's operator registered.",
             )
 
+    def _followed(
+        self, context: EndpointContext, origin: str, log: WitnessedLog, attestation: Mapping[str, Any]
+    ) -> KeyRing:
+        """The registered keys, those that are known to follow them, and those that are said to now."""
+        ring = followed(log.keys, self._kept_links(origin))
+        try:
+            links = read_statements(attestation.get("links", []))
+            if any(checkpoint.key_name(link.statement["server_id"]) != origin for link in links):
+                raise KeyFormatError("one is of another host")
+        except KeyFormatError as error:
+            raise Refusal(
+                Status.UNPROCESSABLE,
+                "checkpoint-unverified",
+                f"The links of the log's keys are not to be believed: {error}.",
+                remedy="Send the statements that both keys of each change signed, the oldest first.",
+                details={"parameter": "attestation.links"},
+            ) from None
+        for link in links:
+            known = ring.links.get(link.old.kid)
+            if known is not None and known.new != link.new:
+                evidence = [jsontext.encode(dict(each.statement)).decode() for each in (known, link)]
+                raise self._contradicted(
+                    context, origin, "keys", (evidence[0], evidence[1]), "Another key followed that one already."
+                )
+            try:
+                ring.follow(link)
+            except KeyFormatError as error:
+                raise parameters.invalid(
+                    "attestation.links", f"The keys do not follow each other: {error}.", "Send each link once."
+                ) from None
+        return ring
+
+    def _keeping(self, origin: str, ring: KeyRing) -> tuple[Change, ...]:
+        """What is to be known of the log's keys from now on; nothing where nothing new was learned."""
+        item, links = self._held.get(KEYS, origin), [dict(link.statement) for link in ring.links.values()]
+        if links == self._kept_links(origin):
+            return ()
+        value = {"origin": origin, "links": links}
+        return (Change(kind=KEYS, key=origin, value=value, expected=0 if item is None else item.version),)
+
     @staticmethod
-    def _verified(note: object, origin: str, log: WitnessedLog) -> Checkpoint:
+    def _verified(note: object, origin: str, ring: KeyRing) -> Checkpoint:
         if not isinstance(note, str):
             raise _missing("attestation.checkpoint", "a signed checkpoint")
         try:
-            offered = checkpoint.verify(note, log.keys)
+            offered, signers = checkpoint.verify_signers(note, ring.values())
             if offered.origin != origin:
                 raise CheckpointError(f"it is one of {offered.origin[:60]}")
         except CheckpointError as error:
@@ -177,11 +237,19 @@ class Witnessing:
                 Status.UNPROCESSABLE,
                 "checkpoint-unverified",
                 f"The checkpoint is not to be believed: {error}.",
-                remedy="Send a checkpoint signed by the key that is registered here for the log.",
+                remedy="Send a checkpoint signed by the key that is registered here for the log, or follows that.",
                 details={"parameter": "attestation.checkpoint"},
             ) from None
+        if all(key.kid in ring.until for key in signers):
+            raise Refusal(
+                Status.CONFLICT,
+                RETIRED,
+                "The checkpoint is signed by a key of the log that another one has followed.",
+                remedy="Send a checkpoint that the log's present key signed.",
+                details={"parameter": "attestation.checkpoint"},
+            )
         # Only what the log itself signed is kept: others' lines would make one checkpoint look like two.
-        return checkpoint.verify(checkpoint.signed_by(offered, log.keys), log.keys)
+        return checkpoint.verify(checkpoint.signed_by(offered, ring.values()), ring.values())
 
     def _require_continuation(
         self, context: EndpointContext, seen: Checkpoint, offered: Checkpoint, attestation: Mapping[str, Any]
@@ -212,28 +280,41 @@ class Witnessing:
     def _contradiction(
         self, context: EndpointContext, kind: str, seen: Checkpoint, offered: Checkpoint, explanation: str
     ) -> Refusal:
-        """The refusal that keeps both notes, with who brought the second."""
+        evidence = seen.note, offered.note
+        return self._contradicted(context, seen.origin, kind, evidence, explanation, size=seen.size)
+
+    def _contradicted(
+        self,
+        context: EndpointContext,
+        origin: str,
+        kind: str,
+        evidence: tuple[str, str],
+        explanation: str,
+        **details: object,
+    ) -> Refusal:
+        """The refusal that keeps both texts, with who brought the second."""
         certificate = context.peer.certificate if context.peer is not None else None
-        digest = sha256(f"{seen.note}\n{offered.note}".encode()).hexdigest()
+        seen, offered = evidence
+        digest = sha256(f"{seen}\n{offered}".encode()).hexdigest()
         value = {
-            "origin": seen.origin,
+            "origin": origin,
             "kind": kind,
-            "seen": seen.note,
-            "offered": offered.note,
+            "seen": seen,
+            "offered": offered,
             "offered_by": "" if certificate is None else certificate.fingerprint,
             "offered_at": parameters.stamp(self._now()),
         }
-        key = f"{seen.origin}#{digest[:32]}"
+        key = f"{origin}#{digest[:32]}"
         kept = self._held.get(CONTRADICTION, key) is not None
-        room = len(self._contradictions(seen.origin)) < MOST_CONTRADICTIONS
+        room = len(self._contradictions(origin)) < MOST_CONTRADICTIONS
         return Refusal(
             Status.CONFLICT,
             INCONSISTENT,
             f"The checkpoint contradicts what this witness has seen. {explanation}",
             remedy="The log's operator has to find out what became of the records; both checkpoints are kept here.",
-            details={"origin": seen.origin, "size": seen.size, "kind": kind},
+            details={"origin": origin, "kind": kind, **details},
             changes=(Change(kind=CONTRADICTION, key=key, value=value),) if room and not kept else (),
-            extra={"witnessed_log": seen.origin, "witnessed_contradiction": digest},
+            extra={"witnessed_log": origin, "witnessed_contradiction": digest},
         )
 
 

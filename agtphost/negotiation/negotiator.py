@@ -392,7 +392,9 @@ class Negotiator:
         """``INSPECT target=rcns-attempt`` (core v08 section 7.2.4)."""
         found = self._attempts.get(str(context.input.get("attempt_id", "")))
         caller = "" if context.caller is None else context.caller.agent_id
-        if found is None or (found.owner != caller and not is_operator(context, self._settings)):
+        sure = not caller or context.assurance >= self._settings.min_assurance
+        own = found is not None and found.owner == caller and sure
+        if found is None or not (own or is_operator(context, self._settings)):
             raise Refusal(
                 Status.NOT_FOUND, "attempt-unknown", "No attempt of yours has that id.",
                 remedy="Attempts are kept for a day at most.",

@@ -4,13 +4,16 @@ AGTP_JSON = "application/vnd.agtp+json"
 """Method bodies, both ways."""
 
 AGTP_YAML = "application/vnd.agtp+yaml"
-"""Method bodies as YAML, read only."""
+"""Method bodies as YAML, which are read; and documents of the server's as YAML, for readers that ask for it."""
 
 AGTP_JSON_OLD = "application/agtp+json"
 """The name before v07: read, never sent."""
 
 IDENTITY_JSON = "application/vnd.agtp.identity+json"
 """An Agent Identity Document."""
+
+IDENTITY_YAML = "application/vnd.agtp.identity+yaml"
+"""The same as YAML."""
 
 MANIFEST_JSON = "application/vnd.agtp.manifest+json"
 """A server manifest."""

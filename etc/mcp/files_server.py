@@ -123,6 +123,21 @@ def make_server(folder: Folder) -> MCPServer:
         place.unlink()
         return str(place.relative_to(folder.root))
 
+    @server.resource("folder:///", title="Folder", mime_type="text/plain")
+    def contents() -> str:
+        """The names of all files in the folder, one a line."""
+        return "\n".join(folder.names())
+
+    @server.resource("folder:///{name}", title="File", mime_type="text/plain")
+    def content(name: str) -> str:
+        """One text file at the top of the folder."""
+        return read_file(name)
+
+    @server.prompt(title="Summary of a file")
+    def summarize_file(path: str) -> str:
+        """Ask for a summary of one file."""
+        return f"Read the file {path} with the tool read_file, and summarize it in three sentences."
+
     return server
 
 

@@ -142,7 +142,7 @@ FAULTS: dict[str, tuple[Script, int]] = {
         _then_every(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", 0, b"10000\r\n" + b"x" * 65536 + b"\r\n"),
         500,
     ),
-    "endless interim responses": (_then_every(b"", 0.01, b"HTTP/1.1 100 Continue\r\n\r\n" * 64), 408),
+    "endless interim responses": (_then_every(b"", 0.01, b"HTTP/1.1 100 Continue\r\n\r\n" * 64), 503),
     "redirect": (_all(b"", status="302 Found", more="Location: http://169.254.169.254/\r\n"), 503),
     "unauthorized": (_all(b"{}", status="401 Unauthorized"), 503),
     "server error": (_all(b"oops", status="500 Error", kind="text/plain"), 503),

@@ -13,11 +13,13 @@ from zope.interface.verify import verifyObject
 from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.remote_witness import RETRY_SECONDS_MOST, Answer, RemoteWitness, WitnessUnreachable
 from agtphost.iagtp import IWitness
+from agtphost.identity.key_history import succeed
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.stores import StoreError
 
 LOG, WITNESS = SigningKey.generate(), SigningKey.generate()
 ROOT = bytes(32)
+WHEN = "2026-11-21T00:00:00Z"
 
 
 class Reactor(Clock):
@@ -235,3 +237,28 @@ def test_what_cannot_be_believed_keeps_the_host_from_starting(note: str) -> None
     scene.wire.seen = (200, {"checkpoint": note})
     with pytest.raises(StoreError, match="cannot be believed"):
         scene.witness.last()
+
+
+def test_links_of_keys_go_along_both_ways() -> None:
+    """The log's with the checkpoint, the witness's with its cosignature; a link that is forged is no cosignature."""
+    new, thief = SigningKey.generate(), SigningKey.generate()
+    own = [dict(succeed(LOG, SigningKey.generate(), server_id="log.test", rotated_at=WHEN).statement)]
+    good = dict(succeed(WITNESS, new, server_id="w", rotated_at=WHEN).statement)
+    stolen = succeed(thief, new, server_id="w", rotated_at=WHEN).statement
+    forged = {**good, "old_signature": stolen["old_signature"]}
+    scene = Scene(links=lambda issued: own)
+
+    def answered(size: int, key: SigningKey, links: list[dict[str, str]]) -> Answer:
+        note = checkpoint.issue("log.test", size, ROOT, LOG).note
+        return 200, {"cosignature": cosignature.cosign(note, "w", key, 1), "links": links}
+
+    scene.wire.answers = [answered(1, new, [forged]), answered(1, new, []), answered(1, WITNESS, [good])]
+    scene.saw(1)
+    for _ in range(4):
+        scene.clock.advance(15)
+    assert scene.cosigned == [1] and scene.witness.state == "idle", "the fourth answer is of the first key, unlinked"
+    assert len(scene.wire.submitted) == 4 and all(each["links"] == own for each in scene.wire.submitted)
+    scene.wire.answers = [answered(2, new, [good])]
+    scene.saw(2)
+    scene.clock.advance(15)
+    assert scene.cosigned == [1, 2]

@@ -1,7 +1,8 @@
 """
 What the host adds to an MCP tool call: the same stdio server called directly, and through the host.
 
-One connection, one call at a time, interleaved rounds; the difference of the medians is what the host costs.
+One connection, one call at a time, interleaved rounds; the difference of the medians is what the host costs. It is
+called directly by three clients: the host's own peer, the official SDK's client, and the barest one there is.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from tests.bench.direct_calls import ARGUMENTS, COMMAND, TOOL
 from tests.bench.load import Client, client_context
-from tests.system.hosting import ETC, Host
-
-TOOL, ARGUMENTS = "list_files", {"folder": "."}
+from tests.system.hosting import Host
 
 
 class Direct:
@@ -25,7 +26,7 @@ class Direct:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(ETC / "mcp/files_server.py"), str(ETC / "mcp/files")],
+            COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -88,6 +89,26 @@ class ThroughHost:
         assert answer.startswith(b"AGTP/1.0 200"), answer[:300]
 
 
+class Elsewhere:
+    """A client in a process of its own, which times itself: see :mod:`tests.bench.direct_calls`."""
+
+    def __init__(self, kind: str) -> None:
+        command = [sys.executable, "-m", "tests.bench.direct_calls", kind]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def timed(self, times: int) -> list[float]:
+        """Seconds of each of so many calls."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(b"%d\n" % times)
+        self.process.stdin.flush()
+        return [float(taken) for taken in json.loads(self.process.stdout.readline())]
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(20)
+
+
 def timed(call: Callable[[], None], times: int) -> list[float]:
     """Seconds of each of so many calls."""
     taken = []
@@ -99,23 +120,36 @@ def timed(call: Callable[[], None], times: int) -> list[float]:
 
 
 def compare(host: Host, *, rounds: int = 5, calls: int = 100) -> dict[str, float]:
-    """Medians in milliseconds, and what the host adds."""
-    direct, through = Direct(), ThroughHost(host)
+    """Medians in milliseconds, and what the host adds to a call of its own peer."""
+    bare, through = Direct(), ThroughHost(host)
+    peer, sdk = Elsewhere("peer"), Elsewhere("sdk")
+    ways = {
+        "peer": peer.timed,
+        "sdk": sdk.timed,
+        "bare": partial(timed, bare.call),
+        "through": partial(timed, through.call),
+    }
+    figures: dict[str, list[float]] = {name: [] for name in ways}
     try:
-        timed(direct.call, 20)
-        timed(through.call, 20)
-        figures: dict[str, list[float]] = {"direct": [], "through": []}
+        for way in ways.values():
+            way(20)
         for _ in range(rounds):
-            figures["direct"] += timed(direct.call, calls)
-            figures["through"] += timed(through.call, calls)
+            for name, way in ways.items():
+                figures[name] += way(calls)
     finally:
-        direct.close()
+        for client in (bare, peer, sdk):
+            client.close()
     medians = {name: statistics.median(values) * 1000 for name, values in figures.items()}
+    through_ms = medians["through"]
     return {
-        "direct_ms": round(medians["direct"], 3),
-        "through_host_ms": round(medians["through"], 3),
-        "added_ms": round(medians["through"] - medians["direct"], 3),
-        "ratio": round(medians["through"] / medians["direct"], 2),
+        "direct_ms": round(medians["peer"], 3),
+        "direct_sdk_client_ms": round(medians["sdk"], 3),
+        "direct_bare_client_ms": round(medians["bare"], 3),
+        "through_host_ms": round(through_ms, 3),
+        "added_ms": round(through_ms - medians["peer"], 3),
+        "ratio": round(through_ms / medians["peer"], 2),
+        "ratio_to_sdk_client": round(through_ms / medians["sdk"], 2),
+        "added_to_bare_client_ms": round(through_ms - medians["bare"], 3),
     }
 
 

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import json
+import shutil
 import ssl
 import stat
+import time
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from agtphost.audit.drafts import HOST_CHAIN, Draft
+from agtphost.audit.lifecycle import LifecycleStatus
+from agtphost.audit.retention import retained
+from agtphost.identity.agents import load_agents
 from agtphost.identity.genesis import Genesis
+from agtphost.identity.issuing import read_statement
 from agtphost.identity.keys import SigningKey, VerifyingKey
+from agtphost.identity.packages import pack
+from agtphost.stores import open_store
+from tests.audit.drafting import group_writer, sealed
 from tests.cli.conftest import Run
+from tests.identity.samples import document
+from tests.identity.test_issuing import ROOT, nomo, pem
+from tests.methods.stage import agent
 
 
 @pytest.fixture
@@ -304,3 +319,81 @@ def test_tables_are_whole_where_no_terminal_limits_them(run: Run, folder: Path) 
     assert document["agent_id"] in row
     assert "\x1b" not in result.stdout
     assert not any(line.endswith(" ") for line in result.stdout.splitlines())
+
+
+def packed(folder: Path, **changes: object) -> Path:
+    """A package of an agent named desk."""
+    members = document(name="desk", trust_tier=2, verification_path="org-asserted", **changes)
+    path = folder / "desk.agent"
+    pack(path, {name: value for name, value in members.items() if name != "agent_id"})
+    return path
+
+
+def test_a_packaged_agent_is_issued(run: Run, folder: Path) -> None:
+    """AGTP-170: the Genesis names the package's hash, the statement says so, and the host's loader takes it."""
+    path = packed(folder)
+    result = run("agent", "new", "desk", "--package", str(path), "--json")
+    assert result.exit_code == 0, result.output
+    directory = folder / "state" / "agents" / "desk"
+    genesis = Genesis.load((directory / "genesis.json").read_bytes())
+    reference = f"sha256:{sha256(path.read_bytes()).hexdigest()}"
+    assert genesis.members["package_ref"] == reference
+    statement = read_statement((directory / "issue.jws").read_bytes(), genesis)
+    assert statement["package"]["integrity_hash"] == reference == json.loads(result.stdout)["package"]["integrity_hash"]
+    agents, problems = load_agents(directory.parent, hosted=False, production=False, trusted_issuers=())
+    [desk] = [agent for agent in agents if agent.name == "desk"]
+    assert not problems and desk.package is not None and desk.issue == statement
+    (directory / "desk.agent").write_bytes(path.read_bytes()[:-1])
+    assert load_agents(directory.parent, hosted=False, production=False, trusted_issuers=())[1], "the control"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("desk", "--package-hash", "sha256:" + "0" * 64), "is not the one given"),
+        (("chair",), "of an agent named 'desk'"),
+        (("desk", "--scope", "booking:*"), "excludes --scopes"),
+    ],
+)
+def test_a_package_that_is_not_issued(run: Run, folder: Path, words: tuple[str, ...], why: str) -> None:
+    """AGTP-170: status 2, and not one file stays."""
+    result = run("agent", "new", *words, "--package", str(packed(folder)))
+    assert result.exit_code == 2 and why in result.stderr
+    assert [path.name for path in (folder / "state" / "agents").iterdir()] == ["demo"]
+
+
+def test_a_nomo_package_needs_its_chain(run: Run, folder: Path) -> None:
+    """AGTP-170: a .nomo without certificates, or with one of nobody known, is refused."""
+    path = packed(folder).rename(folder / "desk.nomo")
+    result = run("agent", "new", "desk", "--package", str(path))
+    assert result.exit_code == 2 and "package-integrity-failure" in result.stderr and "chain.pem" in result.stderr
+    path = nomo(folder)
+    result = run("agent", "new", "desk", "--package", str(path))
+    assert result.exit_code == 2 and "trusted authority" in result.stderr
+    (folder / "authors.pem").write_bytes(pem(ROOT))
+    words = ("agent", "new", "desk", "--hosted", "--package", str(path), "--package-ca", "authors.pem", "--json")
+    (folder / "hosted").mkdir()
+    (folder / "host.toml").write_text((folder / "host.toml").read_text() + '[identity]\nagents = "hosted"\n')
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["package"]["author"] == "CN=author"
+
+
+def test_a_label_of_an_agent_that_ended(run: Run, folder: Path) -> None:
+    """AGTP-171: within 90 days the label is refused; afterwards another Agent-ID has it."""
+    store = open_store(f"sqlite:{folder / 'state' / 'agtphost.sqlite3'}", create=True)
+    writer = group_writer(store)
+    demo = json.loads((folder / "state" / "agents" / "demo" / "document.json").read_bytes())
+    first = json.loads(run("agent", "new", "desk", "--json").stdout)["agent_id"]
+    shutil.rmtree(folder / "state" / "agents" / "desk")
+    who = replace(agent("desk", hosted=True), agent_id=first)
+    for version, days in enumerate((1, 91)):
+        ended = time.time() - days * 86_400
+        [change] = retained(who, LifecycleStatus.RETIRED, {}, ended)
+        sealed(writer, Draft(chain=HOST_CHAIN, payload={}, changes=(replace(change, expected=version),)))
+        result = run("agent", "new", "desk", "--json")
+        if days < 90:
+            assert result.exit_code == 2 and "label of an agent that ended" in result.stderr
+        else:
+            assert result.exit_code == 0 and json.loads(result.stdout)["agent_id"] not in (first, demo["agent_id"])
+    store.close()

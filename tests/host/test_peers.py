@@ -11,10 +11,13 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from twisted.internet.task import Clock
 
+from agtphost.adapters.a2a.fronted import FrontedTasks, front_bindings
+from agtphost.audit.held import HeldTable
 from agtphost.config import Config, load
 from agtphost.contract import reserved
 from agtphost.errors import ConfigurationError
-from agtphost.host.a2a import a2a_agents, a2a_front, card_key
+from agtphost.host.a2a import a2a_agents, card_key
+from agtphost.host.a2a_front import a2a_front, fronted_tasks
 from agtphost.host.acp import acp_servers
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance
@@ -28,6 +31,11 @@ def configured(folder: Path, text: str) -> Config:
     path = folder / "host.toml"
     path.write_text(HEAD + text)
     return load(path, {"TOKEN": "s3cret-bearer", "KEY": "s3cret-key"})
+
+
+async def unused(changes: object, events: object) -> None:
+    """Nothing is pinned before the host runs."""
+    raise AssertionError("nothing was asked for")
 
 
 def test_an_agent_is_configured(tmp_path: Path) -> None:
@@ -55,13 +63,13 @@ pins = {{ echo = "{'cd' * 32}" }}
 start = "lazy"
 """,
     )
-    settings = a2a_agents(Clock(), config)[0].settings
+    settings = a2a_agents(Clock(), config, HeldTable(), unused)[0].settings
     assert settings.headers == {"X-Key": "s3cret-key", "Authorization": "Bearer s3cret-bearer"}
     assert (settings.url, settings.scopes, settings.pin) == ("https://helper.example/base", ("helpers:*",), "ab" * 32)
     assert settings.min_assurance is Assurance.HEADER
     assert list(settings.card_keys) == ["k1"]
     assert "s3cret" not in repr(settings) + repr(config)
-    bee = acp_servers(Clock(), config.acp.agent)[0].settings
+    bee = acp_servers(Clock(), config.acp.agent, HeldTable(), unused)[0].settings
     assert (bee.agents, dict(bee.pins), bee.start) == (("echo",), {"echo": "cd" * 32}, "lazy")
     assert bee.min_assurance is Assurance.CERTIFICATE
 
@@ -88,7 +96,7 @@ def test_a_key_that_cannot_be_used_is_a_start_error(tmp_path: Path) -> None:
         tmp_path, '[[a2a.agent]]\nname = "h"\nurl = "https://h.example"\ncard_keys = { k = "file:absent" }\n'
     )
     with pytest.raises(ConfigurationError, match='"h" card_keys'):
-        a2a_agents(Clock(), config)
+        a2a_agents(Clock(), config, HeldTable(), unused)
 
 
 def front(agent_id: str, name: str) -> str:
@@ -102,18 +110,29 @@ def front(agent_id: str, name: str) -> str:
 def test_the_front_is_checked_against_the_directory(tmp_path: Path) -> None:
     """An agent that is not hosted, and a caller that nobody knows, keep the host from starting: both are told."""
     scene = Scene()
+
+    def made(config: Config) -> object:
+        tasks = fronted_tasks(config, HeldTable(), scene.ledger)
+        return a2a_front(Clock(), config, scene.directory, scene.dispatcher, None, tasks, None)
+
     with pytest.raises(ConfigurationError) as caught:
-        config = configured(tmp_path, front("e" * 64, "nobody"))
-        a2a_front(Clock(), config, scene.directory, scene.dispatcher, None)
+        made(configured(tmp_path, front("e" * 64, "nobody")))
     assert [problem.message for problem in caught.value.problems] == [
         '[[a2a.front.agent]] "nobody" is no hosted agent',
         "[a2a.front] agent_id is no agent that this host knows",
     ]
-    good = a2a_front(Clock(), configured(tmp_path, front(CALLER, "librarian")), scene.directory, scene.dispatcher, None)
-    assert good is not None
-    assert a2a_front(Clock(), configured(tmp_path, ""), scene.directory, scene.dispatcher, None) is None
+    assert made(configured(tmp_path, front(CALLER, "librarian"))) is not None
+    assert made(configured(tmp_path, "")) is None
+
+
+async def _keep(changes: object) -> None:
+    """Nothing is begun."""
 
 
 def test_the_paths_of_upstreams_are_the_hosts(tmp_path: Path) -> None:
     """No endpoint can be declared where an upstream is addressed."""
     assert {("EXECUTE", "/a2a/{server}"), ("EXECUTE", "/acp/{server}")} <= set(reserved.RESERVED)
+    # The front's clients ask there about their tasks.
+    assert {(binding.method, binding.path) for binding in front_bindings(FrontedTasks(HeldTable(), _keep))} <= set(
+        reserved.RESERVED
+    )

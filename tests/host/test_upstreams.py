@@ -11,6 +11,7 @@ from twisted.internet.task import Clock
 from agtphost.audit.held import HeldTable
 from agtphost.host.upstreams import mcp_adapter, settings_of
 from agtphost.identity.peer import Assurance
+from tests.fakes import FakeLedger
 from tests.host.hosts import reloaded
 from tests.system.hosting import sample
 
@@ -73,6 +74,7 @@ def test_each_entry_is_a_service(entries: list[object], tmp_path: Path) -> None:
         entries,  # type: ignore[arg-type]
         {},
         held=HeldTable(),
+        ledger=FakeLedger(),
         state_dir=tmp_path,
         aside=lambda work: succeed(work()),
         operators=frozenset(),

@@ -137,3 +137,24 @@ def test_an_endpoint_that_is_none_is_refused(credentials: Credentials) -> None:
     options = https_options(credentials.server.cert, credentials.server.key)
     with pytest.raises(ConfigurationError, match="wellknown"):
         Sidecar(reactor, "ssl:", options, {})
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_renewed_certificate_is_shown_to_the_next_connection(
+    credentials: Credentials, serving: Callable[[], Awaitable[Sidecar]], tmp_path: Path
+) -> None:
+    """Core v08 section 6.1: the document goes on being served when the certificate it is served with is another one."""
+    served = await serving()
+    other = create(tmp_path)
+
+    def shown() -> bytes:
+        return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate(("127.0.0.1", served.port)))
+
+    def of(given: Credentials) -> bytes:
+        return ssl.PEM_cert_to_DER_cert(given.server.cert.read_text())
+
+    assert await deferToThread(shown) == of(credentials) != of(other)
+    served.renew(https_options(other.server.cert, other.server.key))
+    assert await deferToThread(shown) == of(other)
+    status, _, body = await deferToThread(ask, other, served.port, "GET", PATH)
+    assert (status, body) == (200, PAGE.body)

@@ -12,6 +12,7 @@ from agtphost.identity import key_history
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import encode
 from agtphost.identity.key_history import HostKey, Succession, read_history, read_statement, succeed
+from agtphost.identity.key_ring import known_keys
 from agtphost.identity.keys import KeyFormatError, SigningKey
 
 WHEN = "2026-11-21T00:00:00Z"
@@ -60,7 +61,7 @@ def test_the_history_is_the_chain_to_the_present_key(tmp_path: Path) -> None:
     key_history.keep(tmp_path, linked(SigningKey.generate(), SigningKey.generate()))
     history = read_history(tmp_path, keys[-1].public)
     assert [link.old for link in history] == [key.public for key in reversed(keys[:-1])]
-    assert set(key_history.known_keys(keys[-1].public, history)) == {key.kid for key in keys}
+    assert set(known_keys(keys[-1].public, history)) == {key.kid for key in keys}
 
 
 def test_a_damaged_statement_is_named(tmp_path: Path) -> None:

@@ -145,7 +145,8 @@ def test_demo_is_an_active_agent_with_its_certificate(state: Path) -> None:
     (demo,) = agents
     assert (demo.name, demo.document_status, demo.posture.trust_tier) == ("demo", "active", 2)
     assert demo.posture.verification_path == "org-asserted"
-    for wanted in ("mcp:tools:execute", "documents:query", "knowledge:query", "calendar:x", "booking:room"):
+    hosted = ("mcp:tools:execute", "mcp:resources:read", "mcp:prompts:get")
+    for wanted in (*hosted, "documents:query", "knowledge:query", "calendar:x", "booking:room"):
         assert scopes.covers(demo.scopes, wanted), wanted
     peer = peer_of(state / "agents/demo/agent.pem")
     assert (peer.agent_id, peer.principal_id, peer.commitment) == (demo.agent_id, demo.owner_id, demo.scopes)

@@ -32,6 +32,7 @@ from agtphost.methods.documents import Document, Library
 from agtphost.methods.execution import ActionGate, Carrier
 from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
+from agtphost.methods.zones import Zones
 from agtphost.stores import MemoryStore
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.paths import PathGrammar
@@ -101,6 +102,7 @@ class Play:
         release: Any = None,
         disclosure: str = "public",
         agents: Sequence[Agent] = (DESK, CALLER, JUDGE, OTHER),
+        zones: Zones | None = None,
     ) -> None:
         self.directory = AgentDirectory(agents)
         self.ledger = FakeLedger()
@@ -123,7 +125,7 @@ class Play:
                 self.directory, listed, adapters, lambda _: document({}), anonymous=True, disclosure=disclosure
             ),
             describe=Description(
-                self.directory, lambda: bindings.methods_of(listed()), adapters, self.states.state_of, dict
+                self.directory, lambda: bindings.methods_of(listed()), adapters, self.states.state_of, lambda _: {}
             ),
             inspect=Inspection(stored, ReadACL.PUBLIC, frozenset()),
             change=Lifecycle(self.directory, self.states.state_of, LifecycleAuth.GENESIS_ISSUER),
@@ -141,6 +143,7 @@ class Play:
             aside=self._aside,
             operators=[OPERATOR_KEY.public.fingerprint],
             disclosure=disclosure,
+            zones=zones,
             assurance=assurance,
             release=release,
             now=lambda: time.time() + self.ahead,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -40,6 +40,7 @@ from agtphost.identity.trust import TrustPosture
 from agtphost.methods.candidates import Candidates
 from agtphost.methods.description import Description
 from agtphost.methods.discovery import Discovery, document
+from agtphost.methods.domains import Domains
 from agtphost.methods.execution import ActionGate, Carrier
 from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
@@ -218,6 +219,7 @@ class Stage:
         zones: Mapping[str, Sequence[str]] | None = None,
         zone_filtering: bool = False,
         signer: Any = SIGNING,
+        domains: Callable[[AgentDirectory], Domains] | None = None,
     ) -> None:
         self.directory = AgentDirectory(agents)
         self.states = LifecycleTable() if states is None else states
@@ -261,9 +263,15 @@ class Stage:
                     certificate_fingerprint="0" * 64,
                     now=lambda: SINCE,
                 ),
+                zones=Zones(zones, filtering=zone_filtering),
             ),
             inspect=Inspection(records or reading(MemoryStore()), acl, operators),
-            change=Lifecycle(self.directory, self.states.state_of, auth),
+            change=Lifecycle(
+                self.directory,
+                self.states.state_of,
+                auth,
+                domains=None if domains is None else domains(self.directory),
+            ),
             carrier=carrier,
         )
         everything.extend(built_ins)

@@ -158,7 +158,7 @@ def test_searches_are_made_off_the_reactor_one_at_a_time() -> None:
     asked: list[Binding] = []
     found: Any = Candidates(AgentDirectory([DESK]), lambda: [ROOMS, PAPERS], (), later, Zones())
     context: Any = SimpleNamespace(
-        input={"criteria": "*"}, authority=lambda: (1,), assurance=Assurance.HEADER, caller=None,
+        input={"criteria": "*"}, authority=lambda: (1,), assurance=Assurance.HEADER, caller=None, headers=None,
         admits=lambda binding: asked.append(binding) or True,
     )
     answers: list[Any] = []

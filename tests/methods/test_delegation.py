@@ -14,13 +14,14 @@ from agtphost.audit.drafts import Draft
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.contract.binding import Binding
 from agtphost.handlers.context import EndpointContext
-from agtphost.host.bounds import delegate_binding
+from agtphost.host.delegation import delegate_binding
 from agtphost.identity import delegation, jws
 from agtphost.identity.agents import Agent, AgentDirectory
 from agtphost.identity.canonical import canonical
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance
-from agtphost.methods.delegation import Delegation, DelegationRules
+from agtphost.methods.delegated_hop import DelegationRules
+from agtphost.methods.delegation import Delegation
 from agtphost.methods.hops import KIND, Hops
 from agtphost.wire.events import Response
 from tests.fakes import FakeLedger
@@ -67,7 +68,7 @@ class Playing:
                 self._endpoint("QUERY", "/shelves", endpoints.get("shelves", self._papers)),
             ],
         )
-        self.handler._clock = self.stage.clock
+        self.handler._work._clock = self.stage.clock
 
     @staticmethod
     def _endpoint(method: str, path: str, answer: Any, *scopes: str) -> Binding:
@@ -336,7 +337,7 @@ def test_two_uses_at_once_run_the_task_once() -> None:
     """The use is committed before the task begins: of two requests that race, one runs."""
     host = Playing()
     whole = request()
-    host.handler._hops.used = lambda token: False  # type: ignore[method-assign]
+    host.handler._tokens._hops.used = lambda token: False  # type: ignore[method-assign]
     assert host.ask(whole).status == 200
     assert verdict(host.ask(whole)) == (409, "state-conflict")
     assert len(host.seen) == 1
@@ -651,7 +652,7 @@ def test_the_index_of_hops_follows_the_held_items() -> None:
     host = Playing()
     used = token()
     assert host.ask(request(delegation_token=used)).status == 200
-    hops = host.handler._hops
+    hops = host.handler._tokens._hops
     digest = delegation.digest_of(used)
     assert hops.parent(digest) is not None
     hops._changed(next(iter(hops._of_key)), None)

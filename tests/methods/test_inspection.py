@@ -111,6 +111,29 @@ def test_a_chain_is_walked_in_pages(library: Library) -> None:
     assert paged == walked
 
 
+@pytest.mark.parametrize(("target", "member"), [("chain", "records"), ("lifecycle", "events")])
+def test_a_stream_goes_on_with_its_token(library: Library, target: str, member: str) -> None:
+    """AGTP-052: the parts of a chain and of a lifecycle stream, each by the token of the one before, are the whole."""
+    stage = library.stage()
+    whole = inspect(stage, target=target, agent_id=DESK.agent_id)[1]["result"][member]
+    for limit in (1, 2, len(whole)):
+        found: list[Any] = []
+        headers: dict[str, str] = {}
+        while True:
+            asked = {"target": target, "agent_id": DESK.agent_id, "limit": limit}
+            answer = stage.ask("INSPECT", body=asked, headers=headers)
+            found += body_of(answer)["result"][member]
+            token = answer.headers.get("continuation-token")
+            if token is None:
+                break
+            headers = {"Continuation-Token": token}
+        assert found == whole
+    asked = {"target": target, "agent_id": DESK.agent_id, "limit": 1}
+    token = stage.ask("INSPECT", body=asked).headers.get("continuation-token") or ""
+    other = stage.ask("INSPECT", body={**asked, "agent_id": BARE.agent_id}, headers={"Continuation-Token": token})
+    assert (other.status, body_of(other)["reason"]) == (422, "continuation-token-invalid")
+
+
 def test_the_hosts_own_chain(library: Library) -> None:
     """``chain=host`` names the chain of refusals and server-level answers."""
     _, body = inspect(library.stage(), target="chain", chain="host")

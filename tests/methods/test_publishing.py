@@ -24,7 +24,7 @@ from agtphost.identity.packages import pack
 from agtphost.methods.description import Description
 from agtphost.methods.publishing import FORMS, DocumentPublisher
 from tests.identity.samples import document, genesis_octets, place_agent
-from tests.methods.stage import BARE, DESK
+from tests.methods.stage import BARE, DESK, Stage
 
 HOST = SigningKey.generate()
 REGISTRAR = SigningKey.generate()
@@ -76,7 +76,7 @@ def test_json_is_compact_and_equal() -> None:
 def test_yaml_is_equal() -> None:
     """The YAML form holds the same document."""
     answer = describe(DESK, "yaml")
-    assert answer.content_type == "application/vnd.agtp+yaml"
+    assert answer.content_type == "application/vnd.agtp.identity+yaml"
     assert yaml.safe_load(octets(answer)) == json.loads(octets(describe(DESK)))
 
 
@@ -216,3 +216,49 @@ def test_a_package_that_changed_is_not_served(tmp_path: Path) -> None:
         describe(agent)
     path.write_bytes(good)
     assert describe(agent).body
+
+
+# By Accept
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        ("application/vnd.agtp.identity+yaml", "application/vnd.agtp.identity+yaml"),
+        ("Application/VND.agtp.Identity+YAML;q=0.5", "application/vnd.agtp.identity+yaml"),
+        ("application/vnd.agtp+yaml", "application/vnd.agtp.identity+yaml"),
+        ("application/vnd.agtp.identity+json;q=0.2, application/vnd.agtp.identity+yaml;q=0.9",
+         "application/vnd.agtp.identity+yaml"),
+        ("application/vnd.agtp.identity+yaml;q=0.2, application/vnd.agtp.identity+json",
+         "application/vnd.agtp.identity+json"),
+        ("application/vnd.agtp.identity+yaml;q=0", "application/vnd.agtp.identity+json"),
+        ("application/vnd.agtp.identity+yaml;q=2", "application/vnd.agtp.identity+json"),
+        ("*/*", "application/vnd.agtp.identity+json"),
+        ("image/png", "application/vnd.agtp.identity+json"),
+        (",;=,", "application/vnd.agtp.identity+json"),
+    ],
+)
+def test_accept_chooses_the_form_of_an_identity_document(accept: str, content_type: str) -> None:
+    """AGTP-092: JSON or YAML under its own media type, the same document; what is not known is passed over."""
+    response = Stage().ask("DESCRIBE", "/agents/desk", headers={"Accept": accept})
+    assert (response.status, response.headers.get("content-type")) == (200, content_type)
+    read = yaml.safe_load if content_type.endswith("yaml") else json.loads
+    assert read(response.body) == json.loads(Stage().ask("DESCRIBE", "/agents/desk").body)
+
+
+def test_format_outweighs_accept() -> None:
+    """``?format=`` is the more exact wish."""
+    yaml_too = {"Accept": "application/vnd.agtp.identity+yaml"}
+    response = Stage().ask("DESCRIBE", "/agents/desk", {"format": "json"}, headers=yaml_too)
+    assert response.headers.get("content-type") == "application/vnd.agtp.identity+json"
+
+
+@pytest.mark.parametrize("path", ["/agents", "/agents/desk/status"])
+def test_documents_of_the_server_as_yaml(path: str) -> None:
+    """AGTP-320: by Accept and by ``?format=yaml``, as ``application/vnd.agtp+yaml``; the same members."""
+    plain = Stage().ask("DESCRIBE", path)
+    assert plain.headers.get("content-type") == "application/vnd.agtp+json"
+    wanted = {"Accept": "application/vnd.agtp+yaml"}
+    for response in (Stage().ask("DESCRIBE", path, headers=wanted), Stage().ask("DESCRIBE", path, {"format": "yaml"})):
+        assert response.headers.get("content-type") == "application/vnd.agtp+yaml"
+        assert yaml.safe_load(response.body).keys() == json.loads(plain.body).keys()

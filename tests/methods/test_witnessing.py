@@ -18,6 +18,8 @@ from agtphost.audit.merkle import Tree
 from agtphost.audit.tree import TreeKeeper
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
+from agtphost.identity.key_history import HostKey, succeed
+from agtphost.identity.key_ring import followed
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Peer, PeerCertificate
 from agtphost.methods import witnessing
@@ -49,14 +51,20 @@ class Log:
         digests = Tree(self._store.tile, second).consistency(first) if 0 < first < second else []
         return [base64.b64encode(digest).decode() for digest in digests]
 
+    def adopt(self, key: SigningKey) -> None:
+        self._tree.adopt(key)
+
 
 class Host:
     """A witness whose changes are committed as a ledger would."""
 
     def __init__(self, clients: frozenset[str] = frozenset()) -> None:
         self.held = HeldTable()
-        log = WitnessedLog(origin="log.test", keys=(KEY.public,), clients=clients)
-        self._handler = Witnessing(self.held, [log], "witness.test", WITNESS, lambda: 1_795_000_000.0)
+        self._log = WitnessedLog(origin="log.test", keys=(KEY.public,), clients=clients)
+        self.witness(WITNESS)
+
+    def witness(self, key: SigningKey) -> None:
+        self._handler = Witnessing(self.held, [self._log], "witness.test", key, lambda: 1_795_000_000.0)
 
     async def ask(self, method: str, given: Mapping[str, Any], certificate: PeerCertificate | None = None) -> Any:
         peer = Peer(address="127.0.0.1", certificate=certificate)
@@ -78,8 +86,12 @@ class Host:
             assert change.value is not None
             self.held.apply([HeldRow(change.kind, change.key, b"", version + 1, None, jsontext.encode(change.value))])
 
-    async def confirm(self, issued: Checkpoint, first: int = 0, proof: Sequence[str] = (), **options: Any) -> Any:
-        attestation = {"checkpoint": issued.note, "first": first, "proof": list(proof)}
+    async def confirm(
+        self, issued: Checkpoint, first: int = 0, proof: Sequence[str] = (), links: Any = None, **options: Any
+    ) -> Any:
+        attestation: dict[str, Any] = {"checkpoint": issued.note, "first": first, "proof": list(proof)}
+        if links is not None:
+            attestation["links"] = links
         given = {"target_id": "log.test", "status": "accepted", "attestation": attestation}
         return await self.ask("CONFIRM", given, **options)
 
@@ -219,3 +231,105 @@ async def test_a_log_can_be_bound_to_a_client_certificate(tmp_path: Path) -> Non
     assert (await refused(host.confirm(issued))).status == 401
     assert (await refused(host.confirm(issued, certificate=of_key(STRANGER)))).status == 403
     assert (await host.confirm(issued, certificate=of_key(REGISTRAR)))["size"] == 2
+
+
+# A log that changes its key
+
+
+def linked(old: SigningKey, new: SigningKey, host: str = "log.test") -> dict[str, str]:
+    """What a host says of two of its keys."""
+    return dict(succeed(old, new, server_id=host, rotated_at="2026-11-21T00:00:00Z").statement)
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_key_of_a_log_is_followed(tmp_path: Path) -> None:
+    """The new key counts as soon as the registered one says so, after a restart of the witness too; nobody edits."""
+    log, host, second, third = Log(tmp_path), Host(), SigningKey.generate(), SigningKey.generate()
+    links: list[dict[str, str]] = []
+    seen = 0
+    for before, key in ((None, KEY), (KEY, second), (second, third)):
+        if before is not None:
+            links.append(linked(before, key))
+            log.adopt(key)
+        issued = log.grow(2)
+        proof = log.proof(seen, issued.size)
+        if links:
+            control = await refused(host.confirm(issued, seen, proof))
+            assert (control.status, control.reason) == (422, "checkpoint-unverified"), "without the link"
+        await host.confirm(issued, seen, proof, links=links)
+        seen = issued.size
+        assert (await host.seen())["links"] == links
+    # What was learned is kept: it need not be said again.
+    issued = log.grow(1)
+    await host.confirm(issued, seen, log.proof(seen, issued.size))
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_earlier_key_counts_no_longer(tmp_path: Path) -> None:
+    """Whoever steals it after the change continues no log: 409, and a second successor of it is kept as evidence."""
+    log, host, second, thief = Log(tmp_path), Host(), SigningKey.generate(), SigningKey.generate()
+    first = log.grow(1)
+    await host.confirm(first)
+    log.adopt(second)
+    issued = log.grow(1)
+    await host.confirm(issued, 1, log.proof(1, 2), links=[linked(KEY, second)])
+    log.adopt(KEY)
+    stale = log.grow(1)
+    late = await refused(host.confirm(stale, 2, log.proof(2, 3)))
+    assert (late.status, late.reason) == (409, "checkpoint-key-retired")
+    log.adopt(thief)
+    other = log.grow(1)
+    forked = await refused(host.confirm(other, 2, log.proof(2, 4), links=[linked(KEY, thief)]))
+    assert (forked.status, forked.reason, forked.details["kind"]) == (409, "checkpoint-inconsistent", "keys")
+    (kept,) = (await host.seen())["contradictions"]
+    assert second.public.text in kept["seen"] and thief.public.text in kept["offered"]
+    assert (await host.seen())["size"] == 2
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_forged_link_counts_for_nothing(tmp_path: Path) -> None:
+    """One signature of two, another host's, a mutated one, one of strangers, nonsense: 422, and nothing is kept."""
+    log, host, new, thief = Log(tmp_path), Host(), SigningKey.generate(), SigningKey.generate()
+    log.adopt(new)
+    issued = log.grow(1)
+    good, stolen = linked(KEY, new), linked(thief, new)
+    hostile: list[Any] = [
+        [{**good, "old_signature": stolen["old_signature"]}],
+        [{**good, "new_key": thief.public.text, "new_kid": thief.kid}],
+        [{**good, "rotated_at": "2027-01-01T00:00:00Z"}],
+        [linked(KEY, new, "other.test")],
+        [stolen],
+        [good, 1],
+        [{}],
+        "x",
+        {"links": good},
+        [good] * 1_000,
+    ]
+    for links in hostile:
+        refusal = await refused(host.confirm(issued, links=links))
+        assert (refusal.status, refusal.reason) == (422, "checkpoint-unverified"), links
+    assert (await refused(host.seen())).reason == "checkpoint-unseen"
+    assert (await host.confirm(issued, links=[good]))["status"] == "accepted", "the control"
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_witness_says_what_followed_its_key(tmp_path: Path) -> None:
+    """Its cosignatures are believed after a change of its own key, by whoever knows the first."""
+    log, host = Log(tmp_path), Host()
+    new = SigningKey.generate()
+    key = HostKey.load(save(WITNESS, tmp_path / "w.key"))
+    assert isinstance(key, HostKey)
+    host.witness(key)
+    first = await host.confirm(log.grow(1))
+    assert "links" not in first
+    key.follow(new, succeed(WITNESS, new, server_id="witness.test", rotated_at="2026-11-21T00:00:00Z"))
+    issued = log.grow(1)
+    receipt = await host.confirm(issued, 1, log.proof(1, 2))
+    ring = followed([WITNESS.public], receipt["links"])
+    assert ring.in_use == [new.public]
+    assert cosignature.verify(issued.note, receipt["cosignature"], ring.in_use).witness == "witness.test"
+
+
+def save(key: SigningKey, path: Path) -> Path:
+    key.save(path)
+    return path

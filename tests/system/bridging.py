@@ -22,15 +22,13 @@ READY = re.compile(r"agtp mcp-bridge ready: (\S+)")
 
 
 def fixture(name: str, *lines: str) -> str:
-    """A ``[[mcp.server]]`` that is the fixture server, whose resources and prompts the sample's ``demo`` may use."""
+    """A ``[[mcp.server]]`` that is the fixture server."""
     return "\n".join(
         (
             "",
             "[[mcp.server]]",
             f'name = "{name}"',
             f"command = {json.dumps([sys.executable, str(FIXTURE)])}",
-            'resource_scopes = ["mcp:tools:execute"]',
-            'prompt_scopes = ["mcp:tools:execute"]',
             *lines,
             "",
         )

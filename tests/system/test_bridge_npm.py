@@ -5,22 +5,33 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import anyio
 import mcp_types as types
 import pytest
 from mcp import Client
+from mcp.client.session import ClientRequestContext
 
 from tests.npm import document, node, program
-from tests.system.bridging import stdio
+from tests.system.bridging import http_bridge, stdio
 from tests.system.hosting import BIN, Host, running, sample
 from tests.system.trail import LAZY, database, stored, verified
 
 pytestmark = [pytest.mark.npm, pytest.mark.slow, pytest.mark.timeout(400)]
 
 INSPECTOR = ("@modelcontextprotocol/inspector", "clients/launcher/build/index.js", "2.12.0")
+
+
+ASKING = (
+    "everything__trigger-sampling-request",
+    "everything__trigger-elicitation-request",
+    "everything__get-roots-list",
+)
+"""Tools of server-everything that ask the client; it has them for clients that can answer."""
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +51,6 @@ def host(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[Hos
 name = "everything"
 command = [{json.dumps(program("mcp-server-everything"))}]
 isolation = "per-session"
-resource_scopes = ["mcp:tools:execute"]
-prompt_scopes = ["mcp:tools:execute"]
 
 [[mcp.server]]
 name = "disk"
@@ -61,18 +70,43 @@ def said(result: types.CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
 
 
+@pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
-def test_the_official_client_drives_three_servers(era: str, host: Host, folder: Path) -> None:
-    """server-everything, server-filesystem and server-memory, in both eras, with progress, prompts and resources."""
+def test_the_official_client_drives_three_servers(era: str, transport: str, host: Host, folder: Path) -> None:
+    """server-everything, -filesystem and -memory, in both eras and over both transports, with all that they have."""
     steps: list[float] = []
+    asked: list[str] = []
+
+    async def sampled(
+        context: ClientRequestContext, params: types.CreateMessageRequestParams
+    ) -> types.CreateMessageResult:
+        asked.append("sampling")
+        return types.CreateMessageResult(
+            role="assistant", content=types.TextContent(type="text", text="from the model"), model="m"
+        )
+
+    async def elicited(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+        asked.append("elicitation")
+        return types.ElicitResult(action="decline")
+
+    async def rooted(context: ClientRequestContext) -> types.ListRootsResult:
+        asked.append("roots")
+        return types.ListRootsResult(roots=[types.Root(uri=folder.as_uri())])  # type: ignore[arg-type]
 
     async def step(progress: float, total: float | None, message: str | None) -> None:
         steps.append(progress)
 
-    async def story() -> None:
-        async with Client(stdio(host), mode=era) as mcp:  # type: ignore[arg-type]
+    async def story(url: str | None) -> None:
+        where: Any = stdio(host) if url is None else url
+        options: Any = {
+            "sampling_callback": sampled, "elicitation_callback": elicited, "list_roots_callback": rooted
+        }
+        async with Client(where, mode=era, **options) as mcp:
             names = {tool.name for tool in (await mcp.list_tools()).tools}
             assert {"everything__echo", "disk__read_text_file", "memory__create_entities"} <= names
+            for name in ASKING:
+                await mcp.call_tool(name, {"prompt": "?"} if "sampling" in name else {})
+            assert set(asked) == {"sampling", "elicitation", "roots"}
             assert "as it is" in said(await mcp.call_tool("everything__echo", {"message": "as it is"}))
             await mcp.call_tool(
                 "everything__trigger-long-running-operation", {"duration": 1, "steps": 4}, progress_callback=step
@@ -89,15 +123,18 @@ def test_the_official_client_drives_three_servers(era: str, host: Host, folder: 
             resources = (await mcp.list_resources()).resources
             assert resources
             assert (await mcp.read_resource(str(resources[0].uri))).contents
+            assert (await mcp.list_resource_templates()).resource_templates
 
-    anyio.run(story)
+    with ExitStack() as stack:
+        url = stack.enter_context(http_bridge(host)).url if transport == "http" else None
+        anyio.run(story, url)
     assert verified(host, stored(database(host))).faults == []
 
 
-def inspect(host: Host, *words: str) -> dict[str, object]:
-    """Run the MCP Inspector's command line against the bridge."""
+def inspect(host: Host, where: Sequence[str], *words: str) -> dict[str, Any]:
+    """Run the MCP Inspector's command line against the bridge: a command that it starts, or a URL."""
     done = subprocess.run(
-        [str(node()), str(document(*INSPECTOR)), "--cli", str(BIN / "agtp"), "mcp-bridge", *words],
+        [str(node()), str(document(*INSPECTOR)), "--cli", *where, *words],
         capture_output=True,
         text=True,
         timeout=60,
@@ -106,15 +143,38 @@ def inspect(host: Host, *words: str) -> dict[str, object]:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, object] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
-def test_the_inspector_drives_three_servers(host: Host, folder: Path) -> None:
-    """The Inspector's CLI lists all tools and calls one of each server; each answer has its Audit-ID."""
-    tools = inspect(host, "--method", "tools/list")
-    assert "everything__echo" in json.dumps(tools)
-    calls = (
+STDIO = (str(BIN / "agtp"), "mcp-bridge")
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_the_inspector_drives_three_servers(transport: str, host: Host, folder: Path) -> None:
+    """The Inspector's CLI lists all there is, and calls one tool of each server; each answer has its Audit-ID."""
+    with ExitStack() as stack:
+        where: Sequence[str] = STDIO
+        if transport == "http":
+            where = (stack.enter_context(http_bridge(host)).url, "--transport", "http")
+        inspected(host, where, folder)
+
+
+def inspected(host: Host, where: Sequence[str], folder: Path) -> None:
+    """Everything that the Inspector's CLI can do."""
+    tools = inspect(host, where, "--method", "tools/list")
+    names = {tool["name"] for tool in tools["tools"]}
+    assert {"everything__echo", "disk__read_text_file", "memory__create_entities", "query_library"} <= names
+    resources = inspect(host, where, "--method", "resources/list")["resources"]
+    assert resources
+    read = inspect(host, where, "--method", "resources/read", "--uri", resources[0]["uri"])
+    assert read["contents"]
+    assert inspect(host, where, "--method", "resources/templates/list")["resourceTemplates"]
+    prompts = inspect(host, where, "--method", "prompts/list")["prompts"]
+    assert "everything__simple-prompt" in {prompt["name"] for prompt in prompts}
+    got = inspect(host, where, "--method", "prompts/get", "--prompt-name", "everything__simple-prompt")
+    assert got["messages"]
+    calls: tuple[tuple[str, list[str], str], ...] = (
         ("everything__get-sum", ["a=2", "b=3"], "5"),
         ("disk__read_text_file", [f"path={folder / 'note.txt'}"], "read through the bridge"),
         ("memory__read_graph", [], "entities"),
@@ -124,7 +184,7 @@ def test_the_inspector_drives_three_servers(host: Host, folder: Path) -> None:
         words = ["--method", "tools/call", "--tool-name", name]
         for argument in arguments:
             words += ["--tool-arg", argument]
-        answer = inspect(host, *words)
+        answer = inspect(host, where, *words)
         assert expected in json.dumps(answer["content"])
         meta = answer["_meta"]
         assert isinstance(meta, dict)

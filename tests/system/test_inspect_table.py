@@ -56,6 +56,8 @@ EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
     "inclusion": TREE,
     "consistency": TREE,
     "decision": DECISION,
+    # One endpoint, to everybody whom DISCOVER shows it.
+    "endpoint": dict.fromkeys(MODES, (OK, OK, OK, OK, OK)),
     "contract": MINE,
     "rcns-attempt": MINE,
     "upstreams": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
@@ -127,7 +129,7 @@ def happen(table: Table, host: Host) -> dict[str, dict[str, Any]]:
         stolen = own.call(host.uri, "RESERVE", "/stay", nights(1), headers=presented)
         assert stolen.status == 464
         asked = {"target": "inclusion", "audit_id": audit_id}
-        # Under load a checkpoint comes once a minute; in a pause at once.
+        # Under load a checkpoint comes every other second; in a pause at once.
         end = time.monotonic() + 20
         while own.call(host.uri, "INSPECT", input=asked).status != 200:
             assert time.monotonic() < end
@@ -142,6 +144,7 @@ def happen(table: Table, host: Host) -> dict[str, dict[str, Any]]:
         "inclusion": asked,
         "consistency": {"target": "consistency", "size": 1},
         "decision": {"target": "decision", "agent_id": buyer, "method": "DISCOVER", "path": "/methods"},
+        "endpoint": {"target": "endpoint", "method": "DISCOVER", "path": "/methods"},
         "contract": {"target": "contract", "synthesis_id": mine["synthesis_id"]},
         "rcns-attempt": {"target": "rcns-attempt", "attempt_id": stolen.headers.get("rcns-attempt-id")},
         "upstreams": {"target": "upstreams"},

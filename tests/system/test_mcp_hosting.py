@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from agtphost.client.sync import Client
+from agtphost.identity.encoding import decode
 from tests.system.hosting import Host, running, sample
+from tests.system.trail import database, stored, verified
 
 SERVER = Path(__file__).resolve().parents[1] / "adapters/mcp/servers/asking.py"
 HOSTILE = SERVER.with_name("hostile.py")
@@ -51,6 +53,13 @@ def execute(host: Host, client: Client, action: str, payload: Any = None, path: 
     kind = action.split(".")[1]
     body = {"action": action, "payload_type": TYPE.format(kind), "payload": payload or {}}
     return client.call(host.uri, "EXECUTE", path, body, **options)
+
+
+def told(host: Host) -> list[tuple[str, dict[str, Any]]]:
+    """The events about definitions in the host's own chain, oldest first."""
+    payloads = [json.loads(decode(record.signed.split(b".")[1].decode())) for record in stored(database(host))]
+    named = [(str(payload.get("event_type", "")), payload) for payload in payloads]
+    return [(kind, payload) for kind, payload in named if kind.startswith("upstream-definition-")]
 
 
 def test_resources_and_prompts_over_execute_and_query(host: Host) -> None:
@@ -185,3 +194,13 @@ def test_an_operator_sees_upstreams_and_approves(tmp_path: Path) -> None:
         host.stop()
     with running(config) as host, client_of(host) as client:
         assert execute(host, client, "mcp.tools.call", {"tool": "shifty.work"}).status == 200
+        events = told(host)
+        assert [(kind, event["name"]) for kind, event in events] == [
+            ("upstream-definition-changed", "work"),
+            ("upstream-definition-approved", "work"),
+        ]
+        changed, approval = (event for _, event in events)
+        assert changed["sha256"] == approval["sha256"] == approved["definition_digest"]
+        assert changed["approved_sha256"] == approval["replaced_sha256"]
+        assert approval["approved_by"] == fingerprint
+        assert verified(host, stored(database(host))).faults == []

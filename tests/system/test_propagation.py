@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.x509 import load_pem_x509_certificate
 
 from agtphost.identity import jws
 from agtphost.identity.keys import VerifyingKey
@@ -113,14 +114,69 @@ def test_each_subscriber_gets_the_signed_event(config: tuple[Path, int]) -> None
     assert agtp("audit", "verify", cwd=file.parent).returncode == 0
 
 
+def test_each_subscriber_hears_of_a_revoked_certificate(config: tuple[Path, int]) -> None:
+    """
+    Companion 9.3, AGTP-237: ``certificate_revoked`` within 60 s, by HTTPS and by NOTIFY, with the signed event.
+
+    Of the list's entry, told once, also after a restart; and of the certificates of an agent that is revoked.
+    """
+    file, port = config
+    agent = file.parent / "state" / "agents" / "demo" / "agent.pem"
+    serial = f"{load_pem_x509_certificate(agent.read_bytes()).serial_number:x}"
+    other = file.parent / "state" / "client.pem"
+    with running(file) as host:
+        assert host.agtp("cert", "issue", "client", "other", "--ca", "state/ca.pem", "-o", str(other)).returncode == 0
+        crl = host.agtp("cert", "crl", "--ca", "state/ca.pem", "--crl", "state/crl.pem")
+        assert crl.returncode == 0, crl.stderr
+    file.write_text(file.read_text() + '\n[tls]\nclient_crl = ["state/crl.pem"]\n')
+    with running(file) as host:
+        key = VerifyingKey.load(host.state / "signing.pub")
+        registry = Registry(host.state, port, failures=1)
+        since = time.monotonic()
+        done = host.agtp("cert", "revoke", str(other), "--reason", "key-compromise")
+        assert done.returncode == 0, done.stderr
+        until(lambda: registry.taken, 30)
+        assert time.monotonic() - since < 60 and registry.refused == 1
+        [notice] = registry.taken
+        assert notice["event_type"] == "certificate_revoked" and notice["revocation_reason"] == "key-compromise"
+        assert notice["subject_agent_id"] == "" and notice["effective_at"]
+        payload = jws.verify(notice["events"][0]["signed"], {key.kid: key})
+        assert payload["event_type"] == "certificate_revoked"
+        assert payload["certificate_serial"] == notice["certificate_serial"] != serial
+        until(lambda: _inbox(host.config.parent, "certificate-revocation"), 15)
+        [told] = _inbox(host.config.parent, "certificate-revocation")
+        assert told["content"]["events"] == notice["events"] and told["urgency"] == "critical"
+
+        # An agent that is revoked takes its certificates with it.
+        revoked = host.agtp_json("agent", "revoke", "demo", "--reason", "compromise-detected")
+        until(lambda: any(entry.get("event_type") for entry in registry.taken[1:]), 30)
+        [taken] = [entry for entry in registry.taken[1:] if entry.get("event_type") == "certificate_revoked"]
+        assert taken["subject_agent_id"] == revoked["agent_id"] and taken["certificate_serial"] == serial
+        assert taken["revocation_reason"] == "agent-revoked"
+        registry.close()
+    registry = Registry(file.parent / "state", port, failures=0)
+    try:
+        with running(file):
+            time.sleep(3.0)
+            assert not registry.taken, "what was told is not told again"
+    finally:
+        registry.close()
+    assert agtp("audit", "verify", cwd=file.parent).returncode == 0
+
+
 def _told(folder: Path) -> list[dict[str, Any]]:
+    """What the operator's inbox says of agents that were deprecated."""
+    return [entry for entry in _inbox(folder, "agent-lifecycle") if entry["content"]["status"] == "deprecated"]
+
+
+def _inbox(folder: Path, topic: str) -> list[dict[str, Any]]:
     """What lies in the operator's inbox."""
     done = agtp("call", "-", "QUERY", "/notifications", "--as", "registrar", "--json", cwd=folder)
     if done.returncode:
         raise AssertionError(done.stdout + done.stderr)
     found = json.loads(done.stdout)
     listed: list[dict[str, Any]] = found["body"]["result"]["notifications"]
-    return [entry for entry in listed if entry["content"]["status"] == "deprecated"]
+    return [entry for entry in listed if entry["topic"] == topic]
 
 
 def test_what_is_retained_of_a_revoked_agent(tmp_path: Path) -> None:

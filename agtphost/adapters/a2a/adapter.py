@@ -7,15 +7,23 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.adapters.a2a.agent import A2AAgent
+from agtphost.adapters.a2a.agent import CARD, A2AAgent
 from agtphost.adapters.a2a.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of, offered
 from agtphost.adapters.a2a.card import Card
+from agtphost.adapters.a2a.dialects import Operation
+from agtphost.adapters.a2a.failures import TASK_NOT_CANCELABLE, TASK_NOT_FOUND, A2AError
+from agtphost.adapters.a2a.tasks import state_of, task_in
 from agtphost.adapters.mcp.supervision import State
-from agtphost.adapters.web.links import Links
+from agtphost.adapters.web.approval import NOBODY, Approve, Approvers, approve_binding
+from agtphost.adapters.web.endings import AlreadyOver
+from agtphost.adapters.web.links import Link, Links
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.vocabulary.status import Status
+
+APPROVE = "a2a.card.approve"
+"""For operators; listed nowhere."""
 
 
 @implementer(IPayloadAdapter)
@@ -24,16 +32,23 @@ class A2AAdapter:
     Carries calls to A2A agents.
 
     :param agents: the hosted ones; their order decides nothing.
+    :param approvers: who may approve what changed.
     :param links: which of their tasks are whose.
     """
 
     name = "a2a"
     payload_types = frozenset({PAYLOAD_TYPE})
 
-    def __init__(self, agents: Iterable[A2AAgent], links: Links) -> None:
+    def __init__(
+        self,
+        agents: Iterable[A2AAgent],
+        links: Links,
+        approvers: Approvers = NOBODY,
+    ) -> None:
         self._agents = {agent.settings.name: agent for agent in agents}
         self._links = links
         self._bindings = {name: bindings_of(agent, links) for name, agent in self._agents.items()}
+        self._approving = {name: _approving(agent, approvers) for name, agent in self._agents.items()}
         for name, agent in self._agents.items():
             agent.on_card = self._renewal(name)
 
@@ -57,6 +72,8 @@ class A2AAdapter:
                 "The payload of an A2A action is an object.",
                 remedy='Such as {"agent": "NAME", "message": {"parts": [{"text": "..."}]}}.',
             )
+        if action == APPROVE:
+            return Resolution(binding=self._approving[self._named(payload, server)], input=payload)
         if action not in ACTIONS:
             raise Refusal(
                 Status.UNPROCESSABLE,
@@ -86,6 +103,7 @@ class A2AAdapter:
                 "path": f"/a2a/{name}",
                 "name": name,
                 **agent.service.snapshot().told(),
+                "changed_card": agent.candidate is not None,
             }
             if agent.card is not None:
                 entry["version"] = agent.card.interface.version
@@ -97,7 +115,24 @@ class A2AAdapter:
 
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         """Everything there is to know of each agent, for operators."""
-        return [agent.service.snapshot().full() for _, agent in sorted(self._agents.items())]
+        return [_full(agent) for _, agent in sorted(self._agents.items())]
+
+    async def end(self, link: Link) -> str:
+        """
+        Cancel a task upstream, whoever began it; its state afterwards.
+
+        :raises PeerFailure: for every other outcome; :class:`AlreadyOver` where there is nothing to cancel.
+        """
+        agent = self._agents.get(link.upstream)
+        if agent is None:
+            raise AlreadyOver("the upstream is no longer configured")
+        try:
+            result = await agent.ask(Operation.CANCEL, {"id": link.remote_id}, agent.settings.timeout)
+        except A2AError as error:
+            if error.error.get("code") in (TASK_NOT_FOUND, TASK_NOT_CANCELABLE):
+                raise AlreadyOver(str(error)) from None
+            raise
+        return state_of(task_in(result))
 
     def _renewal(self, name: str) -> Any:
         def renew(card: Card) -> None:
@@ -126,3 +161,22 @@ class A2AAdapter:
                 details={"a2a_agents": sorted(self._agents)},
             )
         return named
+
+
+def _full(agent: A2AAgent) -> dict[str, object]:
+    card, candidate = agent.card, agent.candidate
+    return {
+        **agent.service.snapshot().full(),
+        "version": None if card is None else card.interface.version,
+        "approved": {"card": agent.pins.approved(CARD)},
+        "waiting_for_approval": {} if candidate is None else {"card": candidate.digest},
+    }
+
+
+def _approving(agent: A2AAgent, approvers: Approvers) -> Binding:
+    name = agent.settings.name
+
+    def waiting() -> Mapping[str, str]:
+        return {} if agent.candidate is None else {CARD: agent.candidate.digest}
+
+    return approve_binding(APPROVE, f"/a2a/{name}", Approve("a2a", name, agent.pins, waiting, approvers))

@@ -11,7 +11,11 @@ from agtphost.adapters.a2a.dialects import Dialect, Operation, Params
 from agtphost.adapters.a2a.settings import A2AAgentSettings
 from agtphost.adapters.web.exchange import HttpPeer
 from agtphost.adapters.web.failures import PeerRefused, PeerUnreadable
+from agtphost.adapters.web.pins import Pins
 from agtphost.adapters.web.upkeep import Upkeep
+
+CARD = ""
+"""What the one definition of an agent is pinned as."""
 
 Take = Callable[[Any], Awaitable[None]]
 """Takes one event, in the shapes of 1.0."""
@@ -22,11 +26,16 @@ class A2AAgent:
     An A2A agent.
 
     :param reactor: connects and schedules.
-    :param on_card: called whenever another card was accepted.
+    :param pins: which card is approved; None: in memory, that of the settings or else the first.
     """
 
     def __init__(
-        self, reactor: Any, settings: A2AAgentSettings, *, jitter: Callable[[], float] | None = None
+        self,
+        reactor: Any,
+        settings: A2AAgentSettings,
+        *,
+        pins: Pins | None = None,
+        jitter: Callable[[], float] | None = None,
     ) -> None:
         self.settings = settings
         self._http = HttpPeer(
@@ -36,7 +45,11 @@ class A2AAgent:
         self.service = Upkeep(reactor, settings, "a2a", self._prepare, self._http.close, **chosen)
         self.card: Card | None = None
         self._dialect: Dialect | None = None
-        self._approved = settings.pin
+        self.candidate: Card | None = None
+        """The card that the agent shows now, where it is not the approved one."""
+
+        self.pins = pins if pins is not None else Pins("a2a", settings.name, configured(settings))
+        self.pins.on_approval = self._approval
         self.on_card: Callable[[Card], None] = lambda card: None
 
     async def ask(self, operation: Operation, params: Params, seconds: float) -> Any:
@@ -103,13 +116,24 @@ class A2AAgent:
         except PeerUnreadable as failure:
             raise CardRefused(f"its card cannot be read: {failure}") from None
         card = cards.read(reply.body, settings.url, settings.card_keys)
-        if self._approved and card.digest != self._approved:
+        if await self.pins.judge({CARD: card.digest}):
+            self.candidate = card
+            by = "[[a2a.agent]] pin" if self.pins.fixed(CARD) else f"agtp upstreams approve a2a.{settings.name}"
             raise CardRefused(
-                f"its card (SHA-256 {card.digest}) is not the approved one (SHA-256 {self._approved}); "
-                "approve it by [[a2a.agent]] pin"
+                f"its card (SHA-256 {card.digest}) is not the approved one (SHA-256 {self.pins.approved(CARD)}); "
+                f"approve it by {by}"
             )
-        self._approved = card.digest
+        self.candidate = None
         if self.card is None or self.card.document != card.document:
             self.card = card
             self._dialect = Dialect(card.interface)
             self.on_card(card)
+
+    def _approval(self) -> None:
+        if self.candidate is not None:
+            self.service.look_again()
+
+
+def configured(settings: A2AAgentSettings) -> dict[str, str]:
+    """The pins of an agent's settings."""
+    return {CARD: settings.pin} if settings.pin else {}

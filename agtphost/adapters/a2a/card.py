@@ -193,7 +193,9 @@ def _trust(document: Mapping[str, Any], unsigned: Mapping[str, Any], keys: Mappi
     if not keys:
         return "unverified" if signatures else "unsigned"
     # What is signed is the card as its maker's library sees it: some leave out what is empty.
-    payloads = [encode_part(canonical(form)).decode("ascii") for form in (unsigned, _without_empty(unsigned) or {})]
+    # Cards for readers of 0.3 as well have members that no reader of 1.0 looks at, nor signs.
+    forms = (unsigned, _without_empty(unsigned) or {}, _without_empty(_without_old_members(unsigned)) or {})
+    payloads = [encode_part(canonical(form)).decode("ascii") for form in forms]
     for signature in signatures:
         if isinstance(signature, dict) and any(_signed(signature, payload, keys) for payload in payloads):
             return "verified"
@@ -213,6 +215,28 @@ def _signed(signature: Mapping[str, Any], payload: str, keys: Mapping[str, CardK
     except (JoseError, ValueError, TypeError):
         return False
     return True
+
+
+_OLD_MEMBERS = frozenset(
+    {"url", "preferredTransport", "protocolVersion", "additionalInterfaces", "security"}
+)
+"""Of a card of 0.3, and of a card of both versions."""
+
+
+def _without_old_members(card: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A card of 1.0 without what is there for readers of 0.3; one of 0.3 alone as it is."""
+    if not isinstance(card.get("supportedInterfaces"), list):
+        return card
+    kept = {name: value for name, value in card.items() if name not in _OLD_MEMBERS}
+    schemes = kept.get("securitySchemes")
+    if isinstance(schemes, dict):
+        kept["securitySchemes"] = {
+            name: {kind: inner for kind, inner in scheme.items() if kind.endswith("SecurityScheme")}
+            if isinstance(scheme, dict)
+            else scheme
+            for name, scheme in schemes.items()
+        }
+    return kept
 
 
 def _without_empty(value: Any) -> Any:

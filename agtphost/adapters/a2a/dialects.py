@@ -16,6 +16,9 @@ from agtphost.vocabulary import jsontext
 
 Params = Mapping[str, Any]
 
+ID = 1
+"""Of every JSON-RPC request: each has an HTTP exchange of its own."""
+
 
 class Operation(Enum):
     """An operation of A2A 1.0: its JSON-RPC method, its HTTP method and path, and its JSON-RPC method in 0.3."""
@@ -74,7 +77,7 @@ class Dialect:
                 rpc_method, params = old_method, legacy.params(params)
             elif interface.tenant:
                 params = {**params, "tenant": interface.tenant}
-            body = {"jsonrpc": "2.0", "id": 1, "method": rpc_method, "params": params}
+            body = {"jsonrpc": "2.0", "id": ID, "method": rpc_method, "params": params}
             return Ask(method="POST", url=interface.url, headers=headers, body=body)
         return self._rest(http_method, path, params, headers)
 
@@ -103,7 +106,8 @@ class Dialect:
             error = value.get("error")
             if error is not None:
                 raise A2AError(_error(error))
-            if "result" not in value or value.get("jsonrpc") != "2.0":
+            answered = value.get("id")
+            if "result" not in value or value.get("jsonrpc") != "2.0" or type(answered) is not int or answered != ID:
                 raise PeerUnreadable("its answer is no JSON-RPC response")
             result = value["result"]
             return legacy.result(result) if self._old else result

@@ -26,7 +26,7 @@ from agtphost.adapters.a2a.tasks import (
 from agtphost.adapters.web.failures import PeerCancelled, PeerFailure, PeerUnreadable
 from agtphost.adapters.web.links import Link, Links
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.handlers.context import LAST_WORD, EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
 from agtphost.vocabulary.status import Status
 
@@ -47,7 +47,7 @@ class _Action:
     def _seconds(self, context: EndpointContext) -> float:
         seconds = self._agent.settings.timeout
         if context.deadline:
-            seconds = min(seconds, context.deadline - self._agent.service.seconds())
+            seconds = min(seconds, context.deadline - LAST_WORD - self._agent.service.seconds())
         return seconds
 
     async def _ask(self, context: EndpointContext, operation: Operation, params: Mapping[str, Any]) -> Any:
@@ -96,7 +96,12 @@ class _Action:
 
 @implementer(IHandler)
 class SendMessage(_Action):
-    """``a2a.message.send``: SendMessage, or SendStreamingMessage where the caller asked for a stream."""
+    """
+    ``a2a.message.send``: SendStreamingMessage where the agent has streams, else SendMessage.
+
+    A stream names the task before it ends, so that the task can be cancelled if its caller is stopped meanwhile;
+    whether the caller hears of its events is the caller's choice.
+    """
 
     async def handle(self, context: EndpointContext) -> EndpointResponse:
         """
@@ -111,8 +116,7 @@ class SendMessage(_Action):
         )
         extra = self._note(sending.contradicted, messages.owner_of(context))
         card = self._agent.card
-        asked = context.invocation is not None and context.invocation.exchange.context.get("stream") is True
-        if asked and (card is None or card.streaming):
+        if _streams(context, sending) and (card is None or card.streaming):
             progress = await self._stream(context, sending)
         else:
             progress = self._read(await self._ask(context, Operation.SEND, sending.params))
@@ -199,6 +203,14 @@ class SendMessage(_Action):
             )
             changes = self._links.changes(link)  # type: ignore[assignment]
         return EndpointResponse(result={"message": message}, changes=changes, extra=extra)
+
+
+def _streams(context: EndpointContext, sending: messages.Sending) -> bool:
+    """Whether the agent is asked for a stream; not where that could not give what the caller wants."""
+    if context.invocation is None or context.invocation.exchange.context.get("stream") is True:
+        return context.invocation is not None
+    configuration = sending.params.get("configuration", {})
+    return configuration.get("returnImmediately") is not True and "historyLength" not in configuration
 
 
 def _task_header(context: EndpointContext, task_id: str) -> tuple[tuple[str, str], ...]:

@@ -10,11 +10,17 @@ from zope.interface import implementer
 from agtphost.adapters.acp.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of
 from agtphost.adapters.acp.server import ACPServer
 from agtphost.adapters.mcp.supervision import State
-from agtphost.adapters.web.links import Links
+from agtphost.adapters.web.approval import NOBODY, Approve, Approvers, approve_binding
+from agtphost.adapters.web.endings import AlreadyOver
+from agtphost.adapters.web.failures import PeerRefused, PeerUnreadable
+from agtphost.adapters.web.links import Link, Links
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.vocabulary.status import Status
+
+APPROVE = "acp.agents.approve"
+"""For operators; listed nowhere."""
 
 
 @implementer(IPayloadAdapter)
@@ -23,16 +29,23 @@ class ACPAdapter:
     Carries calls to servers of the Agent Communication Protocol (IBM/BeeAI).
 
     :param servers: the hosted ones; their order decides nothing.
+    :param approvers: who may approve what changed.
     :param links: which of their runs are whose.
     """
 
     name = "acp"
     payload_types = frozenset({PAYLOAD_TYPE})
 
-    def __init__(self, servers: Iterable[ACPServer], links: Links) -> None:
+    def __init__(
+        self,
+        servers: Iterable[ACPServer],
+        links: Links,
+        approvers: Approvers = NOBODY,
+    ) -> None:
         self._servers = {server.settings.name: server for server in servers}
         self._links = links
         self._bindings = {name: bindings_of(server, links) for name, server in self._servers.items()}
+        self._approving = {name: _approving(server, approvers) for name, server in self._servers.items()}
         self._made_of = {name: server.manifests for name, server in self._servers.items()}
 
     @property
@@ -54,6 +67,8 @@ class ACPAdapter:
                 "The payload of an ACP action is an object.",
                 remedy='Such as {"agent_name": "NAME", "input": [{"parts": [{"content": "..."}]}]}.',
             )
+        if action == APPROVE:
+            return Resolution(binding=self._approving[self._named(payload, server)], input=payload)
         if action not in ACTIONS:
             raise Refusal(
                 Status.UNPROCESSABLE,
@@ -90,7 +105,26 @@ class ACPAdapter:
 
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         """Everything there is to know of each server, for operators."""
-        return [server.service.snapshot().full() for _, server in sorted(self._servers.items())]
+        return [_full(server) for _, server in sorted(self._servers.items())]
+
+    async def end(self, link: Link) -> str:
+        """
+        Cancel a run upstream, whoever began it; its status afterwards.
+
+        :raises PeerFailure: for every other outcome; :class:`AlreadyOver` where there is nothing to cancel.
+        """
+        server = self._servers.get(link.upstream)
+        if server is None:
+            raise AlreadyOver("the upstream is no longer configured")
+        try:
+            run = await server.ask("POST", ("runs", link.remote_id, "cancel"), server.settings.timeout)
+        except PeerRefused as refused:
+            if refused.status in (403, 404, 409):
+                raise AlreadyOver(str(refused)) from None
+            raise
+        if not isinstance(run, dict) or run.get("run_id") != link.remote_id or not isinstance(run.get("status"), str):
+            raise PeerUnreadable("its answer is not the run that was asked for")
+        return str(run["status"])[:32]
 
     def _of(self, name: str) -> dict[str, Binding]:
         """The bindings, made anew once the manifests are others."""
@@ -126,3 +160,17 @@ class ACPAdapter:
                 details={"acp_servers": sorted(self._servers)},
             )
         return named
+
+
+def _full(server: ACPServer) -> dict[str, object]:
+    return {
+        **server.service.snapshot().full(),
+        "approved": {name: server.pins.approved(name) for name in (*server.manifests, *server.changed)},
+        "waiting_for_approval": dict(server.changed),
+    }
+
+
+def _approving(server: ACPServer, approvers: Approvers) -> Binding:
+    name = server.settings.name
+    handler = Approve("acp", name, server.pins, lambda: server.changed, approvers)
+    return approve_binding(APPROVE, f"/acp/{name}", handler)

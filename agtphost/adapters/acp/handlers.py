@@ -17,7 +17,7 @@ from agtphost.adapters.acp.server import ACPServer
 from agtphost.adapters.web.failures import PeerCancelled, PeerFailure, PeerUnreadable
 from agtphost.adapters.web.links import Link, Links, is_remote_id
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.handlers.context import LAST_WORD, EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
 from agtphost.vocabulary.status import Status
 
@@ -40,7 +40,7 @@ class _Action:
     def _seconds(self, context: EndpointContext) -> float:
         seconds = self._server.settings.timeout
         if context.deadline:
-            seconds = min(seconds, context.deadline - self._server.service.seconds())
+            seconds = min(seconds, context.deadline - LAST_WORD - self._server.service.seconds())
         return seconds
 
     async def _ask(
@@ -136,8 +136,13 @@ class _Running(_Action):
         extra: Mapping[str, object],
     ) -> EndpointResponse:
         """
+        A run that is waited for is followed as a stream: that names it before it ends, so that it can be cancelled
+        if its caller is stopped meanwhile. Whether the caller hears of its events is the caller's choice.
+
         :param begun: makes the link of a run that was just created.
         """
+        if mode == "sync" and link is None:
+            mode, body = "stream", {**body, "mode": "stream"}
         if mode != "stream":
             run = self._run(await self._ask(context, "POST", path, body), link)
             return self._answer(context, run, self._settled(run, link or begun(run)), extra)

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from agtphost.adapters.acp.settings import ACPServerSettings
 from agtphost.adapters.web.exchange import HttpPeer
 from agtphost.adapters.web.failures import NotPrepared, PeerRefused, PeerUnreadable
+from agtphost.adapters.web.pins import Pins
 from agtphost.adapters.web.upkeep import Upkeep
 from agtphost.identity.canonical import canonical
 from agtphost.vocabulary import jsontext
@@ -30,10 +31,16 @@ class ACPServer:
     An ACP server.
 
     :param reactor: connects and schedules.
+    :param pins: which manifests are approved; None: in memory, those of the settings or else the first.
     """
 
     def __init__(
-        self, reactor: Any, settings: ACPServerSettings, *, jitter: Callable[[], float] | None = None
+        self,
+        reactor: Any,
+        settings: ACPServerSettings,
+        *,
+        pins: Pins | None = None,
+        jitter: Callable[[], float] | None = None,
     ) -> None:
         self.settings = settings
         self._base = settings.url.rstrip("/")
@@ -42,12 +49,13 @@ class ACPServer:
         )
         chosen = {} if jitter is None else {"jitter": jitter}
         self.service = Upkeep(reactor, settings, "acp", self._prepare, self._http.close, **chosen)
-        self._approved: dict[str, str] = dict(settings.pins)
+        self.pins = pins if pins is not None else Pins("acp", settings.name, settings.pins)
+        self.pins.on_approval = self._approval
         self.manifests: Mapping[str, Mapping[str, Any]] = {}
         """Approved manifests by agent, as received."""
 
-        self.changed: frozenset[str] = frozenset()
-        """Agents that are off until their new manifest is approved."""
+        self.changed: Mapping[str, str] = {}
+        """Agents that are off until their new manifest is approved, and the digests of these."""
 
     async def ask(self, method: str, path: tuple[str, ...], seconds: float, body: object = None) -> Any:
         """
@@ -111,18 +119,20 @@ class ACPServer:
         admitted = {name: manifest for name, manifest in found.items() if not wanted or name in wanted}
         if not admitted:
             raise NotPrepared("it lists none of the agents that may be reached")
-        changed = set()
-        for name, manifest in admitted.items():
-            digest = digest_of(manifest)
-            if self._approved.setdefault(name, digest) != digest:
-                changed.add(name)
-        if changed - self.changed:
-            names = ", ".join(sorted(changed))
-            self.service.say(f"changed manifests are off until approved by [[acp.agent]] pins: {names}")
-        self.changed = frozenset(changed)
-        kept = {name: manifest for name, manifest in sorted(admitted.items()) if name not in changed}
+        digests = {name: digest_of(manifest) for name, manifest in admitted.items()}
+        off = await self.pins.judge(digests)
+        if off - self.changed.keys():
+            self.service.say(
+                f"changed manifests are off until approved by agtp upstreams approve: {', '.join(sorted(off))}"
+            )
+        self.changed = {name: digests[name] for name in sorted(off)}
+        kept = {name: manifest for name, manifest in sorted(admitted.items()) if name not in off}
         if kept != self.manifests:
             self.manifests = kept
+
+    def _approval(self) -> None:
+        if any(self.pins.approved(name) == digest for name, digest in self.changed.items()):
+            self.service.look_again()
 
     async def _page(self, offset: int) -> list[Mapping[str, Any]]:
         url = f"{self._base}/agents?limit={PAGE}&offset={offset}"

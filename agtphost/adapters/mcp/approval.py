@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.adapters.mcp.server import McpServer
+from agtphost.adapters.mcp.tool_record import ToolRecord
 from agtphost.adapters.mcp.tools import ToolPins
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
@@ -54,16 +56,15 @@ class PinFile:
                 raise ValueError(f"{path} is no file of approved tools")
             self._pins = read
 
-    def of(self, server: str, configured: Mapping[str, str], changed: Callable[[], None]) -> ToolPins:
+    def of(self, server: str, configured: Mapping[str, str]) -> Mapping[str, str]:
         """
-        The pins of one server.
+        The approved digests of one server.
 
         :param configured: those of its settings, which win.
-        :param changed: called when something was approved that is not in the file yet.
         """
         pins = self._pins.setdefault(server, {})
         pins.update(configured)
-        return ToolPins(pins, changed=changed)
+        return pins
 
     def adopt(self, server: str, pins: ToolPins) -> None:
         """Take over what a server's pins are now."""
@@ -104,11 +105,17 @@ class Approval:
     :param file: None on a host that keeps none.
     :param aside: calls a function off the reactor.
     :param operators: key fingerprints of operators.
+    :param record: puts what happens into the ledger; None on a host that keeps none.
     """
 
     def __init__(
-        self, file: PinFile | None = None, aside: Aside | None = None, operators: frozenset[str] = frozenset()
+        self,
+        file: PinFile | None = None,
+        aside: Aside | None = None,
+        operators: frozenset[str] = frozenset(),
+        record: ToolRecord | None = None,
     ) -> None:
+        self._record = record
         self._file = file
         self._aside = aside
         self._operators = operators
@@ -122,23 +129,27 @@ class Approval:
 
     def pins(self, server: str, configured: Mapping[str, str]) -> ToolPins:
         """The pins that a server begins with."""
+        record = self._record
+        differs = (lambda *changed: None) if record is None else partial(record.changed, server)
         if self._file is None:
-            return ToolPins(configured)
-        return self._file.of(server, configured, self._changed)
+            return ToolPins(configured, differs=differs)
+        return ToolPins(self._file.of(server, configured), changed=self._changed, differs=differs)
 
     def of(self, tool: str, server: str | None) -> IHandler:
         """What answers a request to approve a tool."""
         return _Approve(self, tool, server)
 
-    def require_operator(self, context: EndpointContext) -> None:
+    def require_operator(self, context: EndpointContext) -> str:
         """
+        :return: who it is: the fingerprint of the operator's key, or the Agent-ID.
         :raises Refusal: 403 for everyone but operators.
         """
         certificate = context.peer.certificate if context.peer is not None else None
         if certificate is not None and certificate.fingerprint in self._operators:
-            return
-        if context.assurance is Assurance.CERTIFICATE and not scopes.missing(context.scopes, (APPROVER,)):
-            return
+            return certificate.fingerprint
+        caller = context.caller if context.assurance is Assurance.CERTIFICATE else None
+        if caller is not None and not scopes.missing(context.scopes, (APPROVER,)):
+            return caller.agent_id
         raise Refusal(
             Status.FORBIDDEN,
             "operators-only",
@@ -146,11 +157,13 @@ class Approval:
             remedy=f"Connect with the certificate of an operator, or of an agent that has the scope {APPROVER}.",
         )
 
-    async def approve(self, tool: str, server: str | None) -> Mapping[str, Any]:
+    async def approve(self, tool: str, server: str | None, approver: str) -> Mapping[str, Any]:
         """
-        Approve the present definition of a tool, durably.
+        Approve the present definition of a tool, durably; first it is on record, then it counts.
 
+        :param approver: the key fingerprint or the Agent-ID.
         :return: the tool and the digest of its definition.
+        :raises Refusal: 409 where it changed once more meanwhile; 422 for an unknown tool; 503 where the store is down.
         """
         prefix, _, rest = tool.partition(".")
         name, bare = (prefix, rest) if server is None or prefix == server else (server, tool)
@@ -162,11 +175,25 @@ class Approval:
                 "No hosted MCP server lists a tool of that name.",
                 remedy="agtp tools ls shows what is listed, and what is off.",
             )
-        for instance in (found, *found.instances.all()):
-            instance.catalogue.approve(bare)
+        digest = found.catalogue.tools[bare].digest
+        if self._record is not None:
+            replaced = found.catalogue.pins.approved.get(bare, "")
+            await self._record.approved(name, bare, digest, replaced, approver)
+        now = found.catalogue.tools.get(bare)
+        if now is None or now.digest != digest:
+            raise Refusal(
+                Status.CONFLICT,
+                "tool-definition-changed",
+                "The tool's definition changed again while it was being approved; it is off.",
+                remedy="Look at the new definition, and approve that.",
+                details={"tool": f"{name}.{bare}"},
+            )
+        found.catalogue.approve(bare)
+        for instance in found.instances.all():
+            instance.catalogue.judge()
         log.info("tool {tool} is approved as it is now", tool=f"{name}.{bare}")
         await self._write()
-        return {"tool": f"{name}.{bare}", "definition_digest": found.catalogue.tools[bare].digest}
+        return {"tool": f"{name}.{bare}", "definition_digest": digest}
 
     # Behind these
 
@@ -210,6 +237,6 @@ class _Approve:
         self._server = server
 
     async def handle(self, context: EndpointContext) -> EndpointResponse:
-        self._approval.require_operator(context)
-        result = await self._approval.approve(self._tool, self._server)
+        approver = self._approval.require_operator(context)
+        result = await self._approval.approve(self._tool, self._server, approver)
         return EndpointResponse(result={"mcp_response": result}, extra={"mcp_tool_approved": dict(result)})

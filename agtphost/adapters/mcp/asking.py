@@ -25,7 +25,7 @@ class Asking:
     :param again: ``inputResponses`` and ``requestState`` of a request that is repeated.
     """
 
-    __slots__ = ("_working", "again", "cancelled", "capabilities", "interview", "level", "sink")
+    __slots__ = ("_working", "again", "cancelled", "capabilities", "interview", "level", "repeated", "sink")
 
     def __init__(
         self,
@@ -42,7 +42,16 @@ class Asking:
         self.interview: Interview | None = None
         """The call itself, where its server can interrupt it."""
 
+        self.repeated: Asking | None = None
+        """The same request as it was last repeated, while its call goes on."""
+
         self._working: Deferred[Any] | None = None
+
+    def heard(self, method: str, params: Mapping[str, Any]) -> None:
+        """Hand a notification to whoever waits for the call at present."""
+        sink = self.sink if self.repeated is None else self.repeated.sink
+        if sink is not None:
+            sink(method, params)
 
     def working(self, deferred: Deferred[Any]) -> Deferred[Any]:
         """Note what the request waits for at the moment."""

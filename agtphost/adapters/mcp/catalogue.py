@@ -113,8 +113,12 @@ class Catalogue:
         if known is None:
             return False
         self.pins.approve(tool, known.digest)
-        self._adopt(dict(self.tools))
+        self.judge()
         return True
+
+    def judge(self) -> None:
+        """Look at what is known again: what is approved may have changed."""
+        self._adopt(dict(self.tools))
 
     def rest(self) -> None:
         """The server is gone: list nothing until :meth:`attend`."""

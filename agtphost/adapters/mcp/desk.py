@@ -26,7 +26,7 @@ from agtphost.adapters.mcp.waiting_calls import WaitingCall, WaitingCalls
 from agtphost.audit.drafts import Change
 from agtphost.audit.held import HeldTable
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.handlers.context import LAST_WORD, EndpointContext, EndpointResponse
 from agtphost.vocabulary.status import Status
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Desk:
         server = carried.server
         seconds = server.settings.timeout
         if context.deadline:
-            seconds = min(seconds, context.deadline - server.seconds())
+            seconds = min(seconds, context.deadline - LAST_WORD - server.seconds())
         agent_id = "" if context.caller is None else context.caller.agent_id
         waiting = self._awaited(context, carried, agent_id)
         streamed = streams(context)

@@ -53,7 +53,7 @@ class Dialogue:
 
         :param asking: what its caller wants besides the result.
         """
-        sink = None if asking is None else asking.sink
+        sink = None if asking is None or asking.sink is None else asking.heard
         if self._envelope is None:
             return self.peer.request(method, params, timeout, (), sink)
         own = self._envelope

@@ -28,6 +28,9 @@ UNSUPPORTED_VERSION = -32022
 PROBE_TIMEOUT = 5.0
 """Seconds a server has to answer ``server/discover``; older ones may ignore what they do not know."""
 
+PROBES = 2
+"""Times that ``server/discover`` is sent to a server that refuses the version and names it all the same."""
+
 META = "io.modelcontextprotocol/"
 """Prefix of ``_meta`` keys that the protocol owns: a caller's own are never forwarded (core section 8.3)."""
 
@@ -146,18 +149,19 @@ async def negotiate(
 
 async def _probe(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float) -> Terms | None:
     """The terms of a stateless server; None for everything that is no positive answer."""
-    try:
-        return await _discover(peer, client, seconds)
-    except RpcError as error:
-        if error.code == UNSUPPORTED_VERSION:
-            _require_common(error.error.get("data"))
-        return None
-    except (CallTimeout, RequestRefused):
-        return None
+    for _ in range(PROBES):
+        try:
+            return await _discover(peer, client, seconds)
+        except RpcError as error:
+            if error.code != UNSUPPORTED_VERSION or not _speaks_stateless(error.error.get("data")):
+                return None
+        except (CallTimeout, RequestRefused):
+            return None
+    return None
 
 
 async def _discover(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float) -> Terms | None:
-    params = {"_meta": envelope(client)}
+    params = {"_meta": envelope(client, ANSWERABLE)}
     result = await peer.request("server/discover", params, seconds, mirrored("server/discover", params))
     if type(result) is not dict or type(result.get("supportedVersions")) is not list:
         return None
@@ -173,11 +177,21 @@ async def _discover(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float
     )
 
 
-def _require_common(data: object) -> None:
+def _speaks_stateless(data: object) -> bool:
+    """
+    Whether a server that refused the version names it among those it speaks, and so may be asked again.
+
+    :raises NegotiationFailed: it speaks none that this host does.
+    """
     supported = data.get("supported") if isinstance(data, dict) else None
-    if isinstance(supported, list) and not any(version in HANDSHAKE for version in supported):
+    if not isinstance(supported, list):
+        return False
+    if STATELESS in supported:
+        return True
+    if not any(version in HANDSHAKE for version in supported):
         shown = ", ".join(str(version)[:32] for version in supported[:8])
         raise NegotiationFailed(f"the server speaks only {shown}")
+    return False
 
 
 async def _initialize(

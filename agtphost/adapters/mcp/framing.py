@@ -13,9 +13,11 @@ from typing import Any
 MAX_MESSAGE = 4 << 20
 """Octets in one message: beyond it, a server that sends no newline would fill memory."""
 
-
 MAX_EVENT_ID = 1024
 """Octets of an event's id; longer ones are not remembered."""
+
+MAX_LINES = 65_536
+"""Lines of data in one event, however short."""
 
 
 class MessageTooLong(Exception):
@@ -99,6 +101,9 @@ class EventStream:
         """
         events = []
         for line in self._lines.feed(octets):
+            if line.startswith(b":"):
+                # A comment: servers send them to keep a stream open, some without end.
+                continue
             event = self._line(line[:-1] if line.endswith(b"\r") else line)
             if event is not None:
                 events.append(event)
@@ -112,9 +117,11 @@ class EventStream:
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
-            self._size += len(value)
+            self._size += len(value) + 1
             if self._size > self._limit:
                 raise MessageTooLong(f"an event is longer than {self._limit} octets")
+            if len(self._data) >= MAX_LINES:
+                raise MessageTooLong(f"an event is longer than {MAX_LINES} lines")
             self._data.append(value)
         elif name == b"event":
             self._type = value
@@ -132,7 +139,8 @@ def answered_id(octets: bytes) -> int | None:
     :return: the id of a JSON-RPC answer; None where it is none.
     """
     try:
-        message: Any = json.loads(octets, parse_int=_small_integer, parse_float=lambda _: None)
+        text = octets.decode("utf-8-sig", "replace")
+        message: Any = json.loads(text, parse_int=_small_integer, parse_float=lambda _: None, strict=False)
     except (ValueError, RecursionError):
         return None
     if type(message) is not dict or "method" in message:

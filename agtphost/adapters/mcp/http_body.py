@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -56,12 +57,18 @@ class Answer(Protocol):
         ended: Callable[[str | None], None],
         limit: int = MAX_MESSAGE,
     ) -> None:
+        self.stream = stream
+        """Whether it is an event stream."""
+
         self._events = EventStream(limit) if stream else None
         self.lost = False
         """Whether the connection ended in the middle."""
 
         self._parts: list[bytes] = []
         self._held = 0
+        self._unread: deque[bytes] = deque()
+        self._paused = False
+        self._over: Failure | None = None
         self._take = take
         self._ended: Callable[[str | None], None] | None = ended
         self._limit = limit
@@ -80,12 +87,20 @@ class Answer(Protocol):
         except MessageTooLong as error:
             self.abandon(str(error))
             return
-        for event in events:
-            if self._ended is not None:
-                self._take(event)
+        self._unread.extend(events)
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Have events taken until there are no more, or whoever takes them wants a pause."""
+        unread = self._unread
+        while unread and not self._paused and self._ended is not None:
+            self._take(unread.popleft())
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         if self._ended is None:
+            return
+        if self._unread:
+            self._over = reason
             return
         if not isinstance(reason.value, (ResponseDone, PotentialDataLoss)):
             self.lost = True
@@ -115,17 +130,25 @@ class Answer(Protocol):
     def pause(self) -> None:
         """Stop reading for now."""
         transport: Any = self.transport
-        if self._ended is not None and transport is not None:
+        self._paused = True
+        if self._ended is not None and self._over is None and transport is not None:
             transport.pauseProducing()
 
     def resume(self) -> None:
         """Read on."""
         transport: Any = self.transport
-        if self._ended is not None and transport is not None:
+        self._paused = False
+        self._hand_over()
+        if self._paused or self._ended is None:
+            return
+        if self._over is not None:
+            self.connectionLost(self._over)
+        elif transport is not None:
             transport.resumeProducing()
 
     def _end(self, reason: str | None) -> None:
         ended, self._ended = self._ended, None
         self._parts = []
+        self._unread.clear()
         if ended is not None:
             ended(reason)

@@ -10,13 +10,16 @@ was asked as ``input_required`` and the call goes on with the answers
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.python.failure import Failure
 
 from agtphost.adapters.mcp.failures import CallTimeout
+
+if TYPE_CHECKING:
+    from agtphost.adapters.mcp.asking import Asking
 
 GATHERING = 0.02
 """Seconds for which further requests are awaited before the caller is asked: servers may ask several things."""
@@ -59,6 +62,9 @@ class Interview:
         self._respond = respond
         self._working = working
         self.call_id = call_id
+        self.first: Asking | None = None
+        """The request that began the call: its later ones hear what the server says in the course of it."""
+
         self._capabilities = capabilities
         self._asked: dict[str, tuple[int | str, dict[str, Any]]] = {}
         self._count = 0

@@ -9,13 +9,25 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 UNSOLICITED_OCTETS = 4 << 20
 """Octets per second of notifications, garbage and stderr; answers to calls are free."""
 
+SLICE = 0.25
+"""Seconds over which that is counted: what the host reads in one go is a quarter of a second's share."""
+
+LEAST = 1024
+"""Octets that anything counts for, however short: what a message costs the host is not its length."""
+
+PATIENCE = 8
+"""Slices in a row that a source may send more than its share; each further one halves the share."""
+
+SMALLEST = 1 / 64
+"""Part of the share that is left to a source which never stops."""
+
 LINES_LOGGED = 20
 """Lines of one server that reach the host's log each second; the rest are counted."""
 
 
 class Allowance:
     """
-    Pauses a source that sends more than its share, until the second is over.
+    Pauses a source that sends more than its share, until the slice of time is over.
 
     :param clock: counts the seconds.
     :param pause: stops reading.
@@ -32,23 +44,41 @@ class Allowance:
         self._clock = clock
         self._pause = pause
         self._resume = resume
-        self._octets = octets
-        self._left = octets
+        self._octets = octets * SLICE
+        self._part = 1.0
+        self._over_it = 0
+        self._left = self._octets
         self._until = 0.0
         self._waiting: IDelayedCall | None = None
         self.pauses = 0
 
     def spend(self, octets: int) -> None:
-        """Count unsolicited octets; pause the source once they are more than its share."""
+        """Count unsolicited octets, of one message or chunk; pause the source once they are more than its share."""
         now = self._clock.seconds()
         if now >= self._until:
-            self._left = self._octets
-            self._until = now + 1.0
-        self._left -= octets
+            self._adjust(now)
+            self._left = self._octets * self._part
+            self._until = now + SLICE
+        self._left -= max(octets, LEAST)
         if self._left < 0 and self._waiting is None:
             self.pauses += 1
             self._pause()
             self._waiting = self._clock.callLater(self._until - now, self._over)
+
+    def _adjust(self, now: float) -> None:
+        if self._left < 0 and now < self._until + SLICE:
+            self._over_it += 1
+            if self._over_it > PATIENCE:
+                self._part = max(self._part / 2, SMALLEST)
+        else:
+            self._over_it = 0
+            slices = min(int((now - self._until) / SLICE) + 1, 8)
+            self._part = min(self._part * 2**slices, 1.0)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the source is to wait at this moment."""
+        return self._waiting is not None
 
     def close(self) -> None:
         """Forget the source; it is not resumed."""

@@ -400,10 +400,12 @@ class McpServer(Service):
             allowed = ANSWERABLE if asking.capabilities is None else asking.capabilities
             peer = dialogue.peer
             interview = Interview(self._clock, peer.respond, working, peer.last_id, allowed)
-            asking.interview = interview
+            asking.interview, interview.first = interview, asking
             self._interviews.append(interview)
             outcome = interview.outcome(seconds)
         else:
+            if interview.first is not None:
+                interview.first.repeated = asking
             outcome = send(dialogue, seconds)
         try:
             return await asking.working(outcome)
@@ -512,7 +514,8 @@ class McpServer(Service):
 
     def _capabilities(self) -> Mapping[str, Any]:
         """What a server of the handshake era may ask for."""
-        if self._alone:
+        if self._alone or self.isolated:
+            # The process that is only listed says the same as those that are called: tools may depend on it.
             return ANSWERABLE
         return NOTHING if self.settings.roots is None else {"roots": {}}
 

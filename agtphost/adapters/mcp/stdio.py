@@ -14,6 +14,7 @@ started. A link ends in one of three ways, each exactly once:
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import deque
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ProcessExitedAlready
-from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorProcess, IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IPullProducer, IReactorProcess, IReactorTime
 from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -56,7 +57,7 @@ QUEUED_OCTETS = 8 << 20
 """Octets waiting for a server that does not read its input; one message more is refused."""
 
 
-@implementer(IPushProducer)
+@implementer(IPullProducer)
 class StdioLink(ProcessProtocol):
     """
     A link to one child process.
@@ -82,6 +83,7 @@ class StdioLink(ProcessProtocol):
         self._receiver = receiver
         self._log = log
         self._lines = Lines()
+        self._unread: deque[bytes] = deque()
         self._queue: deque[bytes] = deque()
         self._queued = 0
         self._paused = False
@@ -97,7 +99,7 @@ class StdioLink(ProcessProtocol):
         names = ",".join(environment)
         argv = [sys.executable, "-I", "-S", _LAUNCHER, names, *command]
         spawner: IReactorProcess = reactor
-        # Any: IProcessTransport has neither registerProducer nor pauseProducing, every implementation does.
+        # Any: IProcessTransport has no registerProducer, pauseProducing and pipes; every implementation on POSIX has.
         process: Any = spawner.spawnProcess(
             self,
             sys.executable,
@@ -108,7 +110,8 @@ class StdioLink(ProcessProtocol):
         )
         self._process = process
         self._pid: int | None = process.pid
-        process.registerProducer(self, True)
+        # Pull, not push: it says each time that everything was written, and only then is a direct write in order.
+        process.registerProducer(self, False)
 
     @property
     def pid(self) -> int | None:
@@ -128,7 +131,7 @@ class StdioLink(ProcessProtocol):
             raise LinkLost("the process has ended")
         line = jsontext.encode(message) + b"\n"
         if not self._paused:
-            self._process.write(line)
+            self._put(line)
             return
         if self._queued + len(line) > QUEUED_OCTETS:
             raise Overloaded("the server does not read its input")
@@ -144,7 +147,11 @@ class StdioLink(ProcessProtocol):
         if self._reason is None:
             self._reason = "the host ended the process"
             self._close_input()
-            self._schedule(INPUT_CLOSED, self._terminate)
+            if self._exit is None:
+                self._schedule(INPUT_CLOSED, self._terminate)
+            else:
+                # Only pipes are left, and whoever holds them will not be waited for.
+                self._bury()
         return closed
 
     def abort(self, reason: str) -> None:
@@ -155,7 +162,10 @@ class StdioLink(ProcessProtocol):
         self._finish()
         self._stop_reading()
         self._close_input()
-        self._terminate()
+        if self._exit is None:
+            self._terminate()
+        else:
+            self._bury()
 
     # What Twisted calls.
 
@@ -168,8 +178,8 @@ class StdioLink(ProcessProtocol):
             self._log.event(f"{error}; ending the process")
             self.abort(str(error))
             return
-        for line in lines:
-            self._line(line)
+        self._unread.extend(lines)
+        self._take_lines()
 
     def errReceived(self, data: bytes) -> None:
         self._allowance.spend(len(data))
@@ -205,11 +215,7 @@ class StdioLink(ProcessProtocol):
         for closed in closers:
             closed.callback(None)
 
-    # IPushProducer: what the writer to standard input calls.
-
-    def pauseProducing(self) -> None:
-        """The server does not keep up: queue from now on."""
-        self._paused = True
+    # IPullProducer: what the writer to standard input calls.
 
     def resumeProducing(self) -> None:
         """The server read what was written: send what is queued."""
@@ -217,7 +223,7 @@ class StdioLink(ProcessProtocol):
         while self._queue and not self._paused:
             line = self._queue.popleft()
             self._queued -= len(line)
-            self._process.write(line)
+            self._put(line)
 
     def stopProducing(self) -> None:
         """The server closed its input: nothing can be asked of it any more."""
@@ -226,6 +232,24 @@ class StdioLink(ProcessProtocol):
             self._schedule(MUTE, self._deaf)
 
     # Behind these.
+
+    def _put(self, line: bytes) -> None:
+        """Write at once what the pipe takes: a turn of the reactor costs more. It writes the rest, in its time."""
+        writer = self._process.pipes.get(0)
+        taken = 0
+        if writer is not None:
+            # Full, or closed at the other end: the reactor finds out which.
+            with suppress(OSError):
+                taken = os.write(writer.fileno(), line)
+        if taken < len(line):
+            self._paused = True
+            self._process.write(line[taken:])
+
+    def _take_lines(self) -> None:
+        """Read lines until there are no more, or they are more than the server's share."""
+        unread = self._unread
+        while unread and not self._allowance.paused:
+            self._line(unread.popleft())
 
     def _line(self, line: bytes) -> None:
         if not line or line == b"\r" or self._lost:
@@ -289,7 +313,7 @@ class StdioLink(ProcessProtocol):
 
     def _close_input(self) -> None:
         self._drop_queue()
-        # A paused producer would keep the pipe open.
+        # A producer would keep the pipe open.
         self._process.unregisterProducer()
         self._process.closeChildFD(0)
 
@@ -302,5 +326,8 @@ class StdioLink(ProcessProtocol):
             self._process.pauseProducing()
 
     def _read_again(self) -> None:
+        self._take_lines()
+        if self._allowance.paused:
+            return
         if not self._gone and not (self._lost and self._exit is None):
             self._process.resumeProducing()

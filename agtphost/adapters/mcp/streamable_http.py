@@ -19,14 +19,14 @@ from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectError, DNSLookupError
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import LogLevel
 from twisted.web.client import HTTPConnectionPool
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent, IResponse
 
-from agtphost.adapters.mcp.failures import LinkLost, RequestRefused, UnreadableAnswer
+from agtphost.adapters.mcp.failures import LinkLost, Overloaded, RequestRefused, UnreadableAnswer
 from agtphost.adapters.mcp.framing import answered_id
 from agtphost.adapters.mcp.http_body import Answer, Octets
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
@@ -45,8 +45,15 @@ RESUMPTIONS = 10
 """Times that the stream of one call is resumed in a row without an event."""
 
 RETRY = 1.0
+SHORTEST_RETRY = 0.05
 LONGEST_RETRY = 30.0
-"""Seconds before a stream is resumed: where the server says nothing, and at most."""
+"""Seconds before a stream is resumed: where the server says nothing, at least, and at most."""
+
+ANSWERS_AT_ONCE = 16
+"""Answers to requests of the server that are on their way; it gets none to what it asks beyond."""
+
+UNHEARD = 10.0
+"""Seconds in which a server has to take a message that gets no answer."""
 
 FAREWELL = 2.0
 """Seconds for the DELETE that ends a session."""
@@ -55,11 +62,14 @@ FAREWELL = 2.0
 class _Post:
     """One POST under way."""
 
-    __slots__ = ("allowance", "answer", "answered", "call_id", "deferred", "last_id", "pause")
+    __slots__ = ("allowance", "answer", "answered", "answers", "call_id", "deferred", "last_id", "pause")
 
     def __init__(self, call_id: int | None) -> None:
         self.call_id = call_id
         self.answered = False
+        self.answers = False
+        """Whether it answers a request of the server."""
+
         self.answer: Answer | None = None
         self.allowance: Allowance | None = None
         self.deferred: Deferred[None] | None = None
@@ -108,6 +118,7 @@ class HttpLink:
         self._lost = False
         self._closed: Deferred[None] | None = None
         self._garbage = 0
+        self._answering = 0
 
     def facts(self) -> Mapping[str, object]:
         """Garbage messages and POSTs under way; never the session's id."""
@@ -133,9 +144,19 @@ class HttpLink:
                 return
         body = jsontext.encode(message)
         post = _Post(message["id"] if "method" in message and "id" in message else None)
+        if "method" not in message:
+            # Each is a request of its own, and the server decides how many there are.
+            if self._answering >= ANSWERS_AT_ONCE:
+                raise Overloaded("the server asks faster than it takes answers")
+            self._answering += 1
+            post.answers = True
         fields = self._headers(headers)
         self._posts.add(post)
         post.deferred = Deferred.fromCoroutine(self._exchange(post, fields, body))
+        if post.call_id is None:
+            # A call has its own deadline; nobody waits for the rest.
+            unheard = self._clock.callLater(UNHEARD, self._drop, post)
+            post.deferred.addBoth(self._sent, post, unheard)
         post.deferred.addErrback(partial(self._broken, post))
 
     def close(self) -> Deferred[None]:
@@ -186,7 +207,9 @@ class HttpLink:
             await self._body(response, post, partial(self._text, post))
             await self._resume(post)
         if post.call_id is not None and not post.answered:
-            self._receiver.failed(post.call_id, LinkLost("the answer ended without a result"))
+            streamed = post.answer is not None and post.answer.stream
+            why = "the answer ended without a result"
+            self._receiver.failed(post.call_id, LinkLost(why) if streamed else UnreadableAnswer(why))
         self._posts.discard(post)
 
     async def _resume(self, post: _Post) -> None:
@@ -200,7 +223,7 @@ class HttpLink:
             before = post.last_id
             answer = post.answer
             wait = RETRY if answer is None or answer.retry is None else answer.retry
-            await self._pause(post, min(wait, LONGEST_RETRY))
+            await self._pause(post, min(max(wait, SHORTEST_RETRY), LONGEST_RETRY))
             if post.answered:
                 return
             fields = self._headers((("Last-Event-ID", before),))
@@ -281,7 +304,8 @@ class HttpLink:
             return
         if reason is not None and post.call_id is not None and not post.answered:
             post.answered = True
-            self._receiver.failed(post.call_id, LinkLost(reason))
+            ending = LinkLost(reason) if answer.lost else UnreadableAnswer(reason)
+            self._receiver.failed(post.call_id, ending)
 
     def _text(self, post: _Post, octets: bytes) -> None:
         """One JSON text of an answer."""
@@ -289,7 +313,9 @@ class HttpLink:
             message = jsontext.decode(octets)
         except ValueError as error:
             self._garbage += 1
-            if post.call_id is not None and answered_id(octets) == post.call_id:
+            # A single text that came for a call is that call's answer, whatever it is.
+            alone = post.answer is not None and not post.answer.stream
+            if post.call_id is not None and (alone or answered_id(octets) == post.call_id):
                 post.answered = True
                 refusal = UnreadableAnswer(f"the server's answer is refused: {error}")
                 self._receiver.failed(post.call_id, refusal)
@@ -303,6 +329,12 @@ class HttpLink:
             if post.allowance is None:
                 post.allowance = Allowance(self._clock, post.answer.pause, post.answer.resume)
             post.allowance.spend(len(octets))
+
+    def _sent(self, result: Any, post: _Post, unheard: IDelayedCall) -> Any:
+        if unheard.active():
+            unheard.cancel()
+        self._answering -= post.answers
+        return result
 
     def _overstayed(self, post: _Post) -> None:
         if post in self._posts and post.answer is not None:

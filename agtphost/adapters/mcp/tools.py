@@ -66,13 +66,18 @@ class ToolPins:
 
     :param approved: digests by tool name; for other tools the first definition seen is approved.
     :param changed: called when a first definition was approved.
+    :param differs: takes a tool, the digest of its definition, and the approved one, where they are not the same.
     """
 
     def __init__(
-        self, approved: Mapping[str, str] | None = None, changed: Callable[[], None] = lambda: None
+        self,
+        approved: Mapping[str, str] | None = None,
+        changed: Callable[[], None] = lambda: None,
+        differs: Callable[[str, str, str], None] = lambda name, digest, approved: None,
     ) -> None:
         self._approved = dict(approved or {})
         self._changed = changed
+        self._differs = differs
 
     @property
     def approved(self) -> Mapping[str, str]:
@@ -84,7 +89,10 @@ class ToolPins:
         if name not in self._approved:
             self._approved[name] = digest
             self._changed()
-        return self._approved[name] == digest
+        approved = self._approved[name]
+        if approved != digest:
+            self._differs(name, digest, approved)
+        return approved == digest
 
     def approve(self, name: str, digest: str) -> None:
         """Approve a definition in place of the one before."""

@@ -89,6 +89,10 @@ class Links:
         links = self._of.get(owner, {})
         return (link for link in reversed(list(links.values())) if link.upstream == upstream)
 
+    def all_of(self, owner: str) -> tuple[Link, ...]:
+        """A caller's links with every upstream of the kind."""
+        return tuple(self._of.get(owner, {}).values())
+
     def by_task(self, owner: str, upstream: str, task_id: str | None) -> Link | None:
         """The newest one of a Task-ID."""
         if task_id is None:

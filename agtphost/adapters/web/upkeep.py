@@ -19,6 +19,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
+from agtphost.adapters.counters import Counters
 from agtphost.adapters.mcp.failures import CallTimeout, LinkLost, Overloaded
 from agtphost.adapters.mcp.quotas import LineQuota
 from agtphost.adapters.mcp.server_log import SHORTEST_SECRET, escaped
@@ -36,31 +37,7 @@ from agtphost.adapters.web.settings import PeerSettings
 
 T = TypeVar("T")
 
-_SMOOTHING = 0.1
-"""Weight of the newest call in the mean latency."""
-
 _log = Logger(namespace="agtphost.upstreams")
-
-
-@dataclass(slots=True)
-class Counters:
-    """Calls of one upstream since the host started."""
-
-    ok: int = 0
-    errors: int = 0
-    timeouts: int = 0
-    latency: float = 0.0
-    """Seconds of a successful call, moving average; 0 before the first."""
-
-    def succeeded(self, seconds: float) -> None:
-        """Count a result."""
-        self.ok += 1
-        self.latency = seconds if self.ok == 1 else self.latency + _SMOOTHING * (seconds - self.latency)
-
-    def failed(self, failure: PeerFailure) -> None:
-        """Count a call without a result."""
-        self.errors += 1
-        self.timeouts += isinstance(failure, PeerTimeout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +68,7 @@ class PeerSnapshot:
             "restarts": self.restarts,
             "next_attempt_in": None if self.next_attempt_in is None else round(self.next_attempt_in, 3),
             "latency": round(self.calls.latency, 6),
+            "failures": self.calls.errors,
         }
 
     def full(self) -> dict[str, object]:
@@ -195,12 +173,12 @@ class Upkeep(Service):
                 self._in_flight -= 1
                 self._turns.give_back()
         except PeerFailure as failure:
-            self._counters.failed(failure)
+            self._counters.failed(timed_out=isinstance(failure, PeerTimeout))
             if isinstance(failure, PeerLost) and not failure.sent:
                 self.lost(str(failure))
             raise
         except CancelledError:
-            self._counters.failed(PeerCancelled())
+            self._counters.failed(timed_out=False)
             raise PeerCancelled("the call was given up") from None
         self._counters.succeeded(self.seconds() - began)
         return result
@@ -209,6 +187,15 @@ class Upkeep(Service):
         """The upstream cannot be reached, or is not what it was."""
         if self._state is State.UP:
             self._fail(reason, up_for=self.seconds() - self._up_since)
+
+    def look_again(self) -> None:
+        """What the upstream says of itself may be accepted now: do not wait for the next attempt."""
+        if self._state in (State.BACKOFF, State.FAILED):
+            self.forget()
+            self._machine.due()
+        elif self._state is State.UP and self._attempt is None:
+            self.forget()
+            self._look()
 
     def say(self, text: str, level: LogLevel = LogLevel.info) -> None:
         """Log one line about the upstream, if its quota admits it."""

@@ -211,7 +211,7 @@ def confirm(target: Target) -> None:
 @CASES.case("suspend-unknown", "AGTP-221", Need.AGENT)
 def suspend(target: Target) -> None:
     """SUSPEND of a session that is not there is answered 404."""
-    answered(_ask(target, "SUSPEND", session_id=f"conformance-{token_hex(8)}"), 404)
+    answered(_ask(target, "SUSPEND", session_id=f"conformance-{token_hex(16)}"), 404)
 
 
 @CASES.case("notify-unknown", "AGTP-226", Need.AGENT)

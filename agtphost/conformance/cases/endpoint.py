@@ -205,7 +205,7 @@ def no_warning(target: Target) -> None:
 def session(target: Target) -> None:
     """An opaque Session-ID is accepted."""
     assert target.endpoint is not None
-    succeeded(target.call(target.endpoint, fields=[("Session-ID", f"conformance-{token_hex(8)}")]))
+    succeeded(target.call(target.endpoint, fields=[("Session-ID", f"conformance-{token_hex(16)}")]))
 
 
 # Idempotency

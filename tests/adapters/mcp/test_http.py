@@ -273,12 +273,12 @@ def html(request: Request, call_id: int) -> bytes:
         (no_answer, LinkLost),
         (html, RequestRefused),
         *[(status(code), RequestRefused) for code in (202, 301, 307, 400, 401, 429, 500, 503)],
-        (lambda request, call_id: b"{nonsense", LinkLost),
-        (lambda request, call_id: answer(call_id + 1, {}), LinkLost),
-        (lambda request, call_id: answer(str(call_id), {}), LinkLost),
+        (lambda request, call_id: b"{nonsense", UnreadableAnswer),
+        (lambda request, call_id: answer(call_id + 1, {}), UnreadableAnswer),
+        (lambda request, call_id: answer(str(call_id), {}), UnreadableAnswer),
         (lambda request, call_id: answer(call_id, float("nan")), UnreadableAnswer),
-        (lambda request, call_id: answer(call_id, "x" * (5 << 20)), LinkLost),
-        (lambda request, call_id: (streamed(request), b"data: " + b"x" * (5 << 20))[1], LinkLost),
+        (lambda request, call_id: answer(call_id, "x" * (5 << 20)), UnreadableAnswer),
+        (lambda request, call_id: (streamed(request), b"data: " + b"x" * (5 << 20))[1], UnreadableAnswer),
     ],
 )
 @pytest_twisted.ensureDeferred

@@ -1,0 +1,378 @@
+"""
+Tasks that A2A clients began at this host's front: durable, and each its client's own.
+
+A task is a held item, written before its call begins and once more when it has
+ended. One that was running when the host stopped is told of as failed: its call
+has no outcome, or has one that only the Attribution-Record tells.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.adapters.a2a.tasks import FAILED, state_of
+from agtphost.audit.drafts import Change
+from agtphost.audit.held import Held, HeldTable
+from agtphost.contract.binding import Binding
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.iagtp import IHandler
+from agtphost.identity.peer import Assurance, Withdrawable
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.status import Status
+
+KIND = "a2a-front-task"
+"""Of held items."""
+
+PATH = "/a2a-tasks"
+"""Where a client's tasks are read and withdrawn."""
+
+KEPT = 7 * 86_400
+"""Seconds after its last change."""
+
+MOST = 1_000
+"""Tasks of all clients; beyond, the oldest one that has ended goes."""
+
+MOST_PER_CLIENT = 200
+MOST_RUNNING = 64
+"""At the same time."""
+
+LONGEST = 256 << 10
+"""Octets of a task; of a longer one everything but the artifacts is kept."""
+
+LONGEST_PAGE = 100
+
+Keep = Callable[[Sequence[Change]], Awaitable[None]]
+"""Makes changes durable; fails with :class:`agtphost.audit.drafts.LedgerUnavailable`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontedTask:
+    """One task."""
+
+    task_id: str
+    client: str
+    """Whose it is."""
+
+    agent_id: str
+    """In whose name its call is made."""
+
+    document: Mapping[str, Any]
+    """The task in the shapes of A2A 1.0."""
+
+    ended: bool
+
+
+class TooMany(Exception):
+    """No further task can be kept now; the message says why."""
+
+
+class FrontedTasks:
+    """
+    Every task of the front.
+
+    :param keep: makes changes durable.
+    :param now: seconds since the epoch.
+    """
+
+    def __init__(self, held: HeldTable, keep: Keep, now: Callable[[], float] = time.time) -> None:
+        self._keep = keep
+        self._now = now
+        self._tasks: dict[str, FrontedTask] = {}
+        self._calls: dict[str, Withdrawable] = {}
+        self._withdrawn: set[str] = set()
+        held.watch(KIND, self._changed)
+
+    def _changed(self, key: str, item: Held | None) -> None:
+        if item is None:
+            self._tasks.pop(key, None)
+        elif key not in self._calls or item.value["ended"]:
+            self._tasks[key] = FrontedTask(
+                task_id=key,
+                client=item.value["client"],
+                agent_id=item.owner,
+                document=item.value["document"],
+                ended=item.value["ended"],
+            )
+
+    # Reading
+
+    def get(self, client: str, task_id: str) -> FrontedTask | None:
+        """A client's own task."""
+        task = self._tasks.get(task_id)
+        return None if task is None or task.client != client else self._told(task)
+
+    def of(self, client: str) -> Iterator[FrontedTask]:
+        """A client's tasks, the newest first."""
+        return (self._told(task) for task in reversed(list(self._tasks.values())) if task.client == client)
+
+    def runs(self, task_id: str) -> bool:
+        """Whether its call is under way in this process."""
+        return task_id in self._calls
+
+    def _told(self, task: FrontedTask) -> FrontedTask:
+        if task.ended or task.task_id in self._calls:
+            return task
+        parts = [{"text": "The host stopped while the task ran; its records tell whether the call took effect."}]
+        said = {"messageId": task.task_id, "taskId": task.task_id, "role": "ROLE_AGENT", "parts": parts}
+        status = {**task.document["status"], "state": FAILED, "message": said}
+        return FrontedTask(
+            task_id=task.task_id,
+            client=task.client,
+            agent_id=task.agent_id,
+            document={**task.document, "status": status},
+            ended=True,
+        )
+
+    # Changing
+
+    async def begin(self, client: str, agent_id: str, document: Mapping[str, Any], call: Withdrawable) -> None:
+        """
+        Keep a new task durably; ``call`` may begin then.
+
+        :raises TooMany: as many tasks run as may.
+        :raises agtphost.audit.drafts.LedgerUnavailable: it was not kept.
+        """
+        if len(self._calls) >= MOST_RUNNING:
+            raise TooMany("As many tasks run as may; try again later")
+        task = FrontedTask(
+            task_id=str(document["id"]), client=client, agent_id=agent_id, document=document, ended=False
+        )
+        changes = [*self._room(client), self._put(task)]
+        self._calls[task.task_id] = call
+        self._tasks[task.task_id] = task
+        try:
+            await self._keep(changes)
+        except BaseException:
+            del self._calls[task.task_id]
+            self._tasks.pop(task.task_id, None)
+            raise
+
+    async def settle(self, task_id: str, document: Mapping[str, Any]) -> None:
+        """
+        The task has ended so.
+
+        :raises agtphost.audit.drafts.LedgerUnavailable: that was not kept; after a restart it counts as failed.
+        """
+        known = self._tasks.get(task_id)
+        call = self._calls.pop(task_id, None)
+        self._withdrawn.discard(task_id)
+        if known is None or call is None:
+            return
+        task = FrontedTask(
+            task_id=task_id, client=known.client, agent_id=known.agent_id, document=document, ended=True
+        )
+        self._tasks[task_id] = task
+        await self._keep((self._put(task),))
+
+    def withdraw(self, task_id: str) -> bool:
+        """End the call of a task that runs; whether there was something to end."""
+        call = self._calls.get(task_id)
+        if call is None or not call.withdraw():
+            return False
+        self._withdrawn.add(task_id)
+        return True
+
+    def withdrawn(self, task_id: str) -> bool:
+        """Whether the call of a task was ended by :meth:`withdraw`."""
+        return task_id in self._withdrawn
+
+    def stopped(self, owner: str, task_id: str) -> None:
+        """An agent suspended one of its tasks: its call ends (adapters.md G6)."""
+        task = self._tasks.get(task_id)
+        if task is not None and task.agent_id == owner:
+            self.withdraw(task_id)
+
+    def _room(self, client: str) -> Iterator[Change]:
+        over = [len(self._tasks) >= MOST, sum(task.client == client for task in self._tasks.values())]
+        if not over[0] and over[1] < MOST_PER_CLIENT:
+            return
+        mine = (task for task in self._tasks.values() if over[1] < MOST_PER_CLIENT or task.client == client)
+        ended = (task for task in mine if task.task_id not in self._calls)
+        oldest = min(ended, key=lambda task: str(task.document["status"]["timestamp"]), default=None)
+        if oldest is None:
+            raise TooMany("As many tasks are kept as may be, and none of them has ended")
+        yield Change(kind=KIND, key=oldest.task_id, value=None, owner=oldest.agent_id)
+
+    def _put(self, task: FrontedTask) -> Change:
+        document = task.document
+        if len(jsontext.encode(document)) > LONGEST:
+            kept = {name: value for name, value in document.items() if name not in ("artifacts", "history")}
+            document = {**kept, "metadata": {**document.get("metadata", {}), "agtp.artifacts": "too long to be kept"}}
+        return Change(
+            kind=KIND,
+            key=task.task_id,
+            value={"client": task.client, "document": document, "ended": task.ended},
+            owner=task.agent_id,
+            expires_at=int((self._now() + KEPT) * 1000),
+        )
+
+
+def client_of(context: EndpointContext) -> str:
+    """
+    Whose tasks a request is about: those of the front's client that it comes from, or of the agent itself.
+
+    :raises Refusal: 401 for an agent that only says who it is.
+    """
+    link = context.peer.link if context.peer is not None else None
+    if isinstance(link, Withdrawable) and link.client:
+        return link.client
+    if context.caller is None or context.assurance is not Assurance.CERTIFICATE:
+        raise Refusal(
+            Status.UNAUTHORIZED,
+            "agent-unauthenticated",
+            "Tasks of the A2A front are shown to the client that began them.",
+            remedy="Connect with the certificate that the task was begun with.",
+        )
+    return client_key(context.caller.agent_id)
+
+
+def client_key(agent_id: str) -> str:
+    """What a client is called that has an agent's certificate, wherever it connects."""
+    return f"agent:{agent_id}"
+
+
+def _own(tasks: FrontedTasks, context: EndpointContext) -> FrontedTask:
+    task_id = context.path_parameters["task_id"]
+    task = tasks.get(client_of(context), task_id)
+    if task is None:
+        raise Refusal(
+            Status.NOT_FOUND,
+            "unknown-task",
+            "The client has no such task.",
+            remedy=f"QUERY {PATH} lists its tasks.",
+            details={"task": task_id[:128]},
+        )
+    return task
+
+
+@implementer(IHandler)
+class ReadTask:
+    """``QUERY /a2a-tasks/{task_id}``: GetTask."""
+
+    kind = "built_in"
+
+    def __init__(self, tasks: FrontedTasks) -> None:
+        self._tasks = tasks
+
+    def handle(self, context: EndpointContext) -> EndpointResponse:
+        """The task."""
+        task = _own(self._tasks, context)
+        return EndpointResponse(result={"task": task.document, "running": self._tasks.runs(task.task_id)})
+
+
+@implementer(IHandler)
+class ListOwnTasks:
+    """``QUERY /a2a-tasks``: ListTasks."""
+
+    kind = "built_in"
+
+    def __init__(self, tasks: FrontedTasks) -> None:
+        self._tasks = tasks
+
+    def handle(self, context: EndpointContext) -> EndpointResponse:
+        """A page of the client's tasks, the latest change first; ``pageToken`` is where it begins."""
+        given = context.input
+        conversation, state, since = given.get("contextId"), given.get("status"), given.get("statusTimestampAfter")
+        token = str(given.get("pageToken") or "0")
+        if not (token.isascii() and token.isdigit() and len(token) <= 6):
+            raise _malformed("pageToken is none that was given out.")
+        moment = _moment(since) if since else None
+        size = given.get("pageSize")
+        size = size if type(size) is int and 0 < size <= LONGEST_PAGE else 50
+        found = [
+            task.document
+            for task in self._tasks.of(client_of(context))
+            if conversation in (None, "", task.document["contextId"])
+            and state in (None, "", "TASK_STATE_UNSPECIFIED", state_of(task.document))
+            and (moment is None or _moment(task.document["status"]["timestamp"]) > moment)
+        ]
+        # All stamps are the host's own and of one form, so their order is the order of their texts.
+        found.sort(key=lambda document: str(document["status"]["timestamp"]), reverse=True)
+        begin = int(token)
+        more = str(begin + size) if begin + size < len(found) else ""
+        shown = [dict(document) for document in found[begin : begin + size]]
+        if given.get("includeArtifacts") is not True:
+            for document in shown:
+                document.pop("artifacts", None)
+        return EndpointResponse(
+            result={"tasks": shown, "totalSize": len(found), "pageSize": size, "nextPageToken": more}
+        )
+
+
+@implementer(IHandler)
+class WithdrawTask:
+    """``SUSPEND /a2a-tasks/{task_id}``: CancelTask. The call that runs ends, and its record says so."""
+
+    kind = "built_in"
+
+    def __init__(self, tasks: FrontedTasks) -> None:
+        self._tasks = tasks
+
+    def handle(self, context: EndpointContext) -> EndpointResponse:
+        """
+        End the call.
+
+        :raises Refusal: 409 where it has ended, or its outcome is being recorded.
+        """
+        task = _own(self._tasks, context)
+        if not self._tasks.withdraw(task.task_id):
+            raise Refusal(
+                Status.CONFLICT,
+                "task-not-cancelable",
+                "The task has ended, or its outcome is being recorded.",
+                remedy="Read the task.",
+            )
+        return EndpointResponse(
+            result={"task_id": task.task_id, "withdrawn": True}, extra={"a2a_front_task_id": task.task_id}
+        )
+
+
+def _moment(value: object) -> datetime:
+    try:
+        found = datetime.fromisoformat(str(value))
+    except ValueError:
+        raise _malformed("statusTimestampAfter is no time.") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _malformed(explanation: str) -> Refusal:
+    return Refusal(Status.UNPROCESSABLE, "invalid-parameter", explanation, remedy="Leave it out.")
+
+
+def front_bindings(tasks: FrontedTasks) -> tuple[Binding, ...]:
+    """What the front asks of the dispatcher for its clients; agents with a certificate can ask it themselves."""
+    reading = {"min_assurance": Assurance.GATEWAY, "tier": "A", "server_level": True}
+    return (
+        Binding(
+            method="QUERY",
+            path=PATH,
+            handler=ListOwnTasks(tasks),
+            description="List the tasks that the client began at the A2A front",
+            idempotent=True,
+            state_changing=False,
+            **reading,  # type: ignore[arg-type]
+        ),
+        Binding(
+            method="QUERY",
+            path=f"{PATH}/{{task_id}}",
+            handler=ReadTask(tasks),
+            description="Read a task that the client began at the A2A front",
+            idempotent=True,
+            state_changing=False,
+            **reading,  # type: ignore[arg-type]
+        ),
+        Binding(
+            method="SUSPEND",
+            path=f"{PATH}/{{task_id}}",
+            handler=WithdrawTask(tasks),
+            description="Cancel a task that the client began at the A2A front",
+            **reading,  # type: ignore[arg-type]
+        ),
+    )

@@ -1,0 +1,126 @@
+"""Operators approve what an upstream says of itself after it changed: design decision 16."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.adapters.web.pins import Pins
+from agtphost.contract.binding import Binding
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.iagtp import IHandler
+from agtphost.identity.peer import Assurance
+from agtphost.vocabulary import scopes
+from agtphost.vocabulary.status import Status
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approvers:
+    """Who may approve."""
+
+    operators: frozenset[str] = frozenset()
+    """Key fingerprints of operators."""
+
+    def require(self, context: EndpointContext, scope: str) -> str:
+        """
+        :param scope: that of agents which approve in an operator's place.
+        :return: who it is: the fingerprint of the operator's key, or the Agent-ID.
+        :raises Refusal: 403 for everybody else.
+        """
+        certificate = context.peer.certificate if context.peer is not None else None
+        if certificate is not None and certificate.fingerprint in self.operators:
+            return certificate.fingerprint
+        sure = context.assurance is Assurance.CERTIFICATE and context.caller is not None
+        if sure and not scopes.missing(context.scopes, (scope,)):
+            assert context.caller is not None, "it was just looked at"
+            return context.caller.agent_id
+        raise Refusal(
+            Status.FORBIDDEN,
+            "operators-only",
+            "What upstreams say of themselves is approved by operators.",
+            remedy=f"Connect with the certificate of an operator, or of an agent that has the scope {scope}.",
+        )
+
+
+NOBODY = Approvers()
+
+
+@implementer(IHandler)
+class Approve:
+    """
+    Answers ``a2a.card.approve`` and ``acp.agents.approve``.
+
+    :param pins: those of the upstream.
+    :param waiting: digests of what is off, by name; looked at when the request comes.
+    """
+
+    kind = "adapter"
+
+    def __init__(
+        self,
+        protocol: str,
+        upstream: str,
+        pins: Pins,
+        waiting: Callable[[], Mapping[str, str]],
+        approvers: Approvers,
+    ) -> None:
+        self._protocol = protocol
+        self._upstream = upstream
+        self._pins = pins
+        self._waiting = waiting
+        self._approvers = approvers
+        self._scope = f"{protocol}:upstreams:approve"
+
+    def handle(self, context: EndpointContext) -> EndpointResponse:
+        """
+        Approve what is off, as it is now.
+
+        :raises Refusal: 403 for everybody but operators; 409 where nothing is off, where it is another digest than
+            the one in the request, and where the configuration names the digest.
+        """
+        approver = self._approvers.require(context, self._scope)
+        name = context.input.get("name", "")
+        digest = self._waiting().get(name) if isinstance(name, str) else None
+        if digest is None:
+            raise self._conflict("nothing-to-approve", "Nothing of that name is off because it changed.")
+        if self._pins.fixed(name):
+            raise self._conflict(
+                "pinned-by-configuration", "The configuration names the approved digest; it has to be changed there."
+            )
+        wanted = context.input.get("sha256", digest)
+        if wanted != digest:
+            raise self._conflict("definition-changed-again", "The upstream says something else of itself by now.")
+        change, event = self._pins.approval(name, digest, approver)
+        result: dict[str, Any] = {"protocol": self._protocol.upper(), "upstream": self._upstream, "sha256": digest}
+        if name:
+            result["name"] = name
+        return EndpointResponse(
+            result={"approved": result}, changes=(change,), events=(event,), extra={"upstream_approved": result}
+        )
+
+    def _conflict(self, reason: str, explanation: str) -> Refusal:
+        return Refusal(
+            Status.CONFLICT,
+            reason,
+            explanation,
+            remedy="agtp upstreams ls --json shows what waits for approval, and its SHA-256.",
+            details={"upstream": self._upstream},
+        )
+
+
+def approve_binding(action: str, path: str, handler: IHandler) -> Binding:
+    """Operators are no agents, and scopes are for these: the handler decides by the certificate."""
+    return Binding(
+        method="EXECUTE",
+        path=path,
+        handler=handler,
+        tier="B",
+        name=action,
+        scope_status=Status.SCOPE_VIOLATION,
+        state_changing=True,
+        details={"action": action},
+    )

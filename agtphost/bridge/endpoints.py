@@ -1,0 +1,249 @@
+"""
+The host's own endpoints, as MCP tools: AGIS v01 appendix C.
+
+What a host answers by a function, a recipe or an HTTP service of its own is for most clients one more tool. Shown is
+what the caller may call at this moment, which the host says itself; calling it is that method on that path, and goes
+through every gate and into a record like any other call.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from agtphost.bridge.clients import Client
+from agtphost.bridge.failures import facts_of, sentence
+from agtphost.bridge.host_link import ClientError, EndpointCall, HostLink
+from agtphost.client.reply import Reply
+from agtphost.client.terminal import escape
+from agtphost.contract.tool_names import NamedEndpoint, distinct_tool_names, tool_description, tool_input_schema
+from agtphost.vocabulary.paths import parse_template
+
+AUDIT_ID = "agtp/audit-id"
+"""Member of every result's ``_meta``: the record of the answer."""
+
+MOST_ENDPOINTS = 2_000
+"""Endpoints of one host that are shown."""
+
+_SAID = frozenset({"status", "reason", "explanation", "remedy", "audit_id"})
+"""Facts of a refusal that its sentence has."""
+
+_MARK = re.compile(r"_{2,}", re.ASCII)
+_READS = "informational"
+_DESTROYS = "irreversible"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointTool:
+    """One endpoint, as clients see it."""
+
+    name: str
+    method: str
+    path: str
+    """The template."""
+
+    definition: Mapping[str, Any]
+    """The entry of ``tools/list``."""
+
+    idempotent: bool
+
+    @property
+    def key(self) -> str:
+        """``METHOD /path``."""
+        return f"{self.method} {self.path}"
+
+    def place(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """
+        Where a call goes: the path, with what stands in it percent-encoded, and the input that is left.
+
+        :raises ValueError: with a sentence, for an argument of the path that is missing or is no plain value.
+        """
+        rest = dict(arguments)
+        template = parse_template(self.path)
+        names = iter(template.parameters)
+        segments = [_segment(next(names), rest) if literal is None else literal for literal in template.segments]
+        return "/" + "/".join(segments), rest
+
+
+class Endpoints:
+    """
+    The host's endpoints.
+
+    :param link: the way to the host.
+    """
+
+    def __init__(self, link: HostLink) -> None:
+        self._link = link
+        self._tools: dict[str, EndpointTool] = {}
+
+    def known(self, name: str) -> EndpointTool | None:
+        """The endpoint that clients know by a name, as last listed."""
+        return self._tools.get(name)
+
+    async def listed(self, client: Client) -> list[EndpointTool]:
+        """
+        What the caller may call, read anew; a host that shows no methods shows none.
+
+        The others are remembered too: whoever calls one hears from the host which scope is missing.
+
+        :raises ClientError: if the host gives no answer that can be believed.
+        """
+        reply = await self._link.call(
+            EndpointCall(method="DISCOVER", path="/methods", input={}, session_id=client.session_id, idempotent=True)
+        )
+        if not reply.ok:
+            return []
+        admitted = _admitted(reply)
+        found = tools_of((await self._link.manifest()).get("endpoints"))
+        self._tools = {tool.name: tool for tool in found}
+        return [tool for tool in found if tool.key in admitted]
+
+    async def call(self, tool: EndpointTool, arguments: Mapping[str, Any], client: Client) -> dict[str, Any]:
+        """
+        Call an endpoint. A refusal is an answer with ``isError``, which models read.
+
+        :raises ClientError: if the host gives no answer that can be believed.
+        """
+        try:
+            path, rest = tool.place(arguments)
+        except ValueError as error:
+            return {"content": [{"type": "text", "text": str(error)}], "isError": True}
+        reply = await self._link.call(
+            EndpointCall(
+                method=tool.method, path=path, input=rest, session_id=client.session_id, idempotent=tool.idempotent
+            )
+        )
+        answer = answer_of(reply)
+        return {**answer, "_meta": {**answer.get("_meta", {}), AUDIT_ID: reply.audit_id}}
+
+
+def tools_of(endpoints: Any) -> list[EndpointTool]:
+    """
+    Tools for entries of a manifest's ``endpoints``, in the order of their names; what cannot be one is left out.
+
+    :param endpoints: as received, and so untrusted.
+    """
+    received = endpoints if isinstance(endpoints, list) else ()
+    entries = {_key(entry): entry for entry in received if _is_endpoint(entry)}
+    entries = dict(list(entries.items())[:MOST_ENDPOINTS])
+    named = [NamedEndpoint(method=entry["method"], path=entry["path"]) for entry in entries.values()]
+    # "__" is the mark of hosted tools: SERVER__TOOL.
+    names = distinct_tool_names(named, lambda name: _MARK.search(name) is not None)
+    # A digest keeps a name apart, and not the mark out of it.
+    tools = [_tool(_MARK.sub("_", names[key]), entry) for key, entry in entries.items()]
+    return sorted(tools, key=lambda tool: tool.name)
+
+
+def answer_of(reply: Reply) -> dict[str, Any]:
+    """A CallToolResult for an endpoint's answer."""
+    if not reply.ok:
+        facts = facts_of(reply)
+        if "details" in reply.document:
+            facts["details"] = reply.document["details"]
+        more = {name: value for name, value in facts.items() if name not in _SAID}
+        texts = [sentence(facts), *([json.dumps(more, ensure_ascii=False)] if more else [])]
+        return {
+            "content": [{"type": "text", "text": text} for text in texts],
+            "isError": True,
+            "_meta": {"agtp/refusal": facts},
+        }
+    result = reply.result
+    answer: dict[str, Any] = {"content": [{"type": "text", "text": _text(reply)}], "isError": False}
+    if isinstance(result, dict):
+        answer["structuredContent"] = result
+    return answer
+
+
+def _admitted(reply: Reply) -> frozenset[str]:
+    """The endpoints that the caller may call, as ``METHOD /path``."""
+    try:
+        listed = reply.json()
+    except ValueError:
+        raise ClientError("The host's list of methods is not JSON.", "Is this an AGTP host?") from None
+    return frozenset(
+        _key(entry)
+        for entry in (listed if isinstance(listed, list) else ())
+        if isinstance(entry, dict) and entry.get("tier") == "B" and "tool" not in entry
+    )
+
+
+def _key(entry: Any) -> str:
+    return f"{entry.get('method')} {entry.get('path')}" if isinstance(entry, dict) else ""
+
+
+def _is_endpoint(entry: Any) -> bool:
+    if not isinstance(entry, dict) or not isinstance(entry.get("input_schema", {}), dict):
+        return False
+    if not all(isinstance(entry.get(name), str) for name in ("method", "path")):
+        return False
+    try:
+        parse_template(entry["path"])
+    except ValueError:
+        return False
+    return isinstance(entry.get("semantic", {}), dict)
+
+
+def _tool(name: str, entry: Mapping[str, Any]) -> EndpointTool:
+    semantic = entry.get("semantic", {})
+    schema = tool_input_schema(entry.get("input_schema", {}))
+    for parameter in parse_template(entry["path"]).parameters:
+        schema = _with_parameter(schema, parameter)
+    intent = semantic.get("intent") or entry.get("description") or f"{entry['method']} {entry['path']}"
+    hints = semantic.get("parameter_hints")
+    impact = semantic.get("impact")
+    idempotent = semantic.get("is_idempotent") is True
+    definition = {
+        "name": name,
+        "title": f"{entry['method']} {entry['path']}",
+        "description": tool_description(str(intent), _hints(hints)),
+        "inputSchema": schema,
+        "annotations": {
+            "readOnlyHint": impact == _READS,
+            "destructiveHint": impact == _DESTROYS,
+            "idempotentHint": idempotent,
+        },
+        "_meta": {
+            "agtp/endpoint": f"{entry['method']} {entry['path']}",
+            "agtp/required-scopes": entry.get("required_scopes", []),
+        },
+    }
+    return EndpointTool(
+        name=name, method=entry["method"], path=entry["path"], definition=definition, idempotent=idempotent
+    )
+
+
+def _with_parameter(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    """The schema with a parameter of the path in it, which is always needed."""
+    properties, required = schema["properties"], schema["required"]
+    if name not in properties:
+        schema = {**schema, "properties": {**properties, name: {"type": "string"}}}
+    return schema if name in required else {**schema, "required": [*required, name]}
+
+
+def _hints(hints: Any) -> Mapping[str, list[str]]:
+    if not isinstance(hints, dict):
+        return {}
+    return {name: [str(phrase) for phrase in phrases] for name, phrases in hints.items() if isinstance(phrases, list)}
+
+
+def _segment(name: str, arguments: dict[str, Any]) -> str:
+    value = arguments.pop(name, None)
+    if isinstance(value, (bool, int, float)):
+        value = json.dumps(value)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"The argument {escape(name)} is missing or is no plain value: it is a part of the path.")
+    return quote(value, safe="")
+
+
+def _text(reply: Reply) -> str:
+    """What a client without structured content shows."""
+    result = reply.result
+    if isinstance(result, str):
+        return result
+    if result is None:
+        return reply.body.decode("utf-8", "replace")
+    return json.dumps(result, ensure_ascii=False)

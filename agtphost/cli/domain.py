@@ -1,0 +1,174 @@
+"""``agtp domain``: telling a host that a domain expired, was renewed or changed hands (core v08 section 11.8)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from agtphost.audit.domains import EXPIRED, ORG_DOMAIN, RENEWED
+from agtphost.audit.retention import stamp
+from agtphost.cli.audit_store import open_records
+from agtphost.cli.configured import require_config
+from agtphost.cli.exchange import ask, result_of
+from agtphost.cli.identities import REGISTRAR
+from agtphost.cli.options import Connection, connection_options, host_option, json_option
+from agtphost.cli.output import print_json, print_table
+from agtphost.cli.reach import resolve
+
+HOURS = 24.0
+"""Of grace, at most."""
+
+
+@click.group()
+def command() -> None:
+    """
+    Domains that agents stand under: their org_domain.
+
+    Needs the client certificate of an operator ([audit] operators), or of the registrar that
+    issued every agent under the domain: the configured host's, unless --cert names another.
+    """
+
+
+@command.command()
+@click.argument("domain", metavar="DOMAIN")
+@click.option("--at", "expires_at", metavar="TIME", help="RFC 3339: when it expires. Without it, it has expired.")
+@click.option(
+    "--grace",
+    type=click.FloatRange(0, HOURS),
+    default=0.0,
+    metavar="HOURS",
+    help="From then until the agents are suspended: 0 (the default) to 24.",
+)
+@click.option("--actor", metavar="TEXT", help="Who says so; goes into the signed event.")
+@host_option
+@connection_options
+@json_option
+def expire(
+    domain: str,
+    expires_at: str | None,
+    grace: float,
+    actor: str | None,
+    uri: str | None,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Suspend the agents under a domain that expired, or will.
+
+    Their principals are notified first. Without a renewal they are deprecated 90 days after
+    their suspension. Tell of an expiry that can be foreseen 30 days ahead.
+
+    \b
+    Examples:
+      agtp domain expire example.com
+      agtp domain expire example.com --at 2027-01-31T00:00:00Z --grace 12
+    """
+    given = {"expires_at": expires_at, "grace": int(grace * 3600), "actor": actor}
+    _tell("DEACTIVATE", domain, given, uri, where, as_json)
+
+
+@command.command()
+@click.argument("domain", metavar="DOMAIN")
+@click.option("--actor", metavar="TEXT", help="Who says so; goes into the signed event.")
+@host_option
+@connection_options
+@json_option
+def renew(domain: str, actor: str | None, uri: str | None, where: Connection, as_json: bool) -> None:
+    """
+    Reinstate what a domain's expiry stopped.
+
+    Its owner has renewed it: the agents under it serve and call again.
+
+    \b
+    Example:
+      agtp domain renew example.com
+    """
+    _tell("REINSTATE", domain, {"actor": actor}, uri, where, as_json)
+
+
+@command.command()
+@click.argument("domain", metavar="DOMAIN")
+@click.option("--owner-id", required=True, metavar="ID", help="Whose it is now, as agents' owner_id.")
+@click.option("--actor", metavar="TEXT", help="Who says so; goes into the signed event.")
+@host_option
+@connection_options
+@json_option
+def transfer(
+    domain: str, owner_id: str, actor: str | None, uri: str | None, where: Connection, as_json: bool
+) -> None:
+    """
+    Say that a domain has another owner.
+
+    It inherits none of the agents under the domain: those of every other owner are suspended for good. The new
+    owner has agents of its own issued.
+
+    \b
+    Example:
+      agtp domain transfer example.com --owner-id newcorp.example
+    """
+    _tell("REINSTATE", domain, {"owner_id": owner_id, "actor": actor}, uri, where, as_json)
+
+
+@command.command()
+@connection_options
+@json_option
+def ls(where: Connection, as_json: bool) -> None:
+    """
+    List what the configured host was told of domains.
+
+    Reads the host's own store.
+
+    \b
+    Examples:
+      agtp domain ls
+      agtp domain ls --json
+    """
+    config = require_config(where, "what the host was told of domains")
+    with open_records(config.store.path) as reader:
+        found = [_listed(value) for value in reader.held(ORG_DOMAIN)]
+    if as_json:
+        print_json(found)
+        return
+    columns = ("domain", "state", "owner_id", "told_at", "suspend_at", "deprecate_at")
+    print_table(
+        [column.upper().replace("_", "-") for column in columns],
+        ([entry.get(column, "") for column in columns] for entry in found),
+    )
+
+
+def _state(value: Mapping[str, Any]) -> str:
+    """In a word: expiring, expired, renewed or transferred."""
+    if value["event"] == EXPIRED and value["suspend_at"] > stamp(time.time()):
+        return "expiring"
+    return str(value["event"]).removeprefix("org-domain-")
+
+
+def _listed(value: Mapping[str, Any]) -> dict[str, Any]:
+    entry = {"domain": value["domain"], "state": _state(value), "told_at": value["told_at"]}
+    if value["owner"]:
+        entry["owner_id"] = value["owner"]
+    if value["event"] != RENEWED:
+        entry.update(suspend_at=value["suspend_at"], deprecate_at=value["deprecate_at"])
+    return entry
+
+
+def _tell(
+    method: str, domain: str, given: Mapping[str, Any], uri: str | None, where: Connection, as_json: bool
+) -> None:
+    parameters = {name: value for name, value in given.items() if value is not None}
+    reach = resolve(where, uri, identity=REGISTRAR)
+    result = dict(result_of(ask(reach, method, "/", {"org_domain": domain, **parameters})))
+    if as_json:
+        print_json(result)
+        return
+    agents = ", ".join(agent["name"] for agent in result["agents"]) or "none"
+    state = _state(result)
+    if result.get("noop"):
+        click.echo(f"{domain} is {state} already; nothing changed")
+        return
+    click.echo(f"{domain}: {state}; agents under it: {agents}")
+    if result["event"] == EXPIRED:
+        click.echo(f"suspended from {result['suspend_at']}, deprecated from {result['deprecate_at']}")

@@ -1,0 +1,66 @@
+"""
+What servers said they can do: the ``Supported-Methods`` of the first answer on a connection.
+
+A client looks it up before it invokes a method (standard methods v01 section
+1.4). It warns and does not refuse: the server has the last word, and may have
+got the method since, or agreed on it by contract. No I/O: both clients share
+this.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+from agtphost.client.reply import Reply
+from agtphost.client.requests import Destination, PreparedCall
+from agtphost.client.terminal import escape
+
+HEADER = "supported-methods"
+
+CONTRACT = "contract-synthesized"
+"""Calls under a contract are answered whatever the server offers to others."""
+
+MOST_SERVERS = 1024
+"""Remembered at once; beyond that the one that greeted first is forgotten."""
+
+MOST_METHODS = 2_000
+"""Read of one greeting."""
+
+
+class MethodWarning(UserWarning):
+    """A method is called that the server did not name among those it supports."""
+
+
+class Greetings:
+    """The methods that servers named, by destination."""
+
+    def __init__(self) -> None:
+        self._offered: dict[Destination, frozenset[str]] = {}
+
+    def note(self, call: PreparedCall, reply: Reply) -> None:
+        """Remember what a server names; answers that are no greeting change nothing."""
+        named = reply.headers.get(HEADER)
+        if named is None:
+            return
+        methods = frozenset(name.strip() for name in named.split(",")[:MOST_METHODS] if name.strip())
+        self._offered.pop(call.destination, None)
+        if methods:
+            self._offered[call.destination] = methods
+        while len(self._offered) > MOST_SERVERS:
+            del self._offered[next(iter(self._offered))]
+
+    def lacks(self, call: PreparedCall) -> bool:
+        """Whether the server is known to support other methods only."""
+        offered = self._offered.get(call.destination)
+        if offered is None or call.request.method in offered:
+            return False
+        return CONTRACT not in call.request.headers
+
+    def warn(self, call: PreparedCall) -> None:
+        """Say so, once at each place that calls."""
+        if self.lacks(call):
+            warnings.warn(
+                f"{call.destination} does not name {escape(call.request.method)} among the methods that it supports",
+                MethodWarning,
+                stacklevel=4,
+            )

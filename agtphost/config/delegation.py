@@ -1,0 +1,84 @@
+"""``[delegation]``: how far callers may hand on what they may do (core v08 section 7.2.9)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+
+from agtphost.config import secret
+from agtphost.config.values import FilePath, Items, Line, Seconds, Section, Table, Token, around
+from agtphost.config.witnessing import HostURI
+from agtphost.identity.keys import KeyFormatError, VerifyingKey
+from agtphost.vocabulary.identifiers import is_agent_id
+
+
+def _key(value: Any, info: ValidationInfo) -> VerifyingKey:
+    if isinstance(value, VerifyingKey):
+        return value
+    text = secret.text_of(value)
+    try:
+        if text.startswith("file:"):
+            return VerifyingKey.load(around(info).folder / text.removeprefix("file:"))
+        return VerifyingKey.from_text(text)
+    except (KeyFormatError, OSError) as error:
+        raise ValueError(f"is not an Ed25519 public key in base64url, nor file:PATH of one: {error}") from None
+
+
+PublicKey = Annotated[VerifyingKey, BeforeValidator(_key)]
+
+
+def _agent_id(value: str) -> str:
+    if not is_agent_id(value):
+        raise ValueError("must be a canonical Agent-ID: 64 lower-case hexadecimal digits")
+    return value
+
+
+class DelegationPeer(Section):
+    """One ``[[delegation.peers]]``: another host, whose agents tasks may be delegated to."""
+
+    uri: HostURI = ""
+    """Where it is. Required."""
+
+    server_id: Token = ""
+    """What it calls itself, in its records and in the tokens it signs. Required."""
+
+    agents: Items[Annotated[Line, AfterValidator(_agent_id)]] = ()
+    """The Agent-IDs that it hosts. Required."""
+
+    cert: FilePath | None = None
+    """The client certificate that this host shows: one that names no agent. Required."""
+
+    key: FilePath | None = None
+    """The certificate's private key. Required."""
+
+    ca: FilePath | None = None
+    """Authority of the peer's certificate, where it is not a public one."""
+
+    signing_key: PublicKey | None = None
+    """
+    What it signs records with. None asks the peer itself, over TLS, and then tokens that it signs for
+    its own agents are not believed.
+    """
+
+    zone: Token | None = None
+    """The governance zone of its agents, where this host does not know their documents."""
+
+
+class DelegationSection(Section):
+    """``[delegation]``."""
+
+    max_depth: Annotated[int, Field(ge=1, le=5)] = 5
+    """Hops of one chain. Calls inside this host nest ten deep, and each hop takes up to two of them."""
+
+    max_deadline: Seconds = 300.0
+    """Seconds for one task, whatever its delegator asks."""
+
+    zone_bound: bool = False
+    """Whether a delegatee has to be in its delegator's governance zone even without AGTP-Zone-ID."""
+
+    governance: Table[Token, PublicKey] = Field(default_factory=dict)
+    """Public keys of governance platforms by what they call themselves: base64url, or ``file:PATH``."""
+
+    peers: Items[DelegationPeer] = ()
+    """The hosts of agents elsewhere."""

@@ -1,0 +1,196 @@
+"""``[a2a.front]`` becomes a server, its clients' tasks held items."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from OpenSSL import SSL
+from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
+from zope.interface import implementer
+
+from agtphost.adapters.a2a.fronted import FrontedTasks
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
+from agtphost.audit.held import Held, HeldTable
+from agtphost.config import Config
+from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import ConfigurationError, Problem, Refusal
+from agtphost.http.a2a_clients import Clients, Principal
+from agtphost.http.a2a_front import A2AFront, Exposed, FrontResource, FrontSettings
+from agtphost.http.a2a_runs import Runs
+from agtphost.http.sidecar import Connections, https_options
+from agtphost.iagtp import IAgentDirectory, IDispatcher, IGate, ILedger
+from agtphost.identity.certificates import CertificateError
+from agtphost.identity.encoding import decode_padded
+from agtphost.identity.keys import Signer
+from agtphost.identity.peer import Peer, PeerCertificate
+from agtphost.methods.sessions import SUSPENSION
+from agtphost.protocols.peers import peer_of
+from agtphost.protocols.tls import ServerTLS, TLSFiles
+from agtphost.vocabulary import jsontext
+from agtphost.wire.events import Request
+from agtphost.wire.headers import Headers
+
+
+def fronted_tasks(config: Config, held: HeldTable, ledger: ILedger) -> FrontedTasks | None:
+    """The tasks of A2A clients; None where there is no front."""
+    if config.a2a.front.listen is None:
+        return None
+
+    async def keep(changes: Sequence[Change]) -> None:
+        await ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes)))
+
+    tasks = FrontedTasks(held, keep)
+
+    def suspended(key: str, item: Held | None) -> None:
+        if item is not None and item.value["of"] == "task" and item.value["status"] == "suspended":
+            tasks.stopped(item.owner, str(item.value["name"]))
+
+    held.watch(SUSPENSION, suspended)
+    return tasks
+
+
+def a2a_front(
+    reactor: Any,
+    config: Config,
+    directory: IAgentDirectory,
+    dispatcher: IDispatcher,
+    signer: Signer | None,
+    tasks: FrontedTasks | None,
+    oauth: IGate | None,
+) -> A2AFront | None:
+    """
+    The server of ``[a2a.front]``; None where none is configured.
+
+    :param tasks: from :func:`fronted_tasks`.
+    :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
+    :raises ConfigurationError: for agents that are not hosted, files and endpoints that cannot be used.
+    """
+    given = config.a2a.front
+    if given.listen is None or tasks is None:
+        return None
+    clients = Clients(
+        given.agent_id or "",
+        given.scopes,
+        tuple(token.reveal() for token in given.tokens),
+        _certified if given.client_certificates else None,
+        _principal(oauth) if given.oauth and oauth is not None else None,
+    )
+    resource = FrontResource(
+        FrontSettings(url=given.url or "", timeout=given.timeout),
+        _exposed(config, directory),
+        clients,
+        dispatcher,
+        Runs(dispatcher, tasks),
+        signer,
+        reactor,
+    )
+    return A2AFront(reactor, given.listen, front_tls(config), resource)
+
+
+def _exposed(config: Config, directory: IAgentDirectory) -> dict[str, Exposed]:
+    given = config.a2a.front
+    problems: list[Problem] = []
+    exposed: dict[str, Exposed] = {}
+    for entry in given.agent:
+        agent = directory.by_name(entry.name)
+        if agent is None:
+            message = f'[[a2a.front.agent]] "{entry.name[:64]}" is no hosted agent'
+            problems.append(Problem(message=message, file=str(config.file)))
+            continue
+        exposed[entry.name] = Exposed(
+            agent=agent,
+            method=entry.method,
+            path=entry.path,
+            input=_plain(entry.input),
+            text=tuple(entry.text.split(".")) if entry.text else (),
+            answer=entry.answer,
+        )
+    if given.agent_id is not None and directory.by_id(given.agent_id) is None:
+        message = "[a2a.front] agent_id is no agent that this host knows"
+        problems.append(Problem(message=message, file=str(config.file), hint="add its documents to known_agents"))
+    if problems:
+        raise ConfigurationError(problems)
+    return exposed
+
+
+def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A table of the file as JSON has it."""
+    plain = jsontext.decode(jsontext.encode(dict(value)))
+    assert isinstance(plain, dict), "a table is an object"
+    return plain
+
+
+# Who clients are
+
+
+def _certified(transport: Any, address: str) -> PeerCertificate | None:
+    """The client certificate that TLS has verified."""
+    try:
+        return peer_of(transport.getHandle(), address).certificate
+    except CertificateError:
+        return None
+
+
+def _principal(gate: IGate) -> Principal:
+    """Judges a token by the same gate that judges it when the call comes."""
+
+    def principal(token: str) -> str:
+        fields = [("Authorization", f"Bearer {token}")]
+        request = Request(method="QUERY", path="/", headers=Headers(fields), line=b"")
+        exchange = Exchange(request, Peer(address="", transport="gateway"), time.time())
+        try:
+            gate.check(exchange)
+        except Refusal as refusal:
+            raise ValueError(refusal.explanation) from None
+        # The gate has verified it: now it may be believed which issuer the principal is one of.
+        claims = jsontext.decode(decode_padded(token.split(".")[1]))
+        issuer = claims.get("iss") if isinstance(claims, dict) else None
+        return f"{issuer}\n{exchange.acting_principal}"
+
+    return principal
+
+
+# TLS
+
+
+def front_tls(config: Config) -> Any:
+    """
+    What makes the TLS side of the front's connections, from the files as they are now; None where there is none.
+
+    :raises ConfigurationError: for files that cannot be used.
+    """
+    given = config.a2a.front
+    if given.listen is None or not given.listen.startswith("ssl:"):
+        return None
+    certificate, key = given.certificate or config.tls.certificate, given.key or config.tls.key
+    if not given.client_certificates:
+        return Connections(https_options(certificate, key))
+    files = TLSFiles(
+        certificate=certificate,
+        key=key,
+        client_ca=config.tls.client_ca,
+        client_crl=config.tls.client_crl,
+        crl_required=config.tls.crl_required,
+    )
+    return _HttpsWithClients(ServerTLS.load(files))
+
+
+@implementer(IOpenSSLServerConnectionCreator)
+class _HttpsWithClients:
+    """The TLS of AGTP's own port, clients' certificates included, for clients that speak HTTP."""
+
+    def __init__(self, tls: ServerTLS) -> None:
+        prepared = tls.prepare()
+        prepared.context.set_alpn_select_callback(_select_http)
+        tls.adopt(prepared)
+        self._tls = tls
+
+    def serverConnectionForTLS(self, protocol: object) -> Any:
+        """See :class:`IOpenSSLServerConnectionCreator`."""
+        return self._tls.serverConnectionForTLS(protocol)
+
+
+def _select_http(connection: object, offered: list[bytes]) -> Any:
+    return b"http/1.1" if b"http/1.1" in offered else SSL.NO_OVERLAPPING_PROTOCOLS

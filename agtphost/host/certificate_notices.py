@@ -1,0 +1,242 @@
+"""
+Tells of certificates that count no longer: ``certificate_revoked`` (companion section 9.3).
+
+Theory of operation. A certificate is revoked by an entry of a revocation list
+that is in force, and with its agent: nobody may use the certificates of a
+retired agent. Both are compared, every other second, with what was told
+before; what is new is committed as a signed event of the host's own chain,
+together with one notice for each subscriber. So each revocation is told once,
+also of one that came while the host was down, and within the 60 seconds that
+core v08 section 7.2.16 allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
+from agtphost.audit.held import HeldTable
+from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.config import Config
+from agtphost.host.propagation import REVOKED, Propagation
+from agtphost.host.rotation import Stamp, stamps
+from agtphost.iagtp import IAgentDirectory, ILedger
+from agtphost.identity import revocation
+from agtphost.identity.agents import Agent
+from agtphost.identity.certificates import link_of, parse_peer_certificate
+from agtphost.identity.revocation import RevocationError, Revocations
+
+TOLD = "certificate-revocation"
+"""The kind of held item: a revocation that was told."""
+
+LOOK_EVERY = 2.0
+"""Seconds between two looks at what is in force."""
+
+FILES_EVERY = 15
+"""Looks after which the certificates of known agents are looked for anew."""
+
+MOST = 10_000
+"""Revocations remembered; lists that are longer are told of as far as this goes."""
+
+AT_ONCE = 50
+"""Revocations in one commit."""
+
+log = Logger()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """A certificate of an agent, as far as this host has it."""
+
+    link: str
+    serial: str
+    agent_id: str
+
+
+class CertificateNotices(Service):
+    """
+    Compares, commits, and hands over to the queue of notices.
+
+    :param revocations: the lists in force.
+    :param states: the present state of an agent.
+    """
+
+    name = "certificate notices"
+
+    def __init__(
+        self,
+        reactor: Any,
+        config: Config,
+        held: HeldTable,
+        directory: IAgentDirectory,
+        states: Callable[[Agent], LifecycleState],
+        revocations: Revocations,
+        propagation: Propagation,
+        ledger: ILedger,
+    ) -> None:
+        self._reactor = reactor
+        self._lists = config.tls.client_crl
+        self._folder = config.identity.known_agents
+        self._held = held
+        self._directory = directory
+        self._states = states
+        self._revocations = revocations
+        self._propagation = propagation
+        self._ledger = ledger
+        self._certificates = AgentCertificates(self._folder)
+        self._seen: object = None
+        self._changed = True
+        self._looks = 0
+        self._timer: IDelayedCall | None = None
+        self._looking: Deferred[None] | None = None
+
+    def changed(self, agent_id: str, state: LifecycleState) -> None:
+        """An agent's state is another one now."""
+        self._changed = self._changed or state.status is LifecycleStatus.RETIRED
+
+    def startService(self) -> None:
+        """Look now, and then again and again."""
+        super().startService()  # type: ignore[no-untyped-call]
+        self._timer = self._reactor.callLater(0, self._look)
+
+    def stopService(self) -> Deferred[None] | None:
+        """Look no more; what was begun is finished."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        return self._looking
+
+    def _look(self) -> None:
+        self._looking = Deferred.fromCoroutine(self._compare())
+        self._looking.addErrback(lambda failure: log.failure("revocations could not be compared", failure=failure))
+        self._looking.addCallback(self._looked)
+
+    def _looked(self, _: object) -> None:
+        self._looking = None
+        if self.running:
+            self._timer = self._reactor.callLater(LOOK_EVERY, self._look)
+
+    def _aside(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), function, *arguments)
+
+    async def _compare(self) -> None:
+        again = self._looks % FILES_EVERY == 0
+        self._looks += 1
+        if again and await self._aside(self._certificates.look):
+            self._changed = True
+        in_force = self._revocations.revoked
+        if in_force is self._seen and not self._changed:
+            return
+        if not again and await self._aside(self._certificates.look):
+            self._changed = True
+        self._changed = False
+        entries = await self._aside(_entries, self._lists)
+        due = {link: entry for link, entry in entries.items() if link in in_force.links}
+        for known in self._of_the_retired():
+            due.setdefault(known.link, {"certificate_serial": known.serial, "revocation_reason": "agent-revoked"})
+        if await self._tell(due):
+            self._seen = in_force
+        else:
+            self._changed = True
+
+    def _of_the_retired(self) -> Iterable[Known]:
+        for known in self._certificates.known.values():
+            agent = self._directory.by_id(known.agent_id)
+            if agent is not None and self._states(agent).status is LifecycleStatus.RETIRED:
+                yield known
+
+    async def _tell(self, due: Mapping[str, Mapping[str, str]]) -> bool:
+        """Commit what was not told before; whether all of it is."""
+        told = {item.key for item in self._held.of(TOLD)}
+        new = [link for link in due if link not in told]
+        if len(told) + len(new) > MOST:
+            log.warn("{count} revocations are more than are told of", count=len(told) + len(new))
+            new = new[: max(0, MOST - len(told))]
+        subjects = {known.link: known.agent_id for known in self._certificates.known.values()}
+        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for start in range(0, len(new), AT_ONCE):
+            changes: list[Change] = []
+            events: list[StreamEvent] = []
+            for link in new[start : start + AT_ONCE]:
+                content = {
+                    "event_type": REVOKED,
+                    "subject_agent_id": subjects.get(link, ""),
+                    "effective_at": moment,
+                    **due[link],
+                }
+                changes.append(Change(kind=TOLD, key=link, value=content, expected=0))
+                changes.extend(self._propagation.certificate_notices(link, content))
+                said = {name: value for name, value in content.items() if name != "event_type"}
+                events.append(StreamEvent(chain=HOST_CHAIN, event_type=REVOKED, fields={**said, "link": link}))
+            draft = Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes), events=tuple(events))
+            try:
+                await self._ledger.submit(draft)
+            except (LedgerUnavailable, StaleChange) as error:
+                log.error("revocations could not be put on record: {why}", why=str(error))
+                return False
+        return True
+
+
+class AgentCertificates:
+    """
+    The certificates of known agents that lie beside their documents, ``*/*.pem``; read in a thread.
+
+    :param folder: the directory of known agents.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.known: dict[Path, Known] = {}
+        self._folder = folder
+        self._stamps: dict[Path, Stamp] = {}
+
+    def look(self) -> bool:
+        """Read what is new; whether anything was. What was once there is remembered: it may be used elsewhere."""
+        found = stamps(self._folder.glob("*/*.pem"))
+        fresh = [path for path, stamp in found.items() if stamp is not None and self._stamps.get(path) != stamp]
+        for path in fresh:
+            known = _read(path)
+            if known is not None:
+                self.known[path] = known
+        self._stamps = found
+        return bool(fresh)
+
+
+def _read(path: Path) -> Known | None:
+    try:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        parsed = parse_peer_certificate(certificate.public_bytes(Encoding.DER))
+    except (OSError, ValueError):
+        return None
+    if parsed.agent_id is None or parsed.malformed:
+        return None
+    return Known(link=link_of(certificate), serial=parsed.serial, agent_id=parsed.agent_id)
+
+
+def _entries(paths: Iterable[Path]) -> dict[str, dict[str, str]]:
+    """What revocation lists say of each certificate, by its link; those that cannot be read say nothing."""
+    found: dict[str, dict[str, str]] = {}
+    for path in paths:
+        try:
+            lists = revocation.read_lists(path.read_bytes())
+        except (OSError, RevocationError):
+            continue
+        for each in lists:
+            for entry in each:
+                found[revocation.link_of_entry(each, entry)] = {
+                    "certificate_serial": f"{entry.serial_number:x}",
+                    "revocation_reason": revocation.reason_of(entry),
+                    "effective_at": revocation.moment(entry.revocation_date_utc) or "",
+                }
+    return found

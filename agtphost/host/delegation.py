@@ -1,0 +1,273 @@
+"""DELEGATE as ``[delegation]`` describes it: here, on other hosts, and beyond the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+
+from agtphost.audit.held import HeldTable
+from agtphost.client import ClientError, Reply
+from agtphost.client.client import Client
+from agtphost.client.errors import CannotConnect, InvalidCall, TLSRefused
+from agtphost.config.delegation import DelegationPeer
+from agtphost.contract.binding import Binding
+from agtphost.host.materials import Materials
+from agtphost.iagtp import IGate, ILedger
+from agtphost.identity.keys import VerifyingKey
+from agtphost.identity.peer import Assurance
+from agtphost.methods.asynchronous_tasks import PATH, TASK, AsynchronousTasks, TaskReading
+from agtphost.methods.continuation import Continuations
+from agtphost.methods.delegated_hop import (
+    DelegationRules,
+    Forwarded,
+    PeerAnswer,
+    PeerHost,
+    PeerLost,
+    PeerUnreachable,
+    States,
+)
+from agtphost.methods.delegation import Delegation
+from agtphost.methods.delegation_tokens import CHAIN
+from agtphost.methods.governance import Governance, GovernanceGate
+from agtphost.methods.hops import Hops
+from agtphost.methods.inspection import Inspection
+from agtphost.methods.oversight import Oversight
+from agtphost.stores import StoreError
+
+SECONDS_TO_ANSWER = 5.0
+"""How long after the longest task DELEGATE itself may go on: it still has to say that the task was late."""
+
+CONNECT_SECONDS = 10.0
+KEYS_SECONDS = 600.0
+"""After which a peer is asked for its keys again."""
+
+class PeerLink:
+    """
+    One ``[[delegation.peers]]``, called over AGTP with this host's own client certificate.
+
+    The tokens prove who delegates; the certificate only says which host brings them.
+    """
+
+    def __init__(self, reactor: Any, settings: DelegationPeer) -> None:
+        self._reactor = reactor
+        self._settings = settings
+        self._client: Client | None = None
+        self._asked: Mapping[str, VerifyingKey] = {}
+        self._asked_at = 0.0
+
+    @property
+    def server_id(self) -> str:
+        return self._settings.server_id
+
+    @property
+    def zone(self) -> str | None:
+        return self._settings.zone
+
+    @property
+    def keys(self) -> Sequence[VerifyingKey]:
+        key = self._settings.signing_key
+        return () if key is None else (key,)
+
+    async def delegate(self, forwarded: Forwarded, seconds: float) -> PeerAnswer:
+        client = self._connected()
+        keys = await self._signing_keys(client)
+        try:
+            reply = await client.call(
+                self._settings.uri,
+                "DELEGATE",
+                "/",
+                forwarded.parameters,
+                timeout=seconds + SECONDS_TO_ANSWER,
+                headers=[("Agent-ID", forwarded.delegator), *forwarded.fields],
+                scopes=forwarded.scope,
+                task_id=forwarded.task_id,
+                session_id=forwarded.session_id,
+                context={CHAIN: list(forwarded.chain)} if forwarded.chain else None,
+                idempotent=False,
+            )
+        except (CannotConnect, TLSRefused, InvalidCall) as error:
+            raise PeerUnreachable(str(error)) from None
+        except ClientError as error:
+            raise PeerLost(str(error)) from None
+        return PeerAnswer(
+            status=reply.status,
+            document=reply.document,
+            audit_id=reply.audit_id or "",
+            doubt=self._doubt(reply, keys),
+        )
+
+    async def _signing_keys(self, client: Client) -> Mapping[str, VerifyingKey]:
+        """What it signs with: as configured, or as its manifest says, which its TLS certificate vouches for."""
+        key = self._settings.signing_key
+        if key is not None:
+            return {key.kid: key}
+        now = self._reactor.seconds()
+        if not self._asked or now - self._asked_at > KEYS_SECONDS:
+            try:
+                self._asked = await client.fetch_signing_keys(self._settings.uri)
+            except ClientError as error:
+                raise PeerUnreachable(f"it does not show its keys: {error}") from None
+            self._asked_at = now
+        return self._asked
+
+    def _doubt(self, reply: Reply, keys: Mapping[str, VerifyingKey]) -> str:
+        failures = reply.verify(keys).failures
+        if failures:
+            self._asked = {}
+            return failures[0].detail.rstrip(".")
+        if reply.server_id != self._settings.server_id:
+            return "the record is another host's"
+        return ""
+
+    def _connected(self) -> Client:
+        if self._client is None:
+            settings = self._settings
+            self._client = Client(
+                self._reactor,
+                trust=settings.ca,
+                cert=settings.cert,
+                key=settings.key,
+                connect_timeout=CONNECT_SECONDS,
+                bootstrap=None,
+            )
+        return self._client
+
+    async def close(self) -> None:
+        """Let go of its connections."""
+        if self._client is not None:
+            await self._client.close()
+
+
+class DelegationService(Service):
+    """
+    Marks what an earlier process left, and ends in good order.
+
+    :param seconds: that running tasks have to end by themselves.
+    """
+
+    name = "delegation"
+
+    def __init__(self, tasks: AsynchronousTasks, peers: Sequence[PeerLink], seconds: float) -> None:
+        self._tasks = tasks
+        self._peers = peers
+        self._seconds = seconds
+
+    def startService(self) -> None:
+        super().startService()  # type: ignore[no-untyped-call]
+        self._tasks.start()
+
+    def stopService(self) -> Deferred[None]:
+        super().stopService()  # type: ignore[no-untyped-call]
+        return Deferred.fromCoroutine(self._stop())
+
+    async def _stop(self) -> None:
+        await self._tasks.stop(self._seconds)
+        for peer in self._peers:
+            await peer.close()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delegating:
+    """All of it."""
+
+    bindings: tuple[Binding, ...]
+    service: Service
+    gates: tuple[IGate, ...]
+    """What holds requests to governance tokens; none where no platform is believed."""
+
+
+def delegating(
+    materials: Materials,
+    held: HeldTable,
+    states: States,
+    reactor: Any,
+    *,
+    ledger: ILedger,
+    oversight: Oversight,
+    inspection: Inspection,
+    continuations: Continuations,
+) -> Delegating:
+    """
+    DELEGATE, what tells of delegated tasks, and what runs them.
+
+    :raises agtphost.stores.StoreError: a peer cannot be reached as configured.
+    """
+    config = materials.config
+    given, server_id = config.delegation, config.host.server_id
+    links = [PeerLink(reactor, entry) for entry in given.peers]
+    by_agent: dict[str, PeerHost] = {}
+    for link, entry in zip(links, given.peers, strict=True):
+        try:
+            link._connected()
+        except ClientError as error:
+            raise StoreError(f"[[delegation.peers]] {entry.uri}: {error}") from None
+        by_agent.update(dict.fromkeys(entry.agents, link))
+    hops = Hops(held)
+    tasks = AsynchronousTasks(held, materials.directory, lambda: ledger, reactor)
+    handler = Delegation(
+        materials.directory,
+        states,
+        hops,
+        server_id=server_id,
+        key=materials.key,
+        clock=reactor,
+        rules=DelegationRules(
+            max_depth=given.max_depth,
+            max_deadline=given.max_deadline,
+            zone_bound=given.zone_bound,
+            governance=given.governance,
+        ),
+        peers=by_agent,
+        tasks=tasks,
+    )
+    reading = TaskReading(held, oversight, continuations)
+    inspection.offer(TASK, reading.read, own_rules=True)
+    governance = Governance(given.governance, hops, server_id)
+    return Delegating(
+        bindings=(
+            delegate_binding(handler, given.max_deadline + SECONDS_TO_ANSWER, _statement(materials)),
+            task_binding(reading),
+        ),
+        service=DelegationService(tasks, links, config.limits.drain_timeout),
+        gates=(GovernanceGate(governance, ledger),) if given.governance else (),
+    )
+
+
+def delegate_binding(handler: Delegation, timeout: float, description: str = "DELEGATE") -> Binding:
+    """
+    DELEGATE on ``/``.
+
+    Its token proves who delegates, and each call of its task is held to what that call needs.
+    """
+    return Binding(
+        method="DELEGATE",
+        path="/",
+        handler=handler,
+        tier="A",
+        description=description,
+        min_assurance=Assurance.HEADER,
+        timeout=timeout,
+    )
+
+
+def task_binding(reading: TaskReading) -> Binding:
+    """``QUERY /delegations``; the handler decides who reads whose."""
+    return Binding(
+        method="QUERY",
+        path=PATH,
+        handler=reading,
+        tier="A",
+        description="Asynchronous tasks that the calling agent delegated, and what became of them.",
+        min_assurance=Assurance.NONE,
+        idempotent=True,
+        state_changing=False,
+    )
+
+
+def _statement(materials: Materials) -> str:
+    entry = materials.catalog.entry("DELEGATE")
+    return entry.description if entry is not None else "DELEGATE"

@@ -1,0 +1,187 @@
+"""
+Agents that a host takes up: those of its start, and those issued while it runs (core v08 section 6.5.6).
+
+The first event in the chain of an issued agent says so: the genesis audit
+entry, with the registrar's statement of what was checked. An agent that comes
+while the host runs is not admitted before that entry is durable.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from agtphost.audit import retention
+from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, LifecycleEvent, StaleLifecycle
+from agtphost.audit.held import HeldTable
+from agtphost.audit.lifecycle import EventType, LifecycleStatus, LifecycleTable
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.iagtp import ILedger
+from agtphost.identity.agents import Agent, AgentDirectory
+
+UNREGISTERED = "unregistered"
+"""``previous_status`` of the first event."""
+
+log = Logger()
+
+
+class Uptake(Service):
+    """
+    Takes agents up.
+
+    :param directory: what the host knows; grows.
+    :param changed: told that other agents are known now than before.
+    :param now: seconds since the Unix epoch.
+    """
+
+    name = "agents"
+
+    def __init__(
+        self,
+        directory: AgentDirectory,
+        states: LifecycleTable,
+        held: HeldTable,
+        ledger: ILedger,
+        changed: Callable[[], None],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._directory = directory
+        self._states = states
+        self._held = held
+        self._ledger = ledger
+        self._changed = changed
+        self._now = now
+        self._recording: Deferred[None] | None = None
+
+    def startService(self) -> None:
+        """
+        Record what was issued since the host last ran.
+
+        :raises ConfigurationError: a label is that of an agent which ended less than 90 days ago.
+        """
+        known = self._directory.known()
+        problems = [problem for agent in known if (problem := self._label_problem(agent)) is not None]
+        if problems:
+            raise ConfigurationError(problems)
+        super().startService()  # type: ignore[no-untyped-call]
+        self._begin(self._record_all(known))
+
+    def stopService(self) -> Deferred[None] | None:
+        """What was begun is finished."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        return self._recording
+
+    def take_up(self, found: AgentDirectory) -> None:
+        """
+        Admit what is in the directories and not known yet. What is wrong is logged, and that agent is not admitted.
+
+        Agents that are no longer in the directories stay until the next start: their lifecycle ends them, not a file.
+
+        :param found: every agent that was just read, verified.
+        """
+        self._begin(self._admit([agent for agent in found.known() if self._directory.by_id(agent.agent_id) is None]))
+
+    def _begin(self, work: Any) -> None:
+        """One after the other: two hang-ups in a row must not record one agent twice."""
+        before = self._recording
+
+        async def in_turn() -> None:
+            if before is not None:
+                await before
+            await work
+
+        self._recording = Deferred.fromCoroutine(in_turn())
+        self._recording.addErrback(lambda failure: log.failure("agents could not be taken up", failure=failure))
+
+    async def _record_all(self, agents: Iterable[Agent]) -> None:
+        for agent in agents:
+            await self._recorded(agent)
+
+    async def _admit(self, agents: Iterable[Agent]) -> None:
+        admitted = []
+        for agent in agents:
+            if self._directory.by_id(agent.agent_id) is not None:
+                continue
+            problem = self._label_problem(agent) or self._clash(agent)
+            if problem is not None:
+                log.error("an agent is not admitted: {problem}", problem=str(problem))
+            elif await self._recorded(agent):
+                self._directory.admit([agent])
+                admitted.append(agent)
+        for agent in admitted:
+            log.info(
+                "{name} ({agent_id}) is admitted as {kind}",
+                name=agent.name,
+                agent_id=agent.agent_id,
+                kind="a hosted agent" if agent.hosted else "a caller",
+            )
+        if admitted:
+            self._changed()
+
+    def _label_problem(self, agent: Agent) -> Problem | None:
+        """Of an agent that was never recorded: what has a history had its label before."""
+        if self._states.recorded(agent.agent_id) is not None or not agent.hosted:
+            return None
+        items = self._held.of(retention.RETAINED)
+        kept = retention.reserved_by(agent.name, agent.agent_id, items, self._now())
+        if kept is None:
+            return None
+        return Problem(
+            message=f"label-reserved: {agent.name} was the label of an agent that ended on {kept['ended_at']}",
+            file=agent.file,
+            hint=f"issue it under another label, or wait until {retention.stamp(retention.free_at(kept))}",
+        )
+
+    def _clash(self, agent: Agent) -> Problem | None:
+        other = self._directory.by_name(agent.name) if agent.hosted else None
+        if other is None:
+            return None
+        return Problem(
+            message=f"name: the running host has another agent named {agent.name} ({other.agent_id})",
+            file=agent.file,
+            hint="issue it under another label",
+        )
+
+    async def _recorded(self, agent: Agent) -> bool:
+        """Whether the agent's chain says that it was issued, or nothing needs to."""
+        if agent.issue is None or agent.document_status != LifecycleStatus.ACTIVE.value:
+            return True
+        if self._states.recorded(agent.agent_id) is not None:
+            return True
+        try:
+            await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, event=_entry(agent, agent.issue)))
+        except StaleLifecycle:
+            # It got a state in this very moment, and with it an event.
+            return True
+        except LedgerUnavailable as error:
+            log.error("the issue of {name} cannot be recorded: {why}", name=agent.name, why=str(error))
+            return False
+        return True
+
+
+def _entry(agent: Agent, statement: Mapping[str, Any]) -> LifecycleEvent:
+    """The genesis audit entry. Of the Genesis it has the hash alone: the event may be read by everyone."""
+    genesis = agent.genesis
+    return LifecycleEvent(
+        agent_id=agent.agent_id,
+        event_type=EventType.GENESIS_ISSUED.value,
+        expected_status=None,
+        new_status=LifecycleStatus.ACTIVE.value,
+        fields={
+            "previous_status": UNREGISTERED,
+            "label": agent.name,
+            "owner_id": agent.owner_id or "",
+            "principal": agent.principal,
+            "trust_tier": agent.posture.trust_tier,
+            "verification_path": agent.posture.verification_path,
+            "genesis_sha256": "" if genesis is None else sha256(genesis.octets).hexdigest(),
+            "issuer_key": agent.issuer_fingerprint or "",
+            "evidence": dict(statement),
+        },
+    )

@@ -1,0 +1,80 @@
+"""One answer of the A2A front that comes event by event, and clients that leave before it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.web.server import Request
+
+from agtphost.http.a2a_rpc import RpcCall
+
+
+class Gone:
+    """Notices that a client left."""
+
+    def __init__(self, request: Request) -> None:
+        self.yet = False
+        request.notifyFinish().addErrback(self._left)
+
+    def _left(self, _: object) -> None:
+        self.yet = True
+
+
+class EventStream:
+    """Answers one call with a stream of events; a client that does not read is let go."""
+
+    MOST_UNREAD = 4 << 20
+    """Octets."""
+
+    def __init__(self, request: Request, call: RpcCall) -> None:
+        self._gone = Gone(request)
+        self._request = request
+        self._call = call
+        self._begun = False
+        self._unread = 0
+        self._paused = False
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody reads on."""
+        return self._gone.yet
+
+    def send(self, event: Mapping[str, Any]) -> None:
+        """One event."""
+        if self._gone.yet:
+            return
+        if not self._begun:
+            self._begun = True
+            self._request.responseHeaders.setRawHeaders("Content-Type", ["text/event-stream"])
+            self._request.responseHeaders.setRawHeaders("Cache-Control", ["no-store"])
+            self._request.registerProducer(self, True)  # type: ignore[no-untyped-call]
+        octets = b"data: " + self._call.event(event) + b"\r\n\r\n"
+        self._unread = self._unread + len(octets) if self._paused else 0
+        if self._unread > self.MOST_UNREAD:
+            self._gone.yet = True
+            self._request.loseConnection()  # type: ignore[no-untyped-call]
+            return
+        self._request.write(octets)  # type: ignore[no-untyped-call]
+
+    def finish(self) -> None:
+        """That was all."""
+        if not self._gone.yet:
+            self._gone.yet = True
+            if self._begun:
+                self._request.unregisterProducer()  # type: ignore[no-untyped-call]
+            self._request.finish()  # type: ignore[no-untyped-call]
+
+    # IPushProducer
+
+    def pauseProducing(self) -> None:
+        """The client reads slowly."""
+        self._paused = True
+
+    def resumeProducing(self) -> None:
+        """It has caught up."""
+        self._paused, self._unread = False, 0
+
+    def stopProducing(self) -> None:
+        """It is gone."""
+        self._gone.yet = True

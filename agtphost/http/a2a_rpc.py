@@ -1,0 +1,127 @@
+"""JSON-RPC of the A2A front: one request read, its answers written, in A2A 1.0 and 0.3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.web.server import Request
+
+from agtphost.http import a2a_legacy as legacy
+from agtphost.http.a2a_card import VERSION
+from agtphost.http.a2a_messages import NO_PUSH, RpcFault, invalid
+from agtphost.vocabulary import jsontext, media_types
+
+OPERATIONS = frozenset(
+    {"SendMessage", "SendStreamingMessage", "GetTask", "ListTasks", "CancelTask", "SubscribeToTask"}
+)
+NO_EXTENDED_CARD = -32007
+BAD_VERSION = -32009
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RpcCall:
+    """One request."""
+
+    call_id: str | int
+    operation: str
+    """As 1.0 calls it."""
+
+    params: Mapping[str, Any]
+    """As 1.0 has them."""
+
+    old: bool
+    """Whether the client speaks 0.3."""
+
+    def result(self, value: Mapping[str, Any]) -> bytes:
+        """The response with a result."""
+        shown = legacy.result_of(self.operation, value) if self.old else value
+        return _response(self.call_id, result=shown)
+
+    def event(self, event: Mapping[str, Any]) -> bytes:
+        """The response with one event of a stream."""
+        return _response(self.call_id, result=legacy.event_of(event) if self.old else event)
+
+
+def fault_response(call_id: object, fault: RpcFault) -> bytes:
+    """The response with an error; what proves it is in the form that A2A 1.0 has for details."""
+    error: dict[str, Any] = {"code": fault.code, "message": fault.message}
+    if fault.proof:
+        detail = {
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+            "reason": str(fault.proof["reason"]).upper().replace("-", "_"),
+            "domain": "agtp",
+            "metadata": {name: str(value) for name, value in fault.proof.items()},
+        }
+        error["data"] = [detail]
+    return _response(call_id, error=error)
+
+
+def _response(call_id: object, **members: Any) -> bytes:
+    return jsontext.encode({"jsonrpc": "2.0", "id": call_id, **members})
+
+
+class Unreadable(Exception):
+    """A request that cannot be answered with a result: the fault, and the id to answer with."""
+
+    def __init__(self, fault: RpcFault, call_id: object) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+        self.call_id = call_id
+
+
+def read_call(request: Request) -> RpcCall:
+    """
+    Read a request.
+
+    :raises Unreadable: for one that is none, or asks for what is not supported.
+    """
+    call_id: Any = None
+    try:
+        body = _body(request)
+        given = body.get("id")
+        if not isinstance(given, (str, int)) or isinstance(given, bool):
+            raise RpcFault(-32600, "The id is neither text nor a whole number")
+        call_id = given
+        return _call(call_id, body, request.getHeader("a2a-version") or legacy.VERSION)
+    except RpcFault as fault:
+        raise Unreadable(fault, call_id) from None
+
+
+def _call(call_id: str | int, body: Mapping[str, Any], version: str) -> RpcCall:
+    method = body.get("method")
+    if body.get("jsonrpc") != "2.0" or not isinstance(method, str):
+        raise RpcFault(-32600, "It is no JSON-RPC 2.0 request")
+    spoken = ".".join(version.split(".")[:2])
+    old = spoken == legacy.VERSION
+    if spoken not in (VERSION, legacy.VERSION) or (old and method in OPERATIONS):
+        raise RpcFault(
+            BAD_VERSION, f"{method[:64]} of version {version[:16]} is not supported; send A2A-Version: {VERSION}"
+        )
+    operation = legacy.METHODS.get(method, "") if old else method
+    if "PushNotification" in operation:
+        raise RpcFault(NO_PUSH, "Push notifications are not supported")
+    if operation == "GetExtendedAgentCard":
+        raise RpcFault(NO_EXTENDED_CARD, "The agent has no extended card")
+    if operation not in OPERATIONS:
+        raise RpcFault(-32601, f"{method[:64]} is not supported")
+    params = body.get("params", {})
+    if not isinstance(params, dict):
+        raise invalid("params is not an object")
+    return RpcCall(
+        call_id=call_id, operation=operation, params=legacy.params_of(params) if old else params, old=old
+    )
+
+
+def _body(request: Request) -> dict[str, Any]:
+    kind = media_types.essence(request.getHeader("content-type") or "")
+    if kind not in ("application/json", "application/a2a+json"):
+        raise RpcFault(-32600, "Content-Type is not application/json")
+    try:
+        body = jsontext.decode(request.content.read() if request.content is not None else b"")
+    except jsontext.JSONTextError as error:
+        raise RpcFault(-32700, f"It is not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise RpcFault(-32600, "It is no JSON-RPC request; batches are not read")
+    return body

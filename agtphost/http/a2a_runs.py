@@ -1,0 +1,239 @@
+"""Calls of A2A clients under way: each becomes one request to the dispatcher, and its outcome a task."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from agtphost.http import a2a_messages as messages
+from agtphost.http.a2a_clients import Client
+from agtphost.http.a2a_messages import RpcFault, invalid
+from agtphost.iagtp import IDispatcher
+from agtphost.identity.agents import Agent
+from agtphost.identity.peer import Peer, Withdrawable
+from agtphost.vocabulary import jsontext, media_types
+from agtphost.wire.events import Request as AgtpRequest
+from agtphost.wire.events import Response
+from agtphost.wire.headers import Headers
+
+log = Logger()
+
+Told = Callable[[Mapping[str, Any]], None]
+"""Takes one event of a task: a ``StreamResponse``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposed:
+    """One hosted agent, and what a message to it calls."""
+
+    agent: Agent
+    method: str
+    path: str
+    input: Mapping[str, Any]
+    text: tuple[str, ...]
+    answer: str
+
+
+class TaskTable(Protocol):
+    """Where tasks are kept; :class:`agtphost.adapters.a2a.fronted.FrontedTasks` is one."""
+
+    def begin(self, client: str, agent_id: str, document: Mapping[str, Any], call: Withdrawable) -> Awaitable[None]:
+        """Keep a new task durably; fails where it cannot be kept."""
+
+    def settle(self, task_id: str, document: Mapping[str, Any]) -> Awaitable[None]:
+        """Keep durably how a task has ended."""
+
+    def withdrawn(self, task_id: str) -> bool:
+        """Whether somebody ended its call."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Run:
+    """One task whose call is under way."""
+
+    client: Client
+    exposed: Exposed
+    document: dict[str, Any]
+    peer: Peer
+    values: dict[str, Any]
+    session: str
+    listeners: list[Told] = field(default_factory=list)
+    waiting: list[Deferred[None]] = field(default_factory=list)
+    over: bool = False
+
+    def tell(self, event: Mapping[str, Any]) -> None:
+        """An event, to everybody who follows."""
+        for listener in list(self.listeners):
+            listener(event)
+
+    def ended(self) -> Deferred[None]:
+        """Fires once it is over, and kept; may be given up."""
+        done: Deferred[None] = Deferred(self.waiting.remove)
+        if self.over:
+            done = Deferred()
+            done.callback(None)
+        else:
+            self.waiting.append(done)
+        return done
+
+    def finish(self) -> None:
+        """It is over."""
+        self.over = True
+        self.listeners.clear()
+        waiting, self.waiting = self.waiting, []
+        for done in waiting:
+            done.callback(None)
+
+
+class Runs:
+    """
+    The calls under way.
+
+    :param tasks: where tasks are kept.
+    """
+
+    def __init__(self, dispatcher: IDispatcher, tasks: TaskTable) -> None:
+        self._dispatcher = dispatcher
+        self._tasks = tasks
+        self._runs: dict[str, Run] = {}
+
+    def get(self, task_id: str) -> Run | None:
+        """The one of a task."""
+        return self._runs.get(task_id)
+
+    async def begin(self, exposed: Exposed, client: Client, message: Any, *, told: Told | None) -> Run:
+        """
+        Begin a task; its call goes on whoever waits for it.
+
+        :param told: gets every event, from the first on; with it, the call is asked for interim messages.
+        :raises RpcFault: for a message that cannot be read, and a task that cannot be kept.
+        """
+        if not isinstance(message, dict):
+            raise invalid("message is missing")
+        context = message.get("contextId") or secrets.token_hex(16)
+        if not isinstance(context, str) or len(context) > 256:
+            raise invalid("message.contextId is not a text of at most 256 characters")
+        values = messages.input_of(message, exposed.input, exposed.text)
+        status = {"state": messages.WORKING, "timestamp": messages.stamp()}
+        # The client keeps its own contexts: nobody else's session can be named.
+        named = f"{client.key}\n{exposed.agent.agent_id}\n{context}"
+        run = Run(
+            client=client,
+            exposed=exposed,
+            document={"id": str(uuid.uuid4()), "contextId": context, "status": status},
+            peer=client.peer(),
+            values=values,
+            session=f"a2a-{sha256(named.encode()).hexdigest()[:32]}",
+        )
+        link = run.peer.link
+        assert isinstance(link, Withdrawable), "a client's calls can be withdrawn"
+        owner = _owner(client)
+        try:
+            await self._tasks.begin(client.key, owner, dict(run.document), link)
+        except Exception as error:
+            log.warn("a task of an A2A client cannot be kept: {why}", why=str(error))
+            raise RpcFault(-32603, f"The task cannot be kept: {error}") from None
+        self._runs[run.document["id"]] = run
+        if told is not None:
+            run.listeners.append(told)
+        run.tell({"task": dict(run.document)})
+        working = Deferred.fromCoroutine(self._run(run, stream=told is not None))
+        working.addErrback(lambda failure: log.failure("a task of the A2A front failed", failure))
+        working.addBoth(lambda _: self._over(run))
+        return run
+
+    def _over(self, run: Run) -> None:
+        self._runs.pop(run.document["id"], None)
+        run.finish()
+
+    async def _run(self, run: Run, *, stream: bool) -> None:
+        document = run.document
+
+        def interim(response: Response) -> None:
+            run.tell({"statusUpdate": _update(document, messages.WORKING, _event(response))})
+
+        response = await self._dispatcher.dispatch(_request(run, stream=stream), run.peer, interim if stream else None)
+        answer = run.exposed.answer
+        state, sentence, result, metadata = messages.outcome_of(response, answer)
+        if sentence and self._tasks.withdrawn(document["id"]):
+            state = messages.CANCELED
+        document["metadata"] = metadata
+        if not sentence:
+            artifact = {"artifactId": "result", "name": "result", "parts": messages.parts_of(result, answer)}
+            document["artifacts"] = [artifact]
+        update = _update(document, state, [{"text": sentence}] if sentence else [], metadata)
+        document["status"] = update["status"]
+        try:
+            await self._tasks.settle(document["id"], dict(document))
+        except Exception as error:
+            log.error("the end of a task of the A2A front is not kept: {why}", why=str(error))
+        for event in _last_events(document, update):
+            run.tell(event)
+
+
+def _owner(client: Client) -> str:
+    """In whose name its calls are made."""
+    if client.certificate is not None:
+        return client.certificate.agent_id or ""
+    return dict(client.fields).get("Agent-ID", "")
+
+
+def _request(run: Run, *, stream: bool) -> AgtpRequest:
+    exposed = run.exposed
+    fields = [
+        *run.client.fields,
+        ("Task-ID", run.document["id"]),
+        ("Session-ID", run.session),
+        ("Content-Type", media_types.AGTP_JSON),
+    ]
+    path = f"/agents/{exposed.agent.name}{exposed.path if exposed.path != '/' else ''}"
+    body: dict[str, Any] = {"method": exposed.method, "parameters": run.values}
+    if stream:
+        body["context"] = {"stream": True}
+    return request_of(exposed.method, path, fields, body)
+
+
+def request_of(method: str, path: str, fields: list[tuple[str, str]], body: Mapping[str, Any]) -> AgtpRequest:
+    """A request of this host's own making."""
+    return AgtpRequest(
+        method=method,
+        path=path,
+        headers=Headers(fields),
+        body=jsontext.encode(body),
+        line=f"AGTP/1.0 {method} {path}\r\n".encode("ascii"),
+    )
+
+
+def _last_events(document: Mapping[str, Any], update: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    ids = {"taskId": document["id"], "contextId": document["contextId"]}
+    for artifact in document.get("artifacts", ()):
+        yield {"artifactUpdate": {**ids, "artifact": artifact, "lastChunk": True}}
+    yield {"statusUpdate": update}
+
+
+def _update(
+    document: Mapping[str, Any],
+    state: str,
+    parts: list[dict[str, Any]],
+    metadata: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    status: dict[str, Any] = {"state": state, "timestamp": messages.stamp()}
+    if parts:
+        status["message"] = messages.said(document["id"], document["contextId"], str(uuid.uuid4()), parts)
+    update = {"taskId": document["id"], "contextId": document["contextId"], "status": status}
+    return {**update, "metadata": dict(metadata)} if metadata else update
+
+
+def _event(response: Response) -> list[dict[str, Any]]:
+    """An interim message as parts."""
+    body = jsontext.decode(response.body) if response.body else {}
+    result = body.get("result") if isinstance(body, dict) else None
+    event = result.get("event") if isinstance(result, dict) else None
+    return [{"data": event if isinstance(event, dict) else {"event": event}}]

@@ -1,0 +1,146 @@
+"""
+Continuation-Tokens of lists: core v08 section 5.5.4.
+
+A list that is longer than an answer comes with a token, which is presented
+with the same request to have the next part. The token is a sealed note to the
+host itself: nothing is kept for it, nobody can read or make one, and it is
+good for the caller and the query that it was made for alone, for a while.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext
+from agtphost.identity.canonical import CanonicalError, canonical
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.status import Status
+
+HEADER = "Continuation-Token"
+PARAMETER = "continuation_token"
+"""The same as a parameter, for callers that do not write header fields."""
+
+LIFE = 600
+"""Seconds that a token is good for."""
+
+LONGEST = 1_024
+"""Characters of a token."""
+
+_NONCE = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A part of a list."""
+
+    items: Sequence[Any]
+    headers: tuple[tuple[str, str], ...] = ()
+    """The Continuation-Token, where there is more."""
+
+
+class Continuations:
+    """
+    Makes tokens, and reads them.
+
+    :param key: 32 octets; None makes one, and tokens then end with the process.
+    :param now: seconds since the epoch.
+    """
+
+    def __init__(self, key: bytes | None = None, now: Callable[[], float] = time.time) -> None:
+        self._sealed = AESGCM(key or os.urandom(32))
+        self._now = now
+
+    def position(self, context: EndpointContext) -> Any:
+        """
+        Where the part that is asked for begins: what :meth:`token` was given, or None at the beginning.
+
+        :raises Refusal: 422 for a token that is none, or was not made for this caller and query, or has ended.
+        """
+        text = context.headers.get(HEADER.lower()) if context.headers is not None else None
+        named = context.input.get(PARAMETER)
+        if text is None:
+            text = named
+        if text is None:
+            return None
+        if not isinstance(text, str) or len(text) > LONGEST or (named is not None and named != text):
+            raise _invalid()
+        try:
+            octets = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+            note = jsontext.decode(self._sealed.decrypt(octets[:_NONCE], octets[_NONCE:], _bound(context)))
+        except (ValueError, InvalidTag):
+            raise _invalid() from None
+        if note["until"] < self._now():
+            raise _invalid()
+        return note["from"]
+
+    def token(self, context: EndpointContext, position: Any) -> str:
+        """A token for the part of this caller's list that begins after ``position``, which is any small JSON."""
+        note = jsontext.encode({"from": position, "until": int(self._now()) + LIFE})
+        nonce = os.urandom(_NONCE)
+        octets = nonce + self._sealed.encrypt(nonce, note, _bound(context))
+        return urlsafe_b64encode(octets).rstrip(b"=").decode()
+
+    def header(self, context: EndpointContext, position: Any) -> tuple[tuple[str, str], ...]:
+        """The same as response fields."""
+        return ((HEADER, self.token(context, position)),)
+
+    def part(
+        self, context: EndpointContext, listed: Sequence[Any], limit: int, key: Callable[[Any], Any]
+    ) -> Part:
+        """
+        The part of a whole list that is asked for.
+
+        :param listed: in the order of ``key``.
+        :param key: JSON that tells an item from all others and orders them, so that parts neither repeat nor leave
+            out what stays while other items come and go.
+        """
+        after = self.position(context)
+        rest = [item for item in listed if after is None or _ordered(key(item)) > _ordered(after)]
+        items = rest[:limit]
+        more = len(rest) > limit
+        return Part(items=items, headers=self.header(context, key(items[-1])) if more else ())
+
+
+def _ordered(key: Any) -> Any:
+    return tuple(key) if isinstance(key, (list, tuple)) else key
+
+
+def _bound(context: EndpointContext) -> bytes:
+    """What a token is bound to: who asks, and everything that says for what."""
+    caller = "" if context.caller is None else context.caller.agent_id
+    certificate = context.peer.certificate if context.peer is not None else None
+    asked: Mapping[str, Any] = {name: value for name, value in context.input.items() if name != PARAMETER}
+    try:
+        octets = canonical(
+            {
+                "caller": caller,
+                "key": "" if caller or certificate is None else certificate.fingerprint,
+                "method": context.method,
+                "path": context.path,
+                "agent": "" if context.agent is None else context.agent.agent_id,
+                "input": asked,
+            }
+        )
+    except CanonicalError:
+        raise _invalid() from None
+    return sha256(octets).digest()
+
+
+def _invalid() -> Refusal:
+    return Refusal(
+        Status.UNPROCESSABLE,
+        "continuation-token-invalid",
+        "The Continuation-Token was not made for this caller and this query, or has ended.",
+        remedy="Send it with the very request whose answer it came with, or begin the list anew.",
+        details={"parameter": PARAMETER},
+    )

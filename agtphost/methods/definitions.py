@@ -1,0 +1,66 @@
+"""
+``INSPECT target=endpoint``: the definition of one endpoint, as the manifest has it, in a document of its own.
+
+Its media type is that of an endpoint definition (AGTP-API section 17.2, core
+v08 section 11.4). Whoever could not call the endpoint is not told that there
+is one: the lists of DISCOVER show it to nobody else either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint import Endpoint
+from agtphost.contract.manifest import project_binding
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.methods import parameters
+from agtphost.vocabulary import media_types
+from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.status import Status
+
+TARGET = "endpoint"
+
+
+class Definitions:
+    """
+    Definitions of what can be called.
+
+    :param bindings: everything registered; read at every call.
+    :param endpoints: the operator's, whose definitions say more than their bindings.
+    :param anonymous: whether callers without Agent-ID may discover.
+    """
+
+    def __init__(
+        self,
+        bindings: Callable[[], Iterable[Binding]],
+        endpoints: Iterable[Endpoint],
+        catalog: Catalog,
+        *,
+        anonymous: bool,
+    ) -> None:
+        self._bindings = bindings
+        self._endpoints = {(endpoint.method, endpoint.path): endpoint for endpoint in endpoints}
+        self._catalog = catalog
+        self._anonymous = anonymous
+
+    async def read(self, context: EndpointContext) -> EndpointResponse:
+        """One definition, by ``method`` and ``path`` as they are registered."""
+        named = parameters.required(context.input, "method"), parameters.required(context.input, "path")
+        for binding in self._bindings() if self._anonymous or context.caller is not None else ():
+            if (binding.method, binding.path) == named and context.admits(binding):
+                return EndpointResponse(
+                    result=self._definition(binding), enveloped=False, content_type=media_types.ENDPOINT_JSON
+                )
+        raise Refusal(
+            Status.NOT_FOUND,
+            "endpoint-unknown",
+            "You can call no endpoint of that method and path.",
+            remedy="DISCOVER /methods lists those that you can call, with the path templates to name here.",
+        )
+
+    def _definition(self, binding: Binding) -> dict[str, Any]:
+        endpoint = self._endpoints.get((binding.method, binding.path))
+        return project_binding(binding, self._catalog) if endpoint is None else endpoint.projection()

@@ -1,0 +1,258 @@
+"""
+Telling the host of a domain: DEACTIVATE and REINSTATE with ``org_domain`` (core v08 section 11.8).
+
+``DEACTIVATE org_domain`` says that a domain expired, or when it will;
+``REINSTATE org_domain`` that its owner renewed it, and with ``owner_id`` that
+it is that owner's now. The principal of every agent under it is told in the
+same transaction, by a notification and an event in the agent's chain, so that
+both are there before any suspension.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from agtphost.audit.domains import (
+    DEPRECATED_AFTER,
+    EXPIRED,
+    GRACE,
+    ORG_DOMAIN,
+    RENEWED,
+    TRANSFERRED,
+    OrgDomain,
+    barring,
+    domain_name,
+    told,
+)
+from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
+from agtphost.audit.held import HeldTable
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.identity.agents import Agent
+from agtphost.identity.canonical import canonical
+from agtphost.methods import parameters
+from agtphost.methods.notification import KEPT, NOTIFICATION
+from agtphost.methods.oversight import OPERATOR
+from agtphost.vocabulary.status import Status
+
+METHODS = frozenset({"DEACTIVATE", "REINSTATE"})
+
+AHEAD = 400 * 86_400
+"""Seconds ahead that an expiry can be told, at most: registrations of domains are renewed yearly."""
+
+
+class Domains:
+    """
+    Takes what is told of domains.
+
+    :param held: what was told before.
+    :param agents: every agent that this host knows.
+    :param own_domain: the host's; its agents that name no domain are under it.
+    :param operators: key fingerprints that may tell of every domain.
+    :param open: whether everyone may: the lifecycle's development mode.
+    :param notices: what tells others of an agent, committed with the telling.
+    :param now: seconds since the Unix epoch.
+    """
+
+    def __init__(
+        self,
+        held: HeldTable,
+        agents: Callable[[], Iterable[Agent]],
+        own_domain: str,
+        operators: frozenset[str] = frozenset(),
+        *,
+        open: bool = False,
+        notices: Callable[[Agent], tuple[Change, ...]] = lambda _: (),
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._held = held
+        self._agents = agents
+        self._own_domain = own_domain
+        self._operators = operators
+        self._open = open
+        self._notices = notices
+        self._now = now
+
+    def barring(self, agent: Agent) -> OrgDomain | None:
+        """The domain for whose sake an agent must not become active now."""
+        return barring(agent, told(self._held.of(ORG_DOMAIN)), self._own_domain, self._now())
+
+    def __call__(self, context: EndpointContext) -> EndpointResponse:
+        """
+        Answer a lifecycle method that names a domain.
+
+        :raises Refusal: 401 and 403 for those who have no say in it, 400 and 422 for what cannot be told so.
+        """
+        given = context.input
+        if context.method not in METHODS or "agent_id" in given:
+            raise Refusal(
+                Status.BAD_REQUEST,
+                "invalid-parameter",
+                "Domains are told of by DEACTIVATE and REINSTATE, without an agent_id.",
+                remedy="Send org_domain alone, with DEACTIVATE or REINSTATE.",
+                details={"parameter": "org_domain"},
+            )
+        name = given.get("org_domain")
+        domain = domain_name(name) if isinstance(name, str) else None
+        if domain is None:
+            raise parameters.invalid("org_domain", "org_domain is not a DNS domain.", "Send example.com.")
+        concerned = [agent for agent in self._agents() if self._under(domain, agent)]
+        self._authorize(context, concerned)
+        before = self._held.get(ORG_DOMAIN, domain)
+        known = OrgDomain.of(before.value) if before is not None else None
+        now = self._now()
+        tell = self._expired if context.method == "DEACTIVATE" else self._kept
+        entry = tell(domain, known, given, now)
+        if known is not None and (entry is known or _same(entry, known)):
+            return EndpointResponse(result={**_shown(known, concerned), "noop": True})
+        actor = parameters.text(given, "actor")
+        change = Change(
+            kind=ORG_DOMAIN, key=domain, value=entry.value(), expected=0 if before is None else before.version
+        )
+        return EndpointResponse(
+            result=_shown(entry, concerned),
+            changes=(change, *self._told(entry, concerned, now)),
+            events=tuple(_events(entry, concerned, actor, context)),
+            extra={"org_domain": domain, "org_domain_event": entry.event},
+        )
+
+    def _under(self, domain: str, agent: Agent) -> bool:
+        return OrgDomain(domain=domain, event=EXPIRED, told_at=0, suspend_at=0, deprecate_at=0).concerns(
+            agent, self._own_domain
+        )
+
+    def _authorize(self, context: EndpointContext, concerned: list[Agent]) -> None:
+        """An operator, or the registrar that issued every agent concerned."""
+        if self._open:
+            return
+        certificate = context.peer.certificate if context.peer is not None else None
+        if certificate is None or not certificate.fingerprint or certificate.agent_id is not None:
+            raise Refusal(
+                Status.UNAUTHORIZED,
+                "genesis-issuer-cert-required",
+                "Domains are told of by an operator, or by the registrar of all agents under them.",
+                remedy="Connect with an operator's or the registrar's client certificate.",
+            )
+        presented = certificate.fingerprint
+        issued = all(hmac.compare_digest(presented, agent.issuer_fingerprint or "") for agent in concerned)
+        if presented not in self._operators and not (concerned and issued):
+            raise Refusal(
+                Status.FORBIDDEN,
+                "not-genesis-issuer",
+                "The client certificate's key is no operator's, and did not issue every agent under the domain.",
+                remedy="Connect with the certificate of an operator: [audit] operators names them.",
+            )
+
+    # What is told
+
+    @staticmethod
+    def _expired(domain: str, known: OrgDomain | None, given: Mapping[str, Any], now: float) -> OrgDomain:
+        expires = parameters.moment(given, "expires_at")
+        grace = parameters.start(given, "grace", GRACE)
+        if expires is not None and expires > now + AHEAD:
+            raise parameters.invalid("expires_at", "expires_at is more than 400 days ahead.", "Tell of it later.")
+        suspend_at = max(now, now if expires is None else expires) + grace
+        if known is not None and known.event != RENEWED and known.suspend_at <= now and known.event == EXPIRED:
+            return known
+        return OrgDomain(
+            domain=domain,
+            event=EXPIRED,
+            told_at=now,
+            suspend_at=suspend_at,
+            deprecate_at=suspend_at + DEPRECATED_AFTER,
+        )
+
+    @staticmethod
+    def _kept(domain: str, known: OrgDomain | None, given: Mapping[str, Any], now: float) -> OrgDomain:
+        owner = parameters.text(given, "owner_id")
+        if owner is None:
+            if known is None:
+                raise Refusal(
+                    Status.NOT_FOUND,
+                    "org-domain-unknown",
+                    "Nothing was told of that domain, so nothing is to be taken back.",
+                    remedy="A domain that another owner has now is told of with owner_id.",
+                )
+            if known.event == TRANSFERRED:
+                raise Refusal(
+                    Status.CONFLICT,
+                    "org-domain-transferred",
+                    "The domain went to another owner; what was registered under it before does not come back.",
+                    remedy="Send owner_id, should the domain have another owner again.",
+                    details={"owner_id": known.owner},
+                )
+            return OrgDomain(domain=domain, event=RENEWED, told_at=now, suspend_at=now, deprecate_at=now)
+        if not owner.isprintable():
+            raise parameters.invalid("owner_id", "owner_id is not a line of text.", "Send the Genesis's owner_id.")
+        begun = known is not None and known.event != RENEWED and known.suspend_at <= now
+        return OrgDomain(
+            domain=domain,
+            event=TRANSFERRED,
+            told_at=now,
+            # Agents that were suspended before by its expiry are deprecated as they would have been.
+            suspend_at=known.suspend_at if known is not None and begun else now,
+            deprecate_at=known.deprecate_at if known is not None and begun else now + DEPRECATED_AFTER,
+            owner=owner,
+        )
+
+    def _told(self, entry: OrgDomain, concerned: list[Agent], now: float) -> Iterable[Change]:
+        """To each agent, and of each to those who look after it: its registrar and the operators."""
+        until = int((max(now, entry.suspend_at) + KEPT) * 1000)
+        for agent in concerned:
+            yield from self._notices(agent)
+            for recipient in (OPERATOR, agent.agent_id):
+                value = {
+                    "recipient": recipient,
+                    "sender": agent.agent_id,
+                    "topic": entry.event,
+                    "content": {**entry.value(), "agent_id": agent.agent_id, "principal": agent.principal},
+                    "urgency": "critical",
+                    "delivery_guarantee": "exactly_once",
+                    "expiry": None,
+                    "sent_at": parameters.stamp(now),
+                    "status": "held",
+                }
+                number = f"ntf-{sha256(canonical(value)).hexdigest()[:32]}"
+                yield Change(
+                    kind=NOTIFICATION,
+                    key=number,
+                    value={**value, "notification_id": number},
+                    owner="" if recipient == OPERATOR else recipient,
+                    expires_at=until,
+                )
+
+
+def _same(entry: OrgDomain, known: OrgDomain) -> bool:
+    """Told twice. Of an expiry to come the later word counts, should it name another time."""
+    if (entry.event, entry.owner) != (known.event, known.owner):
+        return False
+    return entry.event != EXPIRED or int(entry.suspend_at) == int(known.suspend_at)
+
+
+def _shown(entry: OrgDomain, concerned: list[Agent]) -> dict[str, Any]:
+    value = {name: text for name, text in entry.value().items() if text}
+    if entry.event == RENEWED:
+        del value["suspend_at"], value["deprecate_at"]
+    value["org_domain"] = value.pop("domain")
+    return {**value, "agents": [{"agent_id": agent.agent_id, "name": agent.name} for agent in concerned]}
+
+
+def _events(
+    entry: OrgDomain, concerned: list[Agent], actor: str | None, context: EndpointContext
+) -> Iterable[StreamEvent]:
+    certificate = context.peer.certificate if context.peer is not None else None
+    fields = {name: text for name, text in entry.value().items() if name not in ("event", "domain") and text}
+    fields["org_domain"] = entry.domain
+    if actor is not None:
+        fields["actor"] = actor
+    if certificate is not None and certificate.fingerprint:
+        fields["actor_key"] = certificate.fingerprint
+    yield StreamEvent(chain=HOST_CHAIN, event_type=entry.event, fields=fields)
+    for agent in concerned:
+        yield StreamEvent(
+            chain=agent.agent_id, event_type=entry.event, fields={**fields, "principal": agent.principal}
+        )

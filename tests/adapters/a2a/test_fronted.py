@@ -1,0 +1,135 @@
+"""Tasks of the A2A front: bounded, durable before they begin, each its client's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from agtphost.adapters.a2a import fronted
+from agtphost.adapters.a2a.fronted import KIND, FrontedTasks, TooMany
+from agtphost.audit.drafts import Change, LedgerUnavailable
+from agtphost.identity.peer import Withdrawable
+from tests.adapters.peers import Book
+
+OWNER = "a" * 64
+
+
+class Kept:
+    """A table of tasks over a book that can be told to fail."""
+
+    def __init__(self) -> None:
+        self.book = Book()
+        self.down = False
+        self.tasks = FrontedTasks(self.book, self.keep)
+
+    async def keep(self, changes: Sequence[Change]) -> None:
+        if self.down:
+            raise LedgerUnavailable("no space left")
+        self.book.commit(changes)
+
+    def begin(self, task_id: str, client: str = "one", **members: Any) -> Withdrawable:
+        call = Withdrawable(client=client)
+        run(self.tasks.begin(client, OWNER, document(task_id, **members), call))
+        return call
+
+    def settle(self, task_id: str, **members: Any) -> None:
+        run(self.tasks.settle(task_id, document(task_id, "TASK_STATE_COMPLETED", **members)))
+
+
+def document(task_id: str, state: str = "TASK_STATE_WORKING", **members: Any) -> dict[str, Any]:
+    status = {"state": state, "timestamp": "2026-11-21T00:00:00.000Z"}
+    return {"id": task_id, "contextId": "c", "status": status, **members}
+
+
+def run(coroutine: Any) -> None:
+    """Nothing here waits."""
+    found: list[Any] = []
+    ensureDeferred(coroutine).addErrback(lambda failure: found.append(failure.value))
+    if found:
+        raise found[0]
+
+
+def test_a_task_is_durable_before_its_call_begins() -> None:
+    """Store down: the task is not begun, and nobody is told of it; the control is the same with the store up."""
+    kept = Kept()
+    kept.down = True
+    with pytest.raises(LedgerUnavailable):
+        kept.begin("t")
+    assert kept.tasks.get("one", "t") is None and not kept.tasks.runs("t")
+    kept.down = False
+    kept.begin("t")
+    assert kept.tasks.get("one", "t") is not None and kept.tasks.runs("t")
+    assert kept.book.get(KIND, "t") is not None
+
+
+def test_a_new_process_tells_what_the_last_one_left() -> None:
+    """What had ended is as it was; what ran counts as failed; somebody else's client sees neither."""
+    kept = Kept()
+    kept.begin("done")
+    kept.settle("done", artifacts=[{"artifactId": "a", "parts": [{"text": "x"}]}])
+    kept.begin("ran")
+    after = FrontedTasks(kept.book, kept.keep)
+    done, ran = after.get("one", "done"), after.get("one", "ran")
+    assert done is not None and done.document["artifacts"][0]["parts"] == [{"text": "x"}]
+    assert ran is not None and ran.ended and ran.document["status"]["state"] == "TASK_STATE_FAILED"
+    assert [task.task_id for task in after.of("one")] == ["ran", "done"]
+    assert after.get("two", "done") is None and not list(after.of("two"))
+
+
+def test_an_end_that_cannot_be_kept_is_still_told() -> None:
+    """The client that waits hears of the outcome; after a restart the task counts as failed."""
+    kept = Kept()
+    kept.begin("t")
+    kept.down = True
+    with pytest.raises(LedgerUnavailable):
+        kept.settle("t")
+    task = kept.tasks.get("one", "t")
+    assert task is not None and task.document["status"]["state"] == "TASK_STATE_COMPLETED"
+    again = FrontedTasks(kept.book, kept.keep).get("one", "t")
+    assert again is not None and again.document["status"]["state"] == "TASK_STATE_FAILED"
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many run, so many are kept of a client and of all, so long is one; the oldest that has ended goes first."""
+    monkeypatch.setattr(fronted, "MOST_RUNNING", 3)
+    monkeypatch.setattr(fronted, "MOST_PER_CLIENT", 2)
+    monkeypatch.setattr(fronted, "MOST", 4)
+    kept = Kept()
+    for name in ("a", "b"):
+        kept.begin(name)
+    with pytest.raises(TooMany):
+        kept.begin("c")
+    kept.settle("a")
+    kept.begin("c")
+    assert kept.tasks.get("one", "a") is None and kept.book.get(KIND, "a") is None
+    kept.begin("d", "two")
+    with pytest.raises(TooMany):
+        kept.begin("e", "two")
+    kept.settle("b")
+    kept.settle("d")
+    kept.begin("e", "two")
+    kept.begin("f", "three")
+    assert [name for name in "abcdef" if kept.book.get(KIND, name) is not None] == ["c", "d", "e", "f"]
+    long = [{"artifactId": "a", "parts": [{"text": "x" * fronted.LONGEST}]}]
+    kept.settle("c", artifacts=long)
+    item = kept.book.get(KIND, "c")
+    assert item is not None and "artifacts" not in item.value["document"]
+    assert item.value["document"]["metadata"]["agtp.artifacts"]
+
+
+def test_only_a_waiting_call_is_withdrawn() -> None:
+    """A call that waits is ended once; one that does not wait is left, and so is one of another agent's task."""
+    kept = Kept()
+    call = kept.begin("t")
+    assert not kept.tasks.withdraw("t") and not kept.tasks.withdrawn("t")
+    ended: list[str] = []
+    call.add(lambda: ended.append("t"))
+    kept.tasks.stopped("b" * 64, "t")
+    assert not ended
+    kept.tasks.stopped(OWNER, "t")
+    assert ended == ["t"] and kept.tasks.withdrawn("t")
+    kept.settle("t")
+    assert not kept.tasks.withdrawn("t") and not kept.tasks.withdraw("t")

@@ -1,0 +1,34 @@
+"""What a server says in the course of a call whose caller was asked something meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from agtphost.adapters.mcp.asking import Asking
+from agtphost.adapters.mcp.interviews import Interview
+
+
+def test_whoever_repeated_the_request_hears_the_rest() -> None:
+    """Progress after the answer to a question reaches the request that waits; before it, the first one."""
+    heard: list[tuple[str, str]] = []
+
+    def sink(name: str) -> Any:
+        def take(method: str, params: Mapping[str, Any]) -> None:
+            heard.append((name, method))
+
+        return take
+
+    first, second = Asking(sink=sink("first")), Asking(sink=sink("second"))
+    interview = Interview(Clock(), lambda call_id, answer: None, Deferred(), 1, {})
+    interview.first = first
+    first.heard("before", {})
+    interview.first.repeated = second
+    first.heard("after", {})
+    assert heard == [("first", "before"), ("second", "after")]
+    interview.first.repeated = Asking()
+    first.heard("nobody listens", {})
+    assert len(heard) == 2

@@ -1,0 +1,86 @@
+"""Approved digests of what upstreams say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from agtphost.adapters.web.failures import NotPrepared
+from agtphost.adapters.web.pins import APPROVED, CHANGED, PINNED, Pins
+from agtphost.audit.drafts import Change, LedgerUnavailable, StreamEvent
+from tests.adapters.peers import Book
+
+ONE, TWO = "1" * 64, "2" * 64
+
+
+class Desk:
+    """A book, and the events that were signed."""
+
+    def __init__(self) -> None:
+        self.book = Book()
+        self.events: list[StreamEvent] = []
+        self.down = False
+
+    async def submit(self, changes: Sequence[Change], events: Sequence[StreamEvent]) -> None:
+        if self.down:
+            raise LedgerUnavailable("no space left")
+        self.book.commit(changes)
+        self.events.extend(events)
+
+    def pins(self, configured: Any = None) -> Pins:
+        return Pins("acp", "bee", configured or {}, self.book, self.submit)
+
+    def told(self) -> list[str]:
+        return [event.event_type for event in self.events]
+
+
+def judged(pins: Pins, **found: str) -> set[str]:
+    answers: list[Any] = []
+    ensureDeferred(pins.judge(found)).addBoth(answers.append)
+    if not isinstance(answers[0], frozenset):
+        raise answers[0].value
+    return set(answers[0])
+
+
+def test_the_first_is_approved_and_a_change_is_told_once() -> None:
+    """Pinned at first sight, off once changed, told of once; and all of it is known to the next process."""
+    desk = Desk()
+    assert judged(desk.pins(), echo=ONE) == set()
+    for _ in range(3):
+        assert judged(desk.pins(), echo=TWO) == {"echo"}
+    assert desk.told() == [PINNED, CHANGED]
+    assert judged(desk.pins(), echo=ONE) == set()
+    assert judged(desk.pins(), echo=TWO) == {"echo"}
+    assert desk.told() == [PINNED, CHANGED, CHANGED]
+    change, event = desk.pins().approval("echo", TWO, "operator")
+    assert event.event_type == APPROVED and event.fields["replaced_sha256"] == ONE
+    called: list[bool] = []
+    pins = desk.pins()
+    pins.on_approval = lambda: called.append(True)
+    desk.book.commit((change,))
+    assert called and judged(pins, echo=TWO) == set()
+    assert judged(desk.pins(), echo=ONE) == {"echo"}
+
+
+def test_the_configuration_wins() -> None:
+    """A digest that the operator wrote down is neither learned nor replaced."""
+    desk = Desk()
+    assert judged(desk.pins(), echo=ONE) == set()
+    pins = desk.pins({"echo": TWO})
+    assert judged(pins, echo=ONE) == {"echo"} and judged(pins, echo=TWO) == set()
+    assert pins.fixed("echo") and not pins.fixed("other")
+
+
+def test_nothing_is_approved_that_would_be_forgotten() -> None:
+    """Store down: what is new is not approved; what was approved before is."""
+    desk = Desk()
+    assert judged(desk.pins(), old=ONE) == set()
+    desk.down = True
+    assert judged(desk.pins(), old=ONE) == set()
+    with pytest.raises(NotPrepared):
+        judged(desk.pins(), old=ONE, new=TWO)
+    desk.down = False
+    assert judged(desk.pins(), new=ONE) == set()

@@ -1,0 +1,454 @@
+"""The bridge's HTTP port against clients that are slow, greedy, or somebody else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import httpx2
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server.lowlevel.server import Server
+
+from agtphost.bridge import http
+from agtphost.bridge.clients import Context
+from agtphost.bridge.http import HttpLimits
+
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+TOKENS = ("the-first-token-of-two", "the-second-token-of-two")
+
+
+def request(method: str, number: int = 1, **params: Any) -> dict[str, Any]:
+    """A JSON-RPC request."""
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+HANDSHAKE = request(
+    "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "test", "version": "1"}
+)
+SLOW = request("tools/call", 2, name="slow", arguments={}, _meta={"progressToken": "p"})
+
+
+class Steps:
+    """A tool ``slow`` that reports, waits to be let go, and answers."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.started = 0
+        self.cancelled = 0
+
+    async def call(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        """``tools/call``."""
+        self.started += 1
+        try:
+            await context.session.report_progress(1, 3, "before")
+            await self.go.wait()
+            await context.session.report_progress(2, 3, "while nobody listens")
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return types.CallToolResult(content=[types.TextContent(type="text", text="whole")])
+
+    async def list(self, context: Context, params: Any) -> types.ListToolsResult:
+        """``tools/list``."""
+        return types.ListToolsResult(tools=[types.Tool(name="slow", input_schema={"type": "object"})])
+
+
+@asynccontextmanager
+async def serving(
+    limits: HttpLimits | None = None, tokens: Sequence[str] = ()
+) -> AsyncIterator[tuple[str, Steps]]:
+    """A port that serves the tool."""
+    steps = Steps()
+    server: Server[Any] = Server("test")
+    server.add_request_handler("tools/call", types.CallToolRequestParams, steps.call)
+    server.add_request_handler("tools/list", types.PaginatedRequestParams, steps.list)
+    listener = http.listening(0)
+    port = listener.getsockname()[1]
+    served = http.listener_for(server, port, tokens, limits)
+    task = asyncio.create_task(served.serve(sockets=[listener]))
+    try:
+        while not served.started:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        yield f"http://127.0.0.1:{port}/mcp", steps
+    finally:
+        served.should_exit = True
+        await task
+        listener.close()
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    """Run a story, for 30 seconds at most."""
+
+    async def limited() -> None:
+        async with asyncio.timeout(30):
+            await story()
+
+    asyncio.run(limited())
+
+
+async def opened(client: httpx.AsyncClient, url: str, **headers: str) -> dict[str, str]:
+    """Shake hands; the headers of the session."""
+    answer = await client.post(url, json=HANDSHAKE, headers={**ACCEPT, **headers})
+    assert answer.status_code == 200, answer.text
+    session = {
+        **ACCEPT,
+        **headers,
+        "Mcp-Session-Id": answer.headers["mcp-session-id"],
+        "MCP-Protocol-Version": "2025-11-25",
+    }
+    told = await client.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
+    assert told.status_code == 202
+    return session
+
+
+async def events(answer: httpx.Response) -> AsyncIterator[tuple[str, Any]]:
+    """Id and message of each event of a stream."""
+    key = ""
+    async for line in answer.aiter_lines():
+        if line.startswith("id:"):
+            key = line[3:].strip()
+        elif line.startswith("data:"):
+            text = line[5:].strip()
+            yield key, json.loads(text) if text else None
+
+
+async def begun(client: httpx.AsyncClient, url: str, session: dict[str, str]) -> str:
+    """Call the tool, hear its first report, and drop the connection; the id of the report."""
+    async with client.stream("POST", url, json=SLOW, headers=session) as answer:
+        async for key, message in events(answer):
+            if message is not None and message.get("method") == "notifications/progress":
+                assert key
+                return key
+    raise AssertionError("there was no report")
+
+
+# Resumption
+
+
+def test_a_call_whose_connection_drops_is_resumed() -> None:
+    """AGTP: Last-Event-ID brings what was missed and the answer, once each; the call ran once and was not cancelled."""
+
+    async def story() -> None:
+        async with serving() as (url, steps), httpx.AsyncClient(trust_env=False) as client:
+            session = await opened(client, url)
+            last = await begun(client, url, session)
+            await asyncio.sleep(0.1)
+            steps.go.set()
+            await asyncio.sleep(0.1)
+            heard = []
+            async with client.stream("GET", url, headers={**session, "Last-Event-ID": last}) as answer:
+                async for _, message in events(answer):
+                    heard.append(message)
+            assert [each["params"]["message"] for each in heard[:-1]] == ["while nobody listens"]
+            assert heard[-1]["result"]["content"][0]["text"] == "whole"
+            assert (steps.started, steps.cancelled) == (1, 0)
+
+    run(story)
+
+
+def test_an_answer_that_is_not_ready_is_waited_for() -> None:
+    """A client that is back early gets it when it comes, and the stream ends there."""
+
+    async def story() -> None:
+        async with serving() as (url, steps), httpx.AsyncClient(trust_env=False) as client:
+            session = await opened(client, url)
+            last = await begun(client, url, session)
+            heard = []
+            async with client.stream("GET", url, headers={**session, "Last-Event-ID": last}) as answer:
+                asyncio.get_running_loop().call_later(0.2, steps.go.set)
+                async for _, message in events(answer):
+                    heard.append(message)
+            assert "result" in heard[-1] and len(heard) == 2
+
+    run(story)
+
+
+class Breaking(httpx2.AsyncHTTPTransport):
+    """A network on which the answer to the first tool call breaks off after its first report."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken = 0
+        self.resumed = 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        answer = await super().handle_async_request(request)
+        self.resumed += "last-event-id" in request.headers
+        if not self.broken and b"tools/call" in (request.content if request.method == "POST" else b""):
+            self.broken += 1
+            answer.stream = Cut(answer.stream)  # type: ignore[arg-type]
+        return answer
+
+
+class Cut(httpx2.AsyncByteStream):
+    """A stream that breaks off."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._stream:
+            yield chunk
+            if b"notifications/progress" in chunk:
+                raise httpx2.ReadError("the connection broke")
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def test_the_official_client_resumes_a_call_by_itself() -> None:
+    """The connection breaks in the middle of a call; the caller sees nothing but the answer, and every report."""
+
+    async def story() -> None:
+        network = Breaking()
+        reports: list[str | None] = []
+
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            reports.append(message)
+
+        async with serving() as (url, steps), httpx2.AsyncClient(transport=network, timeout=20) as connection:
+            async with Client(streamable_http_client(url, http_client=connection), mode="legacy") as client:
+                asyncio.get_running_loop().call_later(0.3, steps.go.set)
+                result = await client.call_tool("slow", {}, progress_callback=report)
+            assert isinstance(result.content[0], types.TextContent) and result.content[0].text == "whole"
+            assert (network.broken, network.resumed, steps.started, steps.cancelled) == (1, 1, 1, 0)
+            assert reports == ["before", "while nobody listens"]
+
+    run(story)
+
+
+def test_since_2026_07_28_a_stream_that_ends_is_a_call_that_is_cancelled() -> None:
+    """That revision has no resumption: no event ids, no GET, and the call ends with its stream."""
+    modern = {**ACCEPT, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "slow"}
+    meta = {
+        "progressToken": "p",
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    call = request("tools/call", 2, name="slow", arguments={}, _meta=meta)
+
+    async def story() -> None:
+        async with serving() as (url, steps), httpx.AsyncClient(trust_env=False) as client:
+            async with client.stream("POST", url, json=call, headers=modern) as answer:
+                async for line in answer.aiter_lines():
+                    assert not line.startswith("id:")
+                    if "notifications/progress" in line:
+                        break
+            while not steps.cancelled:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            asked = await client.get(url, headers={**modern, "Last-Event-ID": "x"})
+            assert asked.status_code == 405
+            assert (steps.started, steps.cancelled) == (1, 1)
+
+    run(story)
+
+
+# Other people's sessions
+
+
+def test_a_session_belongs_to_the_token_that_opened_it() -> None:
+    """T: with another's session id, and his event id, a client with a token of its own gets 404 and nothing more."""
+
+    async def story() -> None:
+        async with serving(tokens=TOKENS) as (url, steps), httpx.AsyncClient(trust_env=False) as client:
+            mine, other = ({"Authorization": f"Bearer {token}"} for token in TOKENS)
+            session = await opened(client, url, **mine)
+            last = await begun(client, url, session)
+            stolen = {**session, **other, "Last-Event-ID": last}
+            for verb in ("GET", "DELETE", "POST"):
+                answer = await client.request(verb, url, json=SLOW if verb == "POST" else None, headers=stolen)
+                assert answer.status_code == 404, verb
+            # In a session of his own the id means nothing.
+            own = {**await opened(client, url, **other), "Last-Event-ID": last}
+            async with client.stream("GET", url, headers=own) as answer:
+                assert [message async for _, message in events(answer)] == []
+            steps.go.set()
+            async with client.stream("GET", url, headers={**session, "Last-Event-ID": last}) as answer:
+                assert [message async for _, message in events(answer)][-1]["result"]
+            assert steps.started == 1
+
+    run(story)
+
+
+@pytest.mark.parametrize("given", [None, "", "Bearer", "Bearer the-first-token-of-tw", "Bearer wrong", "Basic x"])
+def test_without_one_of_the_tokens_nothing_is_answered(given: str | None) -> None:
+    """401 before a body is read or a session looked up."""
+
+    async def story() -> None:
+        async with serving(tokens=TOKENS) as (url, _), httpx.AsyncClient(trust_env=False) as client:
+            headers = ACCEPT if given is None else {**ACCEPT, "Authorization": given}
+            answer = await client.post(url, json=HANDSHAKE, headers=headers)
+            assert answer.status_code == 401 and "mcp-session-id" not in answer.headers
+
+    run(story)
+
+
+# Bounds
+
+
+def test_one_session_too_many_is_refused_and_the_others_go_on() -> None:
+    """503, until one ends."""
+
+    async def story() -> None:
+        async with serving(HttpLimits(sessions=2)) as (url, _), httpx.AsyncClient(trust_env=False) as client:
+            first = await opened(client, url)
+            await opened(client, url)
+            refused = await client.post(url, json=HANDSHAKE, headers=ACCEPT)
+            assert refused.status_code == 503
+            listed = await client.post(url, json=request("tools/list", 3), headers=first)
+            assert listed.status_code == 200
+            assert (await client.delete(url, headers=first)).status_code == 200
+            await opened(client, url)
+
+    run(story)
+
+
+def test_an_unused_session_ends() -> None:
+    """Its id answers 404 afterwards, and its place is free."""
+
+    async def story() -> None:
+        limits = HttpLimits(sessions=1, idle=0.2)
+        async with serving(limits) as (url, _), httpx.AsyncClient(trust_env=False) as client:
+            first = await opened(client, url)
+            await asyncio.sleep(0.6)
+            assert (await client.post(url, json=request("tools/list", 3), headers=first)).status_code == 404
+            await opened(client, url)
+
+    run(story)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_is_too_large_is_refused(chunked: bool) -> None:
+    """413, whether or not the client says how large it is; one of just the size is the control."""
+
+    async def story() -> None:
+        async with serving(HttpLimits(body=2_000)) as (url, _), httpx.AsyncClient(trust_env=False) as client:
+            text = json.dumps(HANDSHAKE).encode()
+
+            async def parts(octets: bytes) -> AsyncIterator[bytes]:
+                for start in range(0, len(octets), 500):
+                    yield octets[start : start + 500]
+
+            for size, status in ((2_000, 200), (2_001, 413)):
+                octets = text.ljust(size)
+                answer = await client.post(
+                    url,
+                    content=parts(octets) if chunked else octets,
+                    headers={**ACCEPT, "Content-Type": "application/json"},
+                )
+                assert answer.status_code == status, answer.text
+
+    run(story)
+
+
+async def exchanged(url: str, pieces: Sequence[bytes], pause: float) -> tuple[bytes, float]:
+    """Send pieces with pauses; what comes back until the end, and after how long that was."""
+    since = time.monotonic()
+    reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(url).port)
+
+    async def send() -> None:
+        for piece in pieces:
+            writer.write(piece)
+            await asyncio.sleep(pause)
+
+    sending = asyncio.create_task(send())
+    try:
+        answer = await asyncio.wait_for(reader.read(), 10)
+    finally:
+        sending.cancel()
+        writer.close()
+    return answer, time.monotonic() - since
+
+
+HEAD = b"POST /mcp HTTP/1.1\r\nHost: %b\r\nAccept: application/json, text/event-stream\r\n"
+
+
+@pytest.mark.parametrize("drips", [[], [b"P"] * 60, [b"POST /mcp HTTP/1.1\r\n", *[b"X-A: b\r\n"] * 60]])
+def test_a_header_that_takes_too_long_ends_the_connection(drips: list[bytes]) -> None:
+    """Nothing, or an octet now and then: the connection is closed when the time is over, however busy it looks."""
+
+    async def story() -> None:
+        async with serving(HttpLimits(head_seconds=0.4)) as (url, _):
+            answer, seconds = await exchanged(url, drips, 0.05)
+            assert seconds < 3
+            assert b" 200 " not in answer
+
+    run(story)
+
+
+def test_a_further_request_has_the_same_time_for_its_header() -> None:
+    """A connection that had an answer may not drip either."""
+
+    async def story() -> None:
+        async with serving(HttpLimits(head_seconds=0.4)) as (url, _):
+            whole = b"GET /none HTTP/1.1\r\nHost: x\r\n\r\n"
+            answer, seconds = await exchanged(url, [whole, b"GET /n", *[b"o"] * 60], 0.1)
+            assert answer.count(b"HTTP/1.1 404") == 1
+            assert seconds < 3
+
+    run(story)
+
+
+def test_a_body_that_takes_too_long_is_refused() -> None:
+    """408, and no session."""
+
+    async def story() -> None:
+        async with serving(HttpLimits(body_seconds=0.4)) as (url, _):
+            head = HEAD % httpx.URL(url).netloc + b"Content-Type: application/json\r\nContent-Length: 500\r\n\r\n"
+            answer, seconds = await exchanged(url, [head, *[b"x"] * 60], 0.05)
+            assert answer.startswith(b"HTTP/1.1 408")
+            assert b"mcp-session-id" not in answer.lower()
+            assert seconds < 3
+
+    run(story)
+
+
+def test_one_connection_too_many_is_refused() -> None:
+    """503 while they are all taken; the control is a request after one has gone."""
+
+    async def story() -> None:
+        async with serving(HttpLimits(connections=3)) as (url, _), httpx.AsyncClient(trust_env=False) as client:
+            port = httpx.URL(url).port
+            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+            await asyncio.sleep(0.1)
+            assert (await client.post(url, json=HANDSHAKE, headers=ACCEPT)).status_code == 503
+            for _, writer in idle:
+                writer.close()
+            await asyncio.sleep(0.1)
+            assert (await client.post(url, json=HANDSHAKE, headers=ACCEPT)).status_code == 200
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example.com"},
+        {"Host": "127.0.0.1:1"},
+        {"Origin": "https://evil.example.com"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+    ],
+)
+@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
+def test_another_site_s_name_is_refused_in_both_eras(era: str, headers: dict[str, str]) -> None:
+    """T: a name that was made to point here (DNS rebinding), and a page of another site, get nothing."""
+
+    async def story() -> None:
+        async with serving() as (url, steps), httpx.AsyncClient(trust_env=False) as client:
+            sent = {**ACCEPT, **headers, "MCP-Protocol-Version": era, "Mcp-Method": "tools/call", "Mcp-Name": "slow"}
+            steps.go.set()
+            answer = await client.post(url, json=SLOW, headers=sent)
+            assert answer.status_code in (403, 421), answer.text
+            assert steps.started == 0
+
+    run(story)

@@ -1,0 +1,162 @@
+"""Agents that a host takes up, with a real ledger in one process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_twisted
+from twisted.internet import reactor
+
+from agtphost.audit import retention
+from agtphost.audit.drafts import HOST_CHAIN, Draft
+from agtphost.audit.held import HeldTable
+from agtphost.audit.ledger import Ledger
+from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
+from agtphost.errors import ConfigurationError
+from agtphost.host.uptake import Uptake
+from agtphost.identity.agents import Agent, AgentDirectory
+from agtphost.stores import Selection
+from tests.audit.drafting import sqlite_store
+from tests.methods.stage import SIGNING, agent
+
+T0 = 1_800_000_000.0
+DAY = 86_400
+
+
+def issued(name: str, *, hosted: bool = True, status: str = "active") -> Agent:
+    """An agent with its registrar's statement."""
+    return replace(agent(name, hosted=hosted, status=status), issue={"label": name})
+
+
+DESK = issued("desk")
+
+
+class World:
+    """A host's directory, states, held items and ledger."""
+
+    def __init__(self, folder: Path, *agents: Agent) -> None:
+        self.now = T0
+        self.store: Any = sqlite_store(folder)
+        self.directory = AgentDirectory(agents)
+        self.states = LifecycleTable()
+        self.held = HeldTable(lambda: self.now)
+        self.ledger = Ledger(
+            self.store, SIGNING, reactor, server_id="x", lifecycle=self.states, held=self.held, now=lambda: self.now,  # type: ignore[arg-type]
+        )
+        self.changes = 0
+        self.uptake = Uptake(
+            self.directory, self.states, self.held, self.ledger, self.changed, now=lambda: self.now
+        )
+
+    def changed(self) -> None:
+        self.changes += 1
+
+    async def end(self, who: Agent) -> None:
+        """As REVOKE does."""
+        changes = retention.retained(who, LifecycleStatus.RETIRED, {}, self.now)
+        await self.ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=changes))
+
+    async def take_up(self, *agents: Agent) -> None:
+        self.uptake.take_up(AgentDirectory(agents))
+        await self.done()
+
+    async def done(self) -> None:
+        assert self.uptake._recording is not None
+        await self.uptake._recording
+
+    def entries(self, who: Agent) -> int:
+        found = self.store.reader().records(Selection())
+        return sum(1 for one in found if one.chain == who.agent_id and one.kind == "event")
+
+
+@asynccontextmanager
+async def world(folder: Path, *agents: Agent) -> AsyncIterator[World]:
+    made = World(folder, *agents)
+    made.ledger.start()
+    try:
+        yield made
+    finally:
+        await made.ledger.stop()
+
+
+@pytest_twisted.ensureDeferred
+async def test_what_was_issued_before_the_start_is_recorded_once(tmp_path: Path) -> None:
+    """AGTP-170: of issued agents that are active; a suspended one is recorded by its ACTIVATE, as ever."""
+    asleep, plain = issued("asleep", status="suspended"), agent("plain", hosted=True)
+    async with world(tmp_path, DESK, asleep, plain) as host:
+        host.uptake.startService()
+        await host.done()
+        assert [host.entries(who) for who in (DESK, asleep, plain)] == [1, 0, 0]
+        state = host.states.recorded(DESK.agent_id)
+        assert state is not None and state.status is LifecycleStatus.ACTIVE
+        await host.take_up(DESK)
+        host.uptake.startService()
+        await host.done()
+        assert host.entries(DESK) == 1 and host.changes == 0
+
+
+@pytest_twisted.ensureDeferred
+async def test_new_agents_are_admitted_once(tmp_path: Path) -> None:
+    """AGTP-170: twice in a row is once; those that are known stay the objects they are."""
+    known = agent("known", hosted=True)
+    async with world(tmp_path, known) as host:
+        assert host.directory.only is known
+        caller = issued("caller", hosted=False)
+        host.uptake.take_up(AgentDirectory([DESK, caller, replace(known, description="another")]))
+        await host.take_up(DESK, caller)
+        assert host.entries(DESK) == host.entries(caller) == host.changes == 1
+        assert host.directory.by_id(known.agent_id) is known and host.directory.by_id(caller.agent_id) is caller
+        assert host.directory.by_name("desk") is DESK and host.directory.by_name("caller") is None
+        assert [who.name for who in host.directory.hosted()] == ["desk", "known"] and host.directory.only is None
+
+
+@pytest.mark.parametrize(("days", "free"), [(1, False), (89, False), (91, True)])
+@pytest_twisted.ensureDeferred
+async def test_a_label_that_is_kept(tmp_path: Path, days: int, free: bool) -> None:
+    """AGTP-171: on day 1 nobody else gets it; after 90 days an agent with another Agent-ID does."""
+    heir = issued("desk")
+    heir = replace(heir, agent_id="f" * 64)
+    async with world(tmp_path) as host:
+        await host.end(DESK)
+        host.now += days * DAY
+        await host.take_up(heir)
+        assert (host.directory.by_id(heir.agent_id) is heir) is free
+        assert host.entries(heir) == int(free)
+    folder = tmp_path / "start"
+    folder.mkdir()
+    async with world(folder, heir) as host:
+        await host.end(DESK)
+        host.now += days * DAY
+        if free:
+            host.uptake.startService()
+            await host.done()
+            return
+        with pytest.raises(ConfigurationError) as caught:
+            host.uptake.startService()
+        assert "label-reserved" in str(caught.value.problems[0])
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_label_that_is_in_use(tmp_path: Path) -> None:
+    """AGTP-170: another agent under the label of a running one is not admitted."""
+    async with world(tmp_path, DESK) as host:
+        other = replace(DESK, agent_id="e" * 64)
+        await host.take_up(other)
+        assert host.directory.by_id(other.agent_id) is None and host.directory.by_name("desk") is DESK
+
+
+@pytest_twisted.ensureDeferred
+async def test_nobody_is_admitted_without_the_entry(tmp_path: Path) -> None:
+    """AGTP-170: while the store is down the agent stays outside; the next hang-up takes it up."""
+    async with world(tmp_path) as host:
+        host.ledger.healthy = False
+        await host.take_up(DESK)
+        assert host.directory.by_id(DESK.agent_id) is None and host.changes == 0
+        host.ledger.healthy = True
+        await host.take_up(DESK)
+        assert host.directory.by_id(DESK.agent_id) is DESK and host.entries(DESK) == 1

@@ -1,0 +1,269 @@
+"""
+Every fault of an upstream, over every carrier, at one real host (P16, T-UP, T-MC).
+
+The table is in :mod:`tests.adapters.faults`. All calls are made once, when the first test wants them, and judged one
+by one. ``AGTP_FAULTS=N`` plays all of them N times.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from agtphost.identity import jws
+from tests.adapters.faults.deployment import CASES, DEADLINE, Case, configuration, endpoints, request, upstreams
+from tests.adapters.faults.registry import FAULTS
+from tests.system.hosting import Host, running, sample, until
+from tests.system.raw_link import Answer, RawLink, client_context
+from tests.system.trail import LAZY, database, keys, stored, verified
+
+FAULTY = Path(__file__).with_name("faulty_host.py")
+TIMES = int(os.environ.get("AGTP_FAULTS", "1"))
+AT_ONCE = 6
+SLACK = 1.0
+MIB = 1 << 20
+GROWTH = 128 * MIB
+"""Of the host, with more than 500 upstreams that misbehave; 90 MiB were seen."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 * TIMES)]
+
+
+@dataclass
+class Outcome:
+    """What became of one call."""
+
+    status: int
+    reason: str | None
+    seconds: float
+    audit_id: str
+    record: str
+    after: int
+    """The status of an honest call after it."""
+
+    @property
+    def words(self) -> str:
+        return f"{self.status} {self.reason}" if self.reason else str(self.status)
+
+
+@dataclass
+class Run:
+    """Everything that was seen while all faults played."""
+
+    host: Host
+    ports: dict[str, int]
+    program: int
+    """The process that plays the upstreams over HTTP."""
+
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    honest: list[float] = field(default_factory=list)
+    """Seconds that each honest call took meanwhile."""
+
+    while_heavy: dict[str, float] = field(default_factory=dict)
+    """The longest of them for each fault that was played alone."""
+
+    descriptors: int = 0
+    """Before any upstream was called."""
+
+    base: int = 0
+    peak: int = 0
+
+    @property
+    def process(self) -> psutil.Process:
+        return psutil.Process(self.host.process.pid)
+
+
+def final(link: RawLink, case: Case) -> Answer:
+    """The answer to a call, after its interim messages."""
+    method, path, body = request(case)
+    answer = link.ask(method, path, body)
+    while "continuation-token" in answer.headers:
+        following = link.answer()
+        assert following is not None
+        answer = following
+    return answer
+
+
+def play(case: Case, link: RawLink) -> Outcome:
+    """One call, and an honest one after it."""
+    began = time.monotonic()
+    answer = final(link, case)
+    took = time.monotonic() - began
+    after = link.ask("ECHO", "/text", {"text": "honest"}).status
+    return Outcome(answer.status, answer.reason, took, answer.audit_id, answer.record, after)
+
+
+def warm(case: Case, link: RawLink) -> None:
+    """See that the upstream is up: its other tool answers."""
+    method, path, body = request(case, "rest")
+    end = time.monotonic() + 20
+    while (answer := link.ask(method, path, body)).status != 200:
+        assert time.monotonic() < end, (case.id, answer.body)
+        time.sleep(0.05)
+
+
+@contextmanager
+def deployed(folder: Path, cases: tuple[Case, ...], prefix: tuple[str, ...] = ()) -> Iterator[Run]:
+    """A host with those upstreams."""
+    certificates = folder / "upstreams"
+    with upstreams(certificates) as (program, ports):
+        config = sample(folder, edit=(LAZY,), append=configuration(cases, ports, certificates))
+        for name, text in endpoints(cases, ports, certificates).items():
+            (config.parent / "endpoints" / name).write_text(text)
+        with running(config, prefix=prefix) as host:
+            yield Run(host, ports, program)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """The host that all faults were played at."""
+    with deployed(tmp_path_factory.mktemp("faults"), CASES) as run:
+        run.descriptors = run.process.num_fds()
+        for _ in range(TIMES):
+            play_all(run)
+        yield run
+
+
+def play_all(run: Run) -> None:
+    """Wake the upstreams, then play the light faults some at a time and each heavy one alone."""
+    local, context = threading.local(), client_context(run.host)
+    links: list[RawLink] = []
+
+    def link() -> RawLink:
+        if not hasattr(local, "link"):
+            local.link = RawLink(run.host, context=context)
+            links.append(local.link)
+        found: RawLink = local.link
+        return found
+
+    def one(case: Case) -> None:
+        run.outcomes[case.id] = play(case, link())
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(lambda case: warm(case, link()), [c for c in CASES if c.letter in "PH" and not c.fault.early]))
+        run.base = run.base or run.process.memory_info().rss
+        with watching(run):
+            list(pool.map(one, [case for case in CASES if not case.fault.heavy]))
+            for case in CASES:
+                if case.fault.heavy:
+                    before = len(run.honest)
+                    pool.submit(one, case).result()
+                    run.while_heavy[case.id] = max(run.honest[before:], default=0.0)
+    for each in links:
+        each.close()
+
+
+class watching:
+    """Call honestly, and measure memory, until the block ends."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *failure: object) -> None:
+        self._over.set()
+        self._thread.join(30)
+
+    def _watch(self) -> None:
+        process = self._run.process
+        with RawLink(self._run.host) as link:
+            while not self._over.wait(0.02):
+                since = time.monotonic()
+                assert link.ask("ECHO", "/text", {"text": "honest"}).status == 200
+                self._run.honest.append(time.monotonic() - since)
+                self._run.peak = max(self._run.peak, process.memory_info().rss)
+
+
+def test_the_table_is_as_large_as_promised() -> None:
+    """P16: 60 scripts for each of HTTPS, MCP over stdio and MCP over HTTP, and as many for A2A and ACP."""
+    for letter in "PHSAC":
+        assert sum(letter in fault.carriers for fault in FAULTS.values()) >= 60
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
+def test_every_call_ends_in_time_with_its_answer(run: Run, case: Case) -> None:
+    """P16: within the deadline and a second, with the status and reason of that fault; the host answers others."""
+    outcome = run.outcomes[case.id]
+    assert outcome.words in case.fault.answers[case.letter]
+    assert outcome.seconds < DEADLINE + SLACK
+    assert outcome.after == 200
+
+
+def test_every_answer_is_sealed(run: Run) -> None:
+    """Invariant 1: each record that was sent is in the store and says the same status; the chains verify."""
+    records = stored(database(run.host))
+    known = {record.audit_id for record in records}
+    for name, outcome in run.outcomes.items():
+        assert outcome.audit_id in known, name
+        assert jws.verify(outcome.record, keys(run.host))["status"] == outcome.status, name
+    assert not verified(run.host, records).faults
+
+
+def test_honest_callers_hardly_notice(run: Run) -> None:
+    """P13: one call in a hundred took longer than a quarter of a second while all this went on, at most."""
+    honest = sorted(run.honest)
+    worst = max(run.while_heavy, key=run.while_heavy.__getitem__)
+    print(f"{len(honest)} honest calls, the longest {honest[-1]:.3f} s; with {worst} {run.while_heavy[worst]:.3f} s")
+    assert honest[int(len(honest) * 0.99)] < 0.25
+
+
+def test_memory_is_bounded(run: Run) -> None:
+    """P16: however much they send, the host keeps little of it."""
+    print(f"{run.base // MIB} MiB, and {run.peak // MIB} MiB at the most")
+    assert run.peak - run.base < GROWTH
+
+
+def test_descriptors_are_accounted_for(run: Run) -> None:
+    """P16: what is open beyond the start are four pipes for each child that lives, once no upstream over HTTP does."""
+    psutil.Process(run.program).kill()
+    seen: list[int] = []
+
+    def settled() -> bool:
+        process = run.process
+        seen[:] = [process.num_fds(), run.descriptors + 4 * len(process.children())]
+        return seen[0] <= seen[1]
+
+    until(settled, 15)
+    print(f"{seen[0]} descriptors, {run.descriptors} at the start")
+
+
+def test_no_child_is_a_zombie_or_left_behind(run: Run) -> None:
+    """P16: none is unreaped while the host runs, and none of their descendants outlives it."""
+    family = run.process.children(recursive=True)
+    until(lambda: not any(each.status() == psutil.STATUS_ZOMBIE for each in run.process.children()), 5)
+    began = time.monotonic()
+    assert run.host.stop() == 0
+    assert time.monotonic() - began < 8, "servers that are deaf to SIGTERM are ended together"
+    until(lambda: not any(each.is_running() for each in family), 5)
+
+
+SILENT = tuple(case for case in CASES if case.fault.name == "never-answers")
+
+
+def test_without_deadlines_every_call_would_hang(tmp_path: Path) -> None:
+    """The control: a host whose deadlines are switched off is still silent when all answers should be there."""
+    with deployed(tmp_path, SILENT, (sys.executable, str(FAULTY), "patient")) as patient:
+        context = client_context(patient.host)
+        links = [RawLink(patient.host, context=context, timeout=DEADLINE + SLACK) for _ in SILENT]
+        for link, case in zip(links, SILENT, strict=True):
+            if case.letter in "PH":
+                warm(case, link)
+        with ThreadPoolExecutor(len(SILENT)) as pool:
+            waiting = [pool.submit(final, link, case) for link, case in zip(links, SILENT, strict=True)]
+            assert [type(each.exception()) for each in waiting] == [TimeoutError] * len(SILENT)
+        for link in links:
+            link.close()
+        patient.host.kill()
