@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "methods": EVERYONE | {"wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "client": EVERYONE | {"wire", "identity"},
     "http": EVERYONE | {"contract", "identity", "wire"},
-    "bridge": EVERYONE | {"client", "identity"},
+    "bridge": EVERYONE | {"client", "contract", "identity"},
     "conformance": EVERYONE | {"wire", "identity", "contract"},
     "cli": EVERYONE
     | {"bridge", "conformance", "client", "config", "identity", "contract", "handlers", "audit", "stores", "http"},

@@ -18,11 +18,13 @@ from agtphost.audit.merkle import ProofError, leaf_hash, proof_from_texts, verif
 from agtphost.cli.audit_entries import entry_of
 from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
 from agtphost.cli.failures import NoConnection, Unverified, WrongInput
+from agtphost.cli.given_keys import given_keys
 from agtphost.cli.key import load_verifying_key
 from agtphost.cli.options import EXISTING, Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, print_summary
 from agtphost.cli.reach import Reach, resolve
 from agtphost.identity import files
+from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.identifiers import is_audit_id
 
@@ -42,7 +44,14 @@ PATIENCE = 10.0
 @click.argument("audit_id", metavar="[AUDIT_ID]", required=False)
 @click.option("-o", "--output", type=EXISTING, metavar="FILE", help="Keep record and proof in a file.")
 @click.option("--file", type=EXISTING, metavar="FILE", help="Verify a kept proof, without any host.")
-@click.option("--signing-key", type=EXISTING, metavar="FILE", help="The host's public key, for --file.")
+@click.option(
+    "--signing-key",
+    "signing_keys_at",
+    type=EXISTING,
+    multiple=True,
+    metavar="FILE|DIR",
+    help="A public key of the host's, or a directory of them; for --file, more than once.",
+)
 @host_option
 @connection_options
 @json_option
@@ -50,7 +59,7 @@ def prove_command(
     audit_id: str | None,
     output: Path | None,
     file: Path | None,
-    signing_key: Path | None,
+    signing_keys_at: tuple[Path, ...],
     uri: str,
     where: Connection,
     as_json: bool,
@@ -67,21 +76,21 @@ def prove_command(
       agtp audit prove AUDIT_ID
       agtp audit prove AUDIT_ID -o proof.json
       agtp audit prove --file proof.json --signing-key signing.pub
+      agtp audit prove --file proof.json --signing-key state/keys
     """
     if file is not None:
         if audit_id is not None or output is not None:
             raise WrongInput("--file verifies a kept proof, and nothing else")
-        if signing_key is None:
+        if not signing_keys_at:
             raise WrongInput("--file needs --signing-key", "A proof cannot vouch for its own key.")
         bundle = _read(file)
-        key = load_verifying_key(signing_key)
-        keys = {key.kid: key}
+        keys = given_keys(signing_keys_at)
     else:
         if audit_id is None or not is_audit_id(audit_id):
             raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
         reach = resolve(where, uri)
         with connected(reach) as client:
-            keys = dict(signing_keys(reach, client))
+            keys = KeyRing.of(signing_keys(reach, client))
             bundle = _fetched(client, reach, audit_id)
     proven = prove(bundle, keys)
     if output is not None:
@@ -101,7 +110,7 @@ def _fetched(client: Client, reach: Reach, audit_id: str) -> dict[str, Any]:
         reply = client.call(reach.uri, "INSPECT", "/", {**asked, "target": "inclusion"})
         if reply.reason != "checkpoint-pending" or time.monotonic() > end:
             break
-        # A host that is asked all the time is not idle, and makes no checkpoint.
+        # Under load a host makes a checkpoint every other second.
         time.sleep(1)
     proof = result_of(require_success(reply))
     return {

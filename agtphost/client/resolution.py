@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost, InvalidCall, Timeout, TLSRefused
@@ -277,11 +277,11 @@ def verifying(
     server = AgtpUri(form=Form.SERVER, host=place.host, port=place.port)
     if found.uri.form in (Form.SERVER, Form.DOMAIN):
         manifest = read_manifest(found.reply)
-        return _result(ask, found, [*checks, check_manifest(manifest, _keys(believing, manifest))], manifest)
+        return _result(ask, found, [*checks, check_manifest(manifest, _keys(believing, manifest, now))], manifest)
     keys: Mapping[str, VerifyingKey] = believing.keys
     if not keys:
         manifest_reply = yield Ask(uri=server, method="DISCOVER", anonymous=True)
-        keys = {} if not manifest_reply.ok else _keys(believing, read_manifest(manifest_reply))
+        keys = {} if not manifest_reply.ok else _keys(believing, read_manifest(manifest_reply), now)
     checks.append(_document_signature(found.reply, keys))
     if found.uri.form is Form.NAMESPACE:
         return (yield from _namespace(ask, found, checks, keys, believing, now))
@@ -290,13 +290,18 @@ def verifying(
     return (yield from _identity(ask, found, checks, keys, believing))
 
 
-def _keys(believing: Believing, manifest: Mapping[str, Any]) -> Mapping[str, VerifyingKey]:
+def _keys(
+    believing: Believing, manifest: Mapping[str, Any], now: Callable[[], float]
+) -> Mapping[str, VerifyingKey]:
+    """What documents of this moment may be signed with: earlier keys are published for earlier records."""
     if believing.keys:
         return believing.keys
     try:
-        return signing_keys_of(manifest)
+        published = signing_keys_of(manifest)
     except Unbelievable:
         return {}
+    moment = datetime.fromtimestamp(now(), UTC).isoformat()
+    return {kid: key for kid, key in published.items() if not published.ended(kid, moment)}
 
 
 def _json(reply: Reply) -> Mapping[str, Any]:

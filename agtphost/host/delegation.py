@@ -73,7 +73,7 @@ class PeerLink:
         return () if key is None else (key,)
 
     async def delegate(self, forwarded: Forwarded, seconds: float) -> PeerAnswer:
-        client = self._connected()
+        client = self.connected()
         keys = await self._signing_keys(client)
         try:
             reply = await client.call(
@@ -123,7 +123,7 @@ class PeerLink:
             return "the record is another host's"
         return ""
 
-    def _connected(self) -> Client:
+    def connected(self) -> Client:
         if self._client is None:
             settings = self._settings
             self._client = Client(
@@ -202,7 +202,7 @@ def delegating(
     by_agent: dict[str, PeerHost] = {}
     for link, entry in zip(links, given.peers, strict=True):
         try:
-            link._connected()
+            link.connected()
         except ClientError as error:
             raise StoreError(f"[[delegation.peers]] {entry.uri}: {error}") from None
         by_agent.update(dict.fromkeys(entry.agents, link))

@@ -325,7 +325,7 @@ class TaskReading:
         self._continuations = continuations
 
     def handle(self, context: EndpointContext) -> EndpointResponse:
-        """The caller's own tasks, in the order they were accepted."""
+        """The caller's own tasks, by the second in which they were accepted."""
         self._oversight.actor(context)
         caller = self._oversight.named(context)
         state = parameters.choice(context.input, "state", (*STATES, "all"), "all")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import time
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -23,6 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.canonical import CanonicalError, canonical
+from agtphost.identity.encoding import decode, encode
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
 
@@ -75,7 +75,7 @@ class Continuations:
         if not isinstance(text, str) or len(text) > LONGEST or (named is not None and named != text):
             raise _invalid()
         try:
-            octets = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+            octets = decode(text)
             note = jsontext.decode(self._sealed.decrypt(octets[:_NONCE], octets[_NONCE:], _bound(context)))
         except (ValueError, InvalidTag):
             raise _invalid() from None
@@ -88,7 +88,7 @@ class Continuations:
         note = jsontext.encode({"from": position, "until": int(self._now()) + LIFE})
         nonce = os.urandom(_NONCE)
         octets = nonce + self._sealed.encrypt(nonce, note, _bound(context))
-        return urlsafe_b64encode(octets).rstrip(b"=").decode()
+        return encode(octets).decode("ascii")
 
     def header(self, context: EndpointContext, position: Any) -> tuple[tuple[str, str], ...]:
         """The same as response fields."""

@@ -1,7 +1,7 @@
 """
 Stores that span changes of the signing key: verified from the first key on, and nothing an ended key signs counts.
 
-The attacker of these tests has the host's earlier key, taken after the change, and the file that he hands on.
+T-KY: the attacker of these tests has the host's earlier key, taken after the change, and the file that he hands on.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sqlite3
 from pathlib import Path
@@ -180,3 +181,21 @@ def test_a_failed_checkpoint_leaves_the_tree_as_it_was(tmp_path: Path, monkeypat
     sealed(writer, draft())
     issued = tree.catch_up()
     assert issued is not None and issued.size == 2 and store.tile(0, 0) != b""
+
+
+def test_a_ledger_that_is_never_idle_makes_checkpoints_all_the_same(tmp_path: Path) -> None:
+    """A reader who only polls makes a record each time: two seconds after the last checkpoint one is due."""
+    clock = [1_795_000_000.0]
+    store = sqlite_store(tmp_path)
+    tree = TreeKeeper(store, "agtp.test", KEY, now=lambda: clock[0])
+    writer = group_writer(store, tree=tree)
+    made = []
+    for _ in range(100):
+        clock[0] += 0.1
+        sealed(writer, draft())
+        if tree.due:
+            assert tree.catch_up() is not None
+            made.append(clock[0])
+    assert len(made) in (4, 5)
+    assert max(later - earlier for earlier, later in itertools.pairwise(made)) < 2.2
+    assert not tree.due, "the control: nothing waits long enough"

@@ -321,6 +321,18 @@ def test_an_altered_namespace_is_refused(altered: dict[str, Any]) -> None:
     assert "namespace" in failed(resolve("agtp://acme.tld/agents", World(identity=altered)))
 
 
+@pytest.mark.parametrize(("until", "ok"), [("2026-06-01T12:00:00Z", True), ("2026-06-01T11:59:59Z", False)])
+def test_an_earlier_key_of_the_host_signs_no_document_of_now(until: str, ok: bool) -> None:
+    """It is published for earlier records: whoever got hold of it after its ``not_after`` forges no namespace."""
+    old = {"kid": HOST.kid, "alg": "EdDSA", "key": HOST.public.text, "not_after": until}
+    present = {"kid": STRANGER.kid, "alg": "EdDSA", "key": STRANGER.public.text}
+    found: dict[str, Any] = {"server": {"server_id": "h", "signing_keys": [present, old]}}
+    header = jws.protected_header(STRANGER, jws.MANIFEST_TYPE)
+    signed = {**found, "manifest_signature": jws.compact(header, canonical(found), STRANGER)}
+    world = World({"DISCOVER": reply(signed)}, identity=namespace())
+    assert resolve("agtp://acme.tld/agents", world).ok is ok
+
+
 def test_a_stale_namespace_is_asked_for_again() -> None:
     """AGTP-135: older than 300 seconds is refused and asked for once more; the threshold is configurable."""
     stale, fresh = namespace("2026-06-01T11:50:00Z"), namespace()

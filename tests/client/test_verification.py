@@ -14,6 +14,7 @@ from agtphost.client.reply import reply_of
 from agtphost.client.verification import check_manifest, signing_keys_of
 from agtphost.identity import jws
 from agtphost.identity.canonical import canonical
+from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import SigningKey
 from agtphost.vocabulary import jsontext
 from agtphost.wire import Headers, Request
@@ -207,3 +208,36 @@ def test_a_manifest_signature_is_checked() -> None:
     assert not check_manifest({**document, "manifest_signature": signature}, {OTHER.kid: OTHER.public}).ok
     record = jws.compact(jws.protected_header(KEY), jsontext.encode(document), KEY)
     assert not check_manifest({**document, "manifest_signature": record}, KEYS).ok
+
+
+def test_a_key_counts_until_the_end_of_its_use() -> None:
+    """``not_after`` of a published key: what it signed later, and what says no time, fails as its signature does."""
+    entry = {"kid": KEY.kid, "alg": "EdDSA", "key": KEY.public.text, "not_after": "2026-11-21T00:00:00Z"}
+    published = {"server": {"signing_keys": [{"kid": OTHER.kid, "alg": "EdDSA", "key": OTHER.public.text}, entry]}}
+    keys = signing_keys_of(published)
+    assert isinstance(keys, KeyRing) and keys.in_use == [OTHER.public]
+    for issued_at, ok in (
+        ("2026-11-20T23:59:59.999Z", True),
+        ("2026-11-21T00:00:00.000Z", True),
+        ("2026-11-21T00:00:00.001Z", False),
+        ("2027-01-01T00:00:00.000Z", False),
+        ("2026-11-20", False),
+        ("yesterday", False),
+        (7, False),
+        (None, False),
+    ):
+        result = reply(KEY, issued_at=issued_at).verify(keys)
+        assert result.ok is ok, issued_at
+        if not ok:
+            assert [check.name for check in result.failures] == ["signature"]
+            assert "2026-11-21T00:00:00Z" in result.failures[0].detail
+    late = reply(OTHER, issued_at="2027-01-01T00:00:00.000Z")
+    assert late.verify(keys).ok, "the control: the present key"
+
+
+@pytest.mark.parametrize("moment", ["", "soon", "2026-11-21", "2026-11-21T00:00:00", 7, None, {}])
+def test_an_end_that_is_no_time_is_refused(moment: object) -> None:
+    """Nobody may read a malformed end as none."""
+    entry = {"kid": KEY.kid, "alg": "EdDSA", "key": KEY.public.text, "not_after": moment}
+    with pytest.raises(VerificationFailed, match="ends at no time"):
+        signing_keys_of({"server": {"signing_keys": [entry]}})

@@ -16,6 +16,7 @@ from agtphost.methods.asynchronous_tasks import TASK, AsynchronousTasks, TaskRea
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.notification import NOTIFICATION
 from agtphost.methods.oversight import Oversight
+from agtphost.wire.headers import Headers
 from tests.methods.stage import body_of
 from tests.methods.test_delegation import ALICE, BOB, BOSS, CAROL, Playing, request, verdict
 
@@ -229,3 +230,28 @@ def test_asynchronous_is_true_or_false() -> None:
     host = Later()
     response = host.ask(request(asynchronous="yes"))
     assert (response.status, body_of(response)["parameter"]) == (422, "asynchronous")
+
+
+def context(caller: Any, assurance: Assurance = Assurance.CERTIFICATE, **given: Any) -> EndpointContext:
+    return EndpointContext(
+        input=given, method="INSPECT", path="/", caller=caller, assurance=assurance, headers=Headers([])
+    )
+
+
+def test_whose_task_it_is() -> None:
+    """Its delegator reads it; for another agent there is none, and a name without a certificate is not enough."""
+    host = Later()
+    begun = host.begin()
+
+    def read(caller: Any, assurance: Assurance = Assurance.CERTIFICATE) -> Any:
+        got: list[Any] = []
+        asked = context(caller, assurance, target=TASK, delegation_id=begun["delegation_id"])
+        Deferred.fromCoroutine(host.reading.read(asked)).addBoth(got.append)
+        return got[0] if isinstance(got[0], dict) else got[0].value.status
+
+    assert read(BOSS)["state"] == "running" and "process" not in read(BOSS)
+    assert (read(CAROL), read(BOSS, Assurance.HEADER), read(None)) == (404, 401, 401)
+    assert host.reading.handle(context(BOSS)).result["count"] == 1
+    assert host.reading.handle(context(CAROL)).result["count"] == 0
+    [listed] = host.reading.handle(context(BOSS, state="running")).result["delegations"]
+    assert listed["delegation_id"] == begun["delegation_id"] and "process" not in listed

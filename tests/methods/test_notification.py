@@ -136,6 +136,9 @@ def test_the_operators_inbox(by: Any, sees: bool) -> None:
     number = notify(play, "operator")["notification_id"]
     assert bool(inbox(play, by=by)) is sees
     assert play.ask("CONFIRM", target_id=number, status="accepted", by=by).status == (200 if sees else 404)
+    # What is broadcast to infrastructure is for whoever runs the host (companion 9.3).
+    notify(play, "infrastructure:broadcast", topic="certificate-revocation")
+    assert [told["topic"] for told in inbox(play, by=by)] == (["certificate-revocation"] if sees else [])
 
 
 def test_an_agents_own_endpoint_gets_it() -> None:

@@ -243,6 +243,9 @@ def test_attempts_are_a_ring() -> None:
     named = {"target": "rcns-attempt", "attempt_id": last.headers.get("rcns-attempt-id")}
     assert table.ask("INSPECT", "/", named, who=BOB).status == 404
     assert table.ask("INSPECT", "/", named, who=ROOT).status == 200
+    # The name alone is not enough: an attempt tells what its agent was after.
+    assert table.ask("INSPECT", "/", named, sure=False).status == 404
+    assert table.ask("INSPECT", "/", named).status == 200, "the control"
 
 
 # Presenting

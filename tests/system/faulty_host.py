@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.scripts.twistd import run
 
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
+from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.audit.drafts import Reservation, ReservationKey, ReservationState
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.writer import GroupWriter
@@ -103,7 +104,17 @@ def make_patient() -> None:
     dispatcher.bounded = bounded  # type: ignore[attr-defined]
 
 
+def make_talkative() -> None:
+    """What servers say is logged as it comes, with whatever secrets they repeat."""
+
+    def clean(self: ServerLog, text: str) -> str:
+        return text
+
+    ServerLog.clean = clean  # type: ignore[method-assign]
+
+
 FAULTS = {
+    "talkative": make_talkative,
     "patient": make_patient,
     "hasty": make_hasty,
     "forgetful": make_forgetful,

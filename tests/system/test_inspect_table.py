@@ -61,6 +61,8 @@ EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
     "contract": MINE,
     "rcns-attempt": MINE,
     "upstreams": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
+    # Its delegator's, and for those above it; for others there is none.
+    "delegated-task": dict.fromkeys(MODES, (WHO, OK, OK, NONE, OK)),
 }
 
 
@@ -128,6 +130,8 @@ def happen(table: Table, host: Host) -> dict[str, dict[str, Any]]:
         presented = [("Contract-Synthesized", theirs["synthesis_id"])]
         stolen = own.call(host.uri, "RESERVE", "/stay", nights(1), headers=presented)
         assert stolen.status == 464
+        delegated = own.call(host.uri, "DELEGATE", input=delegation_of(host, buyer), task_id="t-1")
+        assert delegated.status == 202, delegated.json()
         asked = {"target": "inclusion", "audit_id": audit_id}
         # Under load a checkpoint comes every other second; in a pause at once.
         end = time.monotonic() + 20
@@ -148,6 +152,23 @@ def happen(table: Table, host: Host) -> dict[str, dict[str, Any]]:
         "contract": {"target": "contract", "synthesis_id": mine["synthesis_id"]},
         "rcns-attempt": {"target": "rcns-attempt", "attempt_id": stolen.headers.get("rcns-attempt-id")},
         "upstreams": {"target": "upstreams"},
+        "delegated-task": {"target": "delegated-task", "delegation_id": delegated.result["delegation_id"]},
+    }
+
+
+def delegation_of(host: Host, buyer: str) -> dict[str, Any]:
+    """A task that buyer hands to the librarian, and asks for later."""
+    librarian = str(json.loads((host.state / "hosted/librarian/document.json").read_text())["agent_id"])
+    shown = host.agtp_json(
+        *("delegation", "issue", "--key", str(host.state / "agents/buyer/agent.key"), "--from", buyer),
+        *("--to", librarian, "--scope", "booking:room", "--task-id", "t-1"),
+    )
+    return {
+        "target_agent_id": librarian,
+        "task": {"method": "DISCOVER", "path": "/methods"},
+        "authority_scope": "booking:room",
+        "delegation_token": shown["delegation_token"],
+        "asynchronous": True,
     }
 
 
@@ -181,7 +202,7 @@ def test_status_by_target_mode_and_caller(target: str, who: str, mode: tuple[str
     expected = EXPECTED[target][name][CALLERS.index(who)]
     assert reply.status == expected, reply.json()
     if reply.status in (WHO, NO):
-        if target not in ("decision", "contract", "rcns-attempt", "upstreams"):
+        if target not in ("decision", "contract", "rcns-attempt", "upstreams", "delegated-task"):
             assert reply.json()["read_acl"] == name
             assert reply.reason == ("acl-anonymous-blocked" if reply.status == WHO else "acl-not-permitted")
         text = reply.body.decode()

@@ -137,6 +137,13 @@ def test_the_signing_key_is_followed_while_calls_run(host: Host) -> None:
     assert [(event["old_kid"], event["new_kid"]) for event in events] == [
         (rotation["old_kid"], rotation["new_kid"]) for rotation in rotations
     ]
+    # An auditor who has the first key and the file needs nothing else, whatever was selected.
+    export.with_name("first.pub").write_bytes(first.pem)
+    checked = host.agtp("audit", "verify", "--file", "all.jsonl", "--signing-key", "first.pub")
+    assert checked.returncode == 0 and "signing keys: " in checked.stdout, checked.stdout + checked.stderr
+    assert len(independent.verify(lines, {first.kid: first.raw})) == len(payloads)
+    assert host.agtp("audit", "export", "--agent", "librarian", "-o", "one.jsonl").returncode == 0
+    assert host.agtp("audit", "verify", "--file", "one.jsonl", "--signing-key", "first.pub").returncode == 0
     # The control: without one of the earlier keys, its records are signature_unverified.
     assert not verify_export(lines, {kid: key for kid, key in keys.items() if kid != first.kid}).ok
 

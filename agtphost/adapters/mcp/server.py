@@ -97,7 +97,8 @@ class McpServer(Service):
         self._alone = alone
         # A bearer token may show up with or without its scheme.
         tokens = [value.rpartition(" ")[2] for value in settings.headers.values()]
-        secrets = (*settings.env.values(), *settings.headers.values(), *tokens)
+        own = () if settings.oauth is None else (settings.oauth.client_secret,)
+        secrets = (*settings.env.values(), *settings.headers.values(), *tokens, *own)
         self._log = ServerLog(reactor, settings.name, secrets)
         self._open_link = open_link or link_opener(reactor, settings, environ, self._log)
         approved = ToolPins(settings.pins) if pins is None else pins

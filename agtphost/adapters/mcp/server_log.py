@@ -19,6 +19,9 @@ LINE_OCTETS = 1024
 SHORTEST_SECRET = 6
 """Configured values at least this long are never shown; shorter ones would redact ordinary words."""
 
+PASSING_SECRETS = 8
+"""Values that are no configuration, of which that many are never shown."""
+
 _log = Logger(namespace="agtphost.mcp")
 
 
@@ -44,6 +47,7 @@ class ServerLog:
         self._server = server
         self._quota = LineQuota(clock)
         self._secrets = sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True)
+        self._passing: deque[str] = deque(maxlen=PASSING_SECRETS)
         self._kept: deque[str] = deque(maxlen=KEPT_LINES)
         self._partial = b""
         self._skipping = False
@@ -57,6 +61,11 @@ class ServerLog:
     def suppressed(self) -> int:
         """Lines that the quota kept out of the log."""
         return self._quota.suppressed
+
+    def conceal(self, secret: str) -> None:
+        """Never show a value that the host came by later, such as a token; the newest are remembered."""
+        if len(secret) >= SHORTEST_SECRET:
+            self._passing.append(secret)
 
     def stderr(self, octets: bytes) -> None:
         """Take what the process wrote to its standard error; memory stays bounded whatever it writes."""
@@ -77,7 +86,7 @@ class ServerLog:
 
     def clean(self, text: str) -> str:
         """``text`` without secrets and control characters."""
-        for secret in self._secrets:
+        for secret in (*self._secrets, *self._passing):
             text = text.replace(secret, "[redacted]")
         return escaped(text)
 

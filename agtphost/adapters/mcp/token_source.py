@@ -132,6 +132,7 @@ class TokenSource:
             raise RequestRefused(0, "the token endpoint gave a token that is no bearer token")
         lifetime = answer.get("expires_in", LIFETIME)
         lifetime = float(lifetime) if type(lifetime) in (int, float) and lifetime > 0 else LIFETIME
+        self._log.conceal(token)
         self._token = token
         self._expires = self._clock.seconds() + lifetime
         self._renew_in(lifetime * RENEWED_AT)
