@@ -19,7 +19,7 @@ TABLE = ROOT / "tests" / "REQUIREMENTS.tsv"
 AREAS = frozenset({
     "audit", "catalog", "discovery", "endpoint", "gateway", "genesis", "haidip", "handler", "headers",
     "identity", "lifecycle", "oauth", "propose", "rcns", "session", "uri", "wire", "method-DELEGATE",
-    "method-QUOTE", "method-RUN", "method-TRANSFER",
+    "method-AUTHORIZE", "method-MONITOR", "method-RUN", "method-TRANSFER",
 })
 """What ``later`` may name."""
 

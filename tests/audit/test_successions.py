@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ import pytest
 from agtphost.audit import checkpoint
 from agtphost.audit.chain import RecordSigner
 from agtphost.audit.drafts import HOST_CHAIN, Draft, StoredRecord, StreamEvent
-from agtphost.audit.export import Prover, verify_export, write_export
+from agtphost.audit.export import ExportError, Prover, verify_export, write_export
 from agtphost.audit.merkle import Tree
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.verify import FaultKind, Report, verify_records
@@ -248,6 +249,29 @@ def test_every_forged_linking_record_is_found(tmp_path: Path) -> None:
 
 def _links(record: StoredRecord) -> bool:
     return envelope.parse_unverified(record.format, record.signed).get("event_type") == EVENT
+
+
+def test_one_flipped_bit_anywhere_is_found_by_both(tmp_path: Path) -> None:
+    """In the first line with its keys, links and checkpoint, in any record or proof, in the end: six hundred bits."""
+    whole = b"".join(Host(tmp_path).export())
+    chance, raw = random.Random(11), {KEYS[0].kid: KEYS[0].public.raw}
+    first = whole.index(b"\n")
+    places = [chance.randrange(len(whole)) for _ in range(400)] + [chance.randrange(first) for _ in range(200)]
+    for place in places:
+        hostile = bytearray(whole)
+        hostile[place] ^= 1 << chance.randrange(8)
+        lines = bytes(hostile).splitlines(keepends=True)
+        assert not accepted(lines), place
+        with pytest.raises(Exception):  # noqa: B017 - a bit may break anything, from JSON to the signature
+            independent.verify(lines, raw)
+    assert accepted(whole.splitlines(keepends=True)), "the control"
+
+
+def accepted(lines: list[bytes]) -> bool:
+    try:
+        return verify_export(lines, FIRST).ok
+    except ExportError:
+        return False
 
 
 def test_every_forged_statement_beside_the_records_is_found(tmp_path: Path) -> None:

@@ -1,0 +1,22 @@
+"""What a proposal may be labelled: AGTP-API section 17.2."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.negotiation.table import BOOK_ROOM, Table, told
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status"),
+    [
+        ("application/vnd.agtp.endpoint+json", 263),
+        ("application/vnd.agtp+json", 263),
+        ("application/json", 263),
+        ("application/xml", 400),
+    ],
+)
+def test_a_proposal_by_media_type(content_type: str, status: int) -> None:
+    """API-155: the endpoint's own type, the protocol's, and plain JSON are read; what is no JSON is not."""
+    answer = Table().propose(BOOK_ROOM, headers={"Content-Type": content_type})
+    assert answer.status == status, told(answer)
