@@ -30,12 +30,14 @@ _LATER = re.compile(r"later: ([A-Za-z-]+)(?: \(.+\))?", re.ASCII)
 
 @cache
 def names_in(file: str) -> frozenset[str]:
-    """The names of the test functions of a file, read without importing it."""
+    """The names of the tests of a file, in classes too, read without importing it."""
     path = ROOT / file
     if not path.is_file():
         return frozenset()
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return frozenset(node.name for node in ast.parse(path.read_text()).body if isinstance(node, functions))
+    top = ast.parse(path.read_text()).body
+    inside = [node for each in top if isinstance(each, ast.ClassDef) for node in each.body]
+    return frozenset(node.name for node in (*top, *inside) if isinstance(node, functions))
 
 
 def faults(text: str) -> list[str]:
