@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +38,13 @@ _INVALID = frozenset(
     }
 )
 """Reasons that the request itself is to blame for."""
+
+
+TOLD = ("faults", "missing_scopes", "candidates", "close_matches")
+"""Members of refusals without which the remedy says nothing."""
+
+LONGEST_PARTICULAR = 1000
+"""Characters of each in a message."""
 
 
 def refused(reply: Reply, *, modern: bool, uri: str | None = None) -> MCPError:
@@ -95,6 +103,7 @@ def sentence(facts: Mapping[str, Any]) -> str:
     """The same for people, and for models that read nothing but messages."""
     parts = [f"{facts['status']} {escape(str(facts.get('reason', 'refused')))}:"]
     parts += [escape(str(facts[name])) for name in ("explanation", "remedy") if name in facts]
+    parts += [f"{name}: {escape(json.dumps(facts[name]))[:LONGEST_PARTICULAR]}." for name in TOLD if facts.get(name)]
     if "audit_id" in facts:
         parts.append(f"(Audit-ID {escape(str(facts['audit_id']))})")
     return " ".join(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import shutil
 import time
@@ -25,7 +26,7 @@ from agtphost.identity.extensions import ARCHETYPES
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.packages import FAILURE, PackageError
 from agtphost.identity.provisioning import AgentDescription, IssuedAgent, ProvisioningError, issue_agent, timestamp
-from agtphost.vocabulary.identifiers import is_agent_name
+from agtphost.vocabulary.identifiers import is_agent_name, is_owner_id
 
 if TYPE_CHECKING:
     from agtphost.config import Config
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="NAME")
 @click.option("--description", default="", help="What it does, for people.")
 @click.option("--owner", default=None, metavar="TEXT", help="The responsible person or organization.")
-@click.option("--owner-id", default=None, metavar="ID", help="The same for machines.")
+@click.option("--owner-id", default=None, metavar="ID", help="The same for machines; default: made of --owner.")
 @click.option(
     "--archetype", type=click.Choice(sorted(ARCHETYPES)), default="assistant", show_default=True, help="Kind."
 )
@@ -89,6 +90,7 @@ def new_command(
     fields: dict[str, object] = {
         "name": name,
         "agent_id": issued.agent_id,
+        "owner_id": described.owner_id,
         "directory": str(issued.directory),
         "certificate": str(issued.certificate) if issued.certificate.is_file() else None,
     }
@@ -108,7 +110,7 @@ def new_command(
 
 def _described(name: str, said: dict[str, Any]) -> AgentDescription:
     given = {
-        "owner_id": said["owner_id"] or said["owner"],
+        "owner_id": said["owner_id"] or _identifier(said["owner"]),
         "principal": said["owner"],
         "governance_zone": said["zone"],
         "org_domain": said["org_domain"],
@@ -120,6 +122,20 @@ def _described(name: str, said: dict[str, Any]) -> AgentDescription:
         scopes=said["scopes"],
         **{key: value for key, value in given.items() if value is not None},
     )
+
+
+def _identifier(owner: object) -> str | None:
+    """
+    What stands for an owner where no identifier is given: the name itself if it is one, or made into one.
+
+    :raises WrongInput: nothing of the name can stand in an identifier.
+    """
+    if not isinstance(owner, str) or is_owner_id(owner):
+        return owner if isinstance(owner, str) else None
+    made = re.sub(r"[^a-z0-9]+", "-", owner.lower(), flags=re.ASCII).strip("-")
+    if not is_owner_id(made):
+        raise WrongInput(f"no identifier can be made of the owner {owner!r}", "Give it with --owner-id.")
+    return made
 
 
 def _inspected(package: Path, expected_hash: str | None, authorities: Path | None) -> issuing.Inspected:
@@ -145,9 +161,9 @@ def _packaged(name: str, said: dict[str, Any], package: issuing.Inspected) -> Ag
     manifest = package.manifest
     if manifest.get("name") != name:
         raise WrongInput(f"the agent cannot be issued: the package is of an agent named {manifest.get('name')!r}")
-    wanted = {
+    wanted: dict[str, Any] = {
         "principal": manifest.get("principal"),
-        "owner_id": manifest.get("owner_id") or manifest.get("principal_id") or manifest.get("principal"),
+        "owner_id": manifest.get("owner_id") or manifest.get("principal_id") or _identifier(manifest.get("principal")),
         "governance_zone": manifest.get("governance_zone"),
         "org_domain": manifest.get("org_domain"),
         "trust_tier": manifest.get("trust_tier"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from agtphost.audit.retention import RETAINED, free_at, stamp
+from agtphost.audit.retention import RETAINED, YEARS, free_at, stamp
 from agtphost.cli.audit_store import open_records
 from agtphost.cli.configured import require_config
 from agtphost.cli.failures import WrongInput
@@ -15,6 +15,8 @@ from agtphost.cli.output import print_json, print_summary, print_table
 from agtphost.identity import envelope
 
 EVENTS = 1000
+ENDED = frozenset(status.value for status in YEARS)
+HEADINGS = {"state": "NOW"}
 
 
 @click.command("retained")
@@ -25,7 +27,8 @@ def retained_command(agent: str | None, where: Connection, as_json: bool) -> Non
     """
     Show what is kept of agents that were revoked or deprecated.
 
-    Reads the host's own store; it is shown to nobody over the network. With AGENT, a label
+    Reads the host's own store; it is shown to nobody over the network. NOW is the state of
+    an agent that was reinstated, or revoked since. With AGENT, a label
     or an Agent-ID, everything: the archived Genesis, and each transition with its time.
 
     \b
@@ -36,8 +39,13 @@ def retained_command(agent: str | None, where: Connection, as_json: bool) -> Non
     config = require_config(where, "the retained record")
     with open_records(config.store.path) as reader:
         found = reader.held(RETAINED)
+        states = reader.lifecycle_states()
         for value in found:
-            value["label_free_at"] = stamp(free_at(value))
+            state = states.get(value["agent_id"])
+            # A deprecation that was cancelled stays on record, and the label is its agent's.
+            value["state"] = value["status"] if state is None else state.status
+            back = value["state"] not in ENDED
+            value["label_free_at"] = None if back else stamp(free_at(value))
         if agent is not None:
             one = next((value for value in found if agent in (value["label"], value["agent_id"])), None)
             if one is None:
@@ -48,9 +56,10 @@ def retained_command(agent: str | None, where: Connection, as_json: bool) -> Non
     if as_json:
         print_json(found)
         return
-    columns = ("label", "agent_id", "status", "ended_at", "label_free_at", "keep_until")
+    columns = ("label", "agent_id", "status", "ended_at", "state", "label_free_at", "keep_until")
     print_table(
-        [column.upper().replace("_", "-") for column in columns], ([value[name] for name in columns] for value in found)
+        [HEADINGS.get(column, column.upper().replace("_", "-")) for column in columns],
+        ([value[name] or "-" for name in columns] for value in found),
     )
 
 

@@ -20,6 +20,7 @@ from agtphost.identity.certificates import Authority, CertificateError
 from agtphost.identity.extensions import ExtensionError
 from agtphost.identity.genesis import Genesis, GenesisError
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+from agtphost.vocabulary.scopes import missing
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -40,6 +41,7 @@ class _Order:
     public_key: Path | None
     genesis: Path | None
     scopes: tuple[str, ...]
+    activation: str | None
     organization: str
     days: int | None
     output: Path
@@ -101,6 +103,11 @@ def _issue_client(order: _Order) -> dict[str, Path]:
 
 def _issue_agent(order: _Order) -> dict[str, Path]:
     origin = order.origin
+    # One of another shape may state no scopes at all.
+    if "scope" in origin.members and (beyond := missing(origin.scopes, order.scopes)):
+        raise WrongInput(
+            f"the Genesis does not grant {', '.join(beyond)}", "A certificate commits to scopes of the Genesis alone."
+        )
     public, private = order.client_key()
     certificate = certificates.issue_agent_certificate(
         order.authority,
@@ -113,6 +120,7 @@ def _issue_agent(order: _Order) -> dict[str, Path]:
         zone=origin.governance_zone,
         trust_tier=origin.trust_tier,
         archetype=origin.archetype,
+        activation=order.activation,
         now=order.now,
         days=order.days or certificates.AGENT_CERTIFICATE_DAYS,
     )
@@ -138,6 +146,9 @@ KINDS: dict[str, Callable[[_Order], dict[str, Path]]] = {
 @click.option("--genesis", type=EXISTING, metavar="FILE", help="For an agent: its Genesis.")
 @click.option(
     "--scope", "scopes", multiple=True, metavar="TOKEN", help="For an agent: commit to these alone."
+)
+@click.option(
+    "--activation", metavar="ID", help="For an agent: its activation-certificate-id, kept at each renewal."
 )
 @click.option("--organization", default="agtphost", show_default=True, help="Of the subject.")
 @click.option("--days", type=click.IntRange(1, 398), help="Valid for; default: as long as is usual.")
@@ -245,6 +256,7 @@ def describe(file: Path) -> dict[str, object]:
         "governance_zone": peer.governance_zone,
         "trust_tier": peer.trust_tier,
         "archetype": peer.archetype,
+        "activation_certificate_id": peer.activation_certificate_id,
         "malformed": peer.malformed or None,
         "refused_critical_extensions": list(certificates.refused_critical_extensions(der)),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from agtphost.cli.options import EXISTING, json_option
 from agtphost.cli.output import print_json, print_summary
 from agtphost.identity import delegation
 from agtphost.identity.delegation import LONGEST_LIFE, DelegationError, DelegationToken
+
+_TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
+"""A JWS in compact form; no file is called so."""
 
 
 @click.group()
@@ -103,13 +107,14 @@ def show_command(file: str, key: Path | None, as_json: bool) -> None:
     """
     Show what a delegation token says; with --key, verify it too.
 
-    FILE may be - for standard input.
+    FILE may be - for standard input, or the token itself.
 
     \b
-    Example:
+    Examples:
       agtp delegation show token.txt --key agent.pub
+      agtp delegation show $TOKEN
     """
-    text = read_octets(file).decode("ascii", "replace").strip()
+    text = file if _TOKEN.fullmatch(file) else read_octets(file).decode("ascii", "replace").strip()
     try:
         if key is None:
             token = delegation.show(text)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from agtphost.client.verification import Verification
 
 
+STOPPED = frozenset({"agent-retired", "agent-suspended"})
+"""Reasons of a host that does not serve an agent any more."""
+
+
 def failure_of(error: errors.ClientError) -> CommandError:
     """A client's error as the command's."""
     kind: type[CommandError] = NoConnection
@@ -27,6 +31,17 @@ def failure_of(error: errors.ClientError) -> CommandError:
     elif isinstance(error, errors.VerificationFailed):
         kind = Unverified
     return kind(error.explanation, error.remedy)
+
+
+PARTICULARS = {
+    "missing_scopes": "missing scopes",
+    "close_matches": "close names",
+    "candidates": "candidates",
+    "supported_actions": "actions",
+}
+"""Members of refusals that are lists of words, and how they are told."""
+
+MOST_PARTICULARS = 20
 
 
 @contextmanager
@@ -59,7 +74,29 @@ def refusal(reply: Reply) -> HostRefused:
     if reply.reason:
         said = f"{said} [{reply.reason}]"
     answer: dict[str, Any] = {"status": reply.status, **reply.document, "audit_id": reply.audit_id}
-    return HostRefused(said, reply.remedy, answer=answer)
+    remedy = reply.remedy
+    if reply.reason in STOPPED and (reply.explanation or "").startswith("The calling agent"):
+        # The identity was perhaps chosen by the configuration, and the operator is left without one.
+        another = "`--as NAME` asks as another agent, or as registrar; `agtp agent ls` lists them."
+        remedy = f"{remedy} {another}" if remedy else another
+    # Whatever the host sent stays on lines of its own below the sentence that says what happened.
+    return HostRefused(said, "\n  ".join(line for line in (remedy, *_particulars(reply)) if line), answer=answer)
+
+
+def _particulars(reply: Reply) -> Iterator[str]:
+    """What a refusal says beyond its explanation, where it is short: which field, which scope, which name instead."""
+    document = reply.document
+    faults = document.get("faults")
+    for fault in faults[:MOST_PARTICULARS] if isinstance(faults, list) else ():
+        if isinstance(fault, dict):
+            yield f"{fault.get('path') or '/'}: {fault.get('message', '')}"
+    for member, words in PARTICULARS.items():
+        given = document.get(member)
+        if isinstance(given, list) and given and all(isinstance(each, str) for each in given):
+            shown = given[:MOST_PARTICULARS]
+            yield f"{words}: {', '.join(shown)}{', ...' if len(given) > len(shown) else ''}"
+    if reply.audit_id:
+        yield f"Audit-ID: {reply.audit_id}"
 
 
 def require_success(reply: Reply) -> Reply:

@@ -16,6 +16,7 @@ from agtphost.cli.output import print_document, print_json, visible
 from agtphost.cli.reach import Reach
 from agtphost.cli.reach import resolve as reach_of
 from agtphost.identity.keys import VerifyingKey
+from agtphost.identity.rendering import page
 from agtphost.identity.trust import TrustedIssuers
 from agtphost.vocabulary.uris import AgtpUri, Form, UriError, parse
 
@@ -66,7 +67,7 @@ def command(
       agtp resolve agtp://example.com/agents/librarian --format html > librarian.html
     """
     from agtphost.client import errors
-    from agtphost.client.resolution import Believing
+    from agtphost.client.resolution import Believing, format_of
     from agtphost.client.sync import Client
 
     target, reach = _addressed(where, uri, hosts)
@@ -84,7 +85,7 @@ def command(
             found = client.resolution(target, form, believing=believing)
     except errors.ClientError as error:
         raise failure_of(error) from None
-    _show(found, form, as_json)
+    _show(found, form or format_of(target), as_json)
 
 
 
@@ -132,8 +133,15 @@ def _show(found: Resolution, form: str | None, as_json: bool) -> None:
         return
     for check in found.checks:
         click.echo(f"{check.name:<10} {visible(check.detail)}", err=True)
-    if form in ("yaml", "html", "json", "certificate"):
-        # Exactly what was signed; HTML is for a file, and a browser.
+    if form == "html":
+        # Made here, of the document that was checked: the host's own page could say anything.
+        click.echo(page(found.document), nl=False)
+    elif form == "yaml":
+        import yaml
+
+        click.echo(yaml.safe_dump(dict(found.document), sort_keys=False, allow_unicode=True), nl=False)
+    elif form in ("json", "certificate"):
+        # Exactly what was signed.
         click.echo(found.reply.body, nl=False)
     else:
         print_document(found.document)

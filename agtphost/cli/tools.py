@@ -54,8 +54,22 @@ def ls(uri: str, where: Connection, as_json: bool) -> None:
         print_table(("TOOL", "ARGUMENTS", "SCOPES", "DESCRIPTION"), (_row(tool) for tool in listed))
     else:
         click.echo("no tool may be called by this caller", err=True)
-    for name in _changed(described.result if described is not None and described.ok else None):
+    told = described.result if described is not None and described.ok else None
+    for line in _absent(told):
+        click.echo(visible(line), err=True)
+    for name in _changed(told):
         click.echo(f"off, because its definition changed: {visible(name)} (agtp tools approve NAME)", err=True)
+
+
+def _absent(described: Any) -> Iterable[str]:
+    """Servers whose tools cannot be called now."""
+    hosted = described.get("hosted_protocols") if isinstance(described, dict) else None
+    for entry in hosted if isinstance(hosted, list) else ():
+        if not isinstance(entry, dict) or entry.get("protocol") != "MCP" or entry.get("state") in ("up", "idle"):
+            continue
+        wait = entry.get("next_attempt_in")
+        when = f", next attempt in {wait:.0f} s" if isinstance(wait, (int, float)) else ""
+        yield f"not up, so its tools are not listed: {entry.get('name', '')} ({entry.get('state', '')}{when})"
 
 
 def _changed(described: Any) -> Iterable[str]:
@@ -78,7 +92,7 @@ def approve(name: str, uri: str, where: Connection, as_json: bool) -> None:
     A tool whose definition differs from the one approved first is off until then. For operators: agents whose
     certificate [audit] operators names, or with the scope mcp:tools:approve.
 
-    
+    \b
     Examples:
       agtp tools approve files.read_file --as operator
       agtp tools approve weather.forecast --as operator --json

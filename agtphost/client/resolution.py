@@ -102,7 +102,7 @@ class Resolution:
     """The canonical Agent-ID; None for what is no agent. Everything else in a URI is an alias of it."""
 
     document: Mapping[str, Any] = field(default_factory=dict)
-    """The document where it is JSON; not to be used unless :attr:`ok`."""
+    """The document; the Identity Document where a page or YAML was asked for. Not to be used unless :attr:`ok`."""
 
     genesis: Genesis | None = None
     scopes: frozenset[str] = frozenset()
@@ -285,9 +285,19 @@ def verifying(
     checks.append(_document_signature(found.reply, keys))
     if found.uri.form is Form.NAMESPACE:
         return (yield from _namespace(ask, found, checks, keys, believing, now))
-    if found.uri.status or format_of(found.uri) not in IDENTITY_FORMATS:
+    form = format_of(found.uri)
+    if found.uri.status or form == "status":
         return _result(ask, found, checks, _json(found.reply))
-    return (yield from _identity(ask, found, checks, keys, believing))
+    if form == "certificate":
+        return _origin(ask, found, checks, believing)
+    if form in IDENTITY_FORMATS:
+        return (yield from _identity(ask, found, checks, keys, believing))
+    # A page is for people; what is believed, and is in the resolution, is the document that it is made of.
+    plain = yield question(found.uri, "json")
+    check_agent(replace(found.uri, query=None), plain)
+    checks.append(_document_signature(plain, keys))
+    shown = yield from _identity(ask, replace(found, reply=plain), checks, keys, believing)
+    return replace(shown, reply=found.reply)
 
 
 def _keys(
@@ -362,6 +372,14 @@ def _identity(
     return _result(
         ask, found, checks, document, genesis=genesis, scopes=granted, trusted=trusted and bound.ok and allowed.ok
     )
+
+
+def _origin(ask: Ask, found: Located, checks: list[Check], believing: Believing) -> Resolution:
+    """The Genesis alone: it has to be one, the named agent's, and of a trusted registrar."""
+    document = _json(found.reply)
+    genesis, bound = _genesis(found.reply, {**document, "agent_id": found.uri.agent_id or document.get("agent_id")})
+    issuer, trusted = _issuer(genesis, None, {}, believing.issuers)
+    return _result(ask, found, [*checks, bound, issuer], document, genesis=genesis, trusted=trusted and bound.ok)
 
 
 def _inline_signature(document: Mapping[str, Any]) -> tuple[VerifyingKey | None, Check | None]:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.identity_gates import AddresseeGate
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
@@ -133,6 +134,8 @@ class Decider:
                 break
             passed.append(gate.name)
         binding = exchange.binding
+        # The addressee gate takes what names the agent off the path; before it, the path is as it was asked.
+        addressed = AddresseeGate.name in passed or (refused is not None and refused[0] == AddresseeGate.name)
         return Decision(
             allowed=refused is None,
             passed=tuple(passed),
@@ -140,7 +143,7 @@ class Decider:
             gate="" if refused is None else refused[0],
             refusal=None if refused is None else refused[1],
             method=exchange.method or question.method,
-            path=exchange.path,
+            path=exchange.path if addressed else exchange.request.path,
             scopes=tuple(sorted(exchange.scopes)),
             assurance=exchange.assurance.label,
             required_scopes=() if binding is None else binding.required_scopes,

@@ -61,6 +61,9 @@ class Exchange:
     agent_state: LifecycleState | None = None
     """Its lifecycle state, for the methods that reach an agent which is stopped; other methods were refused by then."""
 
+    deprecated: LifecycleState | None = None
+    """The state of an addressed agent that serves on, but will go; None of any other."""
+
     scopes: frozenset[str] = frozenset()
     """Effective scopes: declared, claimed and committed, intersected."""
 

@@ -274,10 +274,13 @@ class AddresseeGate:
         method = exchange.request.method
         if agent is None:
             return
+        state = self._states(agent)
+        if state.status is LifecycleStatus.DEPRECATED:
+            exchange.deprecated = state
         if method not in self._reaching:
-            refuse_stopped(self._states(agent), "agent", agent.agent_id)
+            refuse_stopped(state, "agent", agent.agent_id)
         else:
-            exchange.agent_state = self._states(agent)
+            exchange.agent_state = state
 
     def _refuse_moved(self, exchange: Exchange, path: str) -> None:
         """Agents are under a subdomain here; lists that DISCOVER gives stay, and so do calls made inside."""

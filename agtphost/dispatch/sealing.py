@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LifecycleEvent, Sealed, StreamEvent
+from agtphost.audit.lifecycle import LifecycleState
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointResponse
@@ -250,6 +251,8 @@ class Sealer:
         agent = exchange.agent
         if agent is not None and (exchange.binding is None or not exchange.binding.server_level):
             fields.extend(self._posture(agent))
+            if exchange.deprecated is not None:
+                fields.append(deprecation(exchange.deprecated))
         fields.append(("Attribution-Record", sealed.jws))
         if not exchange.peer.greeted:
             exchange.peer.greeted = True
@@ -284,6 +287,16 @@ class Sealer:
             fields = tuple(built)
             self._postures[agent.agent_id] = posture, fields
         return fields
+
+
+def deprecation(state: LifecycleState) -> tuple[str, str]:
+    """The header that every response of a deprecated agent has (core v08 section 7.2.18): who follows, and by when."""
+    parts = ["deprecated"]
+    if state.successor is not None:
+        parts.append(f"successor={state.successor}")
+    if state.deadline is not None:
+        parts.append(f"migration_deadline={state.deadline}")
+    return ("AGTP-Agent-Warning", "; ".join(parts))
 
 
 class _Randomness:

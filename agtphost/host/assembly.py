@@ -123,8 +123,6 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         environ,
         held=held,
         ledger=ledger,
-        state_dir=config.host.state_dir,
-        aside=partial(deferToThreadPool, reactor, reactor.getThreadPool()),
         operators=frozenset(config.audit.operators),
     )
     servers = tuple(mcp.servers.values())

@@ -53,16 +53,20 @@ def listening_service(reactor: Any, config: Config, tls: ServerTLS, dispatcher: 
     return ListeningService(endpoint, tls, factory, reactor, given.drain_timeout)
 
 
-SETTLING = frozenset({State.STARTING, State.BACKOFF})
-"""States in which an eagerly started MCP server is still on its way."""
-
 PATIENCE = 10.0
-"""Seconds that slow MCP servers can hold the ready line back; the port accepts all the while."""
+"""Seconds that slow upstreams can hold the ready line back; the port accepts all the while."""
+
+SILENCE = 1.0
+"""Seconds of that after which it is said what the line waits for."""
+
+AT_HAND = frozenset({State.UP, State.IDLE})
+"""States in which an upstream takes calls."""
 
 
 class Announcement(Service):
     """
-    Says that the host is ready (interface section 1): the port accepts, and eager MCP servers have listed their tools.
+    Says that the host is ready (interface section 1): the port accepts, and the first start of every eager upstream
+    has ended, well or badly. The port accepts before that; calls of what is not up are answered 503.
 
     :param servers: waited for, but not for ever: one bad upstream must not keep the others from being used.
     :param summary: what the host has.
@@ -79,6 +83,8 @@ class Announcement(Service):
         self._summary = summary
         self._address: IAddress | None = None
         self._since = 0.0
+        self._starting: list[McpServer | Upkeep] = list(servers)
+        self._told = False
 
     def startService(self) -> None:
         """Wait for the port, then for the servers."""
@@ -91,13 +97,22 @@ class Announcement(Service):
         self._reactor.callWhenRunning(self._look)
 
     def _look(self) -> None:
-        waiting = any(server.state in SETTLING for server in self._servers)
+        # One that failed once is not waited for again: its next attempts may fail for days.
+        self._starting = [server for server in self._starting if server.state is State.STARTING]
         if not self.running:
             return
-        if waiting and self._reactor.seconds() - self._since < PATIENCE:
-            self._reactor.callLater(0.05, self._look)
-        else:
+        waited = self._reactor.seconds() - self._since
+        if not self._starting or waited >= PATIENCE:
             self._announce()
+            return
+        if waited >= SILENCE and not self._told:
+            self._told = True
+            log.info(
+                "the port accepts; still starting, for {left:.0f} s at most: {names}",
+                left=PATIENCE - waited,
+                names=_names(self._starting),
+            )
+        self._reactor.callLater(0.05, self._look)
 
     def _announce(self) -> None:
         host = getattr(self._address, "host", "")
@@ -108,6 +123,13 @@ class Announcement(Service):
             port=getattr(self._address, "port", 0),
             **self._summary(),
         )
+        down = [server for server in self._servers if server.state not in AT_HAND]
+        if down:
+            log.warn("not up yet, so calls of them are answered 503: {names}", names=_names(down))
 
     def _failed(self, failure: Any) -> None:
         log.critical("the host cannot listen: {why}", why=failure.getErrorMessage())
+
+
+def _names(servers: Sequence[McpServer | Upkeep]) -> str:
+    return ", ".join(str(server.name) for server in servers)

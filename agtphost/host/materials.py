@@ -19,7 +19,7 @@ from agtphost.host import agents, bindings
 from agtphost.host.handling import Prepared
 from agtphost.host.recipes import RecipeBook
 from agtphost.iagtp import IHandler
-from agtphost.identity.agents import AgentDirectory, distinct
+from agtphost.identity.agents import Agent, AgentDirectory, distinct
 from agtphost.identity.key_history import HostKey
 from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
 from agtphost.identity.provisioning import ProvisioningError, provision_development
@@ -74,6 +74,7 @@ def gather(config: Config, environ: Mapping[str, str] = os.environ) -> Materials
     admitted, clashes = distinct(agents.load(config, problems))
     problems.extend(clashes)
     directory = AgentDirectory(admitted)
+    _remark(admitted)
     custom = _custom(config, catalogs)
     endpoint_problems: list[Problem] = []
     rules = Rules(
@@ -118,6 +119,14 @@ def gather(config: Config, environ: Mapping[str, str] = os.environ) -> Materials
         key=key,
         tls=tls,
     )
+
+
+def _remark(found: Iterable[Agent]) -> None:
+    """What an operator should know of the agents: unknown roles, issuers that nobody trusts, postures by default."""
+    for agent in found:
+        for note in agent.notes:
+            told = log.info if note.endswith((" by default", " from the Genesis")) else log.warn
+            told("agent {name}: {note} ({file})", name=agent.name, note=note, file=agent.file)
 
 
 def _relaxed(config: Config) -> bool:

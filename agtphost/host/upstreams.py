@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from agtphost.adapters.a2a import A2AAdapter
@@ -12,8 +11,9 @@ from agtphost.adapters.a2a.tasks import TERMINAL
 from agtphost.adapters.acp import ACPAdapter
 from agtphost.adapters.acp.handlers import TERMINAL as OVER
 from agtphost.adapters.mcp.adapter import McpAdapter
-from agtphost.adapters.mcp.approval import Approval, Aside, PinFile
+from agtphost.adapters.mcp.approval import Approval
 from agtphost.adapters.mcp.desk import Desk
+from agtphost.adapters.mcp.kept_pins import KeptPins
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.settings import ClientCredentials, McpServerSettings, ToolOverride
 from agtphost.adapters.mcp.tool_record import Submit, ToolRecord
@@ -30,9 +30,6 @@ from agtphost.host.a2a import a2a_agents
 from agtphost.host.acp import acp_servers
 from agtphost.iagtp import ILedger
 from agtphost.methods.sessions import SUSPENSION
-
-PINS = "approved-tools.json"
-"""In the state directory: the digests of approved tool definitions."""
 
 
 def _plain(values: Mapping[str, str | Secret]) -> dict[str, str]:
@@ -116,20 +113,16 @@ def mcp_adapter(
     *,
     held: HeldTable,
     ledger: ILedger,
-    state_dir: Path,
-    aside: Aside,
     operators: frozenset[str],
 ) -> McpAdapter:
     """
     A service for each entry, and what carries payloads to them.
 
-    :param state_dir: where approved tool definitions are written down.
-    :param aside: calls a function off the reactor.
-    :raises ValueError, OSError: the file of approved tools cannot be used.
+    :param held: where approved tool definitions are kept, and what goes on.
     """
     entries = list(entries)
-    record = ToolRecord(reactor, held, _submitter(ledger))
-    approval = Approval(PinFile(state_dir / PINS) if entries else None, aside, operators, record)
+    submit = _submitter(ledger)
+    approval = Approval(KeptPins(held, submit), operators, ToolRecord(reactor, held, submit))
     servers = [
         McpServer(reactor, settings_of(entry), environ, pins=approval.pins(entry.name, entry.pins))
         for entry in entries

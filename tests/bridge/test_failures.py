@@ -49,6 +49,16 @@ def test_a_refusal_says_everything_that_the_host_said(status: int, reason: str, 
     assert error.message == f"{status} {reason}: Not so. Do otherwise. (Audit-ID a1)"
 
 
+def test_the_message_names_the_fields_and_names_that_the_remedy_speaks_of() -> None:
+    """A model that reads the message alone can correct its call."""
+    faults = [{"path": "/a", "message": "is no number", "keyword": "type"}]
+    said = refused(reply(422, reason="invalid-input", remedy="Correct it.", faults=faults), modern=True)
+    assert '"path": "/a"' in said.message and "is no number" in said.message
+    close = refused(reply(422, reason="unknown-tool", explanation="No.", close_matches=["files.read"]), modern=True)
+    assert close.message == '422 unknown-tool: No. close_matches: ["files.read"]. (Audit-ID a1)'
+    assert len(refused(reply(422, reason="invalid-input", faults=faults * 1000), modern=True).message) < 2000
+
+
 def test_an_error_of_the_server_is_passed_on_with_the_record() -> None:
     """Code, message and data are the server's; the host's facts stand beside them."""
     upstream = {"code": -32021, "message": "needs sampling", "data": {"requiredCapabilities": {"sampling": {}}}}

@@ -218,11 +218,12 @@ def test_certificates_of_every_kind(run: Run, here: Path) -> None:
     make(run, "cert", "issue", "server", "agents.example.com", "--ca", "ca.pem", "-o", "server.pem")
     make(run, "cert", "issue", "client", "registrar", "--ca", "ca.pem", "--public-key", "registrar.pub",
          "-o", "registrar.pem")  # fmt: skip
-    origin = ("--genesis", "genesis.json", "--scope", "documents:query")
+    origin = ("--genesis", "genesis.json", "--scope", "documents:query", "--activation", "a5" * 32)
     make(run, "cert", "issue", "agent", "demo", "--ca", "ca.pem", *origin, "-o", "agent.pem")
     shown = json.loads(run("cert", "show", "agent.pem", "--json").stdout)
     assert (shown["agent_id"], shown["commitment"]) == (genesis.agent_id, ["documents:query"])
     assert shown["refused_critical_extensions"] == []
+    assert shown["activation_certificate_id"] == "a5" * 32
     registrar = json.loads(run("cert", "show", "registrar.pem", "--json").stdout)
     assert registrar["key_fingerprint"] == genesis.issuer_fingerprint
     assert registrar["agent_id"] is None
@@ -242,6 +243,9 @@ def test_certificates_of_every_kind(run: Run, here: Path) -> None:
         (("server", "x", "--public-key", "registrar.pub"), "--public-key is not for server"),
         (("agent", "demo", "--ca", "none.pem", "--genesis", "genesis.json"), "none.pem cannot be read"),
         (("client", "x", "--ca", "genesis.json", "--ca-key", "registrar.key"), "cannot be issued"),
+        (("agent", "x", "--ca", "ca.pem", "--scope", "payments:purchase"), "does not grant payments:purchase"),
+        (("agent", "x", "--ca", "ca.pem", "--scope", "*:*"), "does not grant *:*"),
+        (("agent", "x", "--ca", "ca.pem", "--activation", "A5" * 32), "cannot be issued"),
     ],
 )
 def test_certificates_that_cannot_be_issued(
@@ -249,6 +253,7 @@ def test_certificates_that_cannot_be_issued(
 ) -> None:
     """Status 2, the reason, and no file."""
     issue_genesis(run, here)
+    make(run, "cert", "issue", "authority", "Example", "-o", "ca.pem")
     if "--genesis" not in words and words[0] == "agent":
         words = (*words, "--genesis", "genesis.json")
     result = run("cert", "issue", *words, "-o", "out.pem")
@@ -294,6 +299,26 @@ def test_a_new_agent_is_complete(run: Run, folder: Path) -> None:
     assert listed["librarian"]["kind"] == "hosted"
     shown = json.loads(run("agent", "show", "buyer", "--json").stdout)
     assert shown["issuer_fingerprint"] == registrar.public.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("words", "owner_id"),
+    [
+        (("--owner", "Example Ltd"), "example-ltd"),
+        (("--owner", "acme.example"), "acme.example"),
+        (("--owner", "Example Ltd", "--owner-id", "did:web:example.com"), "did:web:example.com"),
+    ],
+)
+def test_the_owner_of_a_new_agent(run: Run, folder: Path, words: tuple[str, ...], owner_id: str) -> None:
+    """The identifier is given, or the name itself, or made of it, and in Genesis and document as it is said."""
+    result = run("agent", "new", "buyer", *words, "--json")
+    assert result.exit_code == 0, result.output
+    directory = Path(json.loads(result.stdout)["directory"])
+    found = [json.loads((directory / name).read_bytes()) for name in ("genesis.json", "document.json")]
+    assert [member["owner_id"] for member in (json.loads(result.stdout), *found)] == [owner_id] * 3
+    assert found[1]["principal"] == words[1]
+    result = run("agent", "new", "other", "--owner", "\N{SNOWMAN}")
+    assert (result.exit_code, "--owner-id" in result.stderr) == (2, True)
 
 
 def test_an_agent_is_never_issued_again(run: Run, folder: Path) -> None:

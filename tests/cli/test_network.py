@@ -132,6 +132,21 @@ def test_call_refused_is_status_1_with_its_reason(run: Run, server: AgtpServer, 
     assert json.loads(result.stdout)["reason"] == "some-reason"
 
 
+@pytest.mark.parametrize(
+    ("who", "reason", "told"),
+    [("calling", "agent-retired", True), ("calling", "agent-suspended", True), ("addressed", "agent-retired", False)],
+)
+def test_a_stopped_identity_is_not_a_dead_end(
+    run: Run, server: AgtpServer, who: str, reason: str, told: bool
+) -> None:
+    """Whose default agent was stopped is told how to ask as another; not where the addressed one was."""
+    body = {"status": 410, "reason": reason, "explanation": f"The {who} agent was stopped.", "remedy": "Wait."}
+    server.answers["QUERY", "/x"] = Answer(body, 410)
+    result = run("call", "-", "QUERY", "/x")
+    assert result.exit_code == 1 and "\n  Wait." in result.stderr
+    assert ("--as NAME" in result.stderr) is told
+
+
 def test_call_verify(run: Run, server: AgtpServer) -> None:
     """The record of the answer is checked: signature, hashes, identifiers."""
     server.answers["QUERY", "/x"] = Answer({"a": 1})
@@ -300,6 +315,20 @@ def test_a_configuration_in_etc_is_found(run: Run, server: AgtpServer, folder: P
     assert run("call", "-", "DISCOVER").exit_code == 0
 
 
+def test_a_refusal_names_what_its_remedy_speaks_of(run: Run, server: AgtpServer) -> None:
+    """Fields at fault, scopes, close names and the Audit-ID are told; none of it can steer a terminal."""
+    body = {
+        "status": 422, "reason": "invalid-input", "explanation": "No.", "remedy": "Correct the fields named in faults.",
+        "faults": [{"path": "", "message": "has no property 'b'"}, {"path": "/a", "message": "no \x1b[2J number"}],
+        "missing_scopes": ["build:deploy"], "close_matches": ["files.read"], "candidates": [],
+    }  # fmt: skip
+    server.answers["EXECUTE", "/"] = Answer(body, 422)
+    told = run("tools", "call", "t").stderr
+    assert "Correct the fields named in faults.\n  /: has no property 'b'\n  /a: no" in told
+    assert "missing scopes: build:deploy\n  close names: files.read\n  Audit-ID: " in told
+    assert "\x1b" not in told and "candidates" not in told
+
+
 # tools
 
 
@@ -325,6 +354,18 @@ def test_tools_ls_without_tools(run: Run, server: AgtpServer) -> None:
     result = run("tools", "ls")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "no tool" in result.stderr
+
+
+def test_tools_ls_names_servers_that_are_not_up(run: Run, server: AgtpServer) -> None:
+    """Fewer tools than the operator knows of have a reason (control: of a server that is up nothing is said)."""
+    server.answers["DISCOVER", "/tools"] = Answer([])
+    hosted = [
+        {"protocol": "MCP", "name": "gone", "state": "backoff", "next_attempt_in": 3.6},
+        {"protocol": "MCP", "name": "fine", "state": "up"},
+    ]
+    server.answers["DESCRIBE", "/"] = Answer({"status": 200, "result": {"hosted_protocols": hosted}})
+    told = run("tools", "ls").stderr
+    assert "gone (backoff, next attempt in 4 s)" in told and "fine" not in told
 
 
 def test_tools_call_is_the_execute_of_appendix_d(run: Run, server: AgtpServer, folder: Path) -> None:

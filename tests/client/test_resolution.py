@@ -280,8 +280,26 @@ def test_other_formats_are_checked_by_their_signature(form: str) -> None:
     body = {"canonical_id": AGENT} if form == "status" else ORIGIN
     good = World({f"format={form}": reply(body)})
     assert resolve(f"agtp://{AGENT}@h.test", good, format=form).ok
-    bad = World({f"format={form}": reply(body, signer=STRANGER)})
+    bad = World({"format=certificate": reply(ORIGIN), f"format={form}": reply(body, signer=STRANGER)})
     assert failed(resolve(f"agtp://{AGENT}@h.test", bad, format=form)) == {"signature"}
+
+
+@pytest.mark.parametrize("form", ["yaml", "html", "certificate"])
+def test_what_a_page_shows_is_put_to_every_check(form: str) -> None:
+    """AGTP-149, AGTP-155: a page, YAML and the Genesis need the trusted registrar as the document does."""
+    page = {} if form == "certificate" else {f"format={form}": reply(b"<p>Tier 1: verified</p>")}
+    mine, other = (TrustedIssuers(everywhere=[key.public]) for key in (REGISTRAR, STRANGER))
+    uri = f"agtp://{AGENT}@h.test"
+    found = resolve(uri, World(page), format=form, issuers=mine)
+    assert found.ok and found.trusted
+    assert found.document["agent_id"] == AGENT
+    assert failed(resolve(uri, World(page), format=form, issuers=other)) == {"issuer"}
+    assert "genesis" in failed(resolve(uri, World(page, genesis=EDITED_GENESIS), format=form))
+    if form != "certificate":
+        edited = World(page, identity={**IDENTITY, "description": "edited"})
+        assert "document" in failed(resolve(uri, edited, format=form))
+        with pytest.raises(VerificationFailed):
+            resolve(uri, World(page, identity=documents.sign(document(agent_id=OTHER), "r", REGISTRAR)), format=form)
 
 
 # The namespace

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from twisted.logger import capturedLogs, formatEvent
 
 from agtphost.contract.reserved import LIFECYCLE as METHODS
 from agtphost.errors import ConfigurationError
@@ -144,3 +145,19 @@ def test_a_second_agent_of_one_name_is_reported(tmp_path: Path) -> None:
     (state.parent / "other" / "librarian").rename(state / "librarian-two")
     with pytest.raises(ConfigurationError, match="librarian"):
         gather(config)
+
+
+def test_what_an_operator_should_know_of_agents_is_logged(tmp_path: Path) -> None:
+    """AGTP-145, AGTP-149: an unknown role, and an issuer that nobody trusts, in the development profile too."""
+    stranger = SigningKey.generate()
+    trusted = SigningKey.generate().public.text
+    config = configured(tmp_path, edit=(("[identity]\n", f'[identity]\ntrusted_issuers = ["{trusted}"]\n'),))
+    gather(config)
+    place_agent(config.host.state_dir / "agents", stranger, role="wizard")
+    with capturedLogs() as events:
+        gather(reloaded(config.file))
+    said = [(event["log_level"].name, formatEvent(event)) for event in events if "note" in event]
+    told = [text for level, text in said if level == "warn" and text.startswith("agent desk: ")]
+    assert any("role 'wizard' is unknown and treated as agent" in text for text in told)
+    assert any(f"untrusted issuer: {stranger.kid} issued the Genesis" in text for text in told)
+    assert all("document.json" in text for text in told)

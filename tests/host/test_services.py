@@ -151,6 +151,7 @@ class Upstream:
 
     def __init__(self, state: State) -> None:
         self.state = state
+        self.name = "mcp.files"
 
 
 def lines(events: list[Any]) -> list[str]:
@@ -174,7 +175,7 @@ def test_ready_is_said_once_the_port_accepts_and_the_servers_are_up() -> None:
         clock, port, servers, _ = announcing(State.STARTING, State.IDLE)
         assert lines(events) == []
         port.bound.callback(IPv4Address("TCP", "127.0.0.1", 4480))
-        clock.advance(1)
+        clock.advance(0.9)
         assert lines(events) == []
         servers[0].state = State.UP
         clock.advance(0.1)
@@ -186,16 +187,35 @@ def test_ready_is_said_once_the_port_accepts_and_the_servers_are_up() -> None:
         close()
 
 
-def test_a_bad_server_holds_the_line_back_for_a_while_only() -> None:
-    """One bad upstream does not keep the others from being used."""
+def test_a_slow_server_holds_the_line_back_for_a_while_only() -> None:
+    """One bad upstream does not keep the others from being used; what the line waits for is said."""
     events, close = observed()
     try:
-        clock, port, _, _ = announcing(State.BACKOFF)
+        clock, port, _, _ = announcing(State.STARTING)
         port.bound.callback(IPv6Address("TCP", "::1", 4480))
         clock.pump([0.05] * int(PATIENCE / 0.05 - 2))
-        assert lines(events) == []
+        assert lines(events) == ["the port accepts; still starting, for 9 s at most: mcp.files"]
         clock.pump([0.05] * 4)
-        assert [line.split(" (")[0] for line in lines(events)] == ["agtphost ready: agtp://[::1]:4480"]
+        assert [line.split(" (")[0] for line in lines(events)[1:]] == [
+            "agtphost ready: agtp://[::1]:4480",
+            "not up yet, so calls of them are answered 503: mcp.files",
+        ]
+    finally:
+        close()
+
+
+def test_a_server_that_cannot_be_reached_does_not_hold_the_line_back() -> None:
+    """interface.md section 1: ready once the port accepts; an upstream that failed is not waited for again."""
+    events, close = observed()
+    try:
+        clock, port, servers, _ = announcing(State.BACKOFF, State.STARTING, State.UP)
+        port.bound.callback(IPv4Address("TCP", "127.0.0.1", 4480))
+        servers[0].state, servers[1].state = State.STARTING, State.BACKOFF
+        clock.advance(0.05)
+        assert [line.split(" (")[0] for line in lines(events)] == [
+            "agtphost ready: agtp://127.0.0.1:4480",
+            "not up yet, so calls of them are answered 503: mcp.files, mcp.files",
+        ]
     finally:
         close()
 

@@ -152,8 +152,6 @@ def test_a_changed_tool_is_off_until_it_is_approved(host: Host) -> None:
     assert "shifty.work" in host.agtp("tools", "ls").stderr
     refused = host.agtp("tools", "approve", "shifty.work")
     assert (refused.returncode, "operators" in refused.stderr) == (1, True)
-    pins = json.loads((host.state / "approved-tools.json").read_text())
-    assert set(pins["late"]) >= {"elicit", "progress"}
 
 
 def test_describe_and_upstreams_show_what_servers_are_up_to(host: Host) -> None:

@@ -104,6 +104,10 @@ def test_the_command_resolves_and_judges(host: Host) -> None:
         assert refused.returncode == 2 and code in refused.stderr
     page = host.agtp("resolve", uri, "--format", "html")
     assert page.returncode == 0 and page.stdout.startswith("<!DOCTYPE html>") and "Tier 2" in page.stdout
+    assert host.agtp("resolve", f"{uri}?format=html").stdout == page.stdout
+    asked = ("resolve", uri, "--format", "yaml", "--registrar")
+    assert "agent_id: " in host.agtp(*asked, str(host.state / "registrar.pem")).stdout
+    assert host.agtp(*asked, str(host.state / "signing.pub")).returncode == 4
     assert host.agtp("agent", "show", "librarian", "--html", str(host.state / "page.html")).returncode == 0
     assert "Tier 2" in (host.state / "page.html").read_text()
 

@@ -229,15 +229,16 @@ def test_memory_is_bounded(run: Run) -> None:
 def test_descriptors_are_accounted_for(run: Run) -> None:
     """P16: what is open beyond the start are four pipes for each child that lives, once no upstream over HTTP does."""
     psutil.Process(run.program).kill()
-    seen: list[int] = []
-
-    def settled() -> bool:
+    end = time.monotonic() + 15
+    while True:
         process = run.process
-        seen[:] = [process.num_fds(), run.descriptors + 4 * len(process.children())]
-        return seen[0] <= seen[1]
-
-    until(settled, 15)
-    print(f"{seen[0]} descriptors, {run.descriptors} at the start")
+        found, accounted = process.num_fds(), run.descriptors + 4 * len(process.children())
+        if found <= accounted or time.monotonic() > end:
+            break
+        time.sleep(0.1)
+    print(f"{found} descriptors, {run.descriptors} at the start")
+    open_sockets = [(each.laddr, each.raddr, each.status) for each in process.net_connections()]
+    assert found <= accounted, open_sockets
 
 
 def test_no_child_is_a_zombie_or_left_behind(run: Run) -> None:

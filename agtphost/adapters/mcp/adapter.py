@@ -181,7 +181,8 @@ class McpAdapter:
             if found is not None:
                 return found
         searched = list(self._servers.values()) if server is None else [self._servers[server]]
-        having = [each for each in searched if tool in each.catalogue.bindings]
+        # One that is off counts as had: a call that meant it must not reach another server's tool of the same name.
+        having = [each for each in searched if tool in each.catalogue.bindings or tool in each.catalogue.changed]
         if len(having) > 1:
             candidates = sorted(f"{each.settings.name}.{tool}" for each in having)
             raise Refusal(
@@ -191,10 +192,8 @@ class McpAdapter:
                 remedy="Name the tool with its server.",
                 details={"candidates": candidates},
             )
-        if having:
-            return having[0].catalogue.bindings[tool]
-        if server is not None:
-            found = self._in(self._servers[server], tool)
+        if having or server is not None:
+            found = self._in(having[0] if having else searched[0], tool)
             if found is not None:
                 return found
         raise self._unknown(tool, searched)

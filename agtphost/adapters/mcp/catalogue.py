@@ -77,10 +77,12 @@ class Catalogue:
         """
         List the tools now.
 
-        :raises McpFailure: the server did not list them; what was known stays.
+        :raises McpFailure: the server did not list them, or their pins cannot be kept; what was known stays.
         """
         listed = await dialogue.list_tools(self._server.settings.start_timeout)
-        self._adopt(read_tools(listed, self.tools, self._log))
+        tools = read_tools(listed, self.tools, self._log)
+        await self.pins.remember({name: tool.digest for name, tool in self._offered(tools).items()})
+        self._adopt(tools)
 
     def attend(self, dialogue: Dialogue, *, notified: bool) -> None:
         """
@@ -128,9 +130,13 @@ class Catalogue:
             self._timer.cancel()
         self._timer = None
 
-    def _adopt(self, tools: Mapping[str, Tool]) -> None:
+    def _offered(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
+        """Those that the configuration does not turn off."""
         overrides = self._server.settings.tools
-        offered = {n: t for n, t in tools.items() if n not in overrides or overrides[n].enabled}
+        return {n: t for n, t in tools.items() if n not in overrides or overrides[n].enabled}
+
+    def _adopt(self, tools: Mapping[str, Tool]) -> None:
+        offered = self._offered(tools)
         changed = frozenset(n for n, tool in offered.items() if not self.pins.admits(n, tool.digest))
         for name in sorted(changed - self.changed):
             self._log.event(f"the definition of tool {name[:64]!r} changed; it is off until approved again")

@@ -66,18 +66,19 @@ class ToolRecord:
         self._waiting[key] = digest, approved
         self._later(0.0)
 
-    async def approved(self, server: str, tool: str, digest: str, replaced: str, approver: str) -> None:
+    async def approved(self, pinned: Change, digest: str, replaced: str, approver: str) -> None:
         """
-        Make durable that a definition was approved; the approval may take effect afterwards.
+        Make durable that a definition was approved, and the approval itself with it.
 
+        :param pinned: makes it so; its key names the server and the tool.
         :param approver: the key fingerprint or the Agent-ID.
         :raises Refusal: 503 where the store is down.
         """
-        key = _key(server, tool)
+        key = pinned.key
         self._waiting.pop(key, None)
         event = _event(APPROVED, key, sha256=digest, replaced_sha256=replaced, approved_by=approver)
         try:
-            await self._submit((Change(kind=KIND, key=key, value=None),), (event,))
+            await self._submit((Change(kind=KIND, key=key, value=None), pinned), (event,))
         except LedgerUnavailable as error:
             raise Refusal(
                 Status.UNAVAILABLE,

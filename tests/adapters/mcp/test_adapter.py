@@ -105,6 +105,25 @@ async def test_what_does_not_exist_is_refused_with_its_remedy() -> None:
 
 
 @pytest_twisted.ensureDeferred
+async def test_a_tool_that_is_off_shadows_others_of_its_name() -> None:
+    """
+    Design decision 16: a bare name that stands for a quarantined tool is 503, and never another server's tool.
+
+    Control: before the change the bare name reaches it.
+    """
+    async with hosted(hostile(), name="one") as one, hosted(hostile(), name="two") as two:
+        lone, both = McpAdapter([one]), McpAdapter([one, two])
+        assert lone.resolve(CALL, {"tool": "work"}, None).binding.name == "one.work"
+        one.catalogue.pins.approve("work", "0" * 64)
+        one.catalogue.judge()
+        off = refused(lone, CALL, {"tool": "work"})
+        assert (off.status, off.reason) == (503, "tool-definition-changed")
+        ambiguous = refused(both, CALL, {"tool": "work"})
+        assert (ambiguous.status, ambiguous.details["candidates"]) == (409, ["one.work", "two.work"])
+        assert both.resolve(CALL, {"tool": "two.work"}, None).binding.name == "two.work"
+
+
+@pytest_twisted.ensureDeferred
 async def test_the_operators_overrides_decide() -> None:
     """Per tool: scopes, assurance, impact and existence; a disabled tool is as unknown as any other."""
     tools = {

@@ -6,8 +6,11 @@ import pytest
 import pytest_twisted
 from twisted.internet.task import Clock
 
+from agtphost.adapters.mcp.failures import McpFailure
+from agtphost.adapters.mcp.kept_pins import KIND as PIN
+from agtphost.adapters.mcp.kept_pins import KeptPins, pin
 from agtphost.adapters.mcp.tool_record import APPROVED, CHANGED, KIND, MOST_DEFINITIONS, ToolRecord
-from agtphost.adapters.mcp.tools import ToolPins
+from agtphost.adapters.mcp.tools import MAX_TOOLS, ToolPins
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
 from agtphost.errors import Refusal
 from tests.fakes import FakeLedger
@@ -106,23 +109,64 @@ async def test_an_approval_is_on_record_before_it_counts() -> None:
     world = World()
     world.record.changed("files", "work", "new", "old")
     world.clock.advance(0)
-    await world.record.approved("files", "work", "new", "old", "f00d")
+    await world.record.approved(pin("files", "work", "new"), "new", "old", "f00d")
     assert world.events[-1].event_type == APPROVED
     assert world.events[-1].fields == {
         "protocol": "mcp", "upstream": "files", "name": "work",
         "sha256": "new", "replaced_sha256": "old", "approved_by": "f00d",
     }
     assert world.ledger.held.get(KIND, "files\nwork") is None
+    assert len(world.ledger.drafts[-1].changes) == 2, "the pin is committed with the event"
     world.ledger.failing = True
     with pytest.raises(Refusal) as refused:
-        await world.record.approved("files", "work", "newer", "new", "f00d")
+        await world.record.approved(pin("files", "work", "newer"), "newer", "new", "f00d")
     assert refused.value.status == 503
+    pinned = world.ledger.held.get(PIN, "files\nwork")
+    assert pinned is not None and pinned.value == {"sha256": "new"}
 
 
-def test_pins_tell_of_what_differs() -> None:
+@pytest_twisted.ensureDeferred
+async def test_pins_are_durable_before_a_tool_counts() -> None:
+    """
+    Design decision 16: pins are held items, which hold for the next host too; with the store down nothing is approved.
+
+    Control: without the store's word, a definition that was never pinned is not admitted.
+    """
+    ledger = FakeLedger()
+    first, second = World(ledger), World(ledger)
+    differs: list[tuple[str, str, str]] = []
+    pins = KeptPins(ledger.held, first.submit).of("files", {"named": "c"}, lambda *changed: differs.append(changed))
+    assert not pins.admits("work", "a")
+    ledger.failing = True
+    with pytest.raises(McpFailure):
+        await pins.remember({"work": "a"})
+    assert not pins.admits("work", "a")
+    ledger.failing = False
+    await pins.remember({"work": "a", "named": "d", "other": "b"})
+    assert pins.admits("work", "a") and pins.admits("other", "b") and not pins.admits("named", "d")
+    assert differs == [("named", "d", "c")]
+    later = KeptPins(ledger.held, second.submit).of("files", {}, lambda *changed: None)
+    await later.remember({"work": "evil"})
+    assert later.admits("work", "a") and not later.admits("work", "evil")
+    await first.record.approved(pin("files", "work", "evil"), "evil", "a", "f00d")
+    assert pins.admits("work", "evil") and later.admits("work", "evil")
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_server_that_makes_up_tools_all_day_fills_no_store() -> None:
+    """Beyond so many names of one server, a new tool is off until it is approved."""
+    pins = ToolPins()
+    for listing in range(10):
+        await pins.remember({f"tool-{listing}-{number}": "a" for number in range(MAX_TOOLS)})
+    assert pins.admits("tool-0-0", "a") and not pins.admits("tool-9-0", "a")
+
+
+@pytest_twisted.ensureDeferred
+async def test_pins_tell_of_what_differs() -> None:
     """First definitions and approved ones are nothing to tell."""
     told: list[tuple[str, str, str]] = []
     pins = ToolPins(differs=lambda *changed: told.append(changed))
+    await pins.remember({"work": "a"})
     assert pins.admits("work", "a")
     assert pins.admits("work", "a")
     assert not pins.admits("work", "b")

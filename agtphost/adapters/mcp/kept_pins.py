@@ -1,0 +1,83 @@
+"""
+Approved tool definitions as held items: durable in the same store, by the same commits, as what is on record.
+
+Design decision 16: a definition is pinned by its digest when it is first listed. The pin is on disk before the tool
+can be called, and an approval is committed together with the event that tells of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from agtphost.adapters.mcp.failures import McpFailure
+from agtphost.adapters.mcp.tool_record import Submit
+from agtphost.adapters.mcp.tools import ToolPins
+from agtphost.audit.drafts import Change, LedgerUnavailable, StaleChange
+from agtphost.audit.held import Held, HeldTable
+
+KIND = "mcp-tool-pin"
+"""Of held items; the key is the server and the tool, on a line each."""
+
+MOST_AT_ONCE = 200
+"""Pins in one commit."""
+
+
+def pin(server: str, tool: str, digest: str, *, expected: int | None = None) -> Change:
+    """What makes a digest the approved one."""
+    return Change(kind=KIND, key=f"{server}\n{tool}", value={"sha256": digest}, expected=expected)
+
+
+class KeptPins:
+    """
+    The pins of all servers.
+
+    :param held: where they are.
+    :param submit: commits more of them.
+    """
+
+    def __init__(self, held: HeldTable, submit: Submit) -> None:
+        self._submit = submit
+        self._pins: dict[str, ToolPins] = {}
+        self._held = held
+
+    def of(
+        self, server: str, configured: Mapping[str, str], differs: Callable[[str, str, str], None]
+    ) -> ToolPins:
+        """
+        The pins of one server, which follow the store from now on.
+
+        :param configured: those of its settings, which win.
+        :param differs: as :class:`ToolPins` has it.
+        """
+        if not self._pins:
+            self._held.watch(KIND, self._watched)
+        pins = self._pins[server] = ToolPins(configured, differs=differs, keep=partial(self._keep, server))
+        for item in self._held.of(KIND):
+            self._watched(item.key, item)
+        return pins
+
+    def _watched(self, key: str, item: Held | None) -> None:
+        server, _, tool = key.partition("\n")
+        pins = self._pins.get(server)
+        if pins is not None and item is not None:
+            pins.approve(tool, str(item.value["sha256"]))
+
+    async def _keep(self, server: str, first: Mapping[str, str]) -> None:
+        """
+        Make first definitions durable.
+
+        :raises McpFailure: the store is down: nothing is approved that would be forgotten.
+        """
+        pins = self._pins[server]
+        for tool_by_tool in (False, True):
+            left = [(tool, digest) for tool, digest in first.items() if not pins.approved(tool)]
+            size = 1 if tool_by_tool else MOST_AT_ONCE
+            for at in range(0, len(left), size):
+                try:
+                    await self._submit([pin(server, *entry, expected=0) for entry in left[at : at + size]], ())
+                except StaleChange:
+                    # Another process of the same server was first with one of them: that one is the measure.
+                    continue
+                except LedgerUnavailable as error:
+                    raise McpFailure(f"its tools cannot be pinned durably: {error}") from None
