@@ -20,6 +20,10 @@ from typing import Any
 from agtphost.vocabulary.status import Status
 
 
+class DamagedEvidence(Exception):
+    """Something that was recorded is not what was signed; the message says what, for the operator."""
+
+
 class Refusal(Exception):
     """
     A request that ends in a status outside 2xx, or in 262.

@@ -41,6 +41,11 @@ def is_claim(name: str) -> bool:
     return name.lower().startswith(("agtp.", "agtp/", "agtp_", "agtp-")) or field_of(name) is not None
 
 
+def repeats(place: Mapping[str, Any]) -> bool:
+    """Whether an object of a payload has a member that repeats a header field."""
+    return any(name == "agent" or field_of(name) is not None for name in place)
+
+
 def unclaimed(metadata: Any) -> dict[str, Any]:
     """Metadata without members that are the headers' or the host's to say."""
     given = metadata if isinstance(metadata, dict) else {}

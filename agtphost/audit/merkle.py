@@ -87,6 +87,15 @@ class Growth:
             self._put(level + 1, number, whole(_split(tile)))
 
 
+def root_of(entries: Iterable[bytes]) -> bytes:
+    """The tree hash over entries, from nothing but them."""
+    growth = Growth(lambda level, number: b"", 0)
+    for entry in entries:
+        growth.add(entry)
+    shelf = growth.changed()
+    return Tree(lambda level, number: shelf.get((level, number), b""), growth.size).root()
+
+
 def _split(tile: bytes | bytearray) -> list[bytes]:
     return [bytes(tile[at : at + HASH]) for at in range(0, len(tile), HASH)]
 

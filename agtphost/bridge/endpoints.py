@@ -145,7 +145,7 @@ def answer_of(reply: Reply) -> dict[str, Any]:
         if "details" in reply.document:
             facts["details"] = reply.document["details"]
         more = {name: value for name, value in facts.items() if name not in _SAID}
-        texts = [sentence(facts), *([json.dumps(more, ensure_ascii=False)] if more else [])]
+        texts = [sentence(facts, brief=True), *([json.dumps(more, ensure_ascii=False)] if more else [])]
         return {
             "content": [{"type": "text", "text": text} for text in texts],
             "isError": True,

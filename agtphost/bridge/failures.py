@@ -99,11 +99,17 @@ def facts_of(reply: Reply) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value not in (None, "")}
 
 
-def sentence(facts: Mapping[str, Any]) -> str:
-    """The same for people, and for models that read nothing but messages."""
+def sentence(facts: Mapping[str, Any], *, brief: bool = False) -> str:
+    """
+    The same for people, and for models that read nothing but messages.
+
+    :param brief: leave out what stands beside the sentence.
+    """
     parts = [f"{facts['status']} {escape(str(facts.get('reason', 'refused')))}:"]
     parts += [escape(str(facts[name])) for name in ("explanation", "remedy") if name in facts]
-    parts += [f"{name}: {escape(json.dumps(facts[name]))[:LONGEST_PARTICULAR]}." for name in TOLD if facts.get(name)]
+    for name in () if brief else TOLD:
+        if facts.get(name):
+            parts.append(f"{name}: {escape(json.dumps(facts[name]))[:LONGEST_PARTICULAR]}.")
     if "audit_id" in facts:
         parts.append(f"(Audit-ID {escape(str(facts['audit_id']))})")
     return " ".join(parts)

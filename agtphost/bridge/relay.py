@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import LoggingMessageNotification, LoggingMessageNotificationParams
 
 from agtphost.bridge.clients import Clients, Context, forwarded_meta, is_modern, require_tasks, wants_log
-from agtphost.bridge.endpoints import AUDIT_ID, Endpoints, EndpointTool
+from agtphost.bridge.endpoints import AUDIT_ID, Endpoints, EndpointTool, answer_of
 from agtphost.bridge.failures import UNREACHABLE, refused, unreachable
 from agtphost.bridge.host_link import ClientError, HostLink, OnEvent, Operation
 from agtphost.bridge.names import Names
@@ -277,6 +277,11 @@ class Relay:
             raise unreachable(error) from error
 
     def _result(self, context: Context, reply: Reply, member: str, uri: str | None = None) -> dict[str, Any]:
+        complete = {"resultType": "complete"} if is_modern(context) else {}
+        if member == "tool_response" and reply.reason == "invalid-input":
+            # Arguments at fault are the tool's answer and no error of the protocol, so that models see them (SEP-1303).
+            answer = answer_of(reply)
+            return {**complete, **answer, "_meta": {**answer["_meta"], AUDIT_ID: reply.audit_id}}
         if not reply.ok:
             raise refused(reply, modern=is_modern(context), uri=uri)
         found = reply.result.get(member) if isinstance(reply.result, dict) else None
@@ -286,7 +291,6 @@ class Relay:
             )
         meta = found.get("_meta")
         kept = {name: value for name, value in meta.items() if name != _SERVER_INFO} if isinstance(meta, dict) else {}
-        complete = {"resultType": "complete"} if is_modern(context) else {}
         return {**complete, **found, "_meta": {**kept, AUDIT_ID: reply.audit_id}}
 
     def _teller(self, context: Context) -> OnEvent:

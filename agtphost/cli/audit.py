@@ -92,3 +92,6 @@ def walk(
             click.echo(entry.audit_id)
         return
     print_table(("SEQ", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"), (entry.row() for entry in entries))
+    if not entries and named != HOST:
+        # A chain is what an agent answered; what it asked for is in the chains of others.
+        click.echo(f"{chain} answered nothing yet; what it called: agtp audit export --caller {chain}", err=True)

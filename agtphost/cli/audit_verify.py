@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.audit.export import ExportError, verify_export
+from agtphost.audit.merkle import root_of
 from agtphost.audit.verify import FaultKind, Report, Verifier
+from agtphost.audit.witness import WitnessFile
 from agtphost.cli.audit_entries import HOST, pages
 from agtphost.cli.audit_store import open_records
 from agtphost.cli.configured import find_config, load_config
@@ -23,7 +27,7 @@ from agtphost.cli.output import print_json, print_table
 from agtphost.cli.reach import Reach, resolve
 from agtphost.cli.reach import signing_keys as local_keys
 from agtphost.identity.keys import VerifyingKey
-from agtphost.stores import Selection
+from agtphost.stores import RecordReader, Selection, StoreError
 from agtphost.vocabulary.identifiers import is_agent_id
 
 if TYPE_CHECKING:
@@ -119,14 +123,40 @@ def _store(config: Config, chains: tuple[str, ...]) -> Report:
     if config.audit.signing and not keys:
         raise WrongInput("the host's signing key is not here", "It lies beside [audit] key, as .pub.")
     verifier = Verifier(keys, allow_unsigned=not config.audit.signing)
+    # Asked before the records are read, which only become more.
+    seen = None if chains else _seen(config, keys, verifier)
     with open_records(config.store.path) as reader:
         for fault in reader.faults():
             verifier.note(FaultKind.FORM, "", "", f"the database itself is damaged: {fault}")
         selections = [Selection(chain=chain) for chain in chains] or [Selection()]
         for selection in selections:
-            for record in reader.records(selection):
+            for record in reader.records(
+                selection, damaged=lambda chain, why: verifier.note(FaultKind.HASH, chain, "", why)
+            ):
                 verifier.add(record)
+        if seen is not None and (why := _contradiction(reader, seen)):
+            verifier.note(FaultKind.HEAD, "", "", f"{config.audit.witness} {why}")
     return verifier.finish()
+
+
+def _seen(config: Config, keys: Mapping[str, VerifyingKey], verifier: Verifier) -> Checkpoint | None:
+    """What the witness file of the host saw last."""
+    try:
+        return WitnessFile(config.audit.witness, keys.values()).last()
+    except StoreError as error:
+        verifier.note(FaultKind.HEAD, "", "", str(error))
+        return None
+
+
+def _contradiction(reader: RecordReader, seen: Checkpoint) -> str:
+    """How the store contradicts a checkpoint that was made of it; empty where it does not."""
+    entries = list(islice(reader.audit_ids(), seen.size))
+    if len(entries) < seen.size:
+        return (
+            f"has seen {seen.size} records, and the store has {len(entries)}: records are missing, or an older copy "
+            "was restored"
+        )
+    return "" if root_of(entries) == seen.root else f"has seen other records than the first {seen.size} of the store"
 
 
 def _wire(reach: Reach, chains: tuple[str, ...]) -> Report:

@@ -76,3 +76,9 @@ def _front(config: Config) -> Iterator[Fault]:
         elif agent.name in seen:
             yield Fault(location=(*here, "name"), message="stands here twice")
         seen.add(agent.name)
+        if "{" in agent.path:
+            yield Fault(
+                location=(*here, "path"),
+                message=f"is a template: {agent.path}; every message calls one and the same path",
+                hint="name an endpoint whose path has no parameters, and have text fill its input",
+            )

@@ -125,7 +125,7 @@ class Announcement(Service):
         )
         down = [server for server in self._servers if server.state not in AT_HAND]
         if down:
-            log.warn("not up yet, so calls of them are answered 503: {names}", names=_names(down))
+            log.warn("not up yet: {names} (agtp upstreams ls says why)", names=_names(down))
 
     def _failed(self, failure: Any) -> None:
         log.critical("the host cannot listen: {why}", why=failure.getErrorMessage())

@@ -213,7 +213,7 @@ class Domains:
                     "urgency": "critical",
                     "delivery_guarantee": "exactly_once",
                     "expiry": None,
-                    "sent_at": parameters.stamp(now),
+                    "sent_at": parameters.instant(int(now * 1_000_000)),
                     "status": "held",
                 }
                 number = f"ntf-{sha256(canonical(value)).hexdigest()[:32]}"

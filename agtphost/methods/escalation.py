@@ -63,6 +63,7 @@ class Escalation:
         self._directory = directory
         self._oversight = oversight
         self._now = now
+        self._instants = parameters.Instants()
 
     def handle(self, context: EndpointContext) -> EndpointResponse:
         return self._list(context) if context.method == "QUERY" else self._escalate(context)
@@ -95,7 +96,7 @@ class Escalation:
             "routed_to": routed_to,
             "status": "pending",
             "flood": opened >= FLOOD,
-            "created_at": parameters.stamp(self._now()),
+            "created_at": self._instants.stamp(self._now()),
             "decision": None,
         }
         change = Change(kind=ESCALATION, key=escalation_id, value=value, owner=owner, expected=0)

@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
-from agtphost.errors import Refusal
+from agtphost.errors import DamagedEvidence, Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler, IRecordStore
 from agtphost.identity import envelope
@@ -19,6 +20,8 @@ from agtphost.methods.continuation import Continuations
 from agtphost.methods.proofs import Proofs
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.status import Status
+
+log = Logger()
 
 MOST_ENTRIES = 500
 """Entries of one answer; a longer stream is read in pages."""
@@ -103,7 +106,16 @@ class Inspection:
             )
         if target not in self._own_rules:
             self._authenticate(context)
-        found = await read(context)
+        try:
+            found = await read(context)
+        except DamagedEvidence as error:
+            log.critical("INSPECT {target}: the store is damaged: {why}", target=target, why=str(error))
+            raise Refusal(
+                Status.SERVER_ERROR,
+                "record-damaged",
+                "A record that this answer would need is no longer what was signed, and is not shown.",
+                remedy="Tell the operator: agtp audit verify names it. Ask for other records, or a smaller part.",
+            ) from None
         return found if isinstance(found, EndpointResponse) else EndpointResponse(result=found)
 
     # Access

@@ -80,7 +80,7 @@ def deposit(
         "urgency": urgency,
         "delivery_guarantee": "exactly_once",
         "expiry": None,
-        "sent_at": parameters.stamp(now),
+        "sent_at": parameters.instant(int(now * 1_000_000)),
         "status": "held",
     }
     return _kept(value, now + KEPT)
@@ -133,6 +133,7 @@ class Notification:
         self._oversight = oversight
         self._bindings = bindings
         self._now = now
+        self._instants = parameters.Instants()
 
     def handle(self, context: EndpointContext) -> Any:
         return self._read(context) if context.method == "QUERY" else self._notify(context)
@@ -155,7 +156,7 @@ class Notification:
             "urgency": parameters.choice(given, "urgency", URGENCIES, "informational"),
             "delivery_guarantee": guarantee,
             "expiry": given.get("expiry"),
-            "sent_at": parameters.stamp(now),
+            "sent_at": self._instants.stamp(now),
             "status": "held",
         }
         value["notification_id"] = f"ntf-{self._number(value)}"

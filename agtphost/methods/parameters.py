@@ -110,6 +110,23 @@ def stamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def instant(microseconds: int) -> str:
+    """Microseconds since the epoch as RFC 3339 text; of two, the earlier one is the lesser text."""
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class Instants:
+    """Times of what comes one after the other: no two are the same, whatever the clock says."""
+
+    def __init__(self) -> None:
+        self._latest = 0
+
+    def stamp(self, seconds: float) -> str:
+        """Seconds since the epoch as RFC 3339 text, later than every one before."""
+        self._latest = max(int(seconds * 1_000_000), self._latest + 1)
+        return instant(self._latest)
+
+
 def kept(parameters: Mapping[str, Any], name: str, most: int) -> Any:
     """Any JSON that the host keeps, of at most ``most`` octets; None where absent."""
     value = parameters.get(name)

@@ -18,6 +18,9 @@ from agtphost.stores.rows import CheckpointRow, DamagedRecord, RecordFormat, Rec
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
+OnDamage = Callable[[str, str], None]
+"""Takes chain and explanation."""
+
 PAGE = 500
 """Records of one read: short reads let the log be folded into the database."""
 
@@ -166,17 +169,22 @@ class RecordReader:
         """Every chain, the host's own first."""
         return sorted(row[0].hex() for row in self._rows("SELECT agent_id FROM chain"))
 
-    def records(self, selection: Selection, *, page: int = PAGE) -> Iterator[StoredRecord]:
+    def records(
+        self, selection: Selection, *, page: int = PAGE, damaged: OnDamage | None = None
+    ) -> Iterator[StoredRecord]:
         """
         Records chain by chain, oldest first, read page by page.
 
-        :raises DamagedRecord: at the first one that is not what was signed.
+        :param damaged: takes chain and explanation of each record that is not what was signed; it is left out then.
+        :raises DamagedRecord: at the first such one, where nobody takes it.
         """
         chains = self.chains() if selection.chain is None else [selection.chain]
         for chain in chains:
-            yield from self._chain(chain, selection, page)
+            yield from self._chain(chain, selection, page, damaged)
 
-    def _chain(self, chain: str, selection: Selection, page: int) -> Iterator[StoredRecord]:
+    def _chain(
+        self, chain: str, selection: Selection, page: int, damaged: OnDamage | None
+    ) -> Iterator[StoredRecord]:
         after = 0 if selection.since is None else self._first_since(chain, selection.since) - 1
         caller = None if selection.caller is None else bytes.fromhex(selection.caller)
         while True:
@@ -189,8 +197,16 @@ class RecordReader:
             for row in rows:
                 if selection.until is not None and row[7] >= selection.until:
                     return
-                if caller is None or row[8] == caller:
-                    yield _checked(row)
+                if caller is not None and row[8] != caller:
+                    continue
+                try:
+                    found = _checked(row)
+                except DamagedRecord as error:
+                    if damaged is None:
+                        raise
+                    damaged(chain, str(error))
+                else:
+                    yield found
             after = rows[-1][1]
 
     def _first_since(self, chain: str, since: int) -> int:
@@ -223,6 +239,14 @@ class RecordReader:
         """The newest checkpoint of the tree over all records."""
         with self._connection() as connection:
             return read_checkpoint(connection.execute)
+
+    def audit_ids(self, *, page: int = PAGE) -> Iterator[bytes]:
+        """The Audit-IDs of all records, as stored, in the order in which the store numbered them."""
+        after = 0
+        statement = "SELECT number, audit_id FROM record WHERE number > ? ORDER BY number LIMIT ?"
+        while rows := self._rows(statement, (after, page)):
+            yield from (row[1] for row in rows)
+            after = rows[-1][0]
 
     def tile(self, level: int, number: int) -> bytes:
         """One tile of that tree."""

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from agtphost.errors import DamagedEvidence
+
 
 class StoreError(Exception):
     """The store cannot be opened, or does not hold what was written; the message is for the operator."""
 
 
-class DamagedRecord(StoreError):
+class DamagedRecord(StoreError, DamagedEvidence):
     """A stored record is not what was signed. Never reported as a missing record."""
 
 

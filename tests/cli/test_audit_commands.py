@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from agtphost.audit import checkpoint
 from agtphost.audit.chain import RecordSigner
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LifecycleEvent, StoredRecord
+from agtphost.audit.merkle import root_of
 from agtphost.audit.writer import GroupWriter, Submission
 from agtphost.identity.jws import parse_unverified
 from agtphost.identity.keys import SigningKey
@@ -159,6 +161,40 @@ def test_verify_notices_a_flipped_bit(run: Run, store: Path, seq: int) -> None:
     damage(store, seq)
     result = run("audit", "verify", "--json")
     assert result.exit_code == 4, result.output
+
+
+def test_every_damaged_record_is_listed(run: Run, store: Path) -> None:
+    """The walk goes on after a damaged record, and names each."""
+    damage(store, 2)
+    damage(store, 4)
+    faults = json.loads(run("audit", "verify", "--json").stdout)["faults"]
+    damaged = [fault["explanation"] for fault in faults if fault["kind"] == "hash"]
+    assert [text.split(" of ")[0] for text in damaged] == ["record 2", "record 4"]
+
+
+def checkpointed(store: Path, folder: Path, ids: list[bytes]) -> None:
+    """What the host's witness file says when it has seen these records."""
+    key = SigningKey.load(folder / "state/signing.key")
+    issued = checkpoint.issue("localhost", len(ids), root_of(ids), key)
+    (folder / "state/checkpoint.txt").write_text(issued.note)
+
+
+def test_verify_asks_the_witness_file(run: Run, store: Path, folder: Path) -> None:
+    """A store that its witness contradicts is status 4: cut, rolled back, or another one; the true one is 0."""
+    with sqlite3.connect(store) as database:
+        ids = [row[0] for row in database.execute("SELECT audit_id FROM record ORDER BY number")]
+    checkpointed(store, folder, ids)
+    assert run("audit", "verify").exit_code == 0
+    checkpointed(store, folder, ids[:3])
+    assert run("audit", "verify").exit_code == 0
+    for contradiction, word in (([*ids, b"x" * 32], "older copy"), ([b"x" * 32, *ids[1:]], "other records")):
+        checkpointed(store, folder, contradiction)
+        result = run("audit", "verify", "--json")
+        assert result.exit_code == 4
+        [fault] = json.loads(result.stdout)["faults"]
+        assert fault["kind"] == "head" and word in fault["explanation"]
+    (folder / "state/checkpoint.txt").write_text("nonsense")
+    assert run("audit", "verify").exit_code == 4
 
 
 def test_verify_notices_another_key(run: Run, store: Path, folder: Path) -> None:

@@ -74,6 +74,14 @@ CASES: list[tuple[str, str, int, str, str]] = [
         "tokens are missing",
         "add one a client",
     ),
+    (
+        "a2a: a template",
+        f"[a2a.front]\nlisten = 'tcp:0:interface=127.0.0.1'\nagent_id = '{'a' * 64}'\n"
+        "[[a2a.front.agent]]\nname = 'x'\npath = '/library/{isbn}'\n",
+        9,
+        "path is a template",
+        "have text fill its input",
+    ),
     ("acp: no name", "[[acp.agent]]\nurl = 'https://a.example.com'\n", 4, "name is missing", ""),
     ("later: gateway", "[gateway]\n", 4, "[gateway] is not supported by this version", "remove it"),
     ("later: registry", "[registry]\n", 4, "[registry] is not supported by this version", "remove it"),

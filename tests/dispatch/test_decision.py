@@ -108,6 +108,7 @@ async def test_a_stopped_agent_may_nothing() -> None:
     decision = await decided(scene, QUESTIONS[0][0])
     assert decision.refusal is not None and decision.refusal.reason == "agent-suspended"
     assert decision.gate == "caller and lifecycle" and decision.passed == ("framing", "connection identity")
+    assert decision.path == "/desk", "what was asked about is shown as it was asked"
 
 
 @pytest_twisted.ensureDeferred

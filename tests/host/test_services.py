@@ -198,7 +198,7 @@ def test_a_slow_server_holds_the_line_back_for_a_while_only() -> None:
         clock.pump([0.05] * 4)
         assert [line.split(" (")[0] for line in lines(events)[1:]] == [
             "agtphost ready: agtp://[::1]:4480",
-            "not up yet, so calls of them are answered 503: mcp.files",
+            "not up yet: mcp.files",
         ]
     finally:
         close()
@@ -214,7 +214,7 @@ def test_a_server_that_cannot_be_reached_does_not_hold_the_line_back() -> None:
         clock.advance(0.05)
         assert [line.split(" (")[0] for line in lines(events)] == [
             "agtphost ready: agtp://127.0.0.1:4480",
-            "not up yet, so calls of them are answered 503: mcp.files, mcp.files",
+            "not up yet: mcp.files, mcp.files",
         ]
     finally:
         close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from twisted.internet.defer import succeed
 from twisted.internet.task import Clock
 
 from agtphost.audit.held import HeldTable
@@ -66,7 +65,7 @@ def test_secrets_stay_closed_everywhere_else(entries: list[object]) -> None:
         assert "s3cr3t" not in shown
 
 
-def test_each_entry_is_a_service(entries: list[object], tmp_path: Path) -> None:
+def test_each_entry_is_a_service(entries: list[object]) -> None:
     """One service for each server, in the order of the file; making them starts nothing."""
     clock = Clock()
     adapter = mcp_adapter(
@@ -75,8 +74,6 @@ def test_each_entry_is_a_service(entries: list[object], tmp_path: Path) -> None:
         {},
         held=HeldTable(),
         ledger=FakeLedger(),
-        state_dir=tmp_path,
-        aside=lambda work: succeed(work()),
         operators=frozenset(),
     )
     assert [server.name for server in adapter.servers.values()] == ["mcp.files", "mcp.remote"]

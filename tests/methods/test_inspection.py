@@ -62,6 +62,17 @@ class Library:
         )
 
 
+def test_a_damaged_record_has_a_reason_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is neither shown nor reported as missing, and the answer says whose business it is (T-RB-10)."""
+    library = Library()
+    rows = library.store._rows(DESK.agent_id)
+    damaged = rows[1]._replace(signed=b"x" + rows[1].signed[1:])
+    monkeypatch.setattr(library.store, "_rows", lambda chain: [damaged if row == rows[1] else row for row in rows])
+    status, body = inspect(library.stage(), target="chain", agent_id=DESK.agent_id)
+    assert (status, body["reason"]) == (500, "record-damaged")
+    assert "agtp audit verify" in body["remedy"]
+
+
 @pytest.fixture(scope="module")
 def library() -> Library:
     return Library()

@@ -208,3 +208,10 @@ def test_receipts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [item.key for item in play.held.of("attestation", OTHER.agent_id)]
     assert len(kept) == 3
     assert receipt["attestation_id"] in kept
+
+
+def test_notifications_are_read_in_the_order_of_their_arrival() -> None:
+    """Also those of one second, whatever their random numbers say; and escalations likewise."""
+    play = Play()
+    sent = [notify(play, topic=f"t{number}")["notification_id"] for number in range(20)]
+    assert [each["notification_id"] for each in inbox(play)] == sent

@@ -81,6 +81,21 @@ def audit_id(result: types.Result) -> str:
 
 
 @pytest.mark.parametrize("era", ERAS)
+def test_arguments_at_fault_are_the_tools_answer(era: str, host: Host) -> None:
+    """MCP 2025-11-25, SEP-1303: ``isError`` with the field at fault; an unknown tool is an error of the protocol."""
+
+    async def story() -> None:
+        async with client(host, era) as mcp:
+            wrong = await mcp.call_tool("files__read_file", {"path": 5})
+            assert wrong.is_error and "422 invalid-input" in said(wrong) and '"path": "/path"' in said(wrong)
+            assert audit_id(wrong) in said(wrong)
+            with pytest.raises(MCPError):
+                await mcp.call_tool("files__no_such_tool", {})
+
+    anyio.run(story)
+
+
+@pytest.mark.parametrize("era", ERAS)
 def test_everything_of_the_host_is_there_with_its_record(era: str, host: Host) -> None:
     """Tools, resources, templates, prompts and completions, each answer with the Audit-ID of a stored record."""
 
@@ -235,7 +250,7 @@ def test_a_client_that_leaves_lets_its_calls_go(host: Host) -> None:
 
 
 def test_refusals_say_why_and_what_to_do(host: Host) -> None:
-    """A scope that is missing, an unknown tool and arguments outside the schema: status, reason, remedy, Audit-ID."""
+    """A scope that is missing, and an unknown tool: status, reason, remedy, Audit-ID."""
 
     async def story() -> list[MCPError]:
         errors = []
@@ -243,7 +258,6 @@ def test_refusals_say_why_and_what_to_do(host: Host) -> None:
             for name, arguments in (
                 ("closed__test_simple_text", {}),
                 ("files__no_such_tool", {}),
-                ("files__read_file", {"path": 7}),
             ):
                 with pytest.raises(MCPError) as refused:
                     await mcp.call_tool(name, arguments)
@@ -253,9 +267,9 @@ def test_refusals_say_why_and_what_to_do(host: Host) -> None:
     errors = anyio.run(story)
     facts = [error.data["agtp"] for error in errors]
     assert [(fact["status"], fact["reason"]) for fact in facts] == [
-        (455, "scope-required"), (422, "unknown-tool"), (422, "invalid-input")
+        (455, "scope-required"), (422, "unknown-tool")
     ]
-    assert [error.code for error in errors] == [-32010, -32602, -32602]
+    assert [error.code for error in errors] == [-32010, -32602]
     stored_ids = {record.audit_id for record in stored(database(host))}
     for error, fact in zip(errors, facts, strict=True):
         assert fact["remedy"] and fact["audit_id"] in stored_ids

@@ -187,6 +187,10 @@ def test_what_is_retained_of_a_revoked_agent(tmp_path: Path) -> None:
         assert host.agtp("agent", "deactivate", "demo").returncode == 0
         host.agtp_json("agent", "revoke", "demo", "--reason", "compromise-detected", "--actor", "security")
         assert host.agtp_json("agent", "retained")[0]["label"] == "demo"
+        for verb in ("deprecate", "reinstate"):
+            host.agtp_json("agent", verb, "librarian")
+        back = next(one for one in host.agtp_json("agent", "retained") if one["label"] == "librarian")
+        assert (back["status"], back["state"], back["label_free_at"]) == ("deprecated", "active", None)
     kept = json.loads(agtp("agent", "retained", "demo", "--json", cwd=file.parent).stdout)
     assert kept["genesis"] == genesis and kept["trust_tier"] and kept["owner_id"] and kept["ended_at"]
     assert (kept["status"], kept["reason"], kept["initiator"]) == ("retired", "compromise-detected", "security")

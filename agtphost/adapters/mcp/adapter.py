@@ -11,6 +11,7 @@ from zope.interface import implementer
 
 from agtphost.adapters.mcp.approval import Approval
 from agtphost.adapters.mcp.bindings import ToolCall, unlisted_binding
+from agtphost.adapters.mcp.claims import SILENT, noted
 from agtphost.adapters.mcp.desk import Desk
 from agtphost.adapters.mcp.listing import list_binding
 from agtphost.adapters.mcp.operations import Operations, repeated
@@ -102,13 +103,15 @@ class McpAdapter:
                 details={"mcp_servers": sorted(self._servers)},
             )
         if action == CALL:
-            return self._call(payload, server)
+            called = self._call(payload, server)
+            return called if payload.keys() <= SILENT else noted(called, (payload, payload.get("_meta")), self._servers)
         if action == LIST:
             binding = self._list_all if server is None else self._lists[server]
             return Resolution(binding=binding, input=payload if isinstance(payload, dict) else {})
         found = None if self._operations is None else self._operations.resolve(action, payload, server)
         if found is not None:
-            return found
+            # Members such as taskId are MCP's own there.
+            return noted(found, (payload.get("_meta"),), self._servers) if type(payload) is dict else found
         others = () if self._operations is None else self._operations.actions
         raise Refusal(
             Status.UNPROCESSABLE,
@@ -196,7 +199,9 @@ class McpAdapter:
             found = self._in(having[0] if having else searched[0], tool)
             if found is not None:
                 return found
-        raise self._unknown(tool, searched)
+        # Of a tool that names its server, what another server has not listed yet decides nothing.
+        named = [self._servers[prefix]] if dot and prefix in self._servers and server is None else searched
+        raise self._unknown(tool, named)
 
     def _in(self, server: McpServer, tool: str) -> Binding | None:
         """The binding of a tool; while its server is unlisted, one that demands what the settings do."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from agtphost.adapters import precedence
 from agtphost.adapters.mcp.asking import Asking
 from agtphost.adapters.mcp.eras import ANSWERABLE, META, Terms, envelope, mirrored
 from agtphost.adapters.mcp.failures import UnreadableAnswer
@@ -128,5 +129,5 @@ def own_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: value
         for key, value in meta.items()
-        if not key.startswith((META, "agtp/")) and key != "progressToken"
+        if not key.startswith(META) and key != "progressToken" and not precedence.is_claim(key)
     }

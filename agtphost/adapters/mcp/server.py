@@ -175,6 +175,10 @@ class McpServer(Service):
         clock: IReactorTime = self._clock
         return clock
 
+    def say(self, text: str, level: LogLevel) -> None:
+        """Log what concerns one caller, within the quota of what is logged of this server."""
+        self._log.say(text, level)
+
     async def risen(self) -> None:
         """
         Wait until it is up, starting it where it waits for its first call.

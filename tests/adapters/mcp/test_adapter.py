@@ -31,6 +31,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.media_types import MCP_TOOLS
 from agtphost.vocabulary.status import Status
 from tests.adapters.mcp.hosting import SDK, context, hosted, hostile
+from tests.adapters.peers import ALICE
 
 
 def refused(adapter: McpAdapter, action: str, payload: Any, server: str | None = None) -> Refusal:
@@ -102,6 +103,44 @@ async def test_what_does_not_exist_is_refused_with_its_remedy() -> None:
         for payload in (None, [], "x", {}, {"tool": 3}, {"tool": ""}, {"tool": "one.work", "arguments": []},
                         {"tool": "one.work", "_meta": 1}):  # fmt: skip
             assert refused(adapter, CALL, payload).reason == "invalid-payload"
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_payload_that_contradicts_header_fields_is_told_of() -> None:
+    """
+    AGTP-272, T-SC-70: what a tool call's payload says of its caller changes nothing; the record says so, once.
+
+    Control: a payload that repeats the header fields as they are, and arguments of such names, are nothing to tell.
+    """
+    said: list[str] = []
+    async with hosted(hostile(), name="one") as one:
+        one.say = lambda text, level: said.append(text)  # type: ignore[method-assign]
+        adapter = McpAdapter([one])
+
+        async def told(payload: dict[str, Any]) -> Any:
+            resolution = adapter.resolve(CALL, {"tool": "one.work", **payload}, None)
+            assert resolution.binding.required_scopes == ("mcp:tools:execute",)
+            asked = context(resolution.input, caller=ALICE, scopes=frozenset({"mcp:tools:execute"}), task_id="T")
+            return (await resolution.binding.handler.handle(asked)).extra.get("payload_contradicts")
+
+        assert await told({"agent_id": "f" * 64, "authority_scope": "*:*"}) == ["Agent-ID", "Authority-Scope"]
+        assert await told({"_meta": {"agtp/agent-id": "f" * 64}}) == ["Agent-ID"]
+        assert len(said) == 2 and "contradicts Agent-ID, Authority-Scope" in said[0]
+        assert await told({"arguments": {"agent_id": "f" * 64}}) is None
+        assert await told({"task_id": "T", "agent_id": ALICE.agent_id}) is None
+        assert await told({"_meta": {"traceparent": "t"}}) is None
+        assert len(said) == 2
+
+
+@pytest_twisted.ensureDeferred
+async def test_an_unlisted_server_hides_no_mistake_at_another() -> None:
+    """A tool that names its server is unknown, 422, however long another one takes to start (control: a bare name)."""
+    sleeping = McpServer(reactor, McpServerSettings(name="late", command=("sleep", "60"), start="lazy"), {})
+    async with hosted(hostile(), name="one") as one:
+        adapter = McpAdapter([one, sleeping])
+        wrong = refused(adapter, CALL, {"tool": "one.wrok"})
+        assert (wrong.status, wrong.reason, wrong.details["close_matches"]) == (422, "unknown-tool", ["one.work"])
+        assert refused(adapter, CALL, {"tool": "wrok"}).reason == "tools-not-listed"
 
 
 @pytest_twisted.ensureDeferred

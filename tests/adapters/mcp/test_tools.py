@@ -166,6 +166,8 @@ def test_a_callers_meta_cannot_speak_for_the_host() -> None:
     meta = {
         "io.modelcontextprotocol/clientInfo": {},
         "agtp/agent_id": "x",
+        "agent_id": "x",
+        "agtp.delegation-chain": [],
         "progressToken": 1,
         "traceparent": "t",
     }
