@@ -30,7 +30,9 @@ def command() -> None:
 @json_option
 def ls(stderr: bool, uri: str, where: Connection, as_json: bool) -> None:
     """
-    List upstreams, of MCP, A2A and ACP: state, failures, restarts, next attempt, latency, what waits for approval.
+    List upstreams and their states.
+
+    Of MCP, A2A and ACP: state, failures, restarts, next attempt, latency, and what waits for approval.
 
     For operators: certificates that [audit] operators names, and agents with the scope inspect:all.
 
@@ -79,11 +81,11 @@ def _waiting(entry: Mapping[str, Any]) -> Iterable[str]:
 @json_option
 def approve(name: str, agent: str | None, sha256: str | None, uri: str, where: Connection, as_json: bool) -> None:
     """
-    Approve the present card of an A2A agent, or the present manifest of an AGENT of an ACP server, that changed.
+    Approve a card or manifest that changed.
 
-    What differs from the one approved first is off until then. For operators: certificates that [audit] operators
-    names, and agents with the scope a2a:upstreams:approve or acp:upstreams:approve. Tools of MCP servers are
-    approved by agtp tools approve.
+    The present card of an A2A agent, or the present manifest of an AGENT of an ACP server. What differs from the one
+    approved first is off until then. For operators: certificates that [audit] operators names, and agents with the
+    scope a2a:upstreams:approve or acp:upstreams:approve. Tools of MCP servers are approved by agtp tools approve.
 
     \b
     Examples:

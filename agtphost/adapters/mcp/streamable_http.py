@@ -55,6 +55,9 @@ ANSWERS_AT_ONCE = 16
 UNHEARD = 10.0
 """Seconds in which a server has to take a message that gets no answer."""
 
+STANDS_WITHIN = 1.0
+"""Seconds that the first calls wait for the server's own stream to be open."""
+
 FAREWELL = 2.0
 """Seconds for the DELETE that ends a session."""
 
@@ -119,6 +122,8 @@ class HttpLink:
         self._closed: Deferred[None] | None = None
         self._garbage = 0
         self._answering = 0
+        self._held_back: list[Deferred[None]] | None = None  # calls that wait for the server's own stream
+        self._stands_by: IDelayedCall | None = None
 
     def facts(self) -> Mapping[str, object]:
         """Garbage messages and POSTs under way; never the session's id."""
@@ -129,10 +134,14 @@ class HttpLink:
         self._version = version
         if not self._stateless and self._session is not None:
             # What the server says outside of calls: it has one stream for that, where it offers one at all.
+            # What it says there before the stream is open is lost, questions of the first call included.
+            self._held_back = []
+            self._stands_by = self._clock.callLater(STANDS_WITHIN, self._stood)
             post = _Post(None)
             self._posts.add(post)
             post.deferred = Deferred.fromCoroutine(self._stand(post))
             post.deferred.addErrback(lambda _: self._posts.discard(post))
+            post.deferred.addBoth(lambda _: self._stood())
 
     def send(self, message: Message, headers: HeaderPairs = ()) -> None:
         """See :class:`agtphost.adapters.mcp.links.Link`."""
@@ -195,6 +204,10 @@ class HttpLink:
         if self._bearer is not None and not self._bearer.token:
             await self._bearer.ready()
             fields.setRawHeaders("Authorization", [f"Bearer {self._bearer.token}"])
+        if post.call_id is not None and self._held_back is not None:
+            turn: Deferred[None] = Deferred()
+            self._held_back.append(turn)
+            await turn
         response = await self._agent.request(b"POST", self._url, fields, Octets(body))
         self._note_session(response)
         if not 200 <= response.code < 300:
@@ -243,6 +256,7 @@ class HttpLink:
             fields.removeHeader("Content-Type")
             fields.setRawHeaders("Accept", ["text/event-stream"])
             response = await self._agent.request(b"GET", self._url, fields, None)
+            self._stood()
             kind = (response.headers.getRawHeaders("Content-Type") or [""])[0].lower()
             if response.code != 200 or not kind.startswith("text/event-stream"):
                 await self._body(response, post, lambda _: None, limit=65536, final=False)
@@ -251,6 +265,15 @@ class HttpLink:
             retry = None if post.answer is None else post.answer.retry
             await self._pause(post, min(max(retry or RETRY, RETRY), LONGEST_RETRY))
         self._posts.discard(post)
+
+    def _stood(self) -> None:
+        """The stream is open, or there is none, or the server takes too long to say: calls go ahead."""
+        held_back, self._held_back = self._held_back or [], None
+        timer, self._stands_by = self._stands_by, None
+        if timer is not None and timer.active():
+            timer.cancel()
+        for turn in held_back:
+            turn.callback(None)
 
     async def _pause(self, post: _Post, seconds: float) -> None:
         post.pause = deferLater(self._clock, seconds)

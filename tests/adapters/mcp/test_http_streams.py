@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_twisted
 
-from agtphost.adapters.mcp import McpServer, State
+from agtphost.adapters.mcp import McpServer, State, streamable_http
 from agtphost.adapters.mcp.failures import LinkLost, RequestRefused
 from agtphost.adapters.mcp.settings import ClientCredentials
 from agtphost.adapters.mcp.subscribers import Subscriber
@@ -137,3 +137,21 @@ async def test_without_a_token_nothing_is_sent() -> None:
     finally:
         for port in ports:
             await port.stopListening()
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_servers_own_stream_is_open_before_the_first_call() -> None:
+    """What a server asks there in the course of the first call would be lost otherwise."""
+    async with streaming() as (endpoint, server):
+        # Its tools were listed, so a call was made.
+        assert server.state is State.UP
+        assert endpoint.order[:2] == ["GET", "tools/list"]
+
+
+@pytest_twisted.ensureDeferred
+async def test_control_a_call_that_does_not_wait_overtakes_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order above is not there by itself."""
+    monkeypatch.setattr(streamable_http, "STANDS_WITHIN", 0)
+    async with streaming() as (endpoint, _):
+        await until(lambda: "GET" in endpoint.order)
+        assert endpoint.order[0] == "tools/list"

@@ -37,6 +37,7 @@ class Endpoint(Resource):
         self.tokens: list[str] = []
         self.waiting: dict[str, Any] = {}
         self.standing: Any = None
+        self.order: list[str] = []  # of lists that were asked for, and of streams that were opened
         self.refuse: set[str] = set()
 
     def render_POST(self, request: Any) -> Any:
@@ -55,6 +56,7 @@ class Endpoint(Resource):
             found = {"capabilities": {"tools": {}, "resources": {"subscribe": True}}}
             return self._json(request, call_id, {"protocolVersion": "2025-11-25", **found})
         if method == "tools/list":
+            self.order.append(method)
             return self._json(request, call_id, {"tools": TOOLS})
         if method == "resources/subscribe":
             return self._json(request, call_id, {})
@@ -84,8 +86,7 @@ class Endpoint(Resource):
         last = request.getHeader("last-event-id")
         request.setHeader("Content-Type", "text/event-stream")
         if last is None or last.startswith("n-"):
-            self.standing = request
-            request.write(b": here\n\n")
+            reactor.callLater(0.1, self._stand, request)
             return NOT_DONE_YET
         self.resumed.append(last)
         if last.startswith("deaf"):
@@ -95,6 +96,12 @@ class Endpoint(Resource):
         request.write(event(answer, last + "-end"))
         request.finish()
         return NOT_DONE_YET
+
+    def _stand(self, request: Any) -> None:
+        """Servers that are busy take a moment to open their stream."""
+        self.standing = request
+        self.order.append("GET")
+        request.write(b": here\n\n")
 
     def render_DELETE(self, request: Any) -> Any:
         if self.standing is not None and not self.standing.finished:
