@@ -1,0 +1,55 @@
+"""What an attack is: who does what to a host, and what may come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+MIB = 1024 * 1024
+
+
+class Target(Protocol):
+    """The host under attack, as an attacker and the measurement see it."""
+
+    @property
+    def port(self) -> int:
+        """Where the host speaks AGTP, on 127.0.0.1."""
+
+    @property
+    def state(self) -> Path:
+        """The host's state directory: certificates and keys of the callers lie there."""
+
+    @property
+    def config(self) -> Path:
+        """Its ``host.toml``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attack:
+    """One attack; ``run`` is bounded in count and in time, and stops by itself."""
+
+    name: str
+    """Unique, lower case with hyphens, as in ``docs/threats.rst``: ``yaml-nesting``."""
+
+    who: str
+    """``stranger`` (no certificate), ``agent``, ``upstream``, ``operator`` or ``fault``."""
+
+    says: str
+    """One sentence: what is done, and what must not come of it."""
+
+    run: Callable[[Target, float], None]
+    """Do it for at most so many seconds; raises AssertionError where an answer shows that the host gave way."""
+
+    configure: Callable[[Path], None] | None = None
+    """Change the directory of ``host.toml`` before the host starts: more TOML, more files; None where it may be shared."""
+
+    memory: int = 64 * MIB
+    """Octets by which the host may grow at the most."""
+
+    disk: int = 50 * MIB
+    """Octets by which its state directory may grow at the most."""
+
+    slower: float = 2.0
+    """Times the quiet p99 that an honest certified caller may see meanwhile."""
