@@ -43,7 +43,7 @@ class Attack:
     """Do it for at most so many seconds; raises AssertionError where an answer shows that the host gave way."""
 
     configure: Callable[[Path], None] | None = None
-    """Change the directory of ``host.toml`` before the host starts: more TOML, more files; None where it may be shared."""
+    """Change the directory of ``host.toml`` before the host starts; None where the host may be shared with others."""
 
     memory: int = 64 * MIB
     """Octets by which the host may grow at the most."""
