@@ -14,7 +14,7 @@ from agtphost.contract.table import Match
 from agtphost.dispatch.purchase import Purchase
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.agents import Agent
-from agtphost.identity.peer import Assurance, Peer
+from agtphost.identity.peer import Assurance, Peer, state_owner
 from agtphost.wire.events import Request
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -108,3 +108,8 @@ class Exchange:
 
     replay: EndpointResponse | None = None
     """The stored answer to an earlier request with the same key."""
+
+    @property
+    def owner(self) -> str:
+        """Whose state this request may touch: see :func:`state_owner`; empty where it names no caller."""
+        return "" if self.caller is None else state_owner(self.caller.agent_id, self.assurance)

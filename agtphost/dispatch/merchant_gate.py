@@ -39,6 +39,7 @@ METHOD = "PURCHASE"
 MAX_PARAMETER = 256
 """Characters of ``principal_id``: it goes into the record."""
 
+_NAME_CART = "Send Cart-Digest or cart_quote_id of the QUOTE that the assertion was made for."
 _REFETCH = "Fetch the merchant's Identity Document, verify it, and send what it says."
 
 log = Logger()
@@ -237,10 +238,19 @@ class MerchantGate:
     # The cart
 
     def _require_cart(self, exchange: Exchange, purchase: Purchase, amount: Money) -> None:
-        """A cart that is named has to be one that was quoted to this agent, unchanged and in time: else 409."""
+        """
+        A cart that is named has to be one that was quoted to this agent, unchanged and in time: else 409.
+
+        An assertion with ``item_digest`` is for that cart alone, so one has to be named: else 458.
+        """
         digest = exchange.request.headers.get("cart-digest")
         quote_id, cart = exchange.input.get("cart_quote_id"), exchange.input.get("cart")
+        intent = purchase.intent
+        bound = None if intent is None else intent.item_digest
         if digest is None and quote_id is None:
+            if bound is not None:
+                # The principal wants one cart: nothing here says that this is it.
+                raise _other_cart("The assertion is for one cart, and the request names none.", _NAME_CART)
             return
         if digest is not None and DIGEST.fullmatch(digest) is None:
             raise _conflict("cart-digest-malformed", "Cart-Digest is not sha256: and 64 hexadecimal digits.")
@@ -257,15 +267,8 @@ class MerchantGate:
         if amount != quote.total:
             raise _conflict("cart-amount-mismatch", f"The amount is not the quoted total, {quote.total}.")
         purchase.said.update(cart_digest=quote.cart_digest, cart_quote_id=quote.quote_id)
-        intent = purchase.intent
-        if intent is not None and intent.item_digest is not None and intent.item_digest != quote.cart_digest:
-            raise unverified(
-                "intent-assertion-invalid",
-                "The assertion's item_digest is not that of the cart.",
-                NEW_ASSERTION,
-                retryable=False,
-                fault="item_digest",
-            )
+        if bound is not None and bound != quote.cart_digest:
+            raise _other_cart("The assertion's item_digest is not that of the cart.", NEW_ASSERTION)
 
 
 def _require_match(intent: Intent, exchange: Exchange, purchase: Purchase, amount: Money) -> None:
@@ -287,6 +290,10 @@ def _require_match(intent: Intent, exchange: Exchange, purchase: Purchase, amoun
             fault, explanation = "item_digest", "The assertion's item_digest is not Cart-Digest."
     if fault:
         raise IntentError("intent-assertion-invalid", fault, explanation)
+
+
+def _other_cart(explanation: str, remedy: str) -> Refusal:
+    return unverified("intent-assertion-invalid", explanation, remedy, retryable=False, fault="item_digest")
 
 
 def _digest_of(cart: Any) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agtphost.audit.drafts import Change, StreamEvent
-from agtphost.identity.peer import Assurance, Peer
+from agtphost.identity.peer import Assurance, Peer, state_owner
 
 if TYPE_CHECKING:
     from agtphost.contract.binding import Binding
@@ -84,6 +84,16 @@ class EndpointContext:
 
     invocation: Any = None
     """The :class:`~agtphost.dispatch.invocation.Invocation` behind ``emit`` and ``invoke``: for built-in methods."""
+
+    @property
+    def owner(self) -> str:
+        """
+        Whose state the call may touch; empty where it has no caller.
+
+        The caller's Agent-ID where a certificate proved it, else a name apart from it: whoever keeps something for
+        callers keeps it under this, and never under the Agent-ID (:func:`~agtphost.identity.peer.state_owner`).
+        """
+        return "" if self.caller is None else state_owner(self.caller.agent_id, self.assurance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

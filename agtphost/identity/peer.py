@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,6 +37,20 @@ class Assurance(IntEnum):
     def label(self) -> str:
         """The lower-case word used in records and configuration."""
         return self.name.lower()
+
+
+def state_owner(agent_id: str, assurance: Assurance) -> str:
+    """
+    The name under which state is kept for a caller: its sessions, messages, tasks, contracts, quotas ...
+
+    The agent's own is for who proved to be that agent. Whoever merely says so has state apart from it, under a
+    name that no agent has.
+
+    :return: 64 hexadecimal digits.
+    """
+    if assurance is Assurance.CERTIFICATE:
+        return agent_id
+    return sha256(f"{assurance.label}:{agent_id}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,7 +117,7 @@ def _ordered(key: Any) -> Any:
 
 def _bound(context: EndpointContext) -> bytes:
     """What a token is bound to: who asks, and everything that says for what."""
-    caller = "" if context.caller is None else context.caller.agent_id
+    caller = context.owner
     certificate = context.peer.certificate if context.peer is not None else None
     asked: Mapping[str, Any] = {name: value for name, value in context.input.items() if name != PARAMETER}
     try:

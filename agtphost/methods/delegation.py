@@ -98,7 +98,7 @@ class Delegation:
         exchange = invocation.exchange
         lineage = self._tokens.lineage(hop, token, text, exchange.context.get(CHAIN))
         governed = self._governance.for_delegation(
-            exchange, hop.delegator.agent_id, hop.target.agent_id, hop.said()
+            exchange, hop.delegator.agent_id, hop.target.agent_id, hop.asked.scope, hop.said()
         )
         tasks, ticket = self._tasks, None
         if hop.asked.asynchronous:

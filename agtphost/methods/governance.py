@@ -34,6 +34,9 @@ from agtphost.vocabulary.status import Status
 MEMBER = "governance_token"
 """Where in ``context`` it stands."""
 
+SCOPE = "authority_scope"
+"""The member of ``action`` that bounds what it may use, and describes nothing."""
+
 USED = "governance-token-used"
 """The signed event that tells of a token's use."""
 
@@ -88,6 +91,9 @@ class Governance:
             raise DelegationError("claims", "it is about another agent")
         if token.audience is not None and token.audience != self._server_id:
             raise DelegationError("audience", "it is meant for another host")
+        for name in sorted(token.action.keys() - action.keys() - {SCOPE}):
+            # What the platform decided on is not what this host understands, so it decided on something else.
+            raise DelegationError("claims", f"action.{name[:64]} is not a part of this action")
         for name, value in action.items():
             missing = None if bound or name == "method" else value
             if token.action.get(name, missing) != value:
@@ -99,25 +105,28 @@ class Governance:
         return self._hops.governance_used(token)
 
     def for_delegation(
-        self, exchange: Exchange, agent_id: str, target: str, said: Mapping[str, object]
+        self, exchange: Exchange, agent_id: str, target: str, granted: frozenset[str], said: Mapping[str, object]
     ) -> Sequence[Change]:
         """
         Verify the token that comes with a DELEGATE, where there is one.
 
         :param target: the delegatee.
+        :param granted: the scopes that the hop hands on.
         :param said: what records say of the hop.
         :return: what marks it as used, to be committed with the hop.
-        :raises Refusal: 401 for one that proves nothing, 403 for a DENY.
+        :raises Refusal: 401 for one that proves nothing, 403 for a DENY, 262 for a grant beyond the verdict.
         """
         text = exchange.context.get(MEMBER)
         if text is None:
             return ()
-        action = {"method": "DELEGATE", "path": exchange.path, "target_agent_id": target}
         try:
+            action = {
+                "method": "DELEGATE",
+                "path": exchange.path,
+                "target_agent_id": target,
+                "parameters_digest": parameters_digest(exchange.parameters),
+            }
             token = self.verdict(text, agent_id, action, bound=False)
-            named = token.action.get("parameters_digest")
-            if named is not None and named != parameters_digest(exchange.parameters):
-                raise DelegationError("claims", "action.parameters_digest is another")
             if self.used(token) is not None:
                 raise DelegationError("replayed", "it was used before")
         except DelegationError as error:
@@ -125,6 +134,11 @@ class Governance:
         change = Hops.governance_change(token, _mark(exchange))
         if not token.allowed:
             raise denied({"delegation": said}, change)
+        excess = () if token.scope is None else scopes.missing(token.scope, sorted(granted))
+        if excess:
+            raise _beyond(
+                "authority_scope goes beyond what the governance token allows.", excess, {"delegation": said}, change
+            )
         return (change,)
 
 
@@ -187,15 +201,12 @@ class GovernanceGate:
         binding = exchange.binding
         lacking = scopes.missing(granted, binding.required_scopes if binding is not None else ())
         if excess or lacking:
-            raise Refusal(
-                Status.AUTHORIZATION_REQUIRED,
-                "scope-required",
+            raise _beyond(
                 "The governance token's authority_scope goes beyond what the caller has here and now."
                 if excess
                 else "The governance token's authority_scope does not cover what the endpoint requires.",
-                remedy="Have the governance platform decide on what the agent has and the action needs.",
-                details={"missing_scopes": list(excess or lacking)},
-                extra=_said(token),
+                excess or lacking,
+                _said(token),
             )
         exchange.scopes = granted
 
@@ -236,6 +247,21 @@ def _mark(exchange: Exchange) -> str:
 
 def _said(token: GovernanceToken) -> dict[str, object]:
     return {"governance": {"issuer": token.issuer, "token_id": token.token_id, "caller_id": token.agent_id}}
+
+
+def _beyond(
+    explanation: str, missing: Sequence[str], said: Mapping[str, object], *changes: Change
+) -> Refusal:
+    """262: the verdict, the authority at hand and the action do not fit together."""
+    return Refusal(
+        Status.AUTHORIZATION_REQUIRED,
+        "scope-required",
+        explanation,
+        remedy="Have the governance platform decide on what the agent has and the action needs.",
+        details={"missing_scopes": list(missing)},
+        changes=changes,
+        extra=said,
+    )
 
 
 def invalid(error: DelegationError, said: Mapping[str, object]) -> Refusal:

@@ -232,6 +232,15 @@ def test_a_purchase_leaves_a_record_of_both_parties(story: Story) -> None:
     story.kept["assertion"] = text
 
 
+def test_an_assertion_for_one_cart_buys_nothing_else(story: Story) -> None:
+    """With the cart's digest in the assertion and any item in the request: 458, until the request names the cart."""
+    text = story.assertion(jti="bound", item_digest=story.kept["quote"]["cart_digest"])
+    with story.client() as client:
+        reply = Buyer(client).purchase(story.shop, "/goods", goods(item="a gold bar"), intent_assertion=text)
+    assert (reply.status, reply.reason) == (458, "intent-assertion-invalid"), reply.body
+    assert "cart_quote_id" in reply.document["remedy"]
+
+
 def test_a_replay_buys_nothing(story: Story) -> None:
     """The same assertion again, in every shape of request: 458, and what was sold stays one."""
     text = story.kept["assertion"]
