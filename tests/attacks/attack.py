@@ -25,6 +25,18 @@ class Target(Protocol):
     def config(self) -> Path:
         """Its ``host.toml``."""
 
+    @property
+    def front(self) -> int:
+        """Where its A2A front speaks HTTPS; a bearer token of it is in ``front.token`` beside ``host.toml``."""
+
+    @property
+    def wellknown(self) -> int:
+        """Where it serves ``/.well-known/agtp`` over HTTPS."""
+
+    @property
+    def pid(self) -> int:
+        """The process, for attacks that look at what it keeps."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
@@ -43,7 +55,13 @@ class Attack:
     """Do it for at most so many seconds; raises AssertionError where an answer shows that the host gave way."""
 
     configure: Callable[[Path], None] | None = None
-    """Change the directory of ``host.toml`` before the host starts; None where the host may be shared with others."""
+    """
+    Change the directory of ``host.toml`` before the host starts; see :func:`tests.attacks.site.amend`. None where the
+    host may be shared with others.
+    """
+
+    alone: bool = False
+    """Whether the host is spoilt for others afterwards: an agent is revoked, a rate used up."""
 
     memory: int = 64 * MIB
     """Octets by which the host may grow at the most."""

@@ -6,9 +6,8 @@ import json
 import socket
 import ssl
 from dataclasses import dataclass
-from typing import Any
-
-from tests.system.hosting import Host
+from pathlib import Path
+from typing import Any, Protocol
 
 JSON = "application/vnd.agtp+json"
 
@@ -55,12 +54,22 @@ def request(method: str, path: str, body: object = None, **headers: str) -> byte
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + octets
 
 
-def client_context(host: Host, *, identified: bool = True) -> ssl.SSLContext:
-    """What trusts the host's authority and, if ``identified``, shows the certificate of ``demo``."""
+class Reachable(Protocol):
+    """A host with its state directory; :class:`tests.system.hosting.Host` is one."""
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def state(self) -> Path: ...
+
+
+def client_context(host: Reachable, *, identified: bool = True, agent: str = "demo") -> ssl.SSLContext:
+    """What trusts the host's authority and, if ``identified``, shows the certificate of ``agent``."""
     context = ssl.create_default_context(cafile=str(host.state / "ca.pem"))
     if identified:
-        demo = host.state / "agents" / "demo"
-        context.load_cert_chain(demo / "agent.pem", demo / "agent.key")
+        own = host.state / "agents" / agent
+        context.load_cert_chain(own / "agent.pem", own / "agent.key")
     return context
 
 
@@ -70,21 +79,25 @@ class RawLink:
 
     :param context: made by :func:`client_context`; one for many connections saves time and memory.
     :param receive_buffer: octets that the system keeps for a peer that does not read.
+    :param source: the address that the connection comes from, such as 127.0.0.2; None: the system's choice.
     """
 
     def __init__(
         self,
-        host: Host,
+        host: Reachable,
         *,
         context: ssl.SSLContext | None = None,
         timeout: float = 30.0,
         receive_buffer: int | None = None,
+        source: str | None = None,
     ) -> None:
         raw = socket.socket()
         try:
             raw.settimeout(timeout)
             if receive_buffer is not None:
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+            if source is not None:
+                raw.bind((source, 0))
             raw.connect(("127.0.0.1", host.port))
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.tls = (context or client_context(host)).wrap_socket(raw, server_hostname="localhost")

@@ -1,0 +1,205 @@
+"""
+Honest callers beside an attack: ``python -m tests.attacks.honest``, a process of its own.
+
+Each caller has a schedule, and a call counts from the moment it was due, not from the moment it was sent: a host that
+stands still for two seconds makes every call late that was due meanwhile, and not one call per connection. On kept
+connections ``call`` (a durable record) and ``tool`` (through the MCP server) are made as the agent ``honest``;
+``connect`` opens a new connection each time, ``front`` and ``wellknown`` fetch a document over HTTPS.
+
+``probe`` is no caller: it sends some octets to a process that does nothing but return them, on the core of the host.
+It waits for both cores as a call does, and for nothing in the host. What it waits longer than before is the machine's
+doing, or the attacker's own appetite for the core of the callers, and is not held against the host.
+
+One line of JSON per call on standard output: kind, when it was due, how long it took (seconds), what went wrong.
+It ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.attacks.cores import on_core
+from tests.attacks.site import HONEST_ADDRESS
+from tests.system.raw_link import RawLink, client_context
+
+PATIENCE = 20.0
+"""Seconds after which a call that has no answer is an error."""
+
+RATES = {"call": 25.0, "tool": 10.0, "connect": 2.0, "front": 1.0, "wellknown": 1.0, "probe": 50.0}
+"""Calls per second of one caller."""
+
+CALLERS = {"call": 4, "tool": 1, "connect": 1, "front": 1, "wellknown": 1, "probe": 1}
+
+TOOL = {
+    "action": "mcp.tools.call",
+    "payload_type": "application/vnd.mcp.tools+json",
+    "payload": {"tool": "files.list_files", "arguments": {}},
+}
+
+ECHO = """
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+link, _ = server.accept()
+link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+while octets := link.recv(4096):
+    link.sendall(octets)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What is called."""
+
+    port: int
+    state: Path
+    front: int
+    wellknown: int
+
+
+class Caller:
+    """One connection that is kept, and opened again where it ended."""
+
+    def __init__(self, place: Place, context: ssl.SSLContext) -> None:
+        self._place, self._context = place, context
+        self._link: RawLink | None = None
+
+    def ask(self, method: str, path: str, body: object) -> str | None:
+        """What went wrong, or None."""
+        try:
+            if self._link is None:
+                self._link = RawLink(self._place, context=self._context, timeout=PATIENCE, source=HONEST_ADDRESS)
+            answer = self._link.ask(method, path, body)
+        except Exception as failure:
+            self.close()
+            return repr(failure)[:200]
+        if answer.status == 200:
+            return None
+        return f"{answer.status} {answer.reason}"
+
+    def call(self) -> str | None:
+        return self.ask("ECHO", "/text", {"text": "honest"})
+
+    def tool(self) -> str | None:
+        return self.ask("EXECUTE", "/", TOOL)
+
+    def connect(self) -> str | None:
+        self.close()
+        return self.ask("DISCOVER", "/methods", None)
+
+    def close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+        self._link = None
+
+
+def fetch(port: int, path: str, context: ssl.SSLContext) -> str | None:
+    """One GET over a connection of its own."""
+    connection = http.client.HTTPSConnection(
+        "localhost", port, timeout=PATIENCE, context=context, source_address=(HONEST_ADDRESS, 0)
+    )
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        answer.read()
+    except Exception as failure:
+        return repr(failure)[:200]
+    finally:
+        connection.close()
+    return None if answer.status == 200 else f"HTTP {answer.status}"
+
+
+class Probe:
+    """Some octets to a process on the host's core and back."""
+
+    def __init__(self, core: int | None) -> None:
+        self.process = subprocess.Popen(
+            [*on_core(core), sys.executable, "-c", ECHO], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+        )
+        assert self.process.stdout is not None
+        self._link = socket.create_connection(("127.0.0.1", int(self.process.stdout.readline())), PATIENCE)
+        self._link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ping(self) -> str | None:
+        self._link.sendall(b"x" * 200)
+        missing = 200
+        while missing:
+            missing -= len(self._link.recv(4096))
+        return None
+
+    def close(self) -> None:
+        self._link.close()
+        self.process.kill()
+        self.process.wait()
+
+
+class Schedule:
+    """Runs a call when it is due, again and again, and says how it went."""
+
+    def __init__(self, kind: str, shift: float, call: Callable[[], str | None], over: threading.Event) -> None:
+        self._kind, self._call, self._over = kind, call, over
+        self._interval = 1 / RATES[kind]
+        self._due = time.monotonic() + shift * self._interval
+
+    def run(self) -> None:
+        while not self._over.wait(max(0.0, self._due - time.monotonic())):
+            wrong = self._call()
+            line = json.dumps([self._kind, self._due, time.monotonic() - self._due, wrong])
+            os.write(1, line.encode() + b"\n")
+            self._due += self._interval
+
+
+def main() -> None:
+    """Until standard input ends."""
+    parser = argparse.ArgumentParser(prog="python -m tests.attacks.honest", description="Honest callers.")
+    for name in ("--port", "--front", "--wellknown"):
+        parser.add_argument(name, type=int, required=True)
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--host-core", type=int)
+    given = parser.parse_args()
+    place = Place(port=given.port, state=given.state, front=given.front, wellknown=given.wellknown)
+    context = client_context(place, agent="honest")
+    nobody = ssl.create_default_context(cafile=str(place.state / "ca.pem"))
+    probe, over = Probe(given.host_core), threading.Event()
+
+    def made(kind: str) -> Callable[[], str | None]:
+        if kind == "probe":
+            return probe.ping
+        if kind == "front":
+            return lambda: fetch(place.front, "/agents/assistant/.well-known/agent-card.json", nobody)
+        if kind == "wellknown":
+            return lambda: fetch(place.wellknown, "/.well-known/agtp", nobody)
+        return getattr(Caller(place, context), kind)  # type: ignore[no-any-return]
+
+    calls = [(kind, number / CALLERS[kind], made(kind)) for kind in RATES for number in range(CALLERS[kind])]
+    for _ in range(10):  # The host compiles and connects what it needs.
+        for _, _, call in calls[:5]:
+            call()
+    threads = [
+        threading.Thread(target=Schedule(kind, shift, call, over).run, daemon=True) for kind, shift, call in calls
+    ]
+    for thread in threads:
+        thread.start()
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.stdin.read()
+    over.set()
+    for thread in threads:
+        thread.join(PATIENCE)
+    probe.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+"""
+Runs an attack beside honest callers, measures, and judges.
+
+One attempt is: quiet, the attack, quiet again. The honest callers are a process of their own and never stop. p99 is
+that of all calls that were due in a window, of each kind by itself, and the bound of an attack is ``slower`` times the
+p99 of the window before it, or of ``FLOOR`` where that is less, plus what the probe waited longer than in that window
+(see :mod:`tests.attacks.honest`). It holds while the attack runs and afterwards: a host that has to be waited for
+when the attack is over has not withstood it. A busy machine makes slow calls as well, so an attempt that fails for
+time alone is made again, up to ``ATTEMPTS`` times; memory, disk, a wrong answer, and a single failed call of an honest
+caller are failures at once.
+
+Memory and disk are the highest growth from the beginning of the attack to the end of the second quiet window. The
+records of the honest callers are in the disk figure, about 300 KB a second.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.attacks.attack import Attack
+from tests.attacks.cores import Cores, staying
+from tests.attacks.honest import PATIENCE, RATES
+from tests.attacks.measure import Gauge
+from tests.attacks.site import Site, copied, serving
+from tests.system.hosting import until
+
+FLOOR = 0.025
+"""Seconds: a p99 below this counts as this; on a quiet machine calls take 2 to 5 ms, and a few more are no harm."""
+
+ATTEMPTS = 3
+LEAST = 1.0
+"""Seconds that the window of an attack has at least, however soon the attack ends."""
+
+TIMED = ("call", "tool")
+"""The kinds whose p99 is judged; of the others there are too few, and only their errors count."""
+
+OVERTIME = 60.0
+"""Seconds after which an attack that does not end is broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One call of an honest caller."""
+
+    kind: str
+    due: float
+    seconds: float
+    wrong: str | None
+
+
+class Callers:
+    """The process of the honest callers, and what it has said."""
+
+    def __init__(self, site: Site, cores: Cores) -> None:
+        words = ["--port", site.port, "--state", site.state, "--front", site.front, "--wellknown", site.wellknown]
+        if cores.host is not None:
+            words += ["--host-core", cores.host]
+        self.samples: list[Sample] = []
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.attacks.honest", *map(str, words)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self._last = dict.fromkeys(RATES, -math.inf)
+        until(lambda: all(due > 0 for due in self._last.values()), 60)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            sample = Sample(*json.loads(line))
+            self.samples.append(sample)
+            self._last[sample.kind] = max(self._last[sample.kind], sample.due)
+
+    def heard_until(self, moment: float) -> None:
+        """Wait until every call of each kind that was due before has ended."""
+        until(lambda: all(due >= moment for due in self._last.values()), 2 * PATIENCE + 5)
+
+    def between(self, begin: float, end: float) -> Window:
+        """The calls that were due in a stretch of time; waits for them."""
+        self.heard_until(end)
+        return Window([sample for sample in self.samples if begin <= sample.due < end])
+
+    def stop(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(PATIENCE + 5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(5)
+
+
+@dataclass(frozen=True)
+class Window:
+    """The calls of a stretch of time."""
+
+    samples: Sequence[Sample]
+
+    def p99(self, kind: str) -> float:
+        """Seconds."""
+        taken = sorted(sample.seconds for sample in self.samples if sample.kind == kind)
+        return taken[math.ceil(len(taken) * 0.99) - 1] if taken else 0.0
+
+    @property
+    def errors(self) -> list[str]:
+        return [f"{sample.kind}: {sample.wrong}" for sample in self.samples if sample.wrong is not None]
+
+
+@dataclass
+class Result:
+    """What came of an attack."""
+
+    attack: Attack
+    quiet: float = 0.0
+    """p99 before, of the kind that suffered most; seconds."""
+
+    during: float = 0.0
+    allowed: float = 0.0
+    kind: str = "call"
+    calls: int = 0
+    errors: list[str] = field(default_factory=list)
+    memory: int = 0
+    disk: int = 0
+    seconds: float = 0.0
+    """Processor time of the host."""
+
+    lasted: float = 0.0
+    attempts: int = 1
+    slow: list[str] = field(default_factory=list)
+    """What was too slow."""
+
+    failures: list[str] = field(default_factory=list)
+    """What else is wrong."""
+
+    @property
+    def held(self) -> bool:
+        """The verdict."""
+        return not self.slow and not self.failures
+
+
+@dataclass
+class Stand:
+    """A host with honest callers beside it."""
+
+    site: Site
+    callers: Callers
+
+    def quiet(self, seconds: float) -> Window:
+        """Do nothing for a while."""
+        since = time.monotonic()
+        self.callers.heard_until(since + seconds)
+        return self.callers.between(since, since + seconds)
+
+
+@contextmanager
+def standing(
+    template: Path,
+    folder: Path,
+    cores: Cores,
+    configure: Callable[[Path], None] | None = None,
+    prefix: Sequence[str] = (),
+) -> Iterator[Stand]:
+    """A new host, a copy of ``template``, and honest callers who have been answered once each."""
+    config = copied(template, folder)
+    if configure is not None:
+        configure(folder)
+    with staying(cores.callers), serving(config, cores.host, prefix) as site:
+        callers = Callers(site, cores)
+        try:
+            yield Stand(site, callers)
+        finally:
+            callers.stop()
+
+
+def attempt(stand: Stand, attack: Attack, *, seconds: float, quiet: float, floor: float = FLOOR) -> Result:
+    """Quiet, attack, quiet; ``floor`` as :data:`FLOOR`."""
+    result = Result(attack)
+    before = stand.quiet(quiet)
+    result.failures += [f"before the attack, {error}" for error in before.errors[:3]]
+    lines = len(stand.site.host.lines)
+    since = time.monotonic()
+    with Gauge(stand.site) as gauge:
+        wrong = _run(attack, stand.site, seconds)
+        result.lasted = time.monotonic() - since
+        end = max(time.monotonic(), since + LEAST)
+        during = stand.callers.between(since, end)
+        after = stand.quiet(quiet)
+    if wrong is not None:
+        result.failures.append(wrong)
+    result.memory, result.disk, result.seconds = gauge.memory, gauge.disk, gauge.seconds
+    result.calls = len(during.samples)
+    _judge_time(result, before, {"during": during, "after": after}, floor)
+    _judge_rest(result, stand, lines)
+    return result
+
+
+def _run(attack: Attack, site: Site, seconds: float) -> str | None:
+    """What an attack found, or how it broke."""
+    found: list[str | None] = []
+
+    def run() -> None:
+        try:
+            attack.run(site, seconds)
+        except AssertionError as failure:
+            found.append(f"gave way: {str(failure)[:400] or repr(failure)}")
+        except Exception as failure:
+            found.append(f"the attack broke: {failure!r}"[:400])
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds + OVERTIME)
+    if thread.is_alive():
+        return f"the attack did not end within {seconds + OVERTIME:.0f} s"
+    return found[0] if found else None
+
+
+def _judge_time(result: Result, before: Window, windows: dict[str, Window], floor: float) -> None:
+    worst = -1.0
+    for name, window in windows.items():
+        result.errors += [f"{name}, {error}" for error in window.errors]
+        waited = max(0.0, window.p99("probe") - before.p99("probe"))
+        for kind in TIMED:
+            quiet, seen = before.p99(kind), window.p99(kind)
+            allowed = result.attack.slower * max(quiet, floor) + waited
+            if seen > allowed:
+                result.slow.append(f"{name}, p99 of {kind} {seen * 1000:.0f} ms > {allowed * 1000:.0f} ms")
+            if name == "during" and seen / allowed > worst:
+                worst = seen / allowed
+                result.quiet, result.during, result.allowed, result.kind = quiet, seen, allowed, kind
+
+
+def _judge_rest(result: Result, stand: Stand, lines: int) -> None:
+    attack, host = result.attack, stand.site.host
+    if result.errors:
+        result.failures.append(f"{len(result.errors)} honest calls failed: {'; '.join(result.errors[:3])}")
+    for name, grown, bound in (("memory", result.memory, attack.memory), ("disk", result.disk, attack.disk)):
+        if grown > bound:
+            result.failures.append(f"{name} grew by {grown / 2**20:.1f} MiB > {bound / 2**20:.1f} MiB")
+    if host.process.poll() is not None:
+        result.failures.append(f"the host ended with status {host.process.returncode}")
+    traces = [line for line in host.lines[lines:] if "Traceback (most recent call last)" in line]
+    if traces:
+        result.failures.append(f"{len(traces)} tracebacks in the log")
+
+
+def judged(attack: Attack, template: Path, folder: Path, cores: Cores, *, seconds: float, quiet: float) -> Result:
+    """On a host of its own; made again where only time was the trouble. The directories are left for a look."""
+    for number in range(1, ATTEMPTS + 1):
+        place = folder / f"{attack.name}-{number}"
+        try:
+            with standing(template, place, cores, attack.configure) as stand:
+                result = attempt(stand, attack, seconds=seconds, quiet=quiet)
+        except (AssertionError, OSError, subprocess.TimeoutExpired) as failure:
+            result = Result(attack, failures=[f"no measurement: {str(failure)[:400] or repr(failure)}"])
+        result.attempts = number
+        if result.held or result.failures:
+            break
+    return result
