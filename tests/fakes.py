@@ -17,11 +17,12 @@ from agtphost.audit.drafts import (
     ReservationState,
     Sealed,
     StaleChange,
+    Stopped,
 )
 from agtphost.audit.held import HeldTable
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.agents import Agent
-from agtphost.stores.rows import HeldRow
+from agtphost.stores.rows import HeldRow, StateRow
 from agtphost.vocabulary import jsontext
 
 NOW = "2026-11-21T00:00:00.000Z"
@@ -38,6 +39,8 @@ class FakeLedger:
         self.reserved: dict[ReservationKey, tuple[bytes, bytes | None]] = {}
         self.failing = False
         self.held = HeldTable()
+        self.stopped: dict[str, StateRow] = {}
+        """Agents that are stopped where records are written, whatever the gates saw."""
 
     def _change(self, changes: Sequence[Change]) -> None:
         rows = []
@@ -58,6 +61,9 @@ class FakeLedger:
     def submit(self, draft: Draft) -> Deferred[Sealed]:
         if self.failing:
             return fail(LedgerUnavailable("the test says so"))
+        for agent_id in draft.standing:
+            if agent_id in self.stopped:
+                return fail(Stopped(agent_id, self.stopped[agent_id]))
         try:
             self._change(draft.changes)
         except StaleChange as error:
@@ -92,21 +98,27 @@ class FakeDirectory:
     """Agents given as they are."""
 
     def __init__(self, *agents: Agent) -> None:
+        self.replace(*agents)
+
+    def replace(self, *agents: Agent) -> None:
+        """Know these instead; the first of an identifier or a name counts."""
         self._agents = agents
+        self._hosted = [agent for agent in agents if agent.hosted]
+        self._ids = {agent.agent_id: agent for agent in reversed(agents)}
+        self._names = {agent.name: agent for agent in reversed(self._hosted)}
 
     @property
     def only(self) -> Agent | None:
-        hosted = self.hosted()
-        return hosted[0] if len(hosted) == 1 else None
+        return self._hosted[0] if len(self._hosted) == 1 else None
 
     def by_id(self, agent_id: str) -> Agent | None:
-        return next((agent for agent in self._agents if agent.agent_id == agent_id), None)
+        return self._ids.get(agent_id)
 
     def by_name(self, name: str) -> Agent | None:
-        return next((agent for agent in self._agents if agent.name == name and agent.hosted), None)
+        return self._names.get(name)
 
     def hosted(self) -> Sequence[Agent]:
-        return [agent for agent in self._agents if agent.hosted]
+        return list(self._hosted)
 
 
 @implementer(IGate)

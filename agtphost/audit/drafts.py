@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agtphost.stores.rows import StateRow
 
 HOST_CHAIN = ""
 """The chain of refusals and server-level answers: the host's own."""
@@ -24,6 +27,20 @@ class LedgerUnavailable(Exception):
 
 class StaleLifecycle(Exception):
     """The agent's lifecycle state changed between the decision and the commit."""
+
+
+class Stopped(StaleLifecycle):
+    """
+    An agent that a draft is about is stopped in the transaction that was to write it.
+
+    :param agent_id: one of :attr:`Draft.standing`.
+    :param state: its state in that transaction.
+    """
+
+    def __init__(self, agent_id: str, state: StateRow) -> None:
+        super().__init__(f"the agent {agent_id} is {state.status} since {state.since}")
+        self.agent_id = agent_id
+        self.state = state
 
 
 class StaleChange(Exception):
@@ -120,6 +137,13 @@ class Draft:
 
     events: tuple[StreamEvent, ...] = ()
     """Committed just before this record, in the same transaction."""
+
+    standing: tuple[str, ...] = ()
+    """
+    Agent-IDs of those who may not be stopped where this is written: caller and addressee of what succeeded.
+
+    Empty for refusals; without the addressee for methods that reach stopped agents.
+    """
 
     performed: bool = False
     """Whether a handler ran: then this is also written while little space is left on the disk."""

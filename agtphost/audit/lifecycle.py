@@ -224,6 +224,11 @@ class LifecycleTable:
         return self._states.get(agent.agent_id) or _DECLARED[agent.document_status]
 
 
+def stops(row: StateRow) -> bool:
+    """Whether a stored state keeps its agent from serving and calling: :attr:`LifecycleState.stopped` of a row."""
+    return row.status != LifecycleStatus.ACTIVE.value and state_of_row(row).stopped
+
+
 def state_of_row(row: StateRow) -> LifecycleState:
     """A stored state, as the gates read it."""
     return LifecycleState(

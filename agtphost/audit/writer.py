@@ -6,9 +6,13 @@ Theory of operation. A group is a list of submissions (records) and claims
 transaction that excludes every other writer, and only then links and signs,
 so that no head can move in between. Each entry either takes its place or
 fails alone, leaving nothing behind; then all records go in with one
-INSERT, and one COMMIT makes the group durable. The heads in memory move when
-the COMMIT is through, never before. If anything fails, the whole group
-fails, and the heads are read again from the store.
+INSERT, and one COMMIT makes the group durable. What is in memory (the heads,
+and who is stopped) moves when the COMMIT is through, never before. If anything
+fails, the whole group fails, and memory is read again from the store.
+
+Nothing is sealed for who is stopped: a draft says whose standing it needs, and
+fails where one of these agents is stopped in the transaction, be it by an entry
+just before it. What the gates saw a moment ago does not matter any more.
 """
 
 from __future__ import annotations
@@ -31,8 +35,10 @@ from agtphost.audit.drafts import (
     Sealed,
     StaleChange,
     StaleLifecycle,
+    Stopped,
     StreamEvent,
 )
+from agtphost.audit.lifecycle import stops
 from agtphost.audit.tree import TreeKeeper
 from agtphost.iagtp import IChainStore
 from agtphost.identity.keys import SigningKey, fastest_signer
@@ -116,21 +122,26 @@ class GroupWriter:
         self._successor: SigningKey | None = None
         self._heads: dict[str, Head] = {}
         self._last_number = 0
+        self._latest = 0  # the newest record's issued_at
+        self._stopped: dict[str, StateRow] = {}
         self.running: set[bytes] = set()
         """Keyed requests that this process is running; the store knows them as unanswered."""
 
     def load(self) -> dict[str, StateRow]:
         """
-        Read the heads.
+        Read the heads, and who is stopped.
 
         :return: the stored lifecycle states.
         :raises StoreError: a head is damaged.
         """
         self._heads = {chain: head_of_row(row) for chain, row in self._store.heads().items()}
         self._last_number = self._store.last_number()
+        self._latest = max((head.issued_at for head in self._heads.values()), default=0)
         if self._tree is not None:
             self._tree.load()
-        return self._store.lifecycle_states()
+        states = self._store.lifecycle_states()
+        self._stopped = {agent_id: row for agent_id, row in states.items() if stops(row)}
+        return states
 
     def held(self) -> Sequence[HeldRow]:
         """Every held item of the store."""
@@ -169,6 +180,12 @@ class GroupWriter:
         self._commit(group)
         self._heads.update(group.heads)
         self._last_number += len(group.rows)
+        self._latest = group.issued_at
+        for agent_id, state in group.states.items():
+            if stops(state):
+                self._stopped[agent_id] = state
+            else:
+                self._stopped.pop(agent_id, None)
         if self._tree is not None:
             self._tree.note([row.audit_id for row in group.rows])
         if group.results or group.abandoned:
@@ -229,8 +246,13 @@ class _Group:
         self._store = writer._store
         self._sign = writer._signer.sign
         self._sign_event = writer._signer.sign_event
+        # The clock may go back; the signed time of what comes later does not, in whichever chain it is.
         self._now = writer.milliseconds()
-        self._text = writer._seconds.text(self._now)
+        self.issued_at = max(self._now, writer._latest)
+        self._text = writer._seconds.text(self.issued_at)
+        self._stopped = writer._stopped
+        self.states: dict[str, StateRow] = {}
+        """Lifecycle states that this transaction changes."""
         self.heads: dict[str, Head] = {}
         self.rows: list[RecordRow] = []
         self.results: list[tuple[bytes, bytes]] = []
@@ -244,6 +266,8 @@ class _Group:
         """Give one draft its place, or note on it why it has none; then nothing of it stays."""
         draft = submission.draft
         try:
+            if draft.standing:
+                self._require(draft.standing)
             if draft.changes or draft.events or draft.event is not None:
                 self._seal_more(submission, draft)
             else:
@@ -262,6 +286,17 @@ class _Group:
             return
         if draft.reservation is not None:
             self.results.append((reservation_name(draft.reservation), draft.result))
+
+    def _require(self, standing: Sequence[str]) -> None:
+        """
+        In this transaction, none of these agents is stopped.
+
+        :raises Stopped: one is.
+        """
+        for agent_id in standing:
+            state = self.states.get(agent_id) or self._stopped.get(agent_id)
+            if state is not None and stops(state):
+                raise Stopped(agent_id, state)
 
     def _seal_more(self, submission: Submission, draft: Draft) -> None:
         """A record with what becomes true along with it. Whatever can fail comes before the first effect."""
@@ -286,6 +321,7 @@ class _Group:
         if draft.event is not None and sealed_event is not None:
             submission.state = _state_after(draft.event, sealed_event)
             self._store.set_lifecycle(draft.event.agent_id, submission.state)
+            self.states[draft.event.agent_id] = submission.state
         submission.held = held
         for row in held:
             self._store.put_held(row)
@@ -349,12 +385,9 @@ class _Group:
         self, head: Head, number: int, payload: dict[str, object], kind: int = _RECORD
     ) -> tuple[Head, RecordRow, Sealed]:
         """Sign ``payload`` as the successor of ``head``. Changes nothing but the payload."""
-        chain, previous, seq, previous_audit_id, issued_at = head
-        if issued_at > self._now:  # The clock went back; within a chain, time does not.
-            text = Seconds().text(issued_at)
-        else:
-            issued_at, text = self._now, self._text
-        payload["issued_at"] = text
+        chain, previous, seq, previous_audit_id, _ = head
+        issued_at = self.issued_at
+        payload["issued_at"] = self._text
         payload["previous_audit_id"] = previous_audit_id
         form = _JWS
         if kind == _RECORD:
@@ -378,7 +411,7 @@ class _Group:
             octets,
         )
         moved = Head(chain, number, seq, audit_id, issued_at)
-        return moved, row, Sealed(jws=jws, audit_id=audit_id, issued_at=text)
+        return moved, row, Sealed(jws=jws, audit_id=audit_id, issued_at=self._text)
 
     # Keyed requests
 

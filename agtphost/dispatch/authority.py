@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.identity_gates import REACHABLE_WHEN_STOPPED, refuse_stopped
+from agtphost.dispatch.identity_gates import reaches_stopped, refuse_stopped
 from agtphost.errors import Refusal
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import scopes
@@ -119,9 +119,8 @@ def require_agent(exchange: Exchange, binding: Binding) -> None:
     :raises Refusal: 404 where it does not offer it, 503 or 410 where it is stopped.
     """
     agent, state = exchange.agent, exchange.agent_state
-    reachable = state is None or (binding.tier == "A" and binding.method in REACHABLE_WHEN_STOPPED)
     # A stopped merchant is 458, by the gate after this one.
-    if not reachable and state is not None and agent is not None and exchange.method != "PURCHASE":
+    if state is not None and not reaches_stopped(binding) and agent is not None and exchange.method != "PURCHASE":
         refuse_stopped(state, "agent", agent.agent_id)
     if binding.agents and (agent is None or agent.agent_id not in binding.agents):
         raise Refusal(

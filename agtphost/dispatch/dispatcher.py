@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StaleLifecycle
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StaleLifecycle, Stopped
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema
 from agtphost.dispatch.exchange import Exchange
@@ -22,6 +22,7 @@ from agtphost.dispatch.invocation import Invocation
 from agtphost.dispatch.purchase import Purchase, replayed
 from agtphost.dispatch.running import Leaving, RunningCalls
 from agtphost.dispatch.sealing import RETRY_AFTER, Outcome, Sealer, new_id
+from agtphost.dispatch.standing import after_handler, stopped
 from agtphost.dispatch.waiting import bounded
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
@@ -88,8 +89,10 @@ class Dispatcher:
         except Refusal as refusal:
             outcome = self._sealer.refusal(exchange, refusal)
         except CancelledError:
-            stopped = None if self._running is None else self._running.objection(exchange)
-            outcome = self._sealer.refusal(exchange, stopped or _given_up())
+            objection = None if self._running is None else self._running.objection(exchange)
+            if objection is not None and performed:
+                objection = after_handler(objection)
+            outcome = self._sealer.refusal(exchange, objection or _given_up())
         except Exception:
             # What went wrong is for the operator's log; the caller learns only that it did (HAIDIP-038).
             log.failure("the handler of {method} {path} failed", method=exchange.method, path=exchange.path)
@@ -112,9 +115,9 @@ class Dispatcher:
 
     def _require_standing(self, exchange: Exchange) -> None:
         """Time has passed since the gates above looked at the agents of a call."""
-        stopped = None if self._running is None else self._running.objection(exchange)
-        if stopped is not None:
-            raise stopped
+        objection = None if self._running is None else self._running.objection(exchange)
+        if objection is not None:
+            raise objection
 
     # The handler
 
@@ -135,6 +138,8 @@ class Dispatcher:
         draft.reservation = None
         try:
             await self._ledger.submit(draft)
+        except Stopped as error:
+            raise stopped(exchange, error, performed=False) from None
         except StaleChange:
             raise replayed() from None
         except LedgerUnavailable:
@@ -270,7 +275,11 @@ class Dispatcher:
         )
 
     async def send_interim(self, exchange: Exchange, event: Mapping[str, Any], interim: Interim) -> None:
-        """Seal an interim message, and hand it to the connection."""
+        """
+        Seal an interim message, and hand it to the connection.
+
+        :raises StoppedAgent: the caller or the addressee was stopped meanwhile: nothing more is said of the call.
+        """
         outcome = self._sealer.interim(exchange, event, os.urandom(16).hex())
         interim(await self._seal(exchange, outcome, performed=True))
 
@@ -287,15 +296,34 @@ class Dispatcher:
 
         :param interim: sends the message; None where the caller did not ask for a stream.
         :return: the Audit-ID of the record.
+        :raises StoppedAgent: the caller or the addressee was stopped meanwhile.
         :raises Refusal: 409 where an item changed meanwhile, 503 where nothing can be made durable.
         """
         outcome = self._sealer.interim(exchange, event, os.urandom(16).hex())
         outcome.changes, outcome.extra = tuple(changes), extra
+        return await self._commit(exchange, outcome, interim)
+
+    async def withdraw(
+        self, exchange: Exchange, refusal: Refusal, changes: Sequence[Change], extra: Mapping[str, Any]
+    ) -> str:
+        """
+        Make held items durable with the record of a refusal: what is left to say of a call that was answered before.
+
+        :return: the Audit-ID of the record.
+        :raises Refusal: 409 where an item changed meanwhile, 503 where nothing can be made durable.
+        """
+        outcome = self._sealer.refusal(exchange, refusal)
+        outcome.changes, outcome.extra = tuple(changes), {**refusal.extra, **extra}
+        return await self._commit(exchange, outcome, None)
+
+    async def _commit(self, exchange: Exchange, outcome: Outcome, interim: Interim | None) -> str:
         response_id = new_id(exchange.now)
         draft = self._sealer.draft(exchange, outcome, response_id)
         draft.reservation = None
         try:
             sealed = await self._ledger.submit(draft)
+        except Stopped as error:
+            raise stopped(exchange, error, performed=True) from None
         except StaleChange:
             raise _taken_meanwhile() from None
         except LedgerUnavailable:
@@ -314,6 +342,11 @@ class Dispatcher:
             draft.reservation = None
         try:
             sealed = await self._ledger.submit(draft)
+        except Stopped as error:
+            refusal = stopped(exchange, error, performed=performed)
+            if outcome.continuation:
+                raise refusal from None
+            return await self._seal(exchange, self._sealer.refusal(exchange, refusal), performed=performed)
         except StaleLifecycle:
             outcome = self._sealer.refusal(exchange, _changed_meanwhile())
             return await self._seal(exchange, outcome, performed=performed)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from zope.interface import implementer
 
 from agtphost.audit.lifecycle import LAPSED, LifecycleState, LifecycleStatus
+from agtphost.contract.binding import Binding
 from agtphost.dispatch import addressing
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
@@ -37,6 +38,15 @@ def _unauthenticated(explanation: str, remedy: str) -> Refusal:
     return Refusal(Status.UNAUTHORIZED, "agent-unauthenticated", explanation, remedy=remedy)
 
 
+class StoppedAgent(Refusal):
+    """The caller or the addressee is suspended or retired."""
+
+
+def reaches_stopped(binding: Binding) -> bool:
+    """Whether a binding may be called at an agent that is stopped: the protocol's own methods, no operator's."""
+    return binding.tier == "A" and binding.method in REACHABLE_WHEN_STOPPED
+
+
 def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
     """
     Refuse an agent that is suspended (503) or retired (410): core v08 section 5.6.
@@ -44,12 +54,13 @@ def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
     One that was deprecated because nobody renewed its ``org_domain`` stays refused (503, section 11.8).
 
     :param who: ``caller`` or ``agent``, for the explanation.
+    :raises StoppedAgent: it is one of these.
     """
     if state.status is LifecycleStatus.ACTIVE:
         return
     if state.status is LifecycleStatus.SUSPENDED:
         expired = (state.reason or "").startswith(LAPSED)
-        raise Refusal(
+        raise StoppedAgent(
             Status.UNAVAILABLE,
             "agent-suspended",
             f"The {'calling' if who == 'caller' else 'addressed'} agent is suspended.",
@@ -62,7 +73,7 @@ def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
             },
         )
     if state.lapsed:
-        raise Refusal(
+        raise StoppedAgent(
             Status.UNAVAILABLE,
             LAPSED,
             f"The domain of the {'calling' if who == 'caller' else 'addressed'} agent expired and was not renewed.",
@@ -70,7 +81,7 @@ def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
             details={"lifecycle_state": "deprecated", "agent_id": agent_id, "since": state.since},
         )
     if state.status is LifecycleStatus.RETIRED:
-        raise Refusal(
+        raise StoppedAgent(
             Status.GONE,
             "agent-retired",
             f"The {'calling' if who == 'caller' else 'addressed'} agent was revoked. This is final.",

@@ -119,6 +119,10 @@ class Invocation:
             self._exchange, event, changes, extra, self._interim if wanted else None
         )
 
+    async def withdraw(self, refusal: Refusal, changes: Sequence[Change], extra: Mapping[str, Any]) -> str:
+        """What is left to say of a request that was answered before; see :meth:`.Dispatcher.withdraw`."""
+        return await self._dispatcher.withdraw(self._exchange, refusal, changes, extra)
+
     async def delegate(
         self, method: str, path: str, input: Mapping[str, Any], lineage: Lineage, session_id: str
     ) -> Response:

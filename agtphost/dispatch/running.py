@@ -15,8 +15,8 @@ from twisted.logger import Logger
 
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.identity_gates import States, refuse_stopped
-from agtphost.errors import Refusal
+from agtphost.dispatch.identity_gates import States, StoppedAgent, refuse_stopped
+from agtphost.dispatch.standing import standing
 from agtphost.identity.peer import Withdrawable
 
 Stop = Callable[[], None]
@@ -55,7 +55,7 @@ class RunningCalls:
         peer = exchange.peer
         if isinstance(peer.link, Withdrawable) and not peer.depth:
             leaving = peer.link
-        return _Entry(self._stops, _agents(exchange), leaving)
+        return _Entry(self._stops, standing(exchange), leaving)
 
     def changed(self, agent_id: str, state: LifecycleState) -> None:
         """An agent's state is another one now."""
@@ -71,26 +71,16 @@ class RunningCalls:
                 log.failure("a running call of {agent_id} could not be ended cleanly", agent_id=agent_id)
         log.info("{count} running calls of {agent_id} were ended", count=len(stops), agent_id=agent_id)
 
-    def objection(self, exchange: Exchange) -> Refusal | None:
+    def objection(self, exchange: Exchange) -> StoppedAgent | None:
         """Why an exchange may not go on: its caller or its addressee was stopped since the gates looked."""
+        needed = standing(exchange)
         try:
-            if exchange.caller is not None:
-                refuse_stopped(self._states(exchange.caller), "caller", exchange.caller.agent_id)
-            if exchange.agent is not None and exchange.agent_state is None:
-                refuse_stopped(self._states(exchange.agent), "agent", exchange.agent.agent_id)
-        except Refusal as refusal:
+            for agent, who in ((exchange.caller, "caller"), (exchange.agent, "agent")):
+                if agent is not None and agent.agent_id in needed:
+                    refuse_stopped(self._states(agent), who, agent.agent_id)
+        except StoppedAgent as refusal:
             return refusal
         return None
-
-
-def _agents(exchange: Exchange) -> tuple[str, ...]:
-    """Whose end is the call's: its caller's, and its addressee's unless the method reaches stopped agents."""
-    found = []
-    if exchange.caller is not None:
-        found.append(exchange.caller.agent_id)
-    if exchange.agent is not None and exchange.agent_state is None:
-        found.append(exchange.agent.agent_id)
-    return tuple(found)
 
 
 class _Entry:

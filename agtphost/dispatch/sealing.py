@@ -17,6 +17,7 @@ from typing import Any
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LifecycleEvent, Sealed, StreamEvent
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.standing import standing
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.agents import Agent
@@ -225,6 +226,8 @@ class Sealer:
             payload["delegation"] = lineage.members()
             payload["prior_actions"] = [{"agent_id": lineage.chain[-2], "audit_id": lineage.audit_id}]
         draft = Draft(chain=HOST_CHAIN if server_level or agent is None else agent.agent_id, payload=payload)
+        if not refused:
+            draft.standing = standing(exchange)
         draft.changes, draft.events = outcome.changes, outcome.events
         if outcome.event is not None and outcome.describe is not None:
             describe = outcome.describe

@@ -25,6 +25,7 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.audit.held import Held, HeldTable
+from agtphost.dispatch.identity_gates import StoppedAgent
 from agtphost.dispatch.invocation import Invocation
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
@@ -217,18 +218,32 @@ class AsynchronousTasks:
     async def _committed(
         self, ended: Mapping[str, Any], owner: str, lineage: Lineage, invocation: Invocation
     ) -> bool:
-        changes, delivery = self._ending(ended, owner)
-        said = {**lineage.members(), "delegation_id": ended["delegation_id"], "state": ended["state"], **delivery}
-        if "error" in ended:
-            said["error"] = {name: ended["error"].get(name, "") for name in ("status", "reason", "audit_id")}
+        changes, said = self._told(ended, owner, lineage)
         try:
             event = {"type": "delegation-ended", "state": ended["state"]}
-            await invocation.commit(event, changes, {"delegation": said}, answered=True)
+            try:
+                await invocation.commit(event, changes, said, answered=True)
+            except StoppedAgent as stopped:
+                # The task came to nothing that its delegator could be told: that, too, has to be on record.
+                failed = {**ended, "state": FAILED, "error": _error(stopped)}
+                failed.pop("result", None)
+                changes, said = self._told(failed, owner, lineage)
+                await invocation.withdraw(stopped, changes, said)
         except Refusal as refusal:
             # Nothing of it is true yet. A host that ends before it is marks the task at its next start.
             log.warn("the outcome of {key} waits: {why}", key=ended["delegation_id"], why=refusal.explanation)
             return False
         return True
+
+    def _told(
+        self, ended: Mapping[str, Any], owner: str, lineage: Lineage
+    ) -> tuple[tuple[Change, ...], dict[str, object]]:
+        """What changes with the end of a task, and what its record says of it."""
+        changes, delivery = self._ending(ended, owner)
+        said = {**lineage.members(), "delegation_id": ended["delegation_id"], "state": ended["state"], **delivery}
+        if "error" in ended:
+            said["error"] = {name: ended["error"].get(name, "") for name in ("status", "reason", "audit_id")}
+        return changes, {"delegation": said}
 
     def _ending(self, ended: Mapping[str, Any], owner: str) -> tuple[tuple[Change, ...], dict[str, object]]:
         """The task with what it came to, and the notification that tells of it."""

@@ -15,6 +15,7 @@ from agtphost.audit.drafts import (
     ReservationState,
     Sealed,
     StaleLifecycle,
+    Stopped,
 )
 from agtphost.audit.verify import verify_records
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission
@@ -58,15 +59,15 @@ def test_a_new_writer_goes_on_where_the_last_one_stopped(tmp_path: Path) -> None
     assert verify_records(found, KEYS).ok
 
 
-def test_time_never_goes_back_within_a_chain() -> None:
-    """The clock may step back; a chain's times do not (T-TM)."""
+def test_time_never_goes_back() -> None:
+    """The clock may step back; signed times do not, in whichever chain: what comes later is not dated before (T-TM)."""
     times = iter([2000.0, 1000.0, 1000.5, 3000.25])
     writer = group_writer(MemoryStore(), now=lambda: next(times))
     issued = [sealed(writer, draft(chain))[0].issued_at for chain in (ALICE, ALICE, BOB, ALICE)]
     assert issued == [
         "1970-01-01T00:33:20.000Z",
         "1970-01-01T00:33:20.000Z",
-        "1970-01-01T00:16:40.500Z",
+        "1970-01-01T00:33:20.000Z",
         "1970-01-01T00:50:00.250Z",
     ]
 
@@ -288,3 +289,72 @@ def test_a_commit_whose_answer_was_lost_is_looked_up() -> None:
     (two,) = sealed(writer, draft())
     assert parse_unverified(two.jws)["previous_audit_id"] == one.audit_id
     assert verify_records(store.records(Selection()), KEYS).ok
+
+
+# Who is stopped
+
+
+def _needing(*standing: str, chain: str = ALICE) -> Draft:
+    needing = draft(chain)
+    needing.standing = standing
+    return needing
+
+
+def _outcomes(writer: GroupWriter, *drafts: Draft) -> list[object]:
+    entries: list[Entry] = [Submission(each) for each in drafts]
+    writer.write(entries)
+    return [type(entry.outcome) for entry in entries]
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_nothing_is_sealed_for_who_is_stopped(kind: str, tmp_path: Path) -> None:
+    """By an entry of the same group, by an earlier group, and by an earlier process; each alone (scale.md 5.8)."""
+    store = MemoryStore() if kind == "memory" else sqlite_store(tmp_path)
+    writer = group_writer(store)
+    before, after, other = _needing(BOB, ALICE), _needing(BOB, ALICE), _needing(BOB, chain=BOB)
+    stopping = transition(None, "suspended")
+    assert _outcomes(writer, before, stopping, after, other) == [Sealed, Sealed, Stopped, Sealed]
+    assert _outcomes(writer, _needing(ALICE), _needing(BOB)) == [Stopped, Sealed]
+    writer = group_writer(store)
+    assert _outcomes(writer, _needing(ALICE), draft()) == [Stopped, Sealed]
+    # A reinstatement lets them in again, within a group as well; what only needs BOB never noticed.
+    back = transition("suspended", "active", "agent-lifecycle-reinstated")
+    assert _outcomes(writer, back, _needing(ALICE)) == [Sealed, Sealed]
+    assert _outcomes(writer, _needing(ALICE)) == [Sealed]
+    seqs = [record.seq for record in store.reader().records(Selection(chain=ALICE))]
+    assert seqs == list(range(1, len(seqs) + 1))
+
+
+def test_a_record_of_the_stopping_itself_is_sealed() -> None:
+    """An agent that may deactivate itself answers for that; a second try finds it stopped."""
+    writer = group_writer(MemoryStore())
+    itself, again = transition(None, "retired"), transition("retired", "retired")
+    itself.standing = again.standing = (ALICE,)
+    assert _outcomes(writer, itself, again) == [Sealed, Stopped]
+
+
+def test_a_stop_that_was_not_committed_stops_nobody() -> None:
+    """A transition that fails alone, and one whose group fails, leave their agent in service."""
+    store = MemoryStore()
+    writer = group_writer(store)
+    assert _outcomes(writer, transition("suspended", "retired"), _needing(ALICE)) == [StaleLifecycle, Sealed]
+
+    class Full(OSError):
+        pass
+
+    def full(records: object) -> None:
+        raise Full
+
+    store.append, append = full, store.append  # type: ignore[method-assign,assignment]
+    with pytest.raises(Full):
+        writer.write([Submission(transition(None, "retired"))])
+    store.append = append  # type: ignore[method-assign]
+    assert _outcomes(writer, _needing(ALICE)) == [Sealed]
+
+
+def test_what_another_writer_stopped_counts_at_once(tmp_path: Path) -> None:
+    """Were there a second writer after all: the transaction finds that the store moved, and reads who is stopped."""
+    here = group_writer(sqlite_store(tmp_path))
+    assert _outcomes(here, _needing(ALICE)) == [Sealed]
+    assert _outcomes(group_writer(sqlite_store(tmp_path)), transition(None, "retired")) == [Sealed]
+    assert _outcomes(here, _needing(ALICE)) == [Stopped]

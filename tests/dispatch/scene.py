@@ -188,11 +188,20 @@ class Scene:
         gates: list[IGate] | None = None,
         query: str | None = None,
     ) -> Deferred[Response]:
+        request = self.request(method, path, body, headers, query)
+        who = Peer(address="127.0.0.1", certificate=certificate()) if peer is None else peer
+        return Deferred.fromCoroutine(self.dispatcher(gates).dispatch(request, who))
+
+    @staticmethod
+    def request(
+        method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, query: str | None = None
+    ) -> Request:
+        """One request, as the wire yields it."""
         octets = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         fields = dict(headers or {})
         if octets:
             fields.setdefault("Content-Type", "application/vnd.agtp+json")
-        request = Request(
+        return Request(
             method=method,
             path=path,
             query=query,
@@ -200,8 +209,6 @@ class Scene:
             body=octets,
             line=f"AGTP/1.0 {method} {path}\r\n".encode(),
         )
-        who = Peer(address="127.0.0.1", certificate=certificate()) if peer is None else peer
-        return Deferred.fromCoroutine(self.dispatcher(gates).dispatch(request, who))
 
 
 def document(response: Response) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import pytest
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.policy import MethodPolicy, Redirect
-from agtphost.identity.agents import Agent
 from agtphost.vocabulary.catalog import FLOOR, LEGACY, Catalog
 from tests.dispatch.scene import Recorder, Scene, document, payload
 from tests.vocabulary.test_catalog_set import document as catalog_document
@@ -32,8 +31,7 @@ def bound(method: str, path: str, recorder: Recorder | None = None) -> Binding:
 def consenting(scene: Scene, wildcards: object = True) -> Scene:
     """The caller's Identity Document has ``wildcards``."""
     scene.caller = replace(scene.caller, document={**scene.caller.document, "wildcards": wildcards})
-    agents: tuple[Agent, ...] = (scene.caller, scene.hosted)
-    scene.directory._agents = agents
+    scene.directory.replace(scene.caller, scene.hosted)
     return scene
 
 

@@ -128,7 +128,7 @@ def test_a_method_that_reaches_stopped_agents_is_not_ended() -> None:
     """INSPECT of an agent that is being stopped goes on: that is how one sees that it was."""
     working: Deferred[Any] = Deferred()
     handler = Recorder(lambda _: working)
-    looking = Binding(method="INSPECT", path="/words", handler=handler, tier="B", min_assurance=Assurance.NONE)
+    looking = Binding(method="INSPECT", path="/words", handler=handler, tier="A", min_assurance=Assurance.NONE)
     scene = Stage(bindings=[looking])
     answers: list[Any] = []
     scene.start("INSPECT", "/words", peer=Peer(address="127.0.0.1")).addCallback(answers.append)
