@@ -7,6 +7,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from cryptography import x509
+
 from agtphost.config.anchors import anchor_faults
 from agtphost.config.delegation_checks import delegation_faults
 from agtphost.config.faults import Fault
@@ -19,6 +21,7 @@ from agtphost.config.sections import Config
 from agtphost.config.upstreams import MCPServer
 from agtphost.config.values import Surroundings
 from agtphost.config.witnessing_checks import witnessing_faults
+from agtphost.identity.authorities import REMEDY, ambiguity
 from agtphost.identity.keys import KeyFormatError
 from agtphost.identity.trust import issuer_keys
 from agtphost.vocabulary.catalog import FLOOR
@@ -33,6 +36,7 @@ def check(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
     yield from _lifecycle(config)
     yield from _audit(config)
     yield from _key_files(config)
+    yield from _client_authorities(config)
     yield from _limits(config)
     yield from _directories(config)
     yield from _issuers(config)
@@ -128,7 +132,8 @@ def _key_files(config: Config) -> Iterator[Fault]:
     for server in tls.server:
         needed += [(("tls", "server"), server.certificate, False), (("tls", "server"), server.key, True)]
     if tls.client_auth != "none":
-        needed.append((("tls", "client_ca"), tls.client_ca, False))
+        named = [(("tls", "client_authority"), each.file, False) for each in tls.client_authority]
+        needed += named or [(("tls", "client_ca"), tls.client_ca, False)]
         needed += [(("tls", "client_crl"), path, False) for path in tls.client_crl]
     if audit.signing:
         needed.append((("audit", "key"), audit.key, True))
@@ -153,6 +158,39 @@ def _key_files(config: Config) -> Iterator[Fault]:
                     ("audit", "signing"),
                 ),
             )
+
+
+def _client_authorities(config: Config) -> Iterator[Fault]:
+    for number, authority in enumerate(config.tls.client_authority):
+        location: Location = ("tls", "client_authority", number)
+        if not authority.zones and not authority.issuers:
+            yield Fault(
+                location=location,
+                message="says neither zones nor issuers, so it could vouch for nobody",
+                hint='name its governance zones or its Genesis issuers; zones = ["*"] is everybody',
+            )
+        try:
+            issuer_keys(authority.issuers, config.folder)
+        except KeyFormatError as error:
+            hint = "write the key in base64url, or file:PATH of a PEM file"
+            yield Fault(location=(*location, "issuers"), message=f"is not an Ed25519 public key: {error}", hint=hint)
+        except OSError as error:
+            yield Fault(location=(*location, "issuers"), message=f"names a file that cannot be read: {error.strerror}")
+    if not config.tls.client_authority and config.tls.client_auth != "none" and config.tls.client_ca.is_file():
+        try:
+            wrong = ambiguity(x509.load_pem_x509_certificates(config.tls.client_ca.read_bytes()))
+        except (OSError, ValueError):
+            wrong = ""  # Whoever starts the host is told of that.
+        if wrong:
+            yield Fault(location=("tls", "client_ca"), message=wrong, hint=REMEDY)
+    files = [authority.file for authority in config.tls.client_authority]
+    if files and "client_ca" in config.tls.model_fields_set and config.tls.client_ca not in files:
+        yield Fault(
+            location=("tls", "client_ca"),
+            message="is not among [[tls.client_authority]], so it would vouch for nobody",
+            hint="give it an entry of its own, with its zones or issuers, or leave client_ca out",
+            concerns=(("tls", "client_authority"),),
+        )
 
 
 def _limits(config: Config) -> Iterator[Fault]:

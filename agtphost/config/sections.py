@@ -126,6 +126,19 @@ class TLSServer(Section):
     key: FilePath
 
 
+class TLSClientAuthority(Section):
+    """``[[tls.client_authority]]``: one authority of clients' certificates, and for whom it speaks."""
+
+    file: FilePath
+    """PEM: its certificate."""
+
+    zones: Items[Line] = ()
+    """Governance zones of the agents that it may vouch for; ``*`` is all."""
+
+    issuers: Items[Line] = ()
+    """Genesis issuers of further ones, by their keys: base64url, or ``file:PATH``."""
+
+
 class TLS(Section):
     """``[tls]``: the host's certificate, and what it asks of clients (design decision 3)."""
 
@@ -133,7 +146,10 @@ class TLS(Section):
     certificate: FilePath = in_state("server.pem")
     key: FilePath = in_state("server.key")
     client_ca: FilePath = in_state("ca.pem")
-    """The authorities whose client certificates are accepted."""
+    """The authority whose client certificates are accepted, and which vouches for every agent."""
+
+    client_authority: Items[TLSClientAuthority] = ()
+    """Several authorities instead, each with the agents that it may vouch for."""
 
     client_crl: Paths = ()
     """Revocation lists, PEM or DER; read again whenever a file changes. Empty: revocation is not checked."""

@@ -489,7 +489,8 @@ class SchemaGate:
 @implementer(IGate)
 class IdempotencyGate:
     """
-    A key is used once per agent: durably reserved before the handler runs (security.md invariant 5).
+    A key is used once per agent: durably reserved before the handler runs (security.md invariant 5). A repeat is
+    of the same method, path, body, addressee and acting principal; anything else under the key is 422.
 
     Keys of callers known by header alone are kept apart from those of the
     same agent with its certificate, so that nobody can use up or read another's.
@@ -518,6 +519,9 @@ class IdempotencyGate:
         # The wire verb: several HTTP verbs may stand for one method, and do not mean the same.
         verb = exchange.requested_method or exchange.method
         digest = sha256(f"{verb} {request.path}?{request.query or ''}\n".encode() + request.body)
+        # One caller's key for another agent, or on behalf of another principal, is another call.
+        for whose in ("" if exchange.agent is None else exchange.agent.agent_id, exchange.acting_principal or ""):
+            digest.update(sha256(whose.encode()).digest())
         if exchange.purchase is not None and exchange.purchase.intent is not None:
             # Another assertion is another purchase, whatever the body says.
             digest.update(exchange.purchase.intent.key.encode("ascii"))

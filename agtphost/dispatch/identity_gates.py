@@ -13,7 +13,8 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IAgentDirectory, IGate
 from agtphost.identity.agents import Agent
-from agtphost.identity.peer import Assurance
+from agtphost.identity.authorities import ClientAuthorities
+from agtphost.identity.peer import Assurance, PeerCertificate
 from agtphost.identity.revocation import Revocations
 from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
 from agtphost.vocabulary.status import Status
@@ -211,9 +212,12 @@ class CallerGate:
 
     name = "caller and lifecycle"
 
-    def __init__(self, directory: IAgentDirectory, states: States) -> None:
+    def __init__(
+        self, directory: IAgentDirectory, states: States, authorities: ClientAuthorities | None = None
+    ) -> None:
         self._by_id = directory.by_id
         self._states = states
+        self._vouches = None if authorities is None else authorities.vouches
 
     def check(self, exchange: Exchange) -> None:
         certificate = exchange.peer.certificate
@@ -228,12 +232,7 @@ class CallerGate:
                 "Have the operator add the agent's Genesis and Identity Document to the known agents.",
             )
         if proven is not None and certificate is not None:
-            owner = certificate.principal_id
-            if owner is not None and caller.owner_id is not None and owner != caller.owner_id:
-                raise _unauthenticated(
-                    "The client certificate names another owner than the agent's documents.",
-                    "Have the certificate issued again.",
-                )
+            self._require_own(certificate, caller)
         exchange.caller = caller
         if exchange.peer.transport == "gateway":
             exchange.assurance = Assurance.GATEWAY
@@ -243,6 +242,32 @@ class CallerGate:
             exchange.assurance = Assurance.HEADER
         # Last: the record of the refusal then says who was stopped, and how surely it was that agent.
         refuse_stopped(self._states(caller), "caller", agent_id)
+
+    def _require_own(self, certificate: PeerCertificate, caller: Agent) -> None:
+        """The certificate is about the agent's owner, of its key, and of an authority that may vouch for it."""
+        owner = certificate.principal_id
+        if owner is not None and caller.owner_id is not None and owner != caller.owner_id:
+            raise _unauthenticated(
+                "The client certificate names another owner than the agent's documents.",
+                "Have the certificate issued again.",
+            )
+        genesis = caller.genesis
+        named = None if genesis is None else genesis.agent_key
+        if named is not None and certificate.fingerprint != named.fingerprint:
+            raise Refusal(
+                Status.UNAUTHORIZED,
+                "agent-key-mismatch",
+                "The client certificate has another key than the agent's Genesis names as agent_public_key.",
+                remedy="Connect with a certificate for that key, or have a Genesis issued for the new one.",
+            )
+        if self._vouches is not None and not self._vouches(certificate, caller):
+            raise Refusal(
+                Status.UNAUTHORIZED,
+                "certificate-authority-mismatch",
+                "The authority that issued the client certificate may not vouch for that agent.",
+                remedy="Have the certificate issued by the authority of the agent's zone; on the host, "
+                "[[tls.client_authority]] says which zones and issuers each authority speaks for.",
+            )
 
 
 @implementer(IGate)

@@ -16,6 +16,7 @@ from agtphost.dispatch import contract_gates, identity_gates
 from agtphost.dispatch.merchant_gate import METHOD, MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger, INegotiator
+from agtphost.identity.authorities import ClientAuthorities
 from agtphost.identity.revocation import Revocations
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.paths import PathGrammar
@@ -59,6 +60,9 @@ class Collaborators:
     revocations: Revocations | None = None
     """Asked about every client certificate; None: nobody's is revoked."""
 
+    authorities: ClientAuthorities | None = None
+    """Which client authority vouches for whom; None: each for everybody."""
+
     negotiator: INegotiator | None = None
     """None: nothing is negotiated, and contracts are unknown."""
 
@@ -68,7 +72,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
     return (
         identity_gates.FramingGate(),
         identity_gates.ConnectionGate(given.revocations),
-        identity_gates.CallerGate(given.directory, given.states),
+        identity_gates.CallerGate(given.directory, given.states, given.authorities),
         *((given.rate,) if given.rate is not None else ()),
         identity_gates.AddresseeGate(
             given.directory, given.states, given.by_server_name, given.agents_at, _purchase_verbs(given.policy)

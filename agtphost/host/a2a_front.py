@@ -16,6 +16,7 @@ from agtphost.audit.held import Held, HeldTable
 from agtphost.config import Config
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import ConfigurationError, Problem, Refusal
+from agtphost.host.materials import client_authorities
 from agtphost.http.a2a_clients import Clients, Principal
 from agtphost.http.a2a_front import A2AFront, Exposed, FrontResource, FrontSettings
 from agtphost.http.a2a_runs import Runs
@@ -171,6 +172,7 @@ def front_tls(config: Config) -> Any:
         certificate=certificate,
         key=key,
         client_ca=config.tls.client_ca,
+        client_authorities=client_authorities(config),
         client_crl=config.tls.client_crl,
         crl_required=config.tls.crl_required,
     )

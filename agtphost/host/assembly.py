@@ -312,6 +312,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             states=states.state_of,
             by_server_name=_server_names(materials),
             revocations=materials.tls.revocations,
+            authorities=materials.tls.authorities,
             agents_at=config.identity.redirect_to or "",
             catalog=catalog,
             other_catalogs=materials.catalogs.others,

@@ -133,11 +133,14 @@ def link_of(certificate: x509.Certificate) -> str:
     return f"{issuer}:{certificate.serial_number:x}"
 
 
-def parse_peer_certificate(der: bytes, above: Iterable[x509.Certificate] = ()) -> PeerCertificate:
+def parse_peer_certificate(
+    der: bytes, above: Iterable[x509.Certificate] = (), authorities: Iterable[str] = ()
+) -> PeerCertificate:
     """
     Read a client certificate whose chain TLS has verified.
 
     :param above: the intermediate certificates of that chain: what revokes one of them revokes this one.
+    :param authorities: SHA-256 of these and of the one that is trusted as it is.
     :return: with ``malformed`` set, and no AGTP identity, if an AGTP extension
         breaks its definition; such a peer gets 401 (companion section 9.2).
     :raises CertificateError: if ``der`` is no certificate at all.
@@ -170,6 +173,7 @@ def parse_peer_certificate(der: bytes, above: Iterable[x509.Certificate] = ()) -
         archetype=values.get(Extension.ARCHETYPE),
         activation_certificate_id=values.get(Extension.ACTIVATION_CERTIFICATE_ID),
         links=(link_of(certificate), *map(link_of, above)),
+        authorities=tuple(authorities),
         malformed=malformed,
     )
 

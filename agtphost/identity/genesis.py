@@ -116,6 +116,9 @@ class Genesis:
     governance_zone: str | None
     issued_at: str
     issuer_key: VerifyingKey
+    agent_key: VerifyingKey | None
+    """The agent's own, which its certificate has to have; None where the document names none."""
+
     self_signed: bool
     """Whether the issuer is the agent itself: for development only."""
 
@@ -138,6 +141,7 @@ class Genesis:
         reference = "agtp_genesis_version" in members
         _check_members(members, REQUIRED_OF_REFERENCE if reference else REQUIRED)
         issuer_key = _issuer_key(members)
+        agent_key = _agent_key(members)
         agent_id, form, excluded = _verify(members, issuer_key)
         notes = _notes(members, form, excluded)
         owner = members.get("owner") or members.get("owner_id") or ""
@@ -155,7 +159,8 @@ class Genesis:
             governance_zone=members.get("governance_zone"),
             issued_at=members["issued_at"],
             issuer_key=issuer_key,
-            self_signed=_is_self_signed(members, issuer_key),
+            agent_key=agent_key,
+            self_signed=members.get("verification_path") == SELF_SIGNED or agent_key == issuer_key,
             notes=notes,
         )
 
@@ -262,16 +267,16 @@ def _issuer_key(members: Mapping[str, Any]) -> VerifyingKey:
         raise GenesisError(f"issuer_public_key: {error}") from None
 
 
-def _is_self_signed(members: Mapping[str, Any], issuer_key: VerifyingKey) -> bool:
-    if members.get("verification_path") == SELF_SIGNED:
-        return True
+def _agent_key(members: Mapping[str, Any]) -> VerifyingKey | None:
+    """The agent's own key, where its Genesis names one as deployed implementations do."""
     text = members.get("agent_public_key")
-    if not isinstance(text, str):
-        return False
+    if text is None:
+        return None
+    _require(members, "agent_public_key", isinstance(text, str), "it is not text")
     try:
-        return VerifyingKey.from_text(text) == issuer_key
-    except KeyFormatError:
-        return False
+        return VerifyingKey.from_text(text)
+    except KeyFormatError as error:
+        raise GenesisError(f"agent_public_key: {error}") from None
 
 
 # Hash and signature

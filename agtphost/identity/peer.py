@@ -100,6 +100,9 @@ class PeerCertificate:
     links: tuple[str, ...] = ()
     """What revocation lists tell it by, and the intermediate certificates above it: issuer and serial number each."""
 
+    authorities: tuple[str, ...] = ()
+    """SHA-256, hex, of each certificate above it, the trusted one included: on whose word it counts."""
+
     malformed: str = ""
     """Why an AGTP extension could not be read; empty if all could. Such a peer is refused with 401."""
 

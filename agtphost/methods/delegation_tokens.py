@@ -21,7 +21,7 @@ from agtphost.iagtp import IAgentDirectory
 from agtphost.identity import delegation
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import MOST_HOPS, DelegationError, DelegationToken, Lineage
-from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.identity.peer import PeerCertificate
 from agtphost.methods import parameters
 from agtphost.methods.delegated_hop import DelegationRules, Hop, PeerHost, States
@@ -178,7 +178,7 @@ class TokenCheck:
             found.append((certificate.key, own))
         genesis = delegator.genesis
         if genesis is not None:
-            named = _named_key(genesis.members)
+            named = genesis.agent_key
             if named is not None:
                 found.append((named, own))
             issuer = genesis.issuer_key
@@ -344,11 +344,3 @@ def _tokens(shown: Any) -> Sequence[str]:
         )
     return shown
 
-
-def _named_key(members: Mapping[str, Any]) -> VerifyingKey | None:
-    """The agent's own key, where its Genesis names one as deployed implementations do."""
-    text = members.get("agent_public_key")
-    try:
-        return VerifyingKey.from_text(text) if isinstance(text, str) else None
-    except KeyFormatError:
-        return None

@@ -30,6 +30,7 @@ from zope.interface import implementer
 
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import revocation
+from agtphost.identity.authorities import REMEDY, ClientAuthorities, Mandate, Mandates, ambiguity, digest_of
 from agtphost.identity.certificates import refused_critical_extensions
 from agtphost.identity.revocation import UNKNOWN, RevocationError, Revocations, Revoked
 
@@ -68,6 +69,16 @@ class NamedServer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClientAuthority:
+    """One authority of clients' certificates, and for whom it speaks."""
+
+    file: Path
+    """PEM: its certificate, perhaps with those of its intermediates."""
+
+    mandate: Mandate
+
+
+@dataclass(frozen=True, kw_only=True)
 class TLSFiles:
     """Where the host's TLS identity is, and what it asks of clients."""
 
@@ -82,6 +93,9 @@ class TLSFiles:
 
     client_ca: Path | None = None
     """PEM: the authorities whose client certificates are accepted; unused if ``client_auth`` is ``none``."""
+
+    client_authorities: tuple[ClientAuthority, ...] = ()
+    """In place of ``client_ca`` where there are any: several authorities do not all speak for everybody."""
 
     client_crl: tuple[Path, ...] = ()
     """PEM or DER: together a current revocation list of every authority in use; empty: none is asked."""
@@ -99,8 +113,15 @@ class TLSFiles:
         for server in self.servers:
             yield from (server.certificate, server.key)
         if self.client_auth != "none":
-            yield from (() if self.client_ca is None else (self.client_ca,))
+            yield from self.client_files
             yield from self.client_crl
+
+
+    @property
+    def client_files(self) -> tuple[Path, ...]:
+        """Where the authorities of clients' certificates are."""
+        named = tuple(authority.file for authority in self.client_authorities)
+        return named or (() if self.client_ca is None else (self.client_ca,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +130,7 @@ class Prepared:
 
     context: SSL.Context
     revoked: Revoked
+    mandates: Mandates
     faults: tuple[Problem, ...] = ()
     """What is wrong with revocation lists, where that was to be lived with."""
 
@@ -126,6 +148,9 @@ class ServerTLS:
         self.files = files
         self.revocations = Revocations(required=files.crl_required)
         """Who is revoked, for the check on every request; follows each reload."""
+
+        self.authorities = ClientAuthorities()
+        """Whose certificates count for which agents, for the check on every request; follows each reload too."""
 
         self.adopt(prepared)
 
@@ -153,6 +178,7 @@ class ServerTLS:
         """Use these for connections accepted from now on, and the lists for every request from now on."""
         self._context = prepared.context
         self.revocations.adopt(prepared.revoked)
+        self.authorities.adopt(prepared.mandates)
 
     def reload(self) -> None:
         """
@@ -224,12 +250,10 @@ def _prepare(files: TLSFiles, *, forgiving: bool) -> Prepared:
         server.name: (reader.certificates(server.certificate), reader.octets(server.key)) for server in files.servers
     }
     authorities: Sequence[x509.Certificate] = ()
+    mandates = Mandates()
     revoked: Sequence[x509.CertificateRevocationList] = ()
     if files.client_auth != "none":
-        if files.client_ca is None:
-            reader.blame(files.certificate, "client certificates cannot be verified without client_ca")
-        else:
-            authorities = reader.certificates(files.client_ca)
+        authorities, mandates = _authorities(files, reader)
         revoked = lists.revocation_lists(files.client_crl, authorities)
         if not forgiving and files.crl_required:
             reader.problems += lists.problems
@@ -255,8 +279,30 @@ def _prepare(files: TLSFiles, *, forgiving: bool) -> Prepared:
     if others:
         main.set_tlsext_servername_callback(_Names(others))
     return Prepared(
-        context=main, revoked=Revoked.of(revoked) if known else UNKNOWN, faults=tuple(lists.problems)
+        context=main,
+        revoked=Revoked.of(revoked) if known else UNKNOWN,
+        mandates=mandates,
+        faults=tuple(lists.problems),
     )
+
+
+def _authorities(files: TLSFiles, reader: _Reader) -> tuple[Sequence[x509.Certificate], Mandates]:
+    """The certificates that clients' chains may end in, and for whom each speaks."""
+    if not files.client_files:
+        reader.blame(files.certificate, "client certificates cannot be verified without client_ca")
+    if not files.client_authorities:
+        found = [certificate for path in files.client_files for certificate in reader.certificates(path)]
+        if wrong := ambiguity(found):
+            reader.blame(files.client_files[0], wrong, REMEDY)
+        return found, Mandates()
+    every: list[x509.Certificate] = []
+    mandates: dict[str, Mandate] = {}
+    for authority in files.client_authorities:
+        for certificate in reader.certificates(authority.file):
+            if mandates.setdefault(digest_of(certificate), authority.mandate) != authority.mandate:
+                reader.blame(authority.file, "holds a certificate that another client_authority has, for others")
+            every.append(certificate)
+    return every, Mandates(by_authority=mandates)
 
 
 class _Names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -47,7 +48,7 @@ def agent(agent_id: str, name: str, *, hosted: bool, scopes: frozenset[str] = fr
         owner_id="acme.example",
         document={"methods": [], "trust_score": 0.5},
         document_octets=b"{}",
-        genesis=object(),  # type: ignore[arg-type]
+        genesis=SimpleNamespace(agent_key=None, governance_zone=None),  # type: ignore[arg-type]
         posture=TrustPosture(
             trust_tier=2, verification_path="org-asserted", trust_warning="verification-incomplete"
         ),
@@ -109,7 +110,7 @@ class Scene:
             CALLER, "caller", hosted=False, scopes=frozenset({"booking:*", "documents:query"})
         )
         self.hosted = changes.pop("hosted", None) or agent(HOSTED, "librarian", hosted=True)
-        self.directory = FakeDirectory(self.caller, self.hosted)
+        self.directory = FakeDirectory(self.caller, self.hosted, *changes.pop("others", ()))
         self.states: dict[str, LifecycleState] = {}
         self.clock = Clock()
         self.bindings = [
@@ -136,7 +137,7 @@ class Scene:
                 Collaborators(
                     directory=self.directory,
                     states=self.state_of,
-                    by_server_name={},
+                    by_server_name=changes.pop("by_server_name", {}),
                     catalog=catalog,
                     other_catalogs=changes.pop("other_catalogs", ()),
                     rate=changes.pop("rate", None),

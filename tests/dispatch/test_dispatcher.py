@@ -12,13 +12,14 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.contract.binding import Binding
+from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.sealing import Sealer
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Request, Response
-from tests.dispatch.scene import CALLER, HOSTED, Recorder, Scene, certificate, document, payload
+from tests.dispatch.scene import CALLER, HOSTED, Recorder, Scene, agent, certificate, document, payload
 
 GOOD = {"text": "x"}
 SECRET = "hunter2-canary"
@@ -317,3 +318,32 @@ def test_deprecated_endpoints_and_methods_say_so_on_every_answer() -> None:
         assert headers["AGTP-Endpoint-Warning"] == "deprecated"
         assert headers["AGTP-Catalog-Warning"] == "deprecated; successor=BOOK"
     assert "AGTP-Endpoint-Warning" not in dict(scene.ask(body=GOOD).headers)
+
+
+def test_a_key_is_for_one_addressee_and_one_principal() -> None:
+    """Method, path and body alike: another agent by server name, or another principal, is another call, so 422."""
+
+
+    class Acting:
+        """Stands for the gate that reads a principal's credential."""
+
+        name = "acting"
+
+        def check(self, exchange: Exchange) -> None:
+            exchange.acting_principal = exchange.peer.acting_principal
+
+    scene = Scene(
+        by_server_name={"first.test": "librarian", "second.test": "second"},
+        others=(agent("9" * 64, "second", hosted=True),),
+        bounds=(Acting(),),
+    )
+    key = {"Idempotency-Key": "k"}
+
+    def ask(server_name: str = "first.test", principal: str | None = None) -> int:
+        peer = Peer(
+            address="127.0.0.1", certificate=certificate(), server_name=server_name, acting_principal=principal
+        )
+        return scene.ask(body=GOOD, headers=key, peer=peer).status
+
+    assert [ask(), ask(), ask("second.test"), ask(principal="alice"), ask()] == [200, 200, 422, 422, 200]
+    assert len(scene.recorder.calls) == 1

@@ -93,6 +93,21 @@ def test_the_axes_fail_apart(host: Host, provider: Provider) -> None:
     assert (status, body["reason"]) == (401, "agent-unauthenticated")
 
 
+def test_a_key_is_of_the_principal_and_the_addressee_too(host: Host, provider: Provider) -> None:
+    """One caller's Idempotency-Key under another principal's credential is 422, not the first one's answer."""
+
+    def again(principal: str) -> tuple[int, dict[str, Any]]:
+        # Alike to the octet but for the credential: a booking that names nobody.
+        header = f"Authorization: Bearer {provider.token(sub=principal)}"
+        words = ("--idempotency-key", "principals-1", "--task-id", "t")
+        return ask(host, "BOOK", "/room", "room=library", *NIGHTS, *words, header=header)
+
+    first, same, other = again("alice"), again("alice"), again("bob")
+    assert first[0] == same[0] == 200 and first[1]["result"] == same[1]["result"], (first, same)
+    assert (other[0], other[1]["reason"]) == (422, "idempotency-key-reused")
+    assert again("alice")[0] == 200
+
+
 def test_the_token_is_nowhere(host: Host, provider: Provider) -> None:
     """AGTP-292: not in the store, the log, a record, an answer or the export; a canary inside it would show."""
     good = provider.token(sub="bob", canary=CANARY)
