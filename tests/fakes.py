@@ -19,7 +19,7 @@ from agtphost.audit.drafts import (
     StaleChange,
     Stopped,
 )
-from agtphost.audit.held import HeldTable
+from agtphost.audit.held import HeldFull, HeldTable
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.agents import Agent
 from agtphost.stores.rows import HeldRow, StateRow
@@ -42,9 +42,11 @@ class FakeLedger:
         self.stopped: dict[str, StateRow] = {}
         """Agents that are stopped where records are written, whatever the gates saw."""
 
-    def _change(self, changes: Sequence[Change]) -> None:
+    def _change(self, changes: Sequence[Change], proven: bool = True) -> None:
+        admitted = self.held.admit(changes, proven=proven)
+        self.held.settle(admitted)
         rows = []
-        for change in changes:
+        for change in admitted.changes:
             known = self.held.get(change.kind, change.key)
             version = 0 if known is None else known.version
             if change.expected not in (None, version):
@@ -65,8 +67,8 @@ class FakeLedger:
             if agent_id in self.stopped:
                 return fail(Stopped(agent_id, self.stopped[agent_id]))
         try:
-            self._change(draft.changes)
-        except StaleChange as error:
+            self._change(draft.changes, draft.proven)
+        except (StaleChange, HeldFull) as error:
             return fail(error)
         self.drafts.append(draft)
         if draft.reservation is not None:

@@ -145,6 +145,9 @@ class Draft:
     Empty for refusals; without the addressee for methods that reach stopped agents.
     """
 
+    proven: bool = True
+    """Whether its caller is surely who it says: others have small shares of what is held."""
+
     performed: bool = False
     """Whether a handler ran: then this is also written while little space is left on the disk."""
 

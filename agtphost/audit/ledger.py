@@ -28,7 +28,7 @@ from zope.interface import implementer
 
 from agtphost.audit.chain import RecordSigner, Seconds
 from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
-from agtphost.audit.held import HeldTable
+from agtphost.audit.held import HeldFull, HeldTable
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission, reservation_name
@@ -175,7 +175,14 @@ class Ledger:
                 self._writer.running.discard(reservation_name(draft.reservation))
             return fail(LedgerUnavailable("the store is down"))
         deferred: Deferred[Sealed] = Deferred()
-        self._collect(Submission(draft, deferred), len(draft.result))
+        submission = Submission(draft, deferred)
+        if draft.changes:
+            try:
+                submission.admitted = self._held.admit(draft.changes, proven=draft.proven)
+            except HeldFull as full:
+                return fail(full)
+            draft.changes = submission.admitted.changes
+        self._collect(submission, len(draft.result))
         return deferred
 
     def reserve(self, key: ReservationKey, digest: bytes) -> Deferred[Reservation]:
@@ -257,6 +264,8 @@ class Ledger:
                 continue
             if entry.state is not None and entry.draft.event is not None:
                 self._lifecycle.apply(entry.draft.event.agent_id, entry.state)
+            if entry.admitted is not None:
+                self._held.settle(entry.admitted)
             if entry.held:
                 self._held.apply(entry.held)
         for entry in entries:
@@ -268,6 +277,9 @@ class Ledger:
 
     def _settle_failed(self, entries: Sequence[Entry], error: str) -> None:
         self._returned(len(entries))
+        for entry in entries:
+            if isinstance(entry, Submission) and entry.admitted is not None:
+                self._held.settle(entry.admitted)
         for entry in entries:
             entry.deferred.errback(LedgerUnavailable(error))
 

@@ -53,7 +53,7 @@ _JWS: Final = int(RecordFormat.JWS)
 class Submission:
     """One draft on its way through a group."""
 
-    __slots__ = ("deferred", "draft", "held", "outcome", "state")
+    __slots__ = ("admitted", "deferred", "draft", "held", "outcome", "state")
 
     def __init__(self, draft: Draft, deferred: Any = None) -> None:
         self.draft = draft
@@ -61,6 +61,8 @@ class Submission:
         self.outcome: Sealed | Exception | None = None
         self.state: StateRow | None = None
         """With a lifecycle event: what the agent's state became."""
+        self.admitted: Any = None
+        """With changes: the room that was made for them."""
         self.held: tuple[HeldRow, ...] = ()
         """With changes: what the held items became."""
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
+from pydantic import BeforeValidator, Field, ValidationInfo
 
 from agtphost.config import secret
-from agtphost.config.values import FilePath, Items, Line, Seconds, Section, Table, Token, around
+from agtphost.config.values import CanonicalAgentID, FilePath, Items, Seconds, Section, Table, Token, around
 from agtphost.config.witnessing import HostURI
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
-from agtphost.vocabulary.identifiers import is_agent_id
 
 
 def _key(value: Any, info: ValidationInfo) -> VerifyingKey:
@@ -28,12 +27,6 @@ def _key(value: Any, info: ValidationInfo) -> VerifyingKey:
 PublicKey = Annotated[VerifyingKey, BeforeValidator(_key)]
 
 
-def _agent_id(value: str) -> str:
-    if not is_agent_id(value):
-        raise ValueError("must be a canonical Agent-ID: 64 lower-case hexadecimal digits")
-    return value
-
-
 class DelegationPeer(Section):
     """One ``[[delegation.peers]]``: another host, whose agents tasks may be delegated to."""
 
@@ -43,7 +36,7 @@ class DelegationPeer(Section):
     server_id: Token = ""
     """What it calls itself, in its records and in the tokens it signs. Required."""
 
-    agents: Items[Annotated[Line, AfterValidator(_agent_id)]] = ()
+    agents: Items[CanonicalAgentID] = ()
     """The Agent-IDs that it hosts. Required."""
 
     cert: FilePath | None = None

@@ -20,6 +20,7 @@ from agtphost.config.policies import Policies
 from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
 from agtphost.config.upstreams import MCP
 from agtphost.config.values import (
+    CanonicalAgentID,
     Count,
     FilePath,
     Fingerprint,
@@ -285,6 +286,12 @@ class Lifecycle(Section):
 
     notify: Items[Annotated[str, AfterValidator(_subscriber)]] = ()
     """Who is told of each lifecycle event: https URLs (POST) and agtp URIs of hosts (NOTIFY to their operator)."""
+
+    hosts: Items[CanonicalAgentID] = ()
+    """
+    Agent-IDs by which other hosts tell this one's operator of lifecycles and certificates: of their ``notify_cert``.
+    What they tell has places of its own in the operator's inbox.
+    """
 
     notify_cert: FilePath | None = None
     """The client certificate shown to agtp subscribers: of an agent that they know."""

@@ -126,6 +126,12 @@ def _fingerprint(value: str) -> str:
     return value
 
 
+def _agent_id(value: str) -> str:
+    if not is_agent_id(value):
+        raise ValueError("must be a canonical Agent-ID: 64 lower-case hexadecimal digits")
+    return value
+
+
 def _network(value: Any) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     if isinstance(value, (ipaddress.IPv4Network, ipaddress.IPv6Network)):
         return value
@@ -182,6 +188,7 @@ Token = Annotated[str, AfterValidator(_token)]
 Method = Annotated[str, AfterValidator(_method)]
 Scope = Annotated[str, AfterValidator(_scope)]
 Fingerprint = Annotated[str, AfterValidator(_fingerprint)]
+CanonicalAgentID = Annotated[Line, AfterValidator(_agent_id)]
 Network = Annotated[ipaddress.IPv4Network | ipaddress.IPv6Network, BeforeValidator(_network)]
 MinAssurance = Annotated[Assurance, BeforeValidator(_assurance)]
 InlineOrSecret = Annotated[Secret, BeforeValidator(_optional_secret)]

@@ -9,6 +9,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.sealing import Outcome, Sealer
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointResponse
+from agtphost.identity.peer import Assurance
 
 HEADER = "Attestation-Evidence"
 
@@ -31,8 +32,9 @@ class AttestingSealer(Sealer):
         *,
         kind: str,
         evidence: str,
+        floor: Assurance = Assurance.CERTIFICATE,
     ) -> None:
-        super().__init__(server_id, supported_methods, warnings)
+        super().__init__(server_id, supported_methods, warnings, floor=floor)
         self._fields = ((HEADER, evidence),)
         # Bodies are JSON objects with members, so this goes in front of the last brace.
         self._member = f',"attestation_type":"{kind}"}}'.encode()

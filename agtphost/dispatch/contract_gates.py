@@ -19,16 +19,13 @@ from agtphost.dispatch.sealing import recall
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate, ILedger, INegotiator
 from agtphost.identity.peer import Assurance
-from agtphost.vocabulary import paths, scopes
+from agtphost.vocabulary import paths
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.status import Status
 
 LOG_SECONDS = 10.0
 """Envelopes that contradict their headers are logged, but no more often than this."""
-
-MEMOIZED = 10_000
-"""Authorities remembered; beyond, all are worked out again: bounded whatever callers send (T-ID-40)."""
 
 log = Logger()
 
@@ -411,47 +408,6 @@ class AnonymousGate:
         binding = exchange.binding
         if exchange.assurance is Assurance.NONE and binding is not None and binding.min_assurance:
             authority.require_assurance(exchange, binding)
-
-
-@implementer(IGate)
-class ClaimedScopesGate:
-    """Works out the effective scopes; a claim beyond what was granted is refused, 262 or 455."""
-
-    name = "claimed scopes"
-
-    def __init__(self) -> None:
-        self._memo: dict[tuple[str, frozenset[str], str | None, frozenset[str] | None], frozenset[str]] = {}
-
-    def check(self, exchange: Exchange) -> None:
-        claim = exchange.request.headers.get("authority-scope")
-        caller = exchange.caller
-        if caller is None:
-            if claim is not None:
-                self._parse(claim)
-            return
-        certificate = exchange.peer.certificate
-        committed = certificate.commitment if certificate is not None and certificate.agent_id else None
-        key = (caller.agent_id, caller.scopes, claim, committed)
-        known = self._memo.get(key)
-        if known is None:
-            claimed = None if claim is None else self._parse(claim)
-            known = authority.effective_scopes(caller.scopes, committed, claimed)
-            if len(self._memo) >= MEMOIZED:
-                self._memo.clear()
-            self._memo[key] = known
-        exchange.scopes = known
-
-    @staticmethod
-    def _parse(claim: str) -> frozenset[str]:
-        try:
-            return scopes.parse(claim)
-        except scopes.ScopeError as error:
-            raise Refusal(
-                Status.BAD_REQUEST,
-                "invalid-authority-scope",
-                f"Authority-Scope is malformed: {error}.",
-                remedy="Send comma-separated tokens such as documents:query.",
-            ) from None
 
 
 @implementer(IGate)

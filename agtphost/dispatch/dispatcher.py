@@ -15,11 +15,13 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StaleLifecycle, Stopped
+from agtphost.audit.held import HeldFull
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Invocation
 from agtphost.dispatch.purchase import Purchase, replayed
+from agtphost.dispatch.room import no_room
 from agtphost.dispatch.running import Leaving, RunningCalls
 from agtphost.dispatch.sealing import RETRY_AFTER, Outcome, Sealer, new_id
 from agtphost.dispatch.standing import after_handler, stopped
@@ -142,6 +144,8 @@ class Dispatcher:
             raise stopped(exchange, error, performed=False) from None
         except StaleChange:
             raise replayed() from None
+        except HeldFull as full:
+            raise no_room(full) from None
         except LedgerUnavailable:
             raise store_down() from None
 
@@ -326,6 +330,8 @@ class Dispatcher:
             raise stopped(exchange, error, performed=True) from None
         except StaleChange:
             raise _taken_meanwhile() from None
+        except HeldFull as full:
+            raise no_room(full) from None
         except LedgerUnavailable:
             raise store_down() from None
         if interim is not None:
@@ -352,6 +358,9 @@ class Dispatcher:
             return await self._seal(exchange, outcome, performed=performed)
         except StaleChange:
             outcome = self._sealer.refusal(exchange, _taken_meanwhile())
+            return await self._seal(exchange, outcome, performed=performed)
+        except HeldFull as full:
+            outcome = self._sealer.refusal(exchange, no_room(full))
             return await self._seal(exchange, outcome, performed=performed)
         except LedgerUnavailable as error:
             if self._ledger.healthy:

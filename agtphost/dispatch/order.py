@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.table import EndpointTable
-from agtphost.dispatch import contract_gates, identity_gates
+from agtphost.dispatch import claims, contract_gates, identity_gates
 from agtphost.dispatch.merchant_gate import METHOD, MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger, INegotiator
@@ -90,7 +90,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         contract_gates.AnonymousGate(),
         given.action,
         *((given.principal,) if given.principal is not None else ()),
-        contract_gates.ClaimedScopesGate(),
+        claims.ClaimedScopesGate(),
         contract_gates.AuthorityGate(),
         # Always there: no host lets a PURCHASE through without it.
         given.merchant or MerchantGate(given.states, MerchantManifests()),

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.held import HeldTable
 from agtphost.errors import Refusal
 from agtphost.identity.intent import Intent
+from agtphost.vocabulary.holdings import HELD
 from agtphost.vocabulary.status import Status
 
 KIND = "intent-assertion"
 NEW_ASSERTION = "Have the platform that governs the agent issue a new Intent-Assertion for this purchase."
-MOST_PER_AGENT = 1_000
+MOST_PER_AGENT = HELD[KIND].per_owner
 """Used assertions that are remembered for one agent; beyond it has to wait until some have expired."""
 
 
@@ -68,19 +69,6 @@ class UsedAssertions:
 
     def __init__(self, held: HeldTable) -> None:
         self._held = held
-        self._owners: dict[str, str] = {}
-        self._counts: dict[str, int] = {}
-        held.watch(KIND, self._changed)
-
-    def _changed(self, key: str, item: Held | None) -> None:
-        owner = self._owners.pop(key, None)
-        if owner is not None:
-            self._counts[owner] -= 1
-            if not self._counts[owner]:
-                del self._counts[owner]
-        if item is not None:
-            self._owners[key] = item.owner
-            self._counts[item.owner] = self._counts.get(item.owner, 0) + 1
 
     def used(self, intent: Intent) -> bool:
         """Whether an assertion of that issuer and ``jti`` was used."""
@@ -88,7 +76,7 @@ class UsedAssertions:
 
     def full(self, agent_id: str) -> bool:
         """Whether an agent used as many as are remembered."""
-        return self._counts.get(agent_id, 0) >= MOST_PER_AGENT
+        return self._held.count(KIND, agent_id) >= MOST_PER_AGENT
 
 
 def unverified(reason: str, explanation: str, remedy: str, *, retryable: bool, **details: object) -> Refusal:

@@ -18,10 +18,11 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.held import Held, HeldTable
 from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.vocabulary import money
+from agtphost.vocabulary.holdings import HELD
 from agtphost.vocabulary.money import Money, MoneyError
 
 KIND = "quote"
-MOST_PER_AGENT = 200
+MOST_PER_AGENT = HELD[KIND].per_owner
 """Quotes that one agent may have at a time."""
 
 MOST_LINES = 500
@@ -118,23 +119,10 @@ class Quotes:
 
     def __init__(self, held: HeldTable) -> None:
         self._held = held
-        self._by_agent: dict[str, dict[str, None]] = {}
-        self._owners: dict[str, str] = {}
-        held.watch(KIND, self._changed)
-
-    def _changed(self, key: str, item: Held | None) -> None:
-        owner = self._owners.pop(key, None)
-        if owner is not None:
-            self._by_agent[owner].pop(key, None)
-            if not self._by_agent[owner]:
-                del self._by_agent[owner]
-        if item is not None:
-            self._owners[key] = item.owner
-            self._by_agent.setdefault(item.owner, {})[key] = None
 
     def full(self, agent_id: str) -> bool:
         """Whether an agent has as many quotes as it may have."""
-        return sum(1 for _ in self._of(agent_id)) >= MOST_PER_AGENT
+        return self._held.count(KIND, agent_id) >= MOST_PER_AGENT
 
     def find(
         self, agent_id: str, merchant_id: str, *, quote_id: str | None = None, digest: str | None = None
@@ -153,10 +141,7 @@ class Quotes:
         return found
 
     def _of(self, agent_id: str) -> Iterator[Quote]:
-        for key in self._by_agent.get(agent_id, ()):
-            item = self._held.get(KIND, key)
-            if item is not None:
-                yield _quote(item)
+        return map(_quote, self._held.of(KIND, agent_id))
 
     @staticmethod
     def change(quote: Quote) -> Change:

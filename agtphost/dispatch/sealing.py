@@ -21,6 +21,7 @@ from agtphost.dispatch.standing import standing
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.agents import Agent
+from agtphost.identity.peer import Assurance
 from agtphost.identity.trust import TrustPosture
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.identifiers import uuid7
@@ -68,11 +69,18 @@ class Sealer:
     :param server_id: the configured ``server_id``.
     :param supported_methods: what Supported-Methods says on the first response of a connection.
     :param warnings: deprecated methods of the catalog, and what ``AGTP-Catalog-Warning`` says of each.
+    :param floor: how surely a caller must be known to have its full share of what is held.
     """
 
     def __init__(
-        self, server_id: str, supported_methods: tuple[str, ...], warnings: Mapping[str, str] | None = None
+        self,
+        server_id: str,
+        supported_methods: tuple[str, ...],
+        warnings: Mapping[str, str] | None = None,
+        *,
+        floor: Assurance = Assurance.CERTIFICATE,
     ) -> None:
+        self._floor = floor
         self._server_id = server_id
         self._warnings = warnings or {}
         self._supported = ("Supported-Methods", ", ".join(supported_methods))
@@ -229,6 +237,8 @@ class Sealer:
         if not refused:
             draft.standing = standing(exchange)
         draft.changes, draft.events = outcome.changes, outcome.events
+        # Who names no agent is known by its certificate: registrars, operators, other hosts.
+        draft.proven = exchange.assurance >= self._floor or (caller is None and exchange.peer.certificate is not None)
         if outcome.event is not None and outcome.describe is not None:
             describe = outcome.describe
             draft.event = outcome.event

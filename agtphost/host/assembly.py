@@ -256,7 +256,9 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             LifecycleAuth(config.lifecycle.auth),
             Ending(negotiating),
             following,
-            lambda agent: retention.reserved_by(agent.name, agent.agent_id, held.of(retention.RETAINED), time.time()),
+            lambda agent: retention.reserved_by(
+                agent.name, agent.agent_id, held.by(retention.RETAINED, "label", agent.name), time.time()
+            ),
             domains,
         ),
         carrier=carrier,
@@ -278,6 +280,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         assurance=state_changing_floor(config),
         release=negotiating.release_contract,
         continuations=continuations,
+        hosts=config.lifecycle.hosts,
     )
     status.watch(records, held, floor.sessions, floor.oversight)
     delegating = delegation.delegating(
@@ -396,10 +399,10 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
 
 def _sealer(config: Config, methods: tuple[str, ...], warnings: Mapping[str, str]) -> Sealer:
     """One that attests, where there is evidence."""
-    given, server_id = config.attestation, config.host.server_id
+    given, server_id, floor = config.attestation, config.host.server_id, state_changing_floor(config)
     if given.type is None or given.evidence is None:
-        return Sealer(server_id, methods, warnings)
-    return AttestingSealer(server_id, methods, warnings, kind=given.type, evidence=given.evidence)
+        return Sealer(server_id, methods, warnings, floor=floor)
+    return AttestingSealer(server_id, methods, warnings, kind=given.type, evidence=given.evidence, floor=floor)
 
 
 def _is_new(materials: Materials) -> bool:

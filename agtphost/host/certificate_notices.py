@@ -37,6 +37,7 @@ from agtphost.identity import revocation
 from agtphost.identity.agents import Agent
 from agtphost.identity.certificates import link_of, parse_peer_certificate
 from agtphost.identity.revocation import RevocationError, Revocations
+from agtphost.vocabulary.holdings import HELD
 
 TOLD = "certificate-revocation"
 """The kind of held item: a revocation that was told."""
@@ -47,7 +48,7 @@ LOOK_EVERY = 2.0
 FILES_EVERY = 15
 """Looks after which the certificates of known agents are looked for anew."""
 
-MOST = 10_000
+MOST = HELD[TOLD].in_all
 """Revocations remembered; lists that are longer are told of as far as this goes."""
 
 AT_ONCE = 50
@@ -159,11 +160,11 @@ class CertificateNotices(Service):
 
     async def _tell(self, due: Mapping[str, Mapping[str, str]]) -> bool:
         """Commit what was not told before; whether all of it is."""
-        told = {item.key for item in self._held.of(TOLD)}
-        new = [link for link in due if link not in told]
-        if len(told) + len(new) > MOST:
-            log.warn("{count} revocations are more than are told of", count=len(told) + len(new))
-            new = new[: max(0, MOST - len(told))]
+        told = self._held.count(TOLD)
+        new = [link for link in due if self._held.get(TOLD, link) is None]
+        if told + len(new) > MOST:
+            log.warn("{count} revocations are more than are told of", count=told + len(new))
+            new = new[: max(0, MOST - told)]
         subjects = {known.link: known.agent_id for known in self._certificates.known.values()}
         moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         for start in range(0, len(new), AT_ONCE):

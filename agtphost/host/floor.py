@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from agtphost.audit.held import HeldTable
@@ -59,6 +59,7 @@ def floor_methods(
     assurance: Assurance = Assurance.CERTIFICATE,
     release: Release | None = None,
     continuations: Continuations | None = None,
+    hosts: Collection[str] = (),
     now: Callable[[], float] = time.time,
 ) -> Floor:
     """
@@ -72,6 +73,7 @@ def floor_methods(
     :param assurance: how surely callers of what changes state must be known.
     :param release: answers SUSPEND with ``synthesis_id``.
     :param continuations: makes the tokens of lists that are longer than an answer.
+    :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
     :param now: seconds since the epoch.
     """
     oversight = Oversight(directory, frozenset(operators), assurance)
@@ -79,7 +81,7 @@ def floor_methods(
     sightings, standstill = Sightings(), Standstill(held, now)
     escalation = Escalation(held, directory, oversight, now, continuations)
     suspension = Suspension(held, sightings, standstill, release, now)
-    notification = Notification(held, directory, oversight, listed, now, continuations)
+    notification = Notification(held, directory, oversight, listed, now, continuations, hosts)
     confirmation = Confirmation(held, records, oversight, now)
 
     def read(method: str, path: str, handler: IHandler, least: Assurance) -> Binding:

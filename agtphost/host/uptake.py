@@ -128,7 +128,7 @@ class Uptake(Service):
         """Of an agent that was never recorded: what has a history had its label before."""
         if self._states.recorded(agent.agent_id) is not None or not agent.hosted:
             return None
-        items = self._held.of(retention.RETAINED)
+        items = self._held.by(retention.RETAINED, "label", agent.name)
         kept = retention.reserved_by(agent.name, agent.agent_id, items, self._now())
         if kept is None:
             return None

@@ -38,6 +38,7 @@ from agtphost.methods.delegated_hop import Hop
 from agtphost.methods.delegated_work import Done, shown_hop
 from agtphost.methods.oversight import Oversight
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.holdings import HELD
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
 from agtphost.vocabulary.status import Status
 
@@ -54,7 +55,7 @@ INBOX = "inbox"
 MOST_RUNNING = 16
 """Tasks of one delegator at a time."""
 
-MOST_KEPT = 100
+MOST_KEPT = HELD[TASK].per_owner
 """Tasks of one delegator, running and ended; beyond, the one that ended first is forgotten."""
 
 KEPT = 86_400
@@ -121,8 +122,8 @@ class AsynchronousTasks:
         """
         recipient = self._recipient(hop)
         owner = hop.delegator.agent_id
-        own = list(self._held.of(TASK, owner))
-        running = sum(1 for item in own if item.value["state"] == RUNNING)
+        own = self._held.of(TASK, owner)
+        running = sum(1 for item in own if item.brief["state"] == RUNNING)
         if running >= MOST_RUNNING:
             raise _full()
         if self._stopping:
@@ -146,11 +147,8 @@ class AsynchronousTasks:
             "accepted_at": parameters.stamp(self._now()),
         }
         key = str(value["delegation_id"])
-        changes = [Change(kind=TASK, key=key, value=value, owner=owner, expected=0)]
-        ended = [item for item in own if item.value["state"] != RUNNING]
-        oldest = ended[: max(0, len(own) + 1 - MOST_KEPT)]
-        changes.extend(Change(kind=TASK, key=item.key, value=None, owner=owner) for item in oldest)
-        return Ticket(key=key, value=value, owner=owner, changes=tuple(changes))
+        begun = Change(kind=TASK, key=key, value=value, owner=owner, expected=0)
+        return Ticket(key=key, value=value, owner=owner, changes=(begun,))
 
     def _recipient(self, hop: Hop) -> str:
         named = hop.asked.callback
@@ -279,7 +277,7 @@ class AsynchronousTasks:
             self._clock.callLater(0, self._mark, key)
 
     def _left(self, item: Held) -> bool:
-        return bool(item.value["state"] == RUNNING and item.value["process"] != self._process)
+        return bool(item.brief["state"] == RUNNING and item.brief["process"] != self._process)
 
     def _mark(self, key: str) -> None:
         item = self._held.get(TASK, key)
@@ -361,8 +359,8 @@ class TaskReading:
         wanted, by = context.input.get("delegation_id"), "delegation_id"
         if wanted is None:
             wanted, by = parameters.identifier(context.input, "task_id"), "task_id"
-        for item in reversed(list(self._held.of(TASK))):
-            if item.value[by] == wanted and self._may_read(context, item):
+        for item in self._named(wanted, by):
+            if self._may_read(context, item):
                 return {name: value for name, value in item.value.items() if name != "process"}
         raise Refusal(
             Status.NOT_FOUND,
@@ -370,6 +368,13 @@ class TaskReading:
             "The caller has no such task, or what it came to is kept no longer.",
             remedy="QUERY /delegations lists the caller's tasks.",
         )
+
+    def _named(self, wanted: str, by: str) -> list[Held]:
+        """The newest first."""
+        if by == "task_id":
+            return list(self._held.by(TASK, by, wanted))[::-1]
+        item = self._held.get(TASK, wanted) if isinstance(wanted, str) else None
+        return [] if item is None else [item]
 
     def _may_read(self, context: EndpointContext, item: Held) -> bool:
         caller = self._oversight.named(context)

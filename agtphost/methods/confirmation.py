@@ -38,8 +38,6 @@ PAYLOAD = 4_096
 """Octets of an agent's own attestation."""
 
 REMEMBERED = 7 * 86_400
-PER_ACTOR = 500
-"""Receipts kept for one caller; the oldest go first."""
 
 
 @implementer(IHandler)
@@ -102,11 +100,6 @@ class Confirmation:
         """The receipt, kept for repeats of the same call."""
         caller = self._oversight.named(context)
         owner = "" if caller is None else caller.agent_id
-        kept = list(self._held.of(ATTESTATION, owner))
-        oldest = [
-            Change(kind=ATTESTATION, key=item.key, value=None, owner=owner)
-            for item in kept[: max(0, len(kept) - PER_ACTOR + 1)]
-        ]
         mine = Change(
             kind=ATTESTATION,
             key=receipt["attestation_id"],
@@ -114,7 +107,7 @@ class Confirmation:
             owner=owner,
             expires_at=int((self._now() + REMEMBERED) * 1000),
         )
-        return _answer(receipt, *oldest, *changes, mine)
+        return _answer(receipt, *changes, mine)
 
     # Escalations
 
@@ -124,10 +117,9 @@ class Confirmation:
         if item is None:
             waiting = [
                 each
-                for each in self._held.of(ESCALATION)
-                if each.value["task_id"] == target_id
-                and each.value["status"] == "pending"
-                and self._oversight.decides(context, each.owner, each.value["recipient"])
+                for each in self._held.by(ESCALATION, "task_id", target_id)
+                if each.brief["status"] == "pending"
+                and self._oversight.decides(context, each.owner, each.brief["recipient"])
             ]
             if len(waiting) > 1:
                 raise Refusal(

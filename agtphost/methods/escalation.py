@@ -10,7 +10,7 @@ is told so (429) once it has more open than anybody can read.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -22,7 +22,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler
 from agtphost.identity.canonical import canonical
-from agtphost.methods import parameters
+from agtphost.methods import parameters, sharing
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import OPERATOR, Oversight, owner_of
 from agtphost.methods.sessions import ESCALATION
@@ -40,6 +40,10 @@ CONTEXT = 16_384
 OPEN_PER_AGENT = 500
 FLOOD = 100
 """Open escalations of one agent from which on further ones are marked as part of a flood."""
+
+OPEN_PER_OWNER = 2_000
+URGENT_PER_OWNER = 200
+"""Open escalations of all agents of one owner, and further ones that are urgent."""
 
 PAGE = 200
 
@@ -78,7 +82,9 @@ class Escalation:
         known = self._held.get(ESCALATION, escalation_id)
         if known is not None:
             return EndpointResponse(status=Status.ACCEPTED, result=receipt(known.value))
-        opened = sum(1 for item in self._held.of(ESCALATION, owner) if item.value["status"] == "pending")
+        opened = sum(1 for item in self._held.of(ESCALATION, owner) if item.brief["status"] == "pending")
+        whose = sharing.share_of(owner_of(context))
+        self._require_share(whose, asked["priority"])
         if opened >= OPEN_PER_AGENT:
             raise Refusal(
                 Status.RATE_LIMITED,
@@ -90,6 +96,7 @@ class Escalation:
         value = {
             "escalation_id": escalation_id,
             "escalated_by": owner,
+            "owner_id": whose,
             **asked,
             "session_id": context.session_id,
             "recipient": recipient,
@@ -106,6 +113,20 @@ class Escalation:
             changes=(change,),
             extra={"escalation_id": escalation_id, "escalated_task_id": value["task_id"], "routed_to": routed_to},
         )
+
+    def _require_share(self, whose: str, priority: str) -> None:
+        """All agents of one owner together have a share of what people read, and a reserve for what is urgent."""
+        most = OPEN_PER_OWNER + (URGENT_PER_OWNER if priority == "urgent" else 0)
+        opened = sum(1 for item in self._held.by(ESCALATION, "owner_id", whose) if item.brief["status"] == "pending")
+        if opened >= most:
+            raise Refusal(
+                Status.RATE_LIMITED,
+                "owner-share-used",
+                f"{most} escalations of this owner's agents wait for a decision; this one was not taken.",
+                remedy="Keep the task still, and escalate again once some are decided.",
+                details={"scope": "owner", "limit": most},
+                headers=(("Retry-After", "60"),),
+            )
 
     @staticmethod
     def _asked(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,10 +177,9 @@ class Escalation:
         limit = parameters.count(given, "limit", 50, PAGE)
         shown = [
             item
-            for item in self._held.of(ESCALATION)
-            if status in ("all", item.value["status"])
-            and all(text is None or item.value[name] == text for name, text in wanted.items())
-            and self._visible(context, item)
+            for item in self._found(context, **wanted)
+            if status in ("all", item.brief["status"])
+            and all(text is None or _member(item, name) == text for name, text in wanted.items())
         ]
         shown.sort(key=_place)
         part = self._continuations.part(context, shown, limit, _place)
@@ -168,15 +188,40 @@ class Escalation:
             headers=part.headers,
         )
 
+    def _found(self, context: EndpointContext, escalation_id: str | None, task_id: str | None) -> Iterator[Held]:
+        """Those that the caller may see: its own, and what it may decide. Asked agent by agent, not one by one."""
+        if escalation_id or task_id:
+            named = self._held.get(ESCALATION, escalation_id) if escalation_id else None
+            some = (named,) if named else self._held.by(ESCALATION, "task_id", task_id) if task_id else ()
+            yield from (item for item in some if self._visible(context, item))
+            return
+        caller = self._oversight.named(context)
+        seen: set[str] = set()
+        for owner in self._held.owners(ESCALATION):
+            if (caller is not None and caller.agent_id == owner) or self._oversight.stands_above(context, owner):
+                seen.add(owner)
+                yield from self._held.of(ESCALATION, owner)
+        if caller is None:
+            return
+        for recipient in (caller.agent_id, *([""] if self._oversight.decides_for_people(context) else [])):
+            for item in self._held.by(ESCALATION, "recipient", recipient):
+                if item.owner not in seen and self._visible(context, item):
+                    yield item
+
     def _visible(self, context: EndpointContext, item: Held) -> bool:
         caller = self._oversight.named(context)
         own = caller is not None and caller.agent_id == item.owner
-        return own or self._oversight.decides(context, item.owner, item.value["recipient"])
+        return own or self._oversight.decides(context, item.owner, item.brief["recipient"])
+
+
+def _member(item: Held, name: str) -> Any:
+    return item.key if name == "escalation_id" else item.brief[name]
 
 
 def _place(item: Held) -> list[Any]:
-    """Where an escalation stands in the list."""
-    return [PRIORITIES.index(item.value["priority"]), item.value["created_at"], item.key]
+    """Where an escalation stands in the list: those of a flood after all others (AGTP-314)."""
+    brief = item.brief
+    return [bool(brief["flood"]), PRIORITIES.index(brief["priority"]), brief["created_at"], item.key]
 
 
 def receipt(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,11 +15,12 @@ from typing import Any
 from agtphost.audit.drafts import Change
 from agtphost.audit.held import Held, HeldTable
 from agtphost.identity.delegation import SKEW, DelegationToken, GovernanceToken, Lineage
+from agtphost.vocabulary.holdings import HELD
 
 KIND = "delegation"
 GOVERNANCE_KIND = "governance-token"
 
-MOST_PER_AGENT = 1_000
+MOST_PER_AGENT = HELD[KIND].per_owner
 """Hops remembered for one delegator."""
 
 
@@ -37,23 +38,17 @@ class Hops:
     def __init__(self, held: HeldTable) -> None:
         self._held = held
         self._by_token: dict[str, str] = {}
-        self._of_key: dict[str, tuple[str, str]] = {}
-        self._counts: dict[str, int] = {}
+        self._of_key: dict[str, str] = {}
         held.watch(KIND, self._changed)
 
     def _changed(self, key: str, item: Held | None) -> None:
         known = self._of_key.pop(key, None)
         if known is not None:
-            token, owner = known
-            self._by_token.pop(token, None)
-            self._counts[owner] -= 1
-            if not self._counts[owner]:
-                del self._counts[owner]
+            self._by_token.pop(known, None)
         if item is not None:
             token = str(item.value["token_hash"])
             self._by_token[token] = key
-            self._of_key[key] = token, item.owner
-            self._counts[item.owner] = self._counts.get(item.owner, 0) + 1
+            self._of_key[key] = token
 
     def used(self, token: DelegationToken) -> bool:
         """Whether a token of that issuer and ``jti`` was used before."""
@@ -66,7 +61,7 @@ class Hops:
 
     def full(self, delegator: str) -> bool:
         """Whether a delegator has as many hops open as one may have."""
-        return self._counts.get(delegator, 0) >= MOST_PER_AGENT
+        return self._held.count(KIND, delegator) >= MOST_PER_AGENT
 
     def parent(self, digest: str) -> Lineage | None:
         """The hop that a token was used for; None where no such hop is remembered."""

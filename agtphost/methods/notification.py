@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -25,7 +25,7 @@ from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
-from agtphost.methods import parameters
+from agtphost.methods import parameters, sharing
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import OPERATOR, Oversight, owner_of
 from agtphost.vocabulary.identifiers import is_agent_id
@@ -88,8 +88,8 @@ def deposit(
 
 def is_full(held: HeldTable, recipient: str, sender: str) -> bool:
     """Whether an inbox takes no more from a sender."""
-    unread = [item for item in _inbox(held, recipient) if item.value["status"] == "held"]
-    return len(unread) >= INBOX or sum(1 for item in unread if item.value["sender"] == sender) >= PER_SENDER
+    unread = [item for item in _inbox(held, recipient) if item.brief["status"] == "held"]
+    return len(unread) >= INBOX or sum(1 for item in unread if item.brief["sender"] == sender) >= PER_SENDER
 
 
 def _inbox(held: HeldTable, recipient: str) -> Iterable[Held]:
@@ -114,6 +114,7 @@ class Notification:
     Answers NOTIFY and ``QUERY /notifications``.
 
     :param bindings: everything that can be called, for the agents' own endpoints.
+    :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
     """
 
     kind = "built_in"
@@ -126,7 +127,9 @@ class Notification:
         bindings: Callable[[], Iterable[Binding]],
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,
+        hosts: Collection[str] = (),
     ) -> None:
+        self._hosts = frozenset(hosts)
         self._continuations = continuations or Continuations(now=now)
         self._held = held
         self._directory = directory
@@ -141,7 +144,8 @@ class Notification:
     # NOTIFY
 
     async def _notify(self, context: EndpointContext) -> EndpointResponse:
-        sender, given, now = owner_of(context).agent_id, context.input, self._now()
+        caller, given, now = owner_of(context), context.input, self._now()
+        sender = caller.agent_id
         recipient, agent = self._recipient(given)
         if "content" not in given:
             raise parameters.invalid("content", "The parameter content is missing.", "Send content.", missing=True)
@@ -159,6 +163,10 @@ class Notification:
             "sent_at": self._instants.stamp(now),
             "status": "held",
         }
+        if recipient == OPERATOR:
+            value["sender_owner"] = sharing.share_of(caller)
+            critical = value["urgency"] == "critical"
+            value["places"] = sharing.places_of(critical=critical, host=self._is_host(context, sender))
         value["notification_id"] = f"ntf-{self._number(value)}"
         known = self._held.get(NOTIFICATION, value["notification_id"])
         if known is not None:
@@ -169,6 +177,9 @@ class Notification:
         if agent is not None and self._has_endpoint(agent):
             return await self._deliver(context, agent, value, until)
         return self._store(value, until)
+
+    def _is_host(self, context: EndpointContext, sender: str) -> bool:
+        return sender in self._hosts and self._oversight.named(context) is not None
 
     def _recipient(self, given: Mapping[str, Any]) -> tuple[str, Agent | None]:
         named = parameters.identifier(given, "recipient")
@@ -216,7 +227,10 @@ class Notification:
         return _receipt(delivered, _kept(delivered, until))
 
     def _store(self, value: Mapping[str, Any], until: float) -> EndpointResponse:
-        if is_full(self._held, value["recipient"], value["sender"]):
+        if value["recipient"] == OPERATOR:
+            unread = (item for item in _inbox(self._held, OPERATOR) if item.brief["status"] == "held")
+            sharing.require_share(unread, value["sender_owner"], value["places"])
+        elif is_full(self._held, value["recipient"], value["sender"]):
             raise Refusal(
                 Status.RATE_LIMITED,
                 "inbox-full",
@@ -236,10 +250,10 @@ class Notification:
         limit = parameters.count(given, "limit", 50, INBOX)
         items: Iterable[Held] = ()
         if caller is not None and box == "sent":
-            items = (item for item in self._held.of(NOTIFICATION) if item.value["sender"] == caller.agent_id)
+            items = self._held.by(NOTIFICATION, "sender", caller.agent_id)
         elif box == "inbox":
             items = self._unread(context, caller)
-        shown = [item.value for item in items if urgency in ("all", item.value["urgency"])]
+        shown = [_shown(item) for item in items if urgency in ("all", item.brief["urgency"])]
         shown.sort(key=_place)
         part = self._continuations.part(context, shown, limit, _place)
         return EndpointResponse(
@@ -249,9 +263,13 @@ class Notification:
     def _unread(self, context: EndpointContext, caller: Agent | None) -> Iterator[Held]:
         """The caller's own; or the operator's, where the connection is of one or of the sender's registrar."""
         for item in _inbox(self._held, OPERATOR if caller is None else caller.agent_id):
-            above = caller is not None or self._oversight.stands_above(context, item.value["sender"])
-            if above and item.value["status"] == "held":
+            above = caller is not None or self._oversight.stands_above(context, item.brief["sender"])
+            if above and item.brief["status"] == "held":
                 yield item
+
+
+def _shown(item: Held) -> Mapping[str, Any]:
+    return {name: value for name, value in item.value.items() if name != "places"}
 
 
 def _place(value: Mapping[str, Any]) -> list[Any]:

@@ -67,6 +67,10 @@ class Oversight:
             return False
         return caller.agent_id == recipient or (not recipient and scopes.covers(context.scopes, DECIDE))
 
+    def decides_for_people(self, context: EndpointContext) -> bool:
+        """Whether the caller may decide in the operator's place, whoever escalated."""
+        return self.named(context) is not None and scopes.covers(context.scopes, DECIDE)
+
     def actor(self, context: EndpointContext) -> str:
         """
         Who is calling, as records and receipts name it.

@@ -115,6 +115,7 @@ class Standstill:
     def __init__(self, held: HeldTable, now: Callable[[], float] = time.time) -> None:
         self._now = now
         self._suspended: dict[tuple[str, str, str], Held] = {}
+        self._of: dict[str, int] = {}
         self._escalated: dict[tuple[str, str], dict[str, str]] = {}
         self._places: dict[str, Any] = {}
         held.watch(SUSPENSION, self._suspension)
@@ -127,10 +128,14 @@ class Standstill:
         place = self._places.pop(f"{SUSPENSION} {key}", None)
         if place is not None:
             self._suspended.pop(place, None)
-        if item is not None and item.value["status"] == "suspended":
-            place = item.owner, item.value["of"], item.value["name"]
+            self._of[place[0]] -= 1
+            if not self._of[place[0]]:
+                del self._of[place[0]]
+        if item is not None and item.brief["status"] == "suspended":
+            place = item.owner, item.brief["of"], item.brief["name"]
             self._places[f"{SUSPENSION} {key}"] = place
             self._suspended[place] = item
+            self._of[item.owner] = self._of.get(item.owner, 0) + 1
 
     def _escalation(self, key: str, item: Held | None) -> None:
         place = self._places.pop(f"{ESCALATION} {key}", None)
@@ -138,14 +143,14 @@ class Standstill:
             self._escalated[place].pop(key, None)
             if not self._escalated[place]:
                 del self._escalated[place]
-        if item is not None and item.value["status"] != "accepted":
-            place = item.owner, item.value["task_id"]
+        if item is not None and item.brief["status"] != "accepted":
+            place = item.owner, item.brief["task_id"]
             self._places[f"{ESCALATION} {key}"] = place
-            self._escalated.setdefault(place, {})[key] = item.value["status"]
+            self._escalated.setdefault(place, {})[key] = item.brief["status"]
 
     def suspended(self, agent_id: str) -> int:
         """How many suspensions an agent has."""
-        return sum(1 for owner, _, _ in self._suspended if owner == agent_id)
+        return self._of.get(agent_id, 0)
 
     def refuse(self, agent_id: str, session_id: str | None, task_id: str | None) -> None:
         """
@@ -165,8 +170,8 @@ class Standstill:
             raise _escalated(task_id, key, status)
 
     def _refusal(self, of: str, item: Held) -> Refusal:
-        details = {f"{of}_id": item.value["name"], "suspension_id": item.value["suspension_id"]}
-        if item.value["until"] <= self._now():
+        details = {f"{of}_id": item.brief["name"], "suspension_id": item.brief["suspension_id"]}
+        if item.brief["until"] <= self._now():
             return Refusal(
                 Status.TIMEOUT,
                 f"{of}-expired",
@@ -179,7 +184,7 @@ class Standstill:
             f"{of}-suspended",
             f"The {of} is suspended.",
             remedy="RESUME it with the resumption_nonce that SUSPEND returned.",
-            details={**details, "resume_by": item.value["resume_by"]},
+            details={**details, "resume_by": item.brief["resume_by"]},
         )
 
 

@@ -25,13 +25,16 @@ from agtphost.iagtp import IHandler
 from agtphost.methods import parameters
 from agtphost.methods.oversight import owner_of
 from agtphost.methods.sessions import SUSPENSION, Sightings, Standstill
+from agtphost.vocabulary.holdings import HELD
 from agtphost.vocabulary.status import Status
 
 REASONS = ("awaiting_input", "resource_limit", "scheduled_pause", "external_dependency")
 CHECKPOINT = 16_384
 """Octets of a checkpoint."""
 
-HELD_PER_AGENT = 100
+HELD_PER_AGENT = HELD[SUSPENSION].per_owner // 2
+"""That stand still at a time; as many again are remembered as resumed."""
+
 LONGEST = 30 * 86_400
 """Seconds that anything may stay suspended; a day where the caller does not say."""
 

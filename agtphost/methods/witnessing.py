@@ -126,7 +126,7 @@ class Witnessing:
         return origin, log
 
     def _contradictions(self, origin: str) -> list[Any]:
-        return [item for item in self._held.of(CONTRADICTION) if item.value["origin"] == origin]
+        return list(self._held.by(CONTRADICTION, "origin", origin))
 
     def _kept_links(self, origin: str) -> list[dict[str, str]]:
         item = self._held.get(KEYS, origin)

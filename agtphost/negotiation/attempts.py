@@ -17,12 +17,6 @@ HEADER = "RCNS-Attempt-Id"
 LIFETIME = 86_400
 """Seconds."""
 
-MOST = 200
-"""Attempts kept in all: the oldest makes room."""
-
-MOST_OF_ONE = 50
-"""Attempts kept of one agent, so that nobody's push out all others'."""
-
 _REMEDIES: Mapping[str, str] = {
     "rcns-disabled": "Call what DISCOVER /methods lists; this host negotiates no contracts.",
     "trust-tier-insufficient": "Have the agent's trust tier raised by its registrar.",
@@ -67,24 +61,16 @@ class Attempts:
             **facts,
         }
         kept = Change(kind=KIND, key=attempt_id, value=value, owner=agent_id, expires_at=now + LIFETIME * 1000)
-        gone = (Change(kind=KIND, key=item.key, value=None, owner=item.owner) for item in self._crowded(agent_id))
         return Refusal(
             Status.NO_CONTRACT,
             reason,
             explanation,
             remedy=_REMEDIES[reason],
             headers=((HEADER, attempt_id),),
-            changes=(*gone, kept),
+            changes=(kept,),
             extra={"rcns_attempt_id": attempt_id},
         )
 
     def get(self, attempt_id: str) -> Held | None:
         """An attempt that is remembered."""
         return self._held.get(KIND, attempt_id)
-
-    def _crowded(self, agent_id: str) -> list[Held]:
-        mine = list(self._held.of(KIND, agent_id))
-        if len(mine) >= MOST_OF_ONE:
-            return mine[: len(mine) - MOST_OF_ONE + 1]
-        every = list(self._held.of(KIND))
-        return every[: max(0, len(every) - MOST + 1)]

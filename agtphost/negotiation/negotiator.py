@@ -17,7 +17,7 @@ from agtphost.contract.recipe import Recipe
 from agtphost.contract.recipe_book import RecipeBook
 from agtphost.contract.recipe_loading import RecipeRules
 from agtphost.contract.table import conflicts
-from agtphost.dispatch.contract_gates import ClaimedScopesGate
+from agtphost.dispatch.claims import ClaimedScopesGate
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse

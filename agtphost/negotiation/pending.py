@@ -84,7 +84,7 @@ class Reviews:
         :return: the body of the 261, and the change that keeps the proposal.
         :raises Refusal: 463 where too many of the agent's wait already.
         """
-        waiting = [item for item in self._held.of(KIND, owner) if item.value["decision"] == "pending"]
+        waiting = [item for item in self._held.of(KIND, owner) if item.brief["decision"] == "pending"]
         if len(waiting) >= MOST_PENDING:
             raise rejected(
                 "policy-refused",
@@ -144,7 +144,7 @@ class Reviews:
 
     def waiting(self) -> list[Pending]:
         """Every proposal that waits, oldest first: for operators."""
-        every = (self._pending(item) for item in self._held.of(KIND))
+        every = (self._pending(item) for item in self._held.by(KIND, "decision", "pending"))
         return [pending for pending in every if pending.decision == "pending"]
 
     def _pending(self, item: Held) -> Pending:

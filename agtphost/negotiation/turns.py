@@ -25,9 +25,6 @@ MOST_TURNS = 3
 LIFETIME = 3_600
 """Seconds after its last turn for which a negotiation is remembered."""
 
-MOST_OPEN = 32
-"""Negotiations of one agent; the oldest is forgotten first."""
-
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
@@ -42,8 +39,6 @@ class Turn:
 
     version: int
     now: int
-    crowded: tuple[str, ...] = ()
-    """Negotiations to forget, so that a new one has room."""
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
@@ -53,7 +48,6 @@ class Turn:
     def changes(self, *, rejected: bool) -> tuple[Change, ...]:
         """What the turn's outcome leaves."""
         value = {"rejections": self.rejections + rejected}
-        gone = (Change(kind=KIND, key=key, value=None, owner=self.owner) for key in self.crowded)
         kept = Change(
             kind=KIND,
             key=self.negotiation_id,
@@ -62,7 +56,7 @@ class Turn:
             expires_at=self.now + LIFETIME * 1000,
             expected=self.version,
         )
-        return (*gone, kept)
+        return (kept,)
 
     def refused(self, refusal: Refusal) -> Refusal:
         """A refusal as the answer of this turn: with its number, and what is left."""
@@ -109,14 +103,12 @@ class Turns:
         :raises Refusal: 400 for an id that this host did not give to this agent, 463 after the third rejection.
         """
         if named is None:
-            mine = [item.key for item in self._held.of(KIND, owner)]
             return Turn(
                 negotiation_id=str(UUID(bytes=os.urandom(16), version=4)),
                 owner=owner,
                 rejections=0,
                 version=0,
                 now=self._now(),
-                crowded=tuple(mine[: max(0, len(mine) - MOST_OPEN + 1)]),
             )
         item = self._held.get(KIND, named) if _UUID.fullmatch(named) else None
         # What began without credentials may go on with them (core v08 section 7.5, step 4a).

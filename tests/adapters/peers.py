@@ -47,7 +47,9 @@ class Book(HeldTable):
 
     def commit(self, changes: Sequence[Any]) -> None:
         """What the ledger does in its transaction."""
-        for change in changes:
+        admitted = self.admit(changes)
+        self.settle(admitted)
+        for change in admitted.changes:
             known = self.get(change.kind, change.key)
             self.apply(
                 [

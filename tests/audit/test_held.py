@@ -36,7 +36,7 @@ def test_items_survive_a_restart_with_their_versions(tmp_path: Path) -> None:
     again = group_writer(sqlite_store(tmp_path))
     table = HeldTable()
     table.replace(again.held())
-    assert [(item.key, item.version, item.owner, item.value) for item in table.of("escalation")] == [
+    assert [(item.key, item.version, item.owner, item.value) for item in table.all("escalation")] == [
         ("a", 2, ALICE, {"is": 2})
     ]
     assert table.get("contract", "a") is None
@@ -122,4 +122,4 @@ def test_kinds_are_apart(kind: str) -> None:
     """One key may stand in several kinds."""
     table = HeldTable()
     table.apply([HeldRow(kind, "same", b"", 1, None, b'{"k":1}')])
-    assert [item.kind for name in ("proposal", "contract") for item in table.of(name)] == [kind]
+    assert [item.kind for name in ("proposal", "contract") for item in table.all(name)] == [kind]

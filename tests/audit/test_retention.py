@@ -31,7 +31,7 @@ def kept(status: LifecycleStatus = LifecycleStatus.RETIRED) -> list[Held]:
     assert change.expires_at is None and change.value is not None, "it never expires"
     table = HeldTable(lambda: NOW + 100 * 365 * DAY)
     table.apply([HeldRow(change.kind, change.key, b"", 1, change.expires_at, jsontext.encode(change.value))])
-    return list(table.of(retention.RETAINED))
+    return list(table.all(retention.RETAINED))
 
 
 @pytest.mark.parametrize(

@@ -322,7 +322,7 @@ def test_an_assertion_is_good_once() -> None:
     market = Market()
     text = market.assertion()
     used: list[int] = []
-    market.seller._answer = lambda context: used.append(len(list(market.ledger.held.of("intent-assertion")))) or {}
+    market.seller._answer = lambda context: used.append(len(list(market.ledger.held.all("intent-assertion")))) or {}
     assert market.buy(Intent_Assertion=text).status == 200
     assert used == [1]
     response = market.buy(Intent_Assertion=text)
@@ -373,7 +373,7 @@ def test_without_the_commit_a_replay_would_run() -> None:
     """The control: an assertion whose use is never committed lets two purchases through."""
     market = Market()
     text = market.assertion()
-    market.ledger._change = lambda changes: None  # type: ignore[method-assign]
+    market.ledger._change = lambda changes, proven: None  # type: ignore[method-assign]
     assert market.buy(Intent_Assertion=text).status == market.buy(Intent_Assertion=text).status == 200
 
 

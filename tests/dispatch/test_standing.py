@@ -127,7 +127,7 @@ def test_methods_that_reach_stopped_agents_need_their_caller_alone() -> None:
 def test_interim_messages_and_commits_end_the_call() -> None:
     """Nothing more is said of it: neither a message, nor a held item; the final record is the refusal."""
     seen: list[Any] = []
-    put = Change(kind="note", key="1", value={"a": 1}, expected=0)
+    put = Change(kind="quote", key="1", value={"a": 1}, expected=0)
 
     async def work(context: EndpointContext) -> Any:
         await context.emit({"step": 1})
@@ -152,7 +152,7 @@ def test_interim_messages_and_commits_end_the_call() -> None:
         Deferred.fromCoroutine(scene.dispatcher().dispatch(request, peer, sent.append)).addCallback(answers.append)
         assert [answer.status for answer in answers] == [410] and document(answers[0])["performed"] is True
         assert isinstance(seen.pop(), StoppedAgent) and len(sent) == 1
-        assert scene.ledger.held.get("note", "1") is None
+        assert scene.ledger.held.get("quote", "1") is None
         # The interim message left the key alone; the refusal is its result.
         assert next(iter(scene.ledger.reserved.values()))[1] == scene.ledger.drafts[-1].result
         assert [draft.payload["status"] for draft in scene.ledger.drafts] == [202, 410]

@@ -147,7 +147,7 @@ async def test_a_whole_expiry(tmp_path: Path) -> None:
         status, result = await host.tell("DEACTIVATE", org_domain="Example.com", grace=3600)
         assert status == 200 and {one["name"] for one in result["agents"]} == {"desk", "sub"}
         # Notified, and nothing else yet: agent and those who look after it.
-        notes = [item.value for item in host.held.of(NOTIFICATION)]
+        notes = [item.value for item in host.held.all(NOTIFICATION)]
         assert {(note["recipient"], note["sender"]) for note in notes} == {
             (to, who.agent_id) for who in (DESK, SUB) for to in ("operator", who.agent_id)
         }
@@ -167,7 +167,7 @@ async def test_a_whole_expiry(tmp_path: Path) -> None:
         ]
         refused = await host.stage.start("QUERY", "/agents/desk/x", {})
         assert (refused.status, body_of(refused)["reason"]) == (503, "org-domain-expired")
-        [kept] = [item.value for item in host.held.of(retention.RETAINED) if item.key == DESK.agent_id]
+        [kept] = [item.value for item in host.held.all(retention.RETAINED) if item.key == DESK.agent_id]
         assert kept["status"] == "deprecated" and kept["label"] == "desk"
 
 
@@ -243,7 +243,7 @@ async def test_an_agent_that_comes_later_is_under_it_too(tmp_path: Path) -> None
     """AGTP-182: an agent of the owner before that is loaded after the transfer is stopped when it is seen."""
     async with world(tmp_path, PLAIN) as host:
         await host.tell("REINSTATE", of_key(STRANGER), org_domain="example.com", owner_id="newcorp")
-        assert not list(host.held.of("org-domain")), "with no agent concerned it takes an operator"
+        assert not list(host.held.all("org-domain")), "with no agent concerned it takes an operator"
     folder = tmp_path / "second"
     folder.mkdir()
     operators = frozenset({STRANGER.public.fingerprint})
@@ -282,7 +282,7 @@ async def test_who_may_tell(tmp_path: Path) -> None:
         of_caller = of_agent(DESK.agent_id)
         assert (await host.tell("DEACTIVATE", of_caller, org_domain="example.com"))[0] == 401
         assert (await host.tell("DEACTIVATE", of_key(STRANGER), org_domain="example.com"))[0] == 403
-        assert not list(host.held.of("org-domain"))
+        assert not list(host.held.all("org-domain"))
     folder = tmp_path / "mixed"
     folder.mkdir()
     async with world(folder, DESK, replace(SUB, genesis=None)) as host:
@@ -314,7 +314,7 @@ async def test_what_cannot_be_told(tmp_path: Path, method: str, given: dict[str,
     async with world(tmp_path) as host:
         found, refused = await host.tell(method, **given)
         assert found == status and refused["remedy"], refused
-        assert host.status(DESK) == "active" and not list(host.held.of("org-domain"))
+        assert host.status(DESK) == "active" and not list(host.held.all("org-domain"))
 
 
 @pytest_twisted.ensureDeferred

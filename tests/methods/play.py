@@ -103,6 +103,7 @@ class Play:
         disclosure: str = "public",
         agents: Sequence[Agent] = (DESK, CALLER, JUDGE, OTHER),
         zones: Zones | None = None,
+        hosts: Sequence[str] = (),
     ) -> None:
         self.directory = AgentDirectory(agents)
         self.ledger = FakeLedger()
@@ -146,6 +147,7 @@ class Play:
             zones=zones,
             assurance=assurance,
             release=release,
+            hosts=hosts,
             now=lambda: time.time() + self.ahead,
         )
         everything.extend((*built_ins, *self.floor.bindings))

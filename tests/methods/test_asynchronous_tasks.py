@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from agtphost.methods.asynchronous_tasks import TASK, AsynchronousTasks, TaskRea
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.notification import NOTIFICATION
 from agtphost.methods.oversight import Oversight
+from agtphost.vocabulary.holdings import HELD
 from agtphost.wire.headers import Headers
 from tests.methods.stage import body_of
 from tests.methods.test_delegation import ALICE, BOB, BOSS, CAROL, Playing, request, verdict
@@ -136,8 +138,8 @@ def test_a_long_result_is_not_kept() -> None:
 def test_what_one_delegator_has_running_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """429 beyond, before the token is used; ended tasks are forgotten first come first."""
     monkeypatch.setattr(asynchronous_tasks, "MOST_RUNNING", 2)
-    monkeypatch.setattr(asynchronous_tasks, "MOST_KEPT", 3)
     host = Later()
+    host.ledger.held._kinds = {**HELD, TASK: replace(HELD[TASK], per_owner=3)}
     first, _ = host.begin(), host.begin()
     third = request(asynchronous=True)
     assert verdict(host.ask(third)) == (429, "too-many-delegations")

@@ -86,7 +86,7 @@ def test_the_same_escalation_is_one() -> None:
     play = Play()
     numbers = {escalated(play) for _ in range(3)}
     assert len(numbers) == 1
-    assert len(list(play.held.of("escalation"))) == 1
+    assert len(list(play.held.all("escalation"))) == 1
     assert escalated(play, context={"resource": "other"}) not in numbers
     assert play.result("ESCALATE", code=202, by=OTHER, **ASK)["escalation_id"] not in numbers
 

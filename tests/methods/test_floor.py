@@ -122,7 +122,7 @@ def test_a_keyed_request_is_done_once(method: str) -> None:
     first, second = (play.ask(method, headers=headers, **VALID[method]) for _ in range(2))
     assert first.body == second.body
     kinds = ("escalation", "suspension", "notification")
-    assert sum(len(list(play.held.of(kind))) for kind in kinds) == 1
+    assert sum(len(list(play.held.all(kind))) for kind in kinds) == 1
 
 
 @pytest.mark.parametrize("method", ["ESCALATE", "SUSPEND", "NOTIFY"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,9 +10,10 @@ import pytest
 
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
-from agtphost.methods import confirmation, notification
+from agtphost.methods import notification
 from agtphost.methods.notification import GUARANTEES, URGENCIES
 from agtphost.stores import MemoryStore
+from agtphost.vocabulary.holdings import HELD
 from agtphost.vocabulary.status import Status
 from tests.methods.play import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, Play, body_of, endpoint
 from tests.methods.stage import reading
@@ -77,7 +79,7 @@ def test_what_has_expired_is_not_delivered() -> None:
     assert notify(play, code=200, expiry=later(-5))["status"] == "expired"
     assert inbox(play) == []
     notify(play, expiry=later(3600))
-    (item,) = play.held.of("notification")
+    (item,) = play.held.all("notification")
     assert item.expires_at is not None
     assert abs(item.expires_at / 1000 - datetime.now(UTC).timestamp() - 3600) < 60
     assert len(inbox(play)) == 1
@@ -198,10 +200,10 @@ def test_an_unknown_target_is_404(target: str) -> None:
     assert play.refused("CONFIRM", target_id=target, status="accepted") == (404, "target-unknown")
 
 
-def test_receipts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_receipts_are_bounded() -> None:
     """The oldest receipt goes when a caller has many; the newest is there for a repeat."""
-    monkeypatch.setattr(confirmation, "PER_ACTOR", 3)
     play = Play()
+    play.held._kinds = {**HELD, "attestation": replace(HELD["attestation"], per_owner=3)}
     for _ in range(5):
         number = notify(play)["notification_id"]
         receipt = play.result("CONFIRM", target_id=number, status="accepted", by=OTHER)

@@ -179,7 +179,7 @@ def test_a_cart_that_cannot_be_quoted(change: dict[str, Any]) -> None:
     scene = market()
     refused(scene.quote({**CART, **change}), 422, "invalid-parameter")
     assert not scene.pricer.calls
-    assert not list(scene.ledger.held.of("quote"))
+    assert not list(scene.ledger.held.all("quote"))
 
 
 def test_carts_are_quoted_by_merchants() -> None:

@@ -111,7 +111,7 @@ def test_nonces_are_random_and_never_kept() -> None:
         assert len(base64.urlsafe_b64decode(nonce + "==")) >= 16
         nonces.add(nonce)
     assert len(nonces) == 60
-    kept = str([item.value for item in play.held.of("suspension")]) + str([d.payload for d in play.ledger.drafts])
+    kept = str([item.value for item in play.held.all("suspension")]) + str([d.payload for d in play.ledger.drafts])
     assert not any(nonce in kept for nonce in nonces)
 
 

@@ -50,8 +50,8 @@ def test_no_proposal_breaks_the_host(base: Any, inside: Any, beside: Any, wrappe
     propose({"endpoint": definition, **beside} if wrapped else {"name": "x", **definition, **beside})
     assert len(TABLE.calls) == before
     # What one agent can leave behind is bounded.
-    assert len(list(TABLE.ledger.held.of("contract"))) <= 8
-    assert len(list(TABLE.ledger.held.of("negotiation"))) <= 32
+    assert len(list(TABLE.ledger.held.all("contract"))) <= 8
+    assert len(list(TABLE.ledger.held.all("negotiation"))) <= 32
 
 
 def test_the_control_reaches_approval() -> None:

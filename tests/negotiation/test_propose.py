@@ -373,7 +373,7 @@ def test_contracts_of_one_agent_are_bounded() -> None:
     table = Table(replace(OPEN, max_contracts=2))
     for _ in range(4):
         assert table.propose(BOOK_ROOM).status == 263
-    assert len(list(table.ledger.held.of("contract"))) == 2
+    assert len(list(table.ledger.held.all("contract"))) == 2
 
 
 # Review
@@ -420,4 +420,4 @@ def test_a_keyed_proposal_is_made_once() -> None:
     key = {"Idempotency-Key": "k1"}
     one, other = told(table.propose(BOOK_ROOM, headers=key)), told(table.propose(BOOK_ROOM, headers=key))
     assert one["synthesis_id"] == other["synthesis_id"]
-    assert len(list(table.ledger.held.of("contract"))) == 1
+    assert len(list(table.ledger.held.all("contract"))) == 1

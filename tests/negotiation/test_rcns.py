@@ -39,7 +39,7 @@ OPTIMISTIC = Settings(gate=replace(GATE, mode=Mode.OPTIMISTIC))
 
 
 def contracts(table: Table) -> int:
-    return len(list(table.ledger.held.of("contract")))
+    return len(list(table.ledger.held.all("contract")))
 
 
 def attempt(table: Table, answer: Any, who: str = ALICE) -> Any:
@@ -318,7 +318,7 @@ def test_a_step_whose_verb_is_gone_fails_with_structure() -> None:
     item = table.ledger.held.get("contract", synthesis_id)
     assert item is not None
     gone = {**item.value["recipe"], "step": [{"method": "ABOLISH", "path": "/desk"}]}
-    object.__setattr__(item, "value", {**item.value, "recipe": gone})
+    object.__setattr__(item, "kept", {**item.value, "recipe": gone})
     later = Table(CONFIRM, ledger=table.ledger, clock=table.clock)
     answer = later.under(synthesis_id)
     assert (answer.status, told(answer)["reason"]) == (464, "synthesis-error")

@@ -36,10 +36,9 @@ PATH = "/a2a-tasks"
 KEPT = 7 * 86_400
 """Seconds after its last change."""
 
-MOST = 1_000
-"""Tasks of all clients; beyond, the oldest one that has ended goes."""
-
 MOST_PER_CLIENT = 200
+"""Tasks of one client; beyond, its oldest one that has ended goes, as the oldest of all does where all are too many."""
+
 MOST_RUNNING = 64
 """At the same time."""
 
@@ -85,21 +84,36 @@ class FrontedTasks:
         self._keep = keep
         self._now = now
         self._tasks: dict[str, FrontedTask] = {}
+        self._clients: dict[str, dict[str, FrontedTask]] = {}
         self._calls: dict[str, Withdrawable] = {}
         self._withdrawn: set[str] = set()
         held.watch(KIND, self._changed)
 
     def _changed(self, key: str, item: Held | None) -> None:
         if item is None:
-            self._tasks.pop(key, None)
-        elif key not in self._calls or item.value["ended"]:
-            self._tasks[key] = FrontedTask(
+            self._drop(key)
+        elif key not in self._calls or item.brief["ended"]:
+            value = item.value
+            task = FrontedTask(
                 task_id=key,
-                client=item.value["client"],
+                client=value["client"],
                 agent_id=item.owner,
-                document=item.value["document"],
-                ended=item.value["ended"],
+                document=value["document"],
+                ended=value["ended"],
             )
+            self._know(task)
+
+    def _know(self, task: FrontedTask) -> None:
+        self._tasks[task.task_id] = task
+        self._clients.setdefault(task.client, {})[task.task_id] = task
+
+    def _drop(self, task_id: str) -> None:
+        task = self._tasks.pop(task_id, None)
+        if task is not None:
+            own = self._clients[task.client]
+            del own[task_id]
+            if not own:
+                del self._clients[task.client]
 
     # Reading
 
@@ -110,7 +124,7 @@ class FrontedTasks:
 
     def of(self, client: str) -> Iterator[FrontedTask]:
         """A client's tasks, the newest first."""
-        return (self._told(task) for task in reversed(list(self._tasks.values())) if task.client == client)
+        return (self._told(task) for task in reversed(list(self._clients.get(client, {}).values())))
 
     def runs(self, task_id: str) -> bool:
         """Whether its call is under way in this process."""
@@ -146,12 +160,12 @@ class FrontedTasks:
         )
         changes = [*self._room(client), self._put(task)]
         self._calls[task.task_id] = call
-        self._tasks[task.task_id] = task
+        self._know(task)
         try:
             await self._keep(changes)
         except BaseException:
             del self._calls[task.task_id]
-            self._tasks.pop(task.task_id, None)
+            self._drop(task.task_id)
             raise
 
     async def settle(self, task_id: str, document: Mapping[str, Any]) -> None:
@@ -168,7 +182,7 @@ class FrontedTasks:
         task = FrontedTask(
             task_id=task_id, client=known.client, agent_id=known.agent_id, document=document, ended=True
         )
-        self._tasks[task_id] = task
+        self._know(task)
         await self._keep((self._put(task),))
 
     def withdraw(self, task_id: str) -> bool:
@@ -190,11 +204,10 @@ class FrontedTasks:
             self.withdraw(task_id)
 
     def _room(self, client: str) -> Iterator[Change]:
-        over = [len(self._tasks) >= MOST, sum(task.client == client for task in self._tasks.values())]
-        if not over[0] and over[1] < MOST_PER_CLIENT:
+        own = self._clients.get(client, {})
+        if len(own) < MOST_PER_CLIENT:
             return
-        mine = (task for task in self._tasks.values() if over[1] < MOST_PER_CLIENT or task.client == client)
-        ended = (task for task in mine if task.task_id not in self._calls)
+        ended = (task for task in own.values() if task.task_id not in self._calls)
         oldest = min(ended, key=lambda task: str(task.document["status"]["timestamp"]), default=None)
         if oldest is None:
             raise TooMany("As many tasks are kept as may be, and none of them has ended")

@@ -27,6 +27,7 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.held import HeldTable
 from agtphost.errors import Refusal
 from agtphost.handlers.context import LAST_WORD, EndpointContext, EndpointResponse
+from agtphost.vocabulary.holdings import HELD
 from agtphost.vocabulary.status import Status
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ TASK = "mcp-task"
 """The kind of held items that say whose a task is; the key is ``server taskId``."""
 
 TASK_DAYS = 7
-MOST_TASKS = 1_000
+MOST_TASKS = HELD[TASK].per_owner
 """Tasks of one agent that are remembered; at the bound its calls create none."""
 
 MOST_LEVELS = 10_000
@@ -174,7 +175,7 @@ class Desk:
         capabilities = meta.get(META + "clientCapabilities")
         if type(capabilities) is not dict:
             capabilities = None
-        elif "extensions" in capabilities and sum(1 for _ in self._held.of(TASK, agent_id)) >= MOST_TASKS:
+        elif "extensions" in capabilities and self._held.count(TASK, agent_id) >= MOST_TASKS:
             capabilities = {name: value for name, value in capabilities.items() if name != "extensions"}
         level = meta.get(META + "logLevel")
         if level not in LEVELS:

@@ -53,7 +53,7 @@ class KeptPins:
         if not self._pins:
             self._held.watch(KIND, self._watched)
         pins = self._pins[server] = ToolPins(configured, differs=differs, keep=partial(self._keep, server))
-        for item in self._held.of(KIND):
+        for item in self._held.all(KIND):
             self._watched(item.key, item)
         return pins
 

@@ -60,7 +60,7 @@ class WaitingCalls:
         self._clock = clock
         self._token = token
         self._by_token: dict[str, WaitingCall] = {}
-        self._counts: dict[str, int] = {}
+        self._of: dict[str, dict[str, WaitingCall]] = {}
 
     def __len__(self) -> int:
         return len(self._by_token)
@@ -72,9 +72,11 @@ class WaitingCalls:
         :return: its state.
         :raises Refusal: 429 where too many wait; the call is given up then.
         """
-        held = self._counts.get(waiting.agent_id, 0)
-        if held >= MOST_OF_AN_AGENT or len(self._by_token) >= MOST or len(waiting.state or "") > MAX_STATE:
+        own = self._of.setdefault(waiting.agent_id, {})
+        if len(own) >= MOST_OF_AN_AGENT or len(self._by_token) >= MOST or len(waiting.state or "") > MAX_STATE:
             _give_up(waiting)
+            if not own:
+                del self._of[waiting.agent_id]
             raise Refusal(
                 Status.RATE_LIMITED,
                 "too-many-waiting-calls",
@@ -83,8 +85,7 @@ class WaitingCalls:
                 headers=(("Retry-After", "60"),),
             )
         token = self._token()
-        self._by_token[token] = waiting
-        self._counts[waiting.agent_id] = held + 1
+        self._by_token[token] = own[token] = waiting
         waiting.timer = self._clock.callLater(PATIENCE, self._expire, token)
         return token
 
@@ -103,7 +104,7 @@ class WaitingCalls:
 
     def give_up(self, agent_id: str, task_id: str) -> int:
         """Let go of what waits for an agent under a Task-ID; how many these were."""
-        tokens = [t for t, w in self._by_token.items() if w.agent_id == agent_id and w.task_id == task_id]
+        tokens = [token for token, waiting in self._of.get(agent_id, {}).items() if waiting.task_id == task_id]
         for token in tokens:
             _give_up(self._remove(token))
         return len(tokens)
@@ -116,11 +117,10 @@ class WaitingCalls:
         waiting = self._by_token.pop(token)
         if waiting.timer is not None and waiting.timer.active():
             waiting.timer.cancel()
-        left = self._counts[waiting.agent_id] - 1
-        if left:
-            self._counts[waiting.agent_id] = left
-        else:
-            del self._counts[waiting.agent_id]
+        own = self._of[waiting.agent_id]
+        del own[token]
+        if not own:
+            del self._of[waiting.agent_id]
         return waiting
 
 

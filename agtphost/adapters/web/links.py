@@ -21,9 +21,6 @@ from agtphost.vocabulary import jsontext
 KEPT = 30 * 86_400
 """Seconds after the last change."""
 
-MOST_PER_CALLER = 1_000
-"""Links of one caller with all upstreams of a kind; beyond, its oldest one goes."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
@@ -127,10 +124,6 @@ class Links:
             owner=link.owner,
             expires_at=(now + KEPT) * 1000,
         )
-        others = self._of.get(link.owner, {})
-        if known is None and len(others) >= MOST_PER_CALLER:
-            oldest = next(iter(others))
-            return put, Change(kind=self._kind, key=oldest, value=None, owner=link.owner)
         return (put,)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from agtphost.adapters.a2a import fronted
 from agtphost.adapters.a2a.fronted import KIND, FrontedTasks, TooMany
 from agtphost.audit.drafts import Change, LedgerUnavailable
 from agtphost.identity.peer import Withdrawable
+from agtphost.vocabulary.holdings import HELD
 from tests.adapters.peers import Book
 
 OWNER = "a" * 64
@@ -96,8 +98,8 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """So many run, so many are kept of a client and of all, so long is one; the oldest that has ended goes first."""
     monkeypatch.setattr(fronted, "MOST_RUNNING", 3)
     monkeypatch.setattr(fronted, "MOST_PER_CLIENT", 2)
-    monkeypatch.setattr(fronted, "MOST", 4)
     kept = Kept()
+    kept.book._table(KIND).holding = replace(HELD[KIND], in_all=4)
     for name in ("a", "b"):
         kept.begin(name)
     with pytest.raises(TooMany):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agtphost.adapters.web import links as module
-from agtphost.adapters.web.links import KEPT, MOST_PER_CALLER, Link, Links, is_remote_id
+from agtphost.adapters.web.links import KEPT, Link, Links, is_remote_id
+from agtphost.vocabulary.holdings import HELD
 from tests.adapters.peers import Book
 
 ALICE, BOB = "a" * 64, "b" * 64
@@ -17,7 +18,7 @@ ONE = Link(
 def test_a_link_is_found_by_each_of_its_names() -> None:
     """By Task-ID, by the upstream's id and by the session; never by another owner or at another upstream."""
     book = Book()
-    links = Links(book, "k", now=lambda: 1000.0)
+    links = Links(book, "a2a-task", now=lambda: 1000.0)
     book.commit(links.changes(ONE))
     assert links.by_task(ALICE, "u", "T-1") == replace(ONE, updated=1000)
     assert links.by_remote(ALICE, "u", "r1") == replace(ONE, updated=1000)
@@ -33,7 +34,7 @@ def test_a_link_is_found_by_each_of_its_names() -> None:
 def test_the_newest_task_of_a_task_id_counts() -> None:
     """A Task-ID that began two tasks stands for the one that changed last."""
     book = Book()
-    links = Links(book, "k")
+    links = Links(book, "a2a-task")
     book.commit(links.changes(ONE))
     book.commit(links.changes(replace(ONE, remote_id="r2")))
     found = links.by_task(ALICE, "u", "T-1")
@@ -48,7 +49,7 @@ def test_the_newest_task_of_a_task_id_counts() -> None:
 def test_what_did_not_change_is_not_written() -> None:
     """Reading a task again makes no change, and so no write."""
     book = Book()
-    links = Links(book, "k", now=lambda: 1000.0)
+    links = Links(book, "a2a-task", now=lambda: 1000.0)
     book.commit(links.changes(ONE))
     assert links.changes(replace(ONE, updated=0)) == ()
     changes = links.changes(replace(ONE, state="completed"))
@@ -58,11 +59,11 @@ def test_what_did_not_change_is_not_written() -> None:
 def test_one_caller_has_so_many_links_and_no_more() -> None:
     """Beyond the bound the caller's oldest link goes; other callers lose nothing."""
     book = Book()
-    links = Links(book, "k")
+    links = Links(book, "a2a-task")
     book.commit(links.changes(replace(ONE, owner=BOB)))
-    for number in range(MOST_PER_CALLER + 5):
+    for number in range(HELD["a2a-task"].per_owner + 5):
         book.commit(links.changes(replace(ONE, remote_id=f"r{number}", task_id=f"T-{number}")))
-    assert len(list(links.of(ALICE, "u"))) == MOST_PER_CALLER
+    assert len(list(links.of(ALICE, "u"))) == HELD["a2a-task"].per_owner
     assert links.by_task(ALICE, "u", "T-4") is None
     assert links.by_task(ALICE, "u", "T-5") is not None
     assert links.by_task(BOB, "u", "T-1") is not None

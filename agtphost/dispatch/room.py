@@ -1,0 +1,37 @@
+"""What is answered where there is no room for an item that a call would have held here."""
+
+from __future__ import annotations
+
+from agtphost.audit.held import HeldFull
+from agtphost.errors import Refusal
+from agtphost.vocabulary.status import Status
+
+RETRY_SECONDS = 60
+"""When to try again: what is held goes as it is finished, read or expired, and nobody can tell when that is."""
+
+
+def no_room(full: HeldFull) -> Refusal:
+    """
+    429 where the agent has its share, 503 where all agents together have used up what there is.
+
+    Nothing of what the call asked for is done: what it would have changed is in the same transaction.
+    """
+    holding = full.holding
+    details = {"scope": "host" if full.in_all else holding.kind, "limit": full.limit, "unit": full.unit}
+    if full.in_all:
+        return Refusal(
+            Status.UNAVAILABLE,
+            "host-full",
+            str(full),
+            remedy="Try again later, or tell the operator.",
+            details={**details, "kind": holding.kind},
+            headers=(("Retry-After", str(RETRY_SECONDS)),),
+        )
+    return Refusal(
+        Status.RATE_LIMITED,
+        holding.refusal_reason(),
+        str(full),
+        remedy=holding.remedy or "Try again later.",
+        details={**details, "kind": holding.kind},
+        headers=(("Retry-After", str(RETRY_SECONDS)),),
+    )

@@ -1,0 +1,76 @@
+"""
+The operator's inbox is everybody's, and nobody's alone: shares by the sender's owner.
+
+Agents are cheap, owners are not: all agents of one owner have one share
+together. What is critical has places of its own behind those, and so have the
+hosts that tell of their agents and certificates (core v08 section 7.2.16):
+however much others send, theirs arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agtphost.audit.held import Held
+from agtphost.errors import Refusal
+from agtphost.identity.agents import Agent
+from agtphost.vocabulary.status import Status
+
+ORDINARY = 500
+"""Unread messages to the operator that are not critical, of all senders."""
+
+ORDINARY_OF_AN_OWNER = 100
+"""Of all agents of one owner."""
+
+CRITICAL = 600
+"""Places for critical ones besides."""
+
+CRITICAL_OF_AN_OWNER = 100
+
+OF_HOSTS = 200
+"""Places for what the hosts in ``[lifecycle] hosts`` tell, besides."""
+
+OF_A_HOST = 100
+
+
+def share_of(sender: Agent) -> str:
+    """Whose share a sender's message takes: its owner's, or its own where it has none."""
+    return sender.owner_id or sender.principal or sender.agent_id
+
+
+def require_share(unread: Iterable[Held], whose: str, places: str) -> None:
+    """
+    Whether the operator's inbox takes one more.
+
+    :param unread: what is in it.
+    :param whose: the share that it would take.
+    :param places: ``ordinary``, ``critical`` or ``host``: see :func:`places_of`.
+    :raises Refusal: 429, naming the share that is used up.
+    """
+    every, most = {
+        "host": (OF_HOSTS, OF_A_HOST),
+        "critical": (CRITICAL, CRITICAL_OF_AN_OWNER),
+        "ordinary": (ORDINARY, ORDINARY_OF_AN_OWNER),
+    }[places]
+    taken = own = 0
+    for item in unread:
+        if item.brief.get("places", "ordinary") == places:
+            taken += 1
+            own += item.brief.get("sender_owner") == whose
+    if own < most and taken < every:
+        return
+    mine = own >= most
+    raise Refusal(
+        Status.RATE_LIMITED,
+        "owner-share-used" if mine else "inbox-full",
+        f"The operator has {most if mine else every} unread {places} messages"
+        f"{' of this owner and its agents' if mine else ''}, and takes no more before some of them are read.",
+        remedy=f"Try again later{'; what is critical has places of its own' if places == 'ordinary' else ''}.",
+        details={"scope": "owner" if mine else "operator", "places": places, "limit": most if mine else every},
+        headers=(("Retry-After", "60"),),
+    )
+
+
+def places_of(*, critical: bool, host: bool) -> str:
+    """Which places a message to the operator takes."""
+    return "host" if host else "critical" if critical else "ordinary"

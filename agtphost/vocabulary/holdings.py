@@ -1,0 +1,314 @@
+"""
+Everything that the host keeps because of somebody's requests: one list, with a bound for each.
+
+Three parts. :data:`HELD`: the kinds of held items, which are durable; the held
+table takes no item of a kind that is not here. :data:`CACHES`: what is kept in
+memory to spare work, or to remember whom it has seen; each can be lost.
+:data:`ANSWERS`: stored answers of keyed requests, which stay in the database.
+``docs/limits.rst`` shows all three, and a test compares it with this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+HOUR: Final = 3_600
+DAY: Final = 86_400
+
+ANY: Final = frozenset({"*"})
+"""Instead of the values of a state: whatever its state, the oldest one may go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """One kind of held item."""
+
+    kind: str
+    says: str
+    """What it is, in a few words."""
+
+    per_owner: int
+    """Items of one owner: an agent, or the host."""
+
+    in_all: int
+    octets_per_owner: int
+    """Of their JSON."""
+
+    octets_in_all: int
+    unproven: int
+    """Items that an owner may have where the call that adds one comes from below certificate assurance."""
+
+    lives: int | None
+    """Seconds that one may be kept at the longest; None: until what it stands for ends."""
+
+    state: str = ""
+    """The member that says whether an item is finished."""
+
+    finished: frozenset[str] = frozenset()
+    """Values of :attr:`state` with which an item makes room for a new one, the oldest first; empty: none ever does."""
+
+    indexed: tuple[str, ...] = ()
+    """Members that items are found by."""
+
+    brief: tuple[str, ...] = ()
+    """Further members that stay at hand where the whole of a long item does not."""
+
+    reason: str = ""
+    """Of the refusal where there is no room; empty: ``too-many-KIND``."""
+
+    remedy: str = ""
+
+    def refusal_reason(self) -> str:
+        """The stable token of a refusal for want of room."""
+        return self.reason or f"too-many-{self.kind}s"
+
+    @property
+    def at_the_cap(self) -> str:
+        """What happens there, in words."""
+        if not self.finished:
+            return f"refused: ``{self.refusal_reason()}``"
+        if self.finished == ANY:
+            return "the oldest goes"
+        return f"the oldest finished one goes; where none has finished, refused: ``{self.refusal_reason()}``"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cache:
+    """One table in memory that requests add to."""
+
+    place: str
+    """``module:Class.attribute``, or ``module:function``, below ``agtphost``."""
+
+    says: str
+    in_all: int
+    octets: int
+    """About so much memory at the most."""
+
+    most_of_one: int = 0
+    """Entries of one agent, or of one address; 0 where an entry is one already."""
+
+    lives: str = "until it is pushed out"
+    at_the_cap: str = "the one that was not used for longest goes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """Stored answers of keyed requests."""
+
+    keys: int
+    """Of one agent with its certificate."""
+
+    octets: int
+    unproven_keys: int
+    """Of one agent that is known by header alone, or through a gateway that does not vouch for it."""
+
+    unproven_octets: int
+    longest: int
+    """Octets of an answer that is kept; of a longer one there is the hash."""
+
+    lives: int
+
+
+ANSWERS: Final = Answers(
+    keys=100_000, octets=64 * MIB, unproven_keys=200, unproven_octets=MIB, longest=64 * KIB, lives=DAY
+)
+
+_AGAIN = "Try again later."
+_PINS = "Remove upstreams, or their tools, that are used no more."
+
+
+def _of_agents(kind: str, says: str, per_owner: int, **more: object) -> Holding:
+    """A kind whose items belong to agents."""
+    given: dict[str, object] = {
+        "kind": kind,
+        "says": says,
+        "per_owner": per_owner,
+        "in_all": per_owner * 100,
+        "octets_per_owner": 4 * MIB,
+        "octets_in_all": 64 * MIB,
+        "unproven": max(per_owner // 10, 5),
+        "remedy": _AGAIN,
+        **more,
+    }
+    return Holding(**given)  # type: ignore[arg-type]
+
+
+def _of_the_host(kind: str, says: str, in_all: int, **more: object) -> Holding:
+    """A kind whose items follow from what the operator configured or did."""
+    given: dict[str, object] = {
+        "kind": kind,
+        "says": says,
+        "per_owner": in_all,
+        "in_all": in_all,
+        "octets_per_owner": 64 * MIB,
+        "octets_in_all": 64 * MIB,
+        "unproven": in_all,
+        "lives": None,
+        **more,
+    }
+    return Holding(**given)  # type: ignore[arg-type]
+
+
+_KINDS: Final = (
+    # What agents leave for others
+    _of_agents(
+        "escalation",
+        "ESCALATE, until it is decided, and seven days more",
+        1_000,
+        in_all=200_000,
+        octets_per_owner=16 * MIB,
+        octets_in_all=512 * MIB,
+        unproven=20,
+        lives=None,
+        state="status",
+        finished=frozenset({"accepted", "rejected"}),
+        indexed=("task_id", "recipient", "owner_id"),
+        brief=("status", "flood", "priority", "created_at"),
+        reason="too-many-escalations",
+        remedy="Keep the task still, and escalate again once some are decided.",
+    ),
+    _of_agents(
+        "notification",
+        "NOTIFY, in the recipient's inbox; read ones as receipts",
+        2_000,
+        in_all=50_000,
+        octets_per_owner=32 * MIB,
+        octets_in_all=128 * MIB,
+        unproven=100,
+        lives=30 * DAY,
+        state="status",
+        finished=frozenset({"delivered", "acknowledged"}),
+        indexed=("sender",),
+        brief=("status", "urgency", "sender_owner", "places"),
+        reason="inbox-full",
+    ),
+    _of_agents(
+        "attestation", "the receipt that a repeated CONFIRM is answered with", 500, lives=7 * DAY, finished=ANY
+    ),
+    # Work that stands still, or goes on by itself
+    _of_agents(
+        "suspension",
+        "SUSPEND; resumed ones until their nonce is forgotten",
+        200,
+        lives=31 * DAY,
+        state="status",
+        finished=frozenset({"resumed"}),
+        brief=("status", "of", "name", "until", "suspension_id", "resume_by"),
+        reason="too-many-suspensions",
+        remedy="RESUME one first.",
+    ),
+    _of_agents(
+        "delegated-task",
+        "a delegation that outlives its request, and what it came to",
+        100,
+        octets_per_owner=8 * MIB,
+        lives=None,
+        state="state",
+        finished=frozenset({"finished", "failed"}),
+        indexed=("task_id",),
+        brief=("state", "process"),
+        reason="too-many-delegations",
+        remedy="Wait until one of them has ended.",
+    ),
+    _of_agents("a2a-task", "an A2A agent's task of a caller", 1_000, lives=30 * DAY, finished=ANY),
+    _of_agents("acp-run", "an ACP server's run of a caller", 1_000, lives=30 * DAY, finished=ANY),
+    _of_agents("mcp-task", "an MCP server's task of a caller", 1_000, lives=30 * DAY, finished=ANY),
+    _of_agents(
+        "a2a-front-task",
+        "a task that an A2A client began here; 200 of a client, 1,000 of all",
+        1_000,
+        in_all=1_000,
+        octets_per_owner=64 * MIB,
+        octets_in_all=64 * MIB,
+        unproven=1_000,
+        lives=7 * DAY,
+        state="ended",
+        finished=frozenset({"True"}),
+        remedy="Try again when a task has ended.",
+    ),
+    # What is good once: never forgotten before it has expired by itself
+    _of_agents(
+        "delegation",
+        "the use of a Delegation-Token",
+        1_000,
+        lives=None,
+        reason="too-many-delegations",
+        remedy="Delegate again once earlier tokens have expired.",
+    ),
+    _of_agents(
+        "governance-token",
+        "the use of a governance token",
+        1_000,
+        lives=None,
+        remedy="Try again once earlier tokens have expired.",
+    ),
+    _of_agents(
+        "intent-assertion",
+        "the use of an Intent-Assertion",
+        1_000,
+        lives=None,
+        remedy="Try again once earlier assertions have expired.",
+    ),
+    # Commerce and negotiation
+    _of_agents("quote", "a quote in force", 200, lives=None, remedy="Wait until earlier quotes have ended."),
+    _of_agents("rcns-attempt", "why a negotiation failed, for INSPECT", 50, in_all=200, lives=DAY, finished=ANY),
+    _of_agents("negotiation", "the count of turns of a negotiation", 32, in_all=20_000, lives=HOUR, finished=ANY),
+    _of_agents(
+        "proposal",
+        "a proposal under review, and what was decided",
+        64,
+        lives=37 * DAY,
+        state="decision",
+        finished=frozenset({"approved", "rejected"}),
+        brief=("decision",),
+        indexed=("decision",),
+        remedy="Wait for a decision about one of them.",
+    ),
+    _of_agents(
+        "contract",
+        "a negotiated contract; ended ones for seven days; ``[policies]`` has the live ones of an agent",
+        20_000,
+        in_all=100_000,
+        octets_per_owner=64 * MIB,
+        octets_in_all=256 * MIB,
+        unproven=64,
+        lives=372 * DAY,
+        remedy="Release a contract that is no longer needed.",
+    ),
+    _of_agents(
+        "contract-accepted", "that a preview was accepted", 20_000, in_all=100_000, unproven=64, lives=372 * DAY
+    ),
+    # What follows from the operator's own doing and configuration
+    _of_the_host("retained-agent", "what stays of a revoked or deprecated agent", 1_000_000, indexed=("label",)),
+    _of_the_host("org-domain", "what was told of a domain", 1_000),
+    _of_the_host("lifecycle-notice", "what a subscriber is still to be told", 100_000),
+    _of_the_host("certificate-revocation", "a revocation that was told", 10_000),
+    _of_the_host("witnessed-checkpoint", "the last checkpoint of a log that is witnessed here", 1_000),
+    _of_the_host("witnessed-keys", "how the keys of such a log followed each other", 1_000),
+    _of_the_host(
+        "witnessed-contradiction", "two checkpoints of such a log that contradict each other; 50 of a log", 5_000,
+        indexed=("origin",),
+    ),
+    _of_the_host("upstream-pin", "an approved card or manifest of an upstream", 5_000, remedy=_PINS),
+    _of_the_host("mcp-tool-pin", "an approved tool of an MCP server", 100_000, remedy=_PINS),
+    _of_the_host("mcp-tool-changed", "that a changed tool was told of", 100_000, remedy=_PINS),
+)
+
+HELD: Final[Mapping[str, Holding]] = {holding.kind: holding for holding in _KINDS}
+
+
+# Caches
+
+CLAIMS: Final = Cache(
+    place="dispatch.claims:ClaimedScopesGate._memo",
+    says="effective scopes of an Authority-Scope that was seen before; longer than 1 KiB is worked out each time",
+    most_of_one=16,
+    in_all=4_096,
+    octets=16 * MIB,
+)
+LONGEST_CLAIM: Final = KIB
+"""Characters of an Authority-Scope that is remembered."""
