@@ -30,11 +30,11 @@ from agtphost.identity.keys import SigningKey
 from agtphost.identity.trust import TrustedIssuers
 from agtphost.vocabulary.uris import AgtpUri, Form, parse
 from agtphost.wire.headers import Headers
-from tests.identity.samples import document, genesis_octets
+from tests.identity.samples import document, genesis_octets, key_of
 
-HOST = SigningKey.generate()
-REGISTRAR = SigningKey.generate()
-STRANGER = SigningKey.generate()
+HOST = key_of("host")
+REGISTRAR = key_of("registrar")
+STRANGER = key_of("stranger")
 ORIGIN = genesis_octets(REGISTRAR)
 AGENT = Genesis.load(ORIGIN).agent_id
 OTHER = "cd" * 32

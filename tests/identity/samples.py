@@ -8,11 +8,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from agtphost.identity import documents, encoding, genesis
 from agtphost.identity.canonical import canonical
 from agtphost.identity.keys import SigningKey
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+def key_of(name: str) -> SigningKey:
+    """A key that is the same in every process: what is made of it may be part of a test's name."""
+    return SigningKey(Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"a test's " + name.encode()).digest()))
 
 
 def genesis_octets(key: SigningKey, **changes: Any) -> bytes:

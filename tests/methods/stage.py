@@ -57,14 +57,14 @@ from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
 from tests.fakes import FakeLedger
 from tests.identity.samples import document as identity_document
-from tests.identity.samples import genesis_octets
+from tests.identity.samples import genesis_octets, key_of
 
 MCP = "application/vnd.mcp.tools+json"
 SINCE = "2026-06-01T00:00:00.000Z"
-SIGNING = SigningKey.generate()
-REGISTRAR = SigningKey.generate()
-DEMO = SigningKey.generate()
-STRANGER = SigningKey.generate()
+SIGNING = key_of("signing")
+REGISTRAR = key_of("registrar")
+DEMO = key_of("demo")
+STRANGER = key_of("stranger")
 
 _NOW = datetime.now(UTC)
 _AUTHORITY = create_authority(now=_NOW)
