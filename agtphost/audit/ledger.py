@@ -118,7 +118,13 @@ class Ledger:
         self._floor = free_space_floor
         self._probe_seconds = probe_seconds
         self._writer = GroupWriter(
-            store, self._signer, server_id=server_id, now=now, keep_results=keep_results, tree=tree
+            store,
+            self._signer,
+            server_id=server_id,
+            now=now,
+            keep_results=keep_results,
+            tree=tree,
+            moved=self._moved,
         )
         self._tree = tree
         self.healthy = False
@@ -282,6 +288,12 @@ class Ledger:
                 self._held.settle(entry.admitted)
         for entry in entries:
             entry.deferred.errback(LedgerUnavailable(error))
+
+    def _moved(self, states: dict[str, StateRow], held: Sequence[HeldRow]) -> None:
+        """In the writer's thread: somebody else wrote to the store. The reactor hears of it before of the group."""
+        self._report("the store was changed by another process: {why}", "what it holds is taken over")
+        self._reactor.callFromThread(self._lifecycle.replace, states)
+        self._reactor.callFromThread(self._held.replace, held)
 
     def _recovered(self, states: dict[str, StateRow], held: Sequence[HeldRow]) -> None:
         """The store takes writes again. A COMMIT in doubt may have changed states: take what it holds."""

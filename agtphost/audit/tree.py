@@ -69,6 +69,7 @@ class TreeKeeper:
         self._recent: OrderedDict[int, CheckpointRow] = OrderedDict()
         self._cosignatures: SimpleQueue[tuple[int, str]] = SimpleQueue()
         self._cosigned_size = 0
+        self._begin: Callable[[], object] = store.begin
         self.cosigned = ""
         """The newest checkpoint that a witness cosigned, with all its lines; read by any thread."""
 
@@ -76,12 +77,15 @@ class TreeKeeper:
         """Sign checkpoints with another key from now on."""
         self._key = key
 
-    def load(self) -> None:
+    def load(self, begin: Callable[[], object] | None = None) -> None:
         """
         Find out how far the tree goes, and which records it lacks.
 
+        :param begin: opens a transaction, and calls this first where another writer has changed the store.
         :raises agtphost.stores.StoreError: the store contradicts its own checkpoint or a witness.
         """
+        if begin is not None:
+            self._begin = begin
         row = self._store.checkpoint()
         self._size = 0 if row is None else row.size
         if row is not None:
@@ -136,12 +140,19 @@ class TreeKeeper:
 
         :raises Exception: whatever the store raised: the tree is as it was.
         """
-        size = self._growth.size
-        if size == self._size:
+        if self._growth.size == self._size:
             return None
         store = self._store
-        store.begin()
         try:
+            self._begin()
+            size = self._growth.size
+            if size == self._size:  # Somebody else has issued it by now.
+                store.rollback()
+                return None
+            newest = store.checkpoint()
+            if (0 if newest is None else newest.size) != self._size:
+                # Tiles made from here would cut off what somebody else added.
+                raise StoreError(f"the store has a checkpoint that is none of this writer's: {newest}")
             store.put_tiles(self._growth.changed())
             issued = checkpoint.issue(self._origin, size, Tree(store.tile, size).root(), self._key)
             row = CheckpointRow(size, int(self._now() * 1000), issued.note)
@@ -192,8 +203,8 @@ class TreeKeeper:
                 changed[size] = row._replace(note=cosignature.with_line(row.note, line))
         if not changed:
             return
-        self._store.begin()
         try:
+            self._begin()
             for row in changed.values():
                 self._store.put_checkpoint(row)
             self._store.commit()

@@ -102,6 +102,7 @@ class GroupWriter:
     :param now: seconds since the Unix epoch.
     :param keep_results: seconds for which a keyed request is remembered.
     :param tree: kept in step with what is written.
+    :param moved: told of what the store holds where another writer has changed it.
     """
 
     def __init__(
@@ -113,9 +114,11 @@ class GroupWriter:
         now: Callable[[], float] = time.time,
         keep_results: float = 86_400.0,
         tree: TreeKeeper | None = None,
+        moved: Callable[[dict[str, StateRow], Sequence[HeldRow]], object] = lambda states, held: None,
     ) -> None:
         self._store = store
         self._tree = tree
+        self._moved = moved
         self._signer = signer
         self._server_id = server_id
         self._now = now
@@ -131,16 +134,35 @@ class GroupWriter:
 
     def load(self) -> dict[str, StateRow]:
         """
-        Read the heads, and who is stopped.
+        Read the heads, and who is stopped: once, at start and after a failure.
 
         :return: the stored lifecycle states.
         :raises StoreError: a head is damaged.
         """
+        self._store.begin()
+        try:
+            return self._read()
+        finally:
+            self._store.rollback()
+
+    def begin(self) -> None:
+        """
+        Open a transaction. What is in memory is then what the store holds, whoever wrote it.
+
+        The lock on the state directory keeps other hosts away; this is for what does not ask for it.
+
+        :raises StoreError: the store was changed into one that contradicts its own checkpoint.
+        """
+        if self._store.begin():
+            states = self._read()
+            self._moved(states, self._store.held())
+
+    def _read(self) -> dict[str, StateRow]:
         self._heads = {chain: head_of_row(row) for chain, row in self._store.heads().items()}
         self._last_number = self._store.last_number()
         self._latest = max((head.issued_at for head in self._heads.values()), default=0)
         if self._tree is not None:
-            self._tree.load()
+            self._tree.load(self.begin)
         states = self._store.lifecycle_states()
         self._stopped = {agent_id: row for agent_id, row in states.items() if stops(row)}
         return states
@@ -171,7 +193,8 @@ class GroupWriter:
         if (successor := self._successor) is not None:
             self._turn(successor)
         try:
-            group = _Group(self, store.begin())
+            self.begin()
+            group = _Group(self)
             for entry in entries:
                 if entry.__class__ is Submission:
                     group.seal(entry)
@@ -241,9 +264,7 @@ class GroupWriter:
 class _Group:
     """One transaction in the making; a friend of :class:`GroupWriter`."""
 
-    def __init__(self, writer: GroupWriter, moved: bool) -> None:
-        if moved:
-            writer.load()
+    def __init__(self, writer: GroupWriter) -> None:
         self._writer = writer
         self._store = writer._store
         self._sign = writer._signer.sign

@@ -22,6 +22,7 @@ from agtphost.host.bootstrap import sidecar_options
 from agtphost.host.materials import Materials, gather
 from agtphost.host.services import OrderedServices
 from agtphost.host.signals import Signals
+from agtphost.host.state_lock import StateLock
 from agtphost.stores import StoreError
 
 log = Logger()
@@ -63,16 +64,20 @@ class Host(Service):
         self._environ = environ
         self._services: OrderedServices | None = None
         self._signals = Signals(reactor, self.reload)
+        config = materials.config
+        self._lock = StateLock(config.host.state_dir, config.store.path)
 
     def startService(self) -> None:
         """
         Assemble and start everything.
 
-        :raises SystemExit: where the store or the port cannot be had.
+        :raises SystemExit: where the state, the store or the port cannot be had.
         """
         super().startService()  # type: ignore[no-untyped-call]
         config = self._materials.config
         try:
+            # By the process that serves, whose number is in it, and not by the one that a daemon is forked from.
+            self._lock.acquire()
             self._services = assemble(self._materials, self._reactor, self._environ)
             self._services.startService()  # type: ignore[no-untyped-call]
         except StoreError as error:
@@ -87,7 +92,12 @@ class Host(Service):
     def stopService(self) -> Deferred[None]:
         """Stop everything in order."""
         super().stopService()  # type: ignore[no-untyped-call]
-        return succeed(None) if self._services is None else self._services.stopService()
+        stopped = succeed(None) if self._services is None else self._services.stopService()
+        return stopped.addBoth(self._let_go)
+
+    def _let_go(self, outcome: Any) -> Any:
+        self._lock.release()
+        return outcome
 
     # SIGHUP
 

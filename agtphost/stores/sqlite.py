@@ -39,9 +39,10 @@ PRUNED_AT_ONCE = 1000
 
 _HEADS = """
     SELECT c.agent_id, r.chain, r.number, r.seq, r.audit_id, r.issued_at, r.signed
-    FROM chain c JOIN record r ON r.chain = c.number
-    WHERE r.seq = (SELECT max(seq) FROM record WHERE chain = c.number)
+    FROM chain c CROSS JOIN record r ON r.chain = c.number
+    AND r.seq = (SELECT max(seq) FROM record WHERE chain = c.number)
 """
+"""One search per chain, by UNIQUE (chain, seq): CROSS JOIN keeps SQLite from walking the records instead."""
 
 
 @cache
@@ -55,7 +56,12 @@ _RECORDS = (
     "INSERT INTO record "
     "(number, chain, seq, audit_id, previous, kind, format, issued_at, status, method, path, caller, signed)"
 )
-_TILES = "INSERT OR REPLACE INTO tile (level, number, hashes)"
+_TILES = "INSERT INTO tile (level, number, hashes)"
+_TILES_TAIL = (
+    # A tile only ever grows: a writer that knows less than the store must not cut it.
+    "ON CONFLICT (level, number) DO UPDATE SET hashes = excluded.hashes "
+    "WHERE length(excluded.hashes) > length(tile.hashes)"
+)
 _RESERVATIONS = "INSERT OR REPLACE INTO reservation (name, digest, reserved_at, result)"
 _RESULTS = "INSERT INTO reservation (name, digest, reserved_at, result)"
 _RESULTS_TAIL = "ON CONFLICT (name) DO UPDATE SET result = excluded.result"
@@ -186,7 +192,7 @@ class SQLiteStore:
         return read_tile(self._execute, level, number)
 
     def put_tiles(self, tiles: Mapping[tuple[int, int], bytes]) -> None:
-        self._insert_all(_TILES, 3, [(*place, hashes) for place, hashes in tiles.items()])
+        self._insert_all(_TILES, 3, [(*place, hashes) for place, hashes in tiles.items()], _TILES_TAIL)
 
     def checkpoint(self) -> CheckpointRow | None:
         return read_checkpoint(self._execute)

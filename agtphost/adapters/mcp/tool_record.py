@@ -9,6 +9,7 @@ whichever of its instances does, and across restarts of the host: what was told 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -72,13 +73,22 @@ class ToolRecord:
 
         :param pinned: makes it so; its key names the server and the tool.
         :param approver: the key fingerprint or the Agent-ID.
-        :raises Refusal: 503 where the store is down.
+        :raises Refusal: 409 where the pin changed meanwhile, 503 where the store is down.
         """
         key = pinned.key
+        before = self._held.get(pinned.kind, key)
+        pinned = replace(pinned, expected=0 if before is None else before.version)
         self._waiting.pop(key, None)
         event = _event(APPROVED, key, sha256=digest, replaced_sha256=replaced, approved_by=approver)
         try:
             await self._submit((Change(kind=KIND, key=key, value=None), pinned), (event,))
+        except StaleChange as error:
+            raise Refusal(
+                Status.CONFLICT,
+                "state-conflict",
+                "Another approval of the same tool came first.",
+                remedy="Look at the tool again, and decide again.",
+            ) from error
         except LedgerUnavailable as error:
             raise Refusal(
                 Status.UNAVAILABLE,

@@ -111,7 +111,10 @@ class Pins:
         return {} if item is None else item.value
 
     def _change(self, name: str, value: Mapping[str, str]) -> Change:
-        return Change(kind=KIND, key=self._key(name), value=value)
+        """On what is known now: a first sight, or an approval, that somebody else's went before is none."""
+        item = None if self._held is None else self._held.get(KIND, self._key(name))
+        expected = None if self._held is None else 0 if item is None else item.version
+        return Change(kind=KIND, key=self._key(name), value=value, expected=expected)
 
     def _event(self, kind: str, name: str, **fields: object) -> StreamEvent:
         named = {"protocol": self._protocol, "upstream": self._upstream, **({"name": name} if name else {})}

@@ -12,6 +12,7 @@ from agtphost.adapters.mcp.kept_pins import KeptPins, pin
 from agtphost.adapters.mcp.tool_record import APPROVED, CHANGED, KIND, MOST_DEFINITIONS, ToolRecord
 from agtphost.adapters.mcp.tools import MAX_TOOLS, ToolPins
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
+from agtphost.audit.held import HeldTable
 from agtphost.errors import Refusal
 from tests.fakes import FakeLedger
 
@@ -171,3 +172,18 @@ async def test_pins_tell_of_what_differs() -> None:
     assert pins.admits("work", "a")
     assert not pins.admits("work", "b")
     assert told == [("work", "b", "a")]
+
+
+@pytest_twisted.ensureDeferred
+async def test_of_two_approvals_the_second_is_told_so() -> None:
+    """Both were decided on the same pin: one is kept, and the other is 409 rather than kept instead."""
+    world = World()
+    other = World(world.ledger)
+    stale = HeldTable()
+    other.record = ToolRecord(other.clock, stale, other.submit)
+    await world.record.approved(pin("files", "work", "one"), "one", "", "desk")
+    with pytest.raises(Refusal) as caught:
+        await other.record.approved(pin("files", "work", "two"), "two", "", "desk")
+    assert (caught.value.status, caught.value.reason) == (409, "state-conflict")
+    kept = world.ledger.held.get(PIN, "files\nwork")
+    assert kept is not None and kept.value == {"sha256": "one"}

@@ -10,7 +10,7 @@ from twisted.internet.defer import ensureDeferred
 
 from agtphost.adapters.web.failures import NotPrepared
 from agtphost.adapters.web.pins import APPROVED, CHANGED, PINNED, Pins
-from agtphost.audit.drafts import Change, LedgerUnavailable, StreamEvent
+from agtphost.audit.drafts import Change, LedgerUnavailable, StaleChange, StreamEvent
 from tests.adapters.peers import Book
 
 ONE, TWO = "1" * 64, "2" * 64
@@ -84,3 +84,32 @@ def test_nothing_is_approved_that_would_be_forgotten() -> None:
         judged(desk.pins(), old=ONE, new=TWO)
     desk.down = False
     assert judged(desk.pins(), new=ONE) == set()
+
+
+def test_every_change_says_what_it_was_decided_on() -> None:
+    """A first sight or an approval that comes second is refused where it is written, and hides no swap."""
+    desk = Desk()
+    seen: list[Change] = []
+    kept = desk.submit
+
+    async def submit(changes: Sequence[Change], events: Sequence[StreamEvent]) -> None:
+        seen.extend(changes)
+        await kept(changes, events)
+
+    desk.submit = submit  # type: ignore[method-assign]
+    judged(desk.pins(), echo=ONE)
+    judged(desk.pins(), echo=TWO)
+    seen.append(desk.pins().approval("echo", TWO, "operator")[0])
+    assert [change.expected for change in seen] == [0, 1, 2]
+
+
+def test_a_change_that_somebody_else_made_first_is_no_approval() -> None:
+    """The store says that the item moved: nothing is approved on what was known before."""
+    desk = Desk()
+
+    async def stale(changes: Sequence[Change], events: Sequence[StreamEvent]) -> None:
+        raise StaleChange("moved")
+
+    desk.submit = stale  # type: ignore[method-assign]
+    with pytest.raises(NotPrepared):
+        judged(desk.pins(), echo=ONE)
