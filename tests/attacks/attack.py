@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -32,6 +32,10 @@ class Target(Protocol):
     @property
     def wellknown(self) -> int:
         """Where it serves ``/.well-known/agtp`` over HTTPS."""
+
+    @property
+    def log(self) -> Sequence[str]:
+        """The lines it has logged."""
 
     @property
     def pid(self) -> int:

@@ -6,9 +6,10 @@ stands still for two seconds makes every call late that was due meanwhile, and n
 connections ``call`` (a durable record) and ``tool`` (through the MCP server) are made as the agent ``honest``;
 ``connect`` opens a new connection each time, ``front`` and ``wellknown`` fetch a document over HTTPS.
 
-``probe`` is no caller: it sends some octets to a process that does nothing but return them, on the core of the host.
-It waits for both cores as a call does, and for nothing in the host. What it waits longer than before is the machine's
-doing, or the attacker's own appetite for the core of the callers, and is not held against the host.
+``probe`` calls something else: a process on the core of the host that answers whatever it is asked at once, over
+TLS. It waits for both cores as a call does, has the same to do on this side, and waits for nothing in the host. What
+it waits longer than before is the machine's doing, or the attacker's own appetite for the core of the callers, and is
+not held against the host.
 
 One line of JSON per call on standard output: kind, when it was due, how long it took (seconds), what went wrong.
 It ends when its standard input does.
@@ -21,14 +22,13 @@ import contextlib
 import http.client
 import json
 import os
-import socket
 import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.attacks.cores import on_core
@@ -49,14 +49,17 @@ TOOL = {
     "payload": {"tool": "files.list_files", "arguments": {}},
 }
 
-ECHO = """
-import socket
+NOTHING = """
+import socket, ssl, sys
+answer = b"AGTP/1.0 200 OK\\r\\nContent-Length: 800\\r\\n\\r\\n" + b"x" * 800
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(sys.argv[1] + "/server.pem", sys.argv[1] + "/server.key")
 server = socket.create_server(("127.0.0.1", 0))
 print(server.getsockname()[1], flush=True)
-link, _ = server.accept()
+link = context.wrap_socket(server.accept()[0], server_side=True)
 link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-while octets := link.recv(4096):
-    link.sendall(octets)
+while link.recv(4096):
+    link.sendall(answer)
 """
 
 
@@ -123,25 +126,23 @@ def fetch(port: int, path: str, context: ssl.SSLContext) -> str | None:
 
 
 class Probe:
-    """Some octets to a process on the host's core and back."""
+    """A host that does nothing, on the host's core."""
 
-    def __init__(self, core: int | None) -> None:
+    def __init__(self, place: Place, context: ssl.SSLContext, core: int | None) -> None:
         self.process = subprocess.Popen(
-            [*on_core(core), sys.executable, "-c", ECHO], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+            [*on_core(core), sys.executable, "-c", NOTHING, str(place.state)],
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
         )
         assert self.process.stdout is not None
-        self._link = socket.create_connection(("127.0.0.1", int(self.process.stdout.readline())), PATIENCE)
-        self._link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        port = int(self.process.stdout.readline())
+        self._caller = Caller(replace(place, port=port), context)
 
     def ping(self) -> str | None:
-        self._link.sendall(b"x" * 200)
-        missing = 200
-        while missing:
-            missing -= len(self._link.recv(4096))
-        return None
+        return self._caller.call()
 
     def close(self) -> None:
-        self._link.close()
+        self._caller.close()
         self.process.kill()
         self.process.wait()
 
@@ -173,7 +174,7 @@ def main() -> None:
     place = Place(port=given.port, state=given.state, front=given.front, wellknown=given.wellknown)
     context = client_context(place, agent="honest")
     nobody = ssl.create_default_context(cafile=str(place.state / "ca.pem"))
-    probe, over = Probe(given.host_core), threading.Event()
+    probe, over = Probe(place, context, given.host_core), threading.Event()
 
     def made(kind: str) -> Callable[[], str | None]:
         if kind == "probe":

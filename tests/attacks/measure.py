@@ -55,7 +55,7 @@ def stored(folder: Path) -> int:
 
 def logged(site: Site) -> int:
     """Octets of the log."""
-    return sum(len(line) + 1 for line in site.host.lines)
+    return sum(len(line) + 1 for line in tuple(site.log))
 
 
 def consumed(pid: int) -> float:

@@ -4,7 +4,8 @@ Runs an attack beside honest callers, measures, and judges.
 One attempt is: quiet, the attack, quiet again. The honest callers are a process of their own and never stop. p99 is
 that of all calls that were due in a window, of each kind by itself, and the bound of an attack is ``slower`` times the
 p99 of the window before it, or of ``FLOOR`` where that is less, plus what the probe waited longer than in that window
-(see :mod:`tests.attacks.honest`). It holds while the attack runs and afterwards: a host that has to be waited for
+(see :mod:`tests.attacks.honest`). The attackers' own work, on the core of the honest callers, is done at a lower
+priority. The bound holds while the attack runs and afterwards: a host that has to be waited for
 when the attack is over has not withstood it. A busy machine makes slow calls as well, so an attempt that fails for
 time alone is made again, up to ``ATTEMPTS`` times; memory, disk, a wrong answer, and a single failed call of an honest
 caller are failures at once.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 import threading
@@ -42,6 +44,9 @@ LEAST = 1.0
 
 TIMED = ("call", "tool")
 """The kinds whose p99 is judged; of the others there are too few, and only their errors count."""
+
+NICE = 10
+"""Of the thread that attacks, and of the threads and processes that it starts."""
 
 OVERTIME = 60.0
 """Seconds after which an attack that does not end is broken."""
@@ -211,6 +216,8 @@ def _run(attack: Attack, site: Site, seconds: float) -> str | None:
     found: list[str | None] = []
 
     def run() -> None:
+        # Honest callers live on the same core, and are not to be starved on it: that would be no deed of the host.
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         try:
             attack.run(site, seconds)
         except AssertionError as failure:

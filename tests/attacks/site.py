@@ -72,6 +72,10 @@ class Site:
         return self._ports["wellknown"]
 
     @property
+    def log(self) -> Sequence[str]:
+        return self.host.lines
+
+    @property
     def pid(self) -> int:
         return self.host.process.pid
 

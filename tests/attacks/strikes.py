@@ -1,0 +1,101 @@
+"""What attackers have in common: connections from as many loopback addresses as they like, until their time is over."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+
+from tests.attacks.attack import Target
+from tests.system.raw_link import Answer, RawLink, Truncated, client_context
+
+ADDRESSES = 40
+"""From 127.0.3.1 on: so that limits per address do not end an attack, but only what a distributed one would meet."""
+
+
+def addresses() -> Iterator[str]:
+    """One after the other, for ever."""
+    return itertools.cycle(f"127.0.3.{number}" for number in range(1, ADDRESSES + 1))
+
+
+def turns(seconds: float, most: int = 20_000) -> Iterator[int]:
+    """0, 1, 2 ... until the time is over."""
+    end = time.monotonic() + seconds
+    for number in range(most):
+        if time.monotonic() >= end:
+            return
+        yield number
+
+
+def opened(target: Target, context: ssl.SSLContext, source: str, timeout: float = 20.0) -> RawLink | None:
+    """A connection; None where admission refused it."""
+    try:
+        return RawLink(target, context=context, source=source, timeout=timeout)
+    except OSError:
+        return None
+
+
+def plain(target: Target, source: str, timeout: float = 20.0) -> socket.socket:
+    """A TCP connection, without TLS."""
+    return socket.create_connection(("127.0.0.1", target.port), timeout, source_address=(source, 0))
+
+
+def agent_of(target: Target, name: str) -> str:
+    """The Agent-ID of a caller."""
+    document = json.loads((target.state / "agents" / name / "document.json").read_text())
+    return str(document["agent_id"])
+
+
+def said(link: RawLink) -> Answer | None:
+    """What the host answers; None where it closed the connection, in whatever way."""
+    try:
+        return link.answer()
+    except Truncated:
+        raise AssertionError("the host cut an answer in the middle") from None
+    except TimeoutError:
+        raise AssertionError("the host neither answers nor closes") from None
+    except OSError:
+        return None
+
+
+def each_alone(
+    target: Target,
+    seconds: float,
+    messages: list[bytes],
+    judge: Callable[[bytes, Answer | None], None],
+    *,
+    agent: str | None = None,
+) -> None:
+    """
+    Each message on a connection of its own, again and again.
+
+    :param judge: what the answer must be; raises AssertionError. None is a connection that was closed without one.
+    :param agent: whose certificate is shown; None: nobody's.
+    """
+    context = client_context(target, identified=agent is not None, agent=agent or "demo")
+    for number, source in zip(turns(seconds), addresses(), strict=False):
+        message = messages[number % len(messages)]
+        link = opened(target, context, source)
+        if link is None:
+            continue
+        with link:
+            try:
+                link.send(message)
+            except OSError:
+                continue
+            judge(message, said(link))
+
+
+def gone(link: RawLink) -> bool:
+    """Whether the host has closed a connection, or closes it now."""
+    try:
+        return link.answer() is None
+    except Truncated:
+        return False
+    except TimeoutError:
+        return False
+    except OSError:
+        return True

@@ -1,0 +1,144 @@
+"""
+The programme, shortened: each attack for a moment, most of them on one host.
+
+What is wrong with an answer, with memory, with disk or with a call of an honest caller fails here as it does in
+``python -m tests.attacks``. Of time, on a machine that runs other tests meanwhile, only a host that stands still does.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.attack import Attack
+from tests.attacks.catalogue import attacks
+from tests.attacks.cores import cores
+from tests.attacks.runner import Result, Stand, attempt, standing
+from tests.attacks.site import made
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS, QUIET = 0.4, 0.3
+SLOWER, FLOOR = 10.0, 0.2
+"""Two seconds in which honest callers are not answered."""
+
+ATTACKS = attacks()
+
+
+class Hosts:
+    """One host for all attacks that leave it as it was, and one for each of the others."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._template = made(folder)
+        self._shared: Stand | None = None
+        self.open = ExitStack()
+
+    def attacked(self, attack: Attack) -> Result:
+        if attack.configure is None and not attack.alone:
+            if self._shared is None or self._shared.site.host.process.poll() is not None:
+                self._shared = self.open.enter_context(self._standing("shared", None))
+            return self._attempt(self._shared, attack)
+        with self._standing(attack.name, attack) as stand:
+            return self._attempt(stand, attack)
+
+    def _standing(self, name: str, attack: Attack | None):  # type: ignore[no-untyped-def]
+        place = self._folder / name
+        while place.exists():
+            place = place.with_name(f"{place.name}-again")
+        return standing(self._template, place, cores(), None if attack is None else attack.configure)
+
+    @staticmethod
+    def _attempt(stand: Stand, attack: Attack) -> Result:
+        lenient = replace(attack, slower=max(attack.slower, SLOWER))
+        return attempt(stand, lenient, seconds=SECONDS, quiet=QUIET, floor=FLOOR)
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    found = Hosts(tmp_path_factory.mktemp("programme"))
+    with found.open:
+        yield found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_the_host_withstands(hosts: Hosts, attack: Attack) -> None:
+    """Its bounds of memory and disk hold, its answers are right, and no honest call fails."""
+    result = hosts.attacked(attack)
+    print(f"p99 {result.quiet * 1000:.0f} -> {result.during * 1000:.0f} ms, {result.memory} and {result.disk} octets")
+    assert [*result.failures, *result.slow] == []
+
+
+def rows(text: str) -> list[tuple[str, str, str]]:
+    """Attack, bound and test of every row of the page's tables."""
+    cells = re.findall(
+        r"^   \* - (.+(?:\n {7}.+)*)\n     - (.+(?:\n {7}.+)*)\n     - (.+(?:\n {7}.+)*)", text, re.MULTILINE
+    )
+    flat = [tuple(" ".join(cell.split()) for cell in row) for row in cells]
+    return [row for row in flat if row != ("attack", "bound", "test")]  # type: ignore[misc]
+
+
+def missing(test: str, names: set[str]) -> list[str]:
+    """What a cell names that there is not: tests by file and function, attacks by name."""
+    found = re.findall(r"``([^`]+)``", test)
+    wrong = [] if found else [f"no test in {test!r}"]
+    for name in found:
+        if not name.startswith("tests/"):
+            if name not in names:
+                wrong.append(f"no attack {name!r}")
+            continue
+        file, _, function = name.partition("::")
+        path = ROOT / file
+        if not path.is_file():
+            wrong.append(f"no file {file!r}")
+        elif function and function.split("[")[0] not in functions(path):
+            wrong.append(f"no test {name!r}")
+    return wrong
+
+
+def functions(path: Path) -> set[str]:
+    """Of a module; those of a class with its name, and alone."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}::{part.name}" for part in node.body if isinstance(part, ast.FunctionDef)}
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            found.add(node.name)
+    return found
+
+
+def test_the_page_of_threats_names_what_there_is() -> None:
+    """Every row names tests or attacks that exist, and every attack has a row."""
+    page = rows((ROOT / "docs" / "threats.rst").read_text())
+    names = {attack.name for attack in ATTACKS}
+    assert [wrong for row in page for wrong in missing(row[2], names)] == []
+    words = {word for row in page for cell in row for word in re.findall(r"[a-z0-9]+(?:-[a-z0-9]+)*", cell)}
+    assert names - words == set(), "attacks without a row"
+    assert len(page) > 40
+
+
+def test_a_row_that_names_nothing_is_noticed() -> None:
+    """The control."""
+    text = (
+        "   * - attack\n     - bound\n     - test\n"
+        "   * - one\n       more\n     - none\n     - ``tests/attacks/test_rig.py::test_gone``,\n       ``nothing``\n"
+        "   * - two\n     - some\n     - ``real``, ``tests/attacks/test_rig.py::test_the_command``\n"
+        "   * - three\n     - some\n     - a feeling\n"
+    )
+    found = rows(text)
+    assert [row[0] for row in found] == ["one more", "two", "three"]
+    assert [len(missing(row[2], {"real"})) for row in found] == [2, 0, 1]
+
+
+def test_attacks_are_told_apart() -> None:
+    """Names are unique and have the form that the page and the command use; there are forty at least."""
+    names = [attack.name for attack in ATTACKS]
+    assert len(set(names)) == len(names) >= 40
+    assert [name for name in names if re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) is None] == []
+    assert {attack.who for attack in ATTACKS} <= {"stranger", "agent", "upstream", "operator", "fault"}
