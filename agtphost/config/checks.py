@@ -24,6 +24,7 @@ from agtphost.config.witnessing_checks import witnessing_faults
 from agtphost.identity.authorities import REMEDY, ambiguity
 from agtphost.identity.keys import KeyFormatError
 from agtphost.identity.trust import issuer_keys
+from agtphost.vocabulary import yamltext
 from agtphost.vocabulary.catalog import FLOOR
 
 INIT_PRODUCTION = "create it, or run: agtp init --production DIR"
@@ -33,6 +34,7 @@ def check(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
     """Every fault of a configuration whose single keys are sound."""
     yield from _host(config)
     yield from _listen(config)
+    yield from _wire(config)
     yield from _lifecycle(config)
     yield from _audit(config)
     yield from _key_files(config)
@@ -79,6 +81,15 @@ def _listen(config: Config) -> Iterator[Fault]:
         yield Fault(
             location=("listen", "endpoint"),
             message="must be a plain endpoint such as tcp:4480; the host adds TLS itself",
+        )
+
+
+def _wire(config: Config) -> Iterator[Fault]:
+    if config.wire.yaml and not yamltext.available():
+        yield Fault(
+            location=("wire", "yaml"),
+            message="cannot be true here: this Python's PyYAML was built without libyaml",
+            hint="install PyYAML from a wheel, or leave yaml out; every YAML body is also a JSON body",
         )
 
 

@@ -163,10 +163,13 @@ class TLS(Section):
 
 
 class Wire(Section):
-    """``[wire]``: the one liberty that framing takes."""
+    """``[wire]``: the one liberty that framing takes, and the one notation that bodies may have beside JSON."""
 
     strict_request_line: bool = False
     """Answer 400 to a request line of two tokens (design decision 2)."""
+
+    yaml: bool = False
+    """Read request bodies in YAML, of 64 KiB at the most (design decision 13)."""
 
 
 class Limits(Section):

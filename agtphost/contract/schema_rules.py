@@ -19,12 +19,14 @@ from __future__ import annotations
 import difflib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
 import re2
+
+from agtphost.contract.schema_cost import LARGEST, Budget, Compiler, Cost, Step
 
 MAX_OCTETS = 64 << 10
 """Of a schema's JSON text; the largest real ones have a third of this."""
@@ -37,6 +39,9 @@ MAX_SCHEMAS = 1_000
 
 MAX_PATTERN = 512
 """Characters of a regular expression."""
+
+MAX_EXPRESSIONS = 10_000
+"""States of all regular expressions together: what compiling them may cost."""
 
 MAX_UNIQUE = 256
 """``maxItems`` that makes ``uniqueItems`` affordable."""
@@ -86,6 +91,7 @@ _PLAIN = frozenset(
         *("readOnly", "writeOnly", "examples", "$comment", "$ref"),
     }
 )
+_NUMBERS = frozenset({"multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"})
 _TOP = frozenset({"$schema", "$id"})
 _MOVING = frozenset(
     {
@@ -169,6 +175,10 @@ class _Place:
     items: list[str] = field(default_factory=list)
     """For any item."""
 
+    cost: Cost = field(default_factory=Cost)
+    names: str | None = None
+    """The schema that names of properties are checked against."""
+
 
 _INTO: Mapping[str, str] = {
     **dict.fromkeys(("not", "if", "then", "else"), "same"),
@@ -196,7 +206,17 @@ class Walk:
         self._closed = closed
         self._full = False
         self._places: dict[str, _Place] = {}
+        self._states: dict[str, int] = {}
         self._references: list[tuple[str, str]] = []
+        self.budget: Budget | None = None
+        """What values may cost; None where there are faults."""
+
+        self.applied = 1
+        """Schemas that apply at one place at the most."""
+
+        self.branching = False
+        """Whether there are alternatives, each of which explains for itself why a value does not follow it."""
+
         self.cleaned: Any = {}
         """The schema with nothing but keywords that were checked."""
 
@@ -204,7 +224,11 @@ class Walk:
             self.cleaned = self._schema(schema, "", 1)
             self._resolve()
         if not self.faults:
-            self.faults.extend(_growth(self._places))
+            applied = _Applied(self._places)
+            self.faults.extend(_growth(applied))
+            if not self.faults:
+                self.applied = max(found.total() for found in applied.everywhere())
+                self.budget = _budget(self._places, applied)
 
     def _say(self, pointer: str, message: str) -> None:
         self.faults.append(SchemaFault(pointer=pointer, message=message))
@@ -250,6 +274,10 @@ class Walk:
                 cleaned[keyword] = self._map(place, keyword, value, here, depth)
             elif keyword in _PLAIN:
                 self._plain(keyword, value, schema, here, pointer)
+                if keyword != "format" or self._closed:
+                    place.cost.keyword(keyword, value)
+                if keyword == "pattern" and isinstance(value, str):
+                    place.cost.expression(value, self._states.get(value, 0))
                 if keyword != "format" or value in ASSERTED_FORMATS:
                     cleaned[keyword] = value
             else:
@@ -270,6 +298,10 @@ class Walk:
 
     def _one(self, place: _Place, keyword: str, value: Any, here: str, depth: int) -> Any:
         cleaned = self._schema(value, here, depth + 1)
+        if keyword == "propertyNames":
+            place.names = here
+        elif keyword in ("unevaluatedProperties", "unevaluatedItems"):
+            place.cost.evaluates = True
         if keyword == "items":
             place.rest.append(here)
         elif keyword != "contentSchema":
@@ -280,6 +312,7 @@ class Walk:
         if not isinstance(value, list) or keyword not in (*_LIST, "items"):
             self._say(here, "is not what the keyword takes")
             return []
+        self.branching = self.branching or keyword in ("anyOf", "oneOf")
         into = getattr(place, _INTO.get(keyword, "indexed"))
         cleaned = []
         for index, item in enumerate(value):
@@ -291,11 +324,14 @@ class Walk:
         if not isinstance(value, Mapping):
             self._say(here, "is not an object")
             return {}
+        if keyword == "dependencies":
+            place.cost.keyword(keyword, value)
         cleaned: dict[str, Any] = {}
         for name, item in value.items():
             inner = f"{here}/{escape(name)}"
             if keyword == "patternProperties":
                 self._pattern(name, inner)
+                place.cost.expression(name, self._states.get(name, 0), names=True)
             if keyword == "dependencies" and isinstance(item, list):
                 cleaned[name] = item
                 continue
@@ -313,6 +349,8 @@ class Walk:
             self._reference(value, here, pointer)
         elif keyword == "pattern":
             self._pattern(value, here)
+        elif keyword in _NUMBERS:
+            self._number(keyword, value, here)
         elif keyword == "uniqueItems" and value is True:
             most = schema.get("maxItems")
             if not isinstance(most, int) or most > MAX_UNIQUE:
@@ -321,14 +359,25 @@ class Walk:
             known = ", ".join(sorted(ASSERTED_FORMATS))
             self._say(here, f"{str(value)[:64]!r} is not one of the formats that are checked: {known}")
 
+    def _number(self, keyword: str, value: Any, here: str) -> None:
+        """What is counted or divided by is within what every reader of numbers holds."""
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return  # The dialect's own schema says so.
+        if isinstance(value, int) and abs(value) > LARGEST:
+            self._say(here, "is beyond 2**63")
+        elif keyword == "multipleOf" and not 1 / LARGEST <= value <= LARGEST:
+            self._say(here, "is not between 2**-63 and 2**63")
+
     def _pattern(self, value: Any, here: str) -> None:
         if not isinstance(value, str):
             self._say(here[:160], "is not a regular expression")
         elif len(value) > MAX_PATTERN:
             self._say(here[:160], f"is a regular expression of more than {MAX_PATTERN} characters")
-        else:
+        elif value not in self._states and sum(self._states.values()) <= MAX_EXPRESSIONS:
             try:
-                re2.compile(value, _OPTIONS)
+                self._states[value] = re2.compile(value, _OPTIONS).programsize
+                if sum(self._states.values()) > MAX_EXPRESSIONS:
+                    self._say("", f"has regular expressions of more than {MAX_EXPRESSIONS} states in all")
             except (re2.error, UnicodeError) as error:
                 reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
                 self._say(here[:160], f"is not a regular expression that matches in linear time: {reason}")
@@ -347,10 +396,20 @@ class Walk:
                 self._say(f"{pointer}/$ref", f"leads to no schema: #{target[:120]}")
 
 
-def _growth(places: Mapping[str, _Place]) -> Iterator[SchemaFault]:
+def _budget(places: Mapping[str, _Place], applied: _Applied) -> Budget:
+    return Compiler(
+        {pointer: place.cost for pointer, place in places.items()},
+        {pointer: place.names for pointer, place in places.items() if place.names is not None},
+        applied.together,
+        applied.steps,
+        most=MAX_APPLIED,
+    ).budget()
+
+
+def _growth(counting: _Applied) -> Iterator[SchemaFault]:
     """Refuse references that go in circles, and those that multiply."""
     try:
-        applied = _Applied(places).largest()
+        applied = counting.largest()
     except _Circle as circle:
         message = "refers to itself without going down into the instance"
         yield SchemaFault(pointer=circle.pointer, message=message)
@@ -404,6 +463,10 @@ class _Applied:
             at_depth = deeper
         return largest
 
+    def everywhere(self) -> Iterable[Counter[str]]:
+        """The schemas that apply together, for each that was counted."""
+        return self._together.values()
+
     def _all_ways(self) -> dict[str, list[Counter[str]]]:
         """For every schema that can be reached: what each step down from it applies."""
         down: dict[str, list[Counter[str]]] = {}
@@ -434,26 +497,33 @@ class _Applied:
         return found
 
     def _steps(self, together: Counter[str]) -> Iterator[Counter[str]]:
+        for _, way in self._ways_down(together):
+            yield way
+
+    def steps(self, together: Counter[str]) -> Iterator[tuple[Step, Counter[str]]]:
+        """The ways down from a place at which ``together`` apply, each with the schemas that it leads to."""
+        self._ways = 0
+        return self._ways_down(together)
+
+    def _ways_down(self, together: Counter[str]) -> Iterator[tuple[Step, Counter[str]]]:
         places = [(self._places[pointer], times) for pointer, times in together.items()]
         names: set[str | None] = {name for place, _ in places for name in place.named}
         if any(place.other or place.every for place, _ in places):
             names.add(None)
         for name in names:
-            yield self._gather(
-                (
-                    ([place.named[name]] if name in place.named else place.other) + place.every,
-                    times,
-                )
+            parts = (
+                (([place.named[name]] if name in place.named else place.other) + place.every, times)
                 for place, times in places
             )
+            yield name, self._gather(parts)
         if not any(place.indexed or place.rest or place.items for place, _ in places):
             return
         longest = max(len(place.indexed) for place, _ in places)
         for index in range(longest + 1):
-            yield self._gather(
-                ((place.indexed[index : index + 1] or place.rest) + place.items, times)
-                for place, times in places
+            items = (
+                ((place.indexed[index : index + 1] or place.rest) + place.items, times) for place, times in places
             )
+            yield (index if index < longest else -1), self._gather(items)
 
     def _gather(self, parts: Iterator[tuple[list[str], int]]) -> Counter[str]:
         way: Counter[str] = Counter()

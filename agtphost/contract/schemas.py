@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import jsonschema_rs
 
+from agtphost.contract.schema_cost import TooCostly as TooCostly
 from agtphost.contract.schema_rules import SchemaFault, Walk, escape
 
 Role = Literal["input", "output", "tool"]
@@ -36,8 +37,15 @@ MAX_NAMES = 5
 MAX_SHOWN = 64
 """Characters shown of a name that the caller chose."""
 
-MAX_SEARCHED = 2_000
-"""Values in an instance up to which all its faults are looked for; beyond, the first one is enough."""
+MAX_EXPLAINED = 20_000
+"""
+Values of an instance, times its depth and the schemas that apply at one place, up to which all faults are looked for.
+
+Every fault that the validator describes holds a copy of the value that has it, those of alternatives included.
+"""
+
+TEXT = 50
+"""Characters that are copied as fast as one value."""
 
 _DIALECTS: Mapping[str, type[jsonschema_rs.Validator]] = {
     DIALECT: jsonschema_rs.Draft202012Validator,
@@ -90,35 +98,58 @@ class CompiledSchema:
     A schema that passed, ready to check instances; made by :func:`compile_schema`.
 
     ``is_valid(value)`` says whether ``value`` follows the schema. It costs less
-    than a microsecond for an ordinary body, and raises ValueError for a value
-    that JSON cannot hold, which only a handler's answer can be.
+    than a microsecond for an ordinary body. It raises :exc:`TooCostly` for a
+    value that cannot be checked within the budget, and ValueError for one that
+    JSON cannot hold, which only a handler's answer can be.
     """
 
-    __slots__ = ("_iter_errors", "_validate", "is_valid", "schema")
+    __slots__ = (
+        *("_applied", "_branching", "_budget", "_iter_errors", "_validate"),
+        *("checks", "free_octets", "is_valid", "schema"),
+    )
 
     is_valid: Callable[[Any], bool]
+    checks: Callable[[Any], bool]
+    """The same for values whose JSON text is known to have at most :attr:`free_octets`: these cost little."""
+
+    free_octets: int
     schema: Mapping[str, Any]
     """As given."""
 
-    def __init__(self, schema: Mapping[str, Any], validator: jsonschema_rs.Validator) -> None:
+    def __init__(self, walk: Walk, schema: Mapping[str, Any], validator: jsonschema_rs.Validator) -> None:
+        budget = walk.budget
+        assert budget is not None
         self.schema = schema
-        self.is_valid = validator.is_valid
+        self._applied = walk.applied
+        self._branching = walk.branching
+        self.checks = validator.is_valid
+        self.is_valid = validator.is_valid if budget.free else self._is_affordable_and_valid
+        self.free_octets = budget.free_octets
+        self._budget = budget
         self._iter_errors = validator.iter_errors
         self._validate = validator.validate
 
+    def _is_affordable_and_valid(self, value: Any) -> bool:
+        self._budget.require(value)
+        return self.checks(value)
+
     def faults(self, value: Any) -> list[dict[str, Any]]:
         """
-        What is wrong with ``value``, at most :data:`MAX_FAULTS` entries.
+        What is wrong with ``value``, at most :data:`MAX_FAULTS` entries; to be asked of what is not valid.
 
         :return: ``path`` (a JSON pointer into the instance), ``message`` (a
             predicate: "is longer than 8 characters") and ``keyword``. Values
             are never shown, only names of properties, and these cut short.
+            Of a large value the first fault, or that it is too large where
+            the schema has alternatives.
         """
-        return [_described(error) for error in islice(self._errors(value), MAX_FAULTS)]
+        if _explained(value, MAX_EXPLAINED // self._applied):
+            return [_described(error) for error in islice(self._iter_errors(value), MAX_FAULTS)]
+        if self._branching:
+            return [{"path": "", "message": "is too large for its faults to be looked for", "keyword": ""}]
+        return [_described(error) for error in self._first(value)]
 
-    def _errors(self, value: Any) -> Iterable[jsonschema_rs.ValidationError]:
-        if _small(value):
-            return self._iter_errors(value)
+    def _first(self, value: Any) -> Iterable[jsonschema_rs.ValidationError]:
         try:
             self._validate(value)
         except jsonschema_rs.ValidationError as error:
@@ -145,7 +176,8 @@ def compile_schema(schema: Mapping[str, Any], *, role: Role, strict: bool = Fals
     if faults:
         raise SchemaError(faults)
     cleaned = _closed(walk.cleaned) if strict else walk.cleaned
-    return CompiledSchema(schema, _validator(cleaned, _dialect(schema), asserting=role != "tool"))
+    validator = _validator(cleaned, _dialect(schema), asserting=role != "tool")
+    return CompiledSchema(walk, schema, validator)
 
 
 def _dialect(schema: Mapping[str, Any]) -> str:
@@ -190,18 +222,26 @@ def _validator(schema: Any, dialect: str, *, asserting: bool) -> jsonschema_rs.V
         raise SchemaError([SchemaFault(pointer="", message=f"cannot be compiled: {error}"[:160])]) from None
 
 
-def _small(value: Any) -> bool:
-    """Whether an instance has at most :data:`MAX_SEARCHED` values."""
-    count = 0
-    waiting = [value]
-    while waiting and count <= MAX_SEARCHED:
-        item = waiting.pop()
-        count += 1
-        if isinstance(item, (dict, list)):
-            count += len(item)
-            if count <= MAX_SEARCHED:
-                waiting.extend(item.values() if isinstance(item, dict) else item)
-    return count <= MAX_SEARCHED
+def _explained(value: Any, most: int) -> bool:
+    """Whether an instance's values, its texts counted in, times its depth are at most so many."""
+    count = 1
+    level = [value]
+    depth = 0
+    while level:
+        depth += 1
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, (dict, list)):
+                count += len(item)
+                below.extend(item.values() if isinstance(item, dict) else item)
+                if isinstance(item, dict):
+                    count += sum(map(len, item)) // TEXT
+            elif isinstance(item, str):
+                count += len(item) // TEXT
+            if count * depth > most:
+                return False
+        level = below
+    return True
 
 
 def _described(error: jsonschema_rs.ValidationError) -> dict[str, Any]:

@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from agtphost.errors import Refusal
-from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary import jsontext, media_types, yamltext
 from agtphost.vocabulary.status import Status
 
 ENVELOPE = frozenset({"method", "task_id", "session_id", "parameters", "context"})
@@ -23,43 +21,27 @@ ENVELOPE = frozenset({"method", "task_id", "session_id", "parameters", "context"
 _EMPTY: Mapping[str, Any] = {}
 
 
-class _StrictYAML(yaml.SafeLoader):
-    """YAML's safe subset without what makes it more than JSON: aliases, duplicate keys, other key types."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not read")
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        mapping = super().construct_mapping(node, deep=deep)
-        if len(mapping) != len(node.value) or not all(isinstance(key, str) for key in mapping):
-            raise yaml.YAMLError("names must be strings and stand once")
-        return mapping
-
-
 def _malformed(reason: str, explanation: str, remedy: str) -> Refusal:
     return Refusal(Status.BAD_REQUEST, reason, explanation, remedy=remedy)
 
 
 def _decode_yaml(octets: bytes) -> Any:
-    """Read YAML and hold the result to the limits of the JSON decoder by writing it as JSON first."""
     try:
-        value = yaml.load(octets.decode("utf-8"), _StrictYAML)  # a SafeLoader subclass
-        return jsontext.decode(jsontext.encode(value))
-    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
+        return yamltext.decode(octets)
+    except yamltext.YAMLTextError as error:
         raise _malformed(
             "malformed-body",
-            f"The body is not YAML as this host reads it: {error}",
+            f"The body is not YAML as this host reads it: {error}.",
             "Send plain YAML mappings of strings, numbers, booleans and lists, or JSON.",
         ) from None
 
 
-def decode(body: bytes, content_type: str | None) -> Any:
+def decode(body: bytes, content_type: str | None, *, yaml: bool = False) -> Any:
     """
     Read a request body.
 
     :param content_type: the Content-Type value; None where the request had none.
+    :param yaml: whether the operator asks for YAML bodies: ``[wire] yaml``.
     :raises Refusal: 400 for a body without a type, of another type, or malformed.
     """
     if content_type is None:
@@ -70,12 +52,18 @@ def decode(body: bytes, content_type: str | None) -> Any:
         )
     essence = media_types.essence(content_type)
     if essence == media_types.AGTP_YAML:
-        return _decode_yaml(body)
+        if yaml:
+            return _decode_yaml(body)
+        raise _malformed(
+            "unsupported-media-type",
+            "This host does not read YAML bodies.",
+            f"Send the same value as {media_types.AGTP_JSON}, or have the operator set yaml = true in [wire].",
+        )
     if essence not in media_types.JSON_BODIES and not essence.endswith("+json"):
         raise _malformed(
             "unsupported-media-type",
             f"Bodies of type {essence[:80]!r} are not read.",
-            f"Send {media_types.AGTP_JSON} or {media_types.AGTP_YAML}.",
+            f"Send {media_types.AGTP_JSON}.",
         )
     try:
         return jsontext.decode(body)

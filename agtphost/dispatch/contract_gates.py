@@ -11,8 +11,9 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import LedgerUnavailable, Reservation, ReservationKey, ReservationState
 from agtphost.contract.policy import MethodPolicy
+from agtphost.contract.schemas import TooCostly
 from agtphost.contract.table import EndpointTable
-from agtphost.dispatch import authority, bodies
+from agtphost.dispatch import authority
 from agtphost.dispatch.dispatcher import store_down
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.sealing import recall
@@ -21,7 +22,6 @@ from agtphost.iagtp import IGate, ILedger, INegotiator
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import paths
 from agtphost.vocabulary.catalog import Catalog
-from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.status import Status
 
 LOG_SECONDS = 10.0
@@ -244,107 +244,6 @@ def not_allowed(exchange: Exchange, table: EndpointTable, policy: MethodPolicy, 
 
 
 @implementer(IGate)
-class BodyGate:
-    """
-    The body is JSON or YAML as this host reads it.
-
-    The envelope may name task and session where the headers do not (core v08
-    section 5.7); where both do, the headers win (section 8.3).
-    """
-
-    name = "body"
-
-    def __init__(self) -> None:
-        self._logged = 0.0
-
-    def check(self, exchange: Exchange) -> None:
-        request = exchange.request
-        if request.body:
-            value = bodies.decode(request.body, request.headers.get("content-type"))
-            exchange.parameters, exchange.context = bodies.unwrap(value)
-            if exchange.parameters is not value:
-                if "task_id" in value:
-                    exchange.task_id = self._named(exchange, exchange.task_id, value["task_id"], "task_id")
-                if "session_id" in value:
-                    exchange.session_id = self._named(
-                        exchange, exchange.session_id, value["session_id"], "session_id"
-                    )
-        else:
-            exchange.parameters = {}
-
-    def _named(self, exchange: Exchange, header: str | None, member: Any, name: str) -> str | None:
-        if member is None:
-            return header
-        if not isinstance(member, str) or not is_opaque_id(member):
-            raise Refusal(
-                Status.BAD_REQUEST,
-                "invalid-identifier",
-                f"{name} is not 1 to 128 visible ASCII characters.",
-                remedy="Send a shorter, printable identifier.",
-            )
-        if header is None:
-            return member
-        if header != member and exchange.now - self._logged > LOG_SECONDS:
-            self._logged = exchange.now
-            log.warn(
-                "the {name} of {caller}'s envelope is not that of its headers, which count",
-                name=name,
-                caller="a stranger" if exchange.caller is None else exchange.caller.agent_id,
-            )
-        return header
-
-
-@implementer(IGate)
-class LegacyGate:
-    """
-    Gives an opted-in HTTP verb the parameters of the EXECUTE it stands for (AGTP-API section 3.6).
-
-    DELETE and PATCH name their ``action``; PUT has an ``idempotency_key``,
-    which is its Idempotency-Key. Only in the order where the policy opts such
-    a verb in.
-    """
-
-    name = "legacy verb"
-
-    def __init__(self, policy: MethodPolicy) -> None:
-        self._policy = policy
-
-    def check(self, exchange: Exchange) -> None:
-        verb = exchange.requested_method
-        if verb is None or exchange.method != "EXECUTE":
-            return
-        added: dict[str, str] = dict(self._policy.legacy_parameters(verb))
-        if self._policy.demands_key(verb):
-            added["idempotency_key"] = self._key(exchange)
-        for name, value in added.items():
-            if exchange.parameters.get(name, value) != value:
-                raise Refusal(
-                    Status.UNPROCESSABLE,
-                    "legacy-parameter-conflict",
-                    f"The parameter {name} contradicts what {verb} stands for.",
-                    remedy=f"Leave {name} out, or call EXECUTE.",
-                    details={"parameter": name, "expected": value},
-                )
-        if added:
-            exchange.parameters = {**exchange.parameters, **added}
-
-    @staticmethod
-    def _key(exchange: Exchange) -> str:
-        if exchange.idempotency_key is None:
-            given = exchange.parameters.get("idempotency_key")
-            if not isinstance(given, str) or not is_opaque_id(given):
-                raise Refusal(
-                    Status.UNPROCESSABLE,
-                    "idempotency-key-required",
-                    "PUT acts as EXECUTE with an idempotency key, and the request has none.",
-                    remedy="Send Idempotency-Key: 1 to 128 visible ASCII characters.",
-                    details={"parameter": "idempotency_key"},
-                )
-            exchange.idempotency_key = given
-        return exchange.idempotency_key
-
-
-@implementer(IGate)
 class EndpointGate:
     """
     Method and path are bound: else 404 for an unknown path, 405 for a known one (AGTP-API section 6.1).
@@ -378,24 +277,6 @@ class EndpointGate:
             )
         exchange.binding = match.binding
         exchange.path_parameters = match.path_parameters
-        query = exchange.request.query
-        if query is None and not match.path_parameters:
-            exchange.input = exchange.parameters
-        else:
-            exchange.input = self._merged(exchange, query)
-
-    @staticmethod
-    def _merged(exchange: Exchange, query: str | None) -> dict[str, Any]:
-        """Query below body below path parameters (AGTP-API section 5.5)."""
-        try:
-            merged: dict[str, Any] = dict(paths.parse_query(query)) if query else {}
-        except paths.PathError as error:
-            raise Refusal(
-                Status.BAD_REQUEST, "invalid-query", f"{error}", remedy="Correct the query string."
-            ) from None
-        merged.update(exchange.parameters)
-        merged.update(exchange.path_parameters)
-        return merged
 
 
 @implementer(IGate)
@@ -412,16 +293,25 @@ class AnonymousGate:
 
 @implementer(IGate)
 class AuthorityGate:
-    """The binding is this agent's, its scopes are held, and the caller is known surely enough."""
+    """
+    The binding is this agent's, its scopes are held, and the caller is known surely enough.
 
-    name = "required scopes and assurance"
+    :param name: of the gate. It stands twice in the order: before the body is read, so that nobody's body is
+        parsed who may not call; and behind it, where the body of an EXECUTE has named another binding.
+    """
+
+    def __init__(self, name: str = "required scopes and assurance") -> None:
+        self.name = name
 
     def check(self, exchange: Exchange) -> None:
         binding = exchange.binding
         if binding is None:
             raise Refusal(Status.NOT_FOUND, "not-found", "Nothing is bound to the request.")
+        if binding is exchange.admitted:
+            return
         for check in authority.CHECKS:
             check(exchange, binding)
+        exchange.admitted = binding
 
 
 @implementer(IGate)
@@ -432,7 +322,15 @@ class SchemaGate:
 
     def check(self, exchange: Exchange) -> None:
         schema = exchange.binding.input_schema if exchange.binding is not None else None
-        if schema is not None and not schema.is_valid(exchange.input):
+        if schema is not None:
+            request = exchange.request
+            octets = len(request.body) + len(request.path) + len(request.query or "")
+            valid = schema.checks if octets <= schema.free_octets else schema.is_valid
+            try:
+                if valid(exchange.input):
+                    return
+            except TooCostly as error:
+                raise Refusal(Status.UNPROCESSABLE, error.reason, str(error), remedy=error.remedy) from None
             raise Refusal(
                 Status.UNPROCESSABLE,
                 "invalid-input",

@@ -17,7 +17,7 @@ from zope.interface import implementer
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StaleLifecycle, Stopped
 from agtphost.audit.held import HeldFull
 from agtphost.contract.binding import Binding
-from agtphost.contract.schemas import CompiledSchema
+from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Invocation
 from agtphost.dispatch.purchase import Purchase, replayed
@@ -173,8 +173,18 @@ class Dispatcher:
             result = answer.result
         else:
             result = answer
-        if schema.is_valid(result):
-            return
+        try:
+            if schema.is_valid(result):
+                return
+        except TooCostly as error:
+            log.error("{method} {path}: {why}", method=binding.method, path=binding.path, why=str(error))
+            raise Refusal(
+                Status.SERVER_ERROR,
+                "invalid-output",
+                "The handler's answer cannot be checked against the endpoint's output schema.",
+                remedy="The operator's log has the details.",
+                details={"detail": error.reason},
+            ) from None
         log.error(
             "{method} {path} answered outside its output schema: {faults}",
             method=binding.method,

@@ -81,6 +81,9 @@ class Exchange:
     """Deprecated methods of the catalog version that the request asked for; None: of the host's own."""
 
     binding: Binding | None = None
+    admitted: Binding | None = None
+    """The binding whose scopes and assurance were checked."""
+
     path_parameters: Mapping[str, str] = field(default_factory=_nothing)
 
     contract: Callable[[str, str], Match | None] | None = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.table import EndpointTable
-from agtphost.dispatch import claims, contract_gates, identity_gates
+from agtphost.dispatch import body_gates, claims, contract_gates, identity_gates
 from agtphost.dispatch.merchant_gate import METHOD, MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger, INegotiator
@@ -63,6 +63,9 @@ class Collaborators:
     authorities: ClientAuthorities | None = None
     """Which client authority vouches for whom; None: each for everybody."""
 
+    yaml: bool = False
+    """Whether YAML bodies are read."""
+
     negotiator: INegotiator | None = None
     """None: nothing is negotiated, and contracts are unknown."""
 
@@ -83,15 +86,17 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         contract_gates.CatalogGate(given.catalog, given.custom_methods, given.policy, given.other_catalogs),
         contract_gates.PathGate(given.grammar),
         contract_gates.PolicyGate(given.policy, given.table),
-        contract_gates.BodyGate(),
-        # Where no HTTP verb is opted in there is nothing to do, and so no gate.
-        *((contract_gates.LegacyGate(given.policy),) if given.policy.legacy_acts else ()),
         contract_gates.EndpointGate(given.table, given.policy, given.negotiator),
         contract_gates.AnonymousGate(),
-        given.action,
         *((given.principal,) if given.principal is not None else ()),
         claims.ClaimedScopesGate(),
         contract_gates.AuthorityGate(),
+        # Here the body is read, for the first time and by nobody who may not call at all.
+        body_gates.BodyGate(yaml=given.yaml),
+        # Where no HTTP verb is opted in there is nothing to do, and so no gate.
+        *((body_gates.LegacyGate(given.policy),) if given.policy.legacy_acts else ()),
+        given.action,
+        contract_gates.AuthorityGate("scopes and assurance of the action"),
         # Always there: no host lets a PURCHASE through without it.
         given.merchant or MerchantGate(given.states, MerchantManifests()),
         *((given.sessions,) if given.sessions is not None else ()),

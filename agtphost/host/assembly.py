@@ -331,6 +331,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             merchant=market.gate,
             ledger=ledger,
             negotiator=negotiating,
+            yaml=config.wire.yaml,
         )
     )
     reports = [adapter.upstreams for adapter in adapters]

@@ -21,6 +21,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
+from agtphost.contract.schemas import TooCostly
 from agtphost.contract.table import Match
 from agtphost.dispatch.merchants import MERCHANT
 from agtphost.dispatch.quotes import MOST_PER_AGENT, CartError, Quote, Quotes, cart_digest, cart_total
@@ -118,7 +119,11 @@ def _cost(match: Match, would_be: Mapping[str, Any]) -> dict[str, Decimal]:
     binding = match.binding
     schema = binding.input_schema
     whole = {**would_be, **match.path_parameters}
-    if schema is not None and not schema.is_valid(whole):
+    try:
+        valid = schema is None or schema.is_valid(whole)
+    except TooCostly as error:
+        raise Refusal(Status.UNPROCESSABLE, error.reason, str(error), remedy=error.remedy) from None
+    if schema is not None and not valid:
         raise Refusal(
             Status.UNPROCESSABLE,
             "invalid-input",

@@ -61,6 +61,16 @@ def _fraction(text: str) -> float:
     return value
 
 
+def number(text: str, *, fraction: bool) -> int | float:
+    """
+    What a number means that is written as JSON writes them.
+
+    :param fraction: whether it has a fraction or an exponent.
+    :raises JSONTextError: it is beyond what every reader holds exactly, or at all.
+    """
+    return _fraction(text) if fraction else _integer(text)
+
+
 def _constant(text: str) -> NoReturn:
     _refuse(f"{text} is not JSON")
 
@@ -137,6 +147,25 @@ def _read(text: str) -> Any:
     return _DECODER.decode(text)
 
 
+def _require_few(octets: bytes, max_tokens: int) -> None:
+    """
+    Refuse a text with too many values and names before one of them is made.
+
+    What is counted are strings, and openings and commas outside of strings;
+    each step is one pass in C, and the strings are known to be few before the
+    text is cut at them. A text that is no JSON may be counted wrongly: it
+    is refused in any case.
+    """
+    bare = octets.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in octets else octets
+    if bare.count(b'"') > 2 * max_tokens:
+        _refuse(f"it has more than {max_tokens} values and names")
+    outside = b"".join(bare.split(b'"')[::2])
+    # Every array or object but the outermost is a value, and one after a comma is counted by either.
+    values = max(outside.count(b","), outside.count(b"{") + outside.count(b"[") - 1)
+    if values + outside.count(b":") > max_tokens:
+        _refuse(f"it has more than {max_tokens} values and names")
+
+
 def decode(octets: bytes, *, max_depth: int = MAX_DEPTH, max_tokens: int = MAX_TOKENS) -> Any:
     """
     Read one JSON text.
@@ -151,14 +180,17 @@ def decode(octets: bytes, *, max_depth: int = MAX_DEPTH, max_tokens: int = MAX_T
         text = octets.decode("utf-8")
     except UnicodeDecodeError as error:
         raise JSONTextError(f"it is not UTF-8 (octet {error.start})") from None
+    openings = octets.count(b"{") + octets.count(b"[")
+    many = openings + octets.count(b",") > max_tokens
+    if many:
+        _require_few(octets, max_tokens)
     try:
         value = _read(text)
     except RecursionError:
         raise JSONTextError(f"it is nested more than {max_depth} deep") from None
     except json.JSONDecodeError as error:
         raise JSONTextError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
-    openings = octets.count(b"{") + octets.count(b"[")
-    if openings > max_depth or openings + octets.count(b",") > max_tokens:
+    if openings > max_depth or many:
         _measure(value, max_depth, max_tokens)
     if b"\\ud" in octets or b"\\uD" in octets:
         try:

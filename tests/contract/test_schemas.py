@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agtphost.contract.schema_rules import Walk
 from agtphost.contract.schemas import MAX_FAULTS, CompiledSchema, Role, SchemaError, compile_schema
 
 CLOSED = {"type": "object", "additionalProperties": False}
@@ -493,5 +494,6 @@ def test_two_implementations_agree(schema: dict[str, Any], values: list[Any]) ->
 
 def test_a_validator_that_disagreed_would_be_noticed() -> None:
     """The control: a validator of another schema is not equal to the reference."""
-    schema = CompiledSchema({"type": "string"}, jsonschema_rs.Draft202012Validator({"type": "integer"}))
+    walk = Walk({"type": "integer"}, closed=True)
+    schema = CompiledSchema(walk, {"type": "string"}, jsonschema_rs.Draft202012Validator({"type": "integer"}))
     assert schema.is_valid("a") != jsonschema.Draft202012Validator(schema.schema).is_valid("a")

@@ -149,6 +149,7 @@ class Scene:
                     action=ActionGate(Carrier(), ()),
                     merchant=changes.pop("merchant", lambda scene: None)(self),
                     ledger=self.ledger,
+                    yaml=changes.pop("yaml", False),
                 )
             )
         )

@@ -28,7 +28,7 @@ from agtphost.vocabulary import media_types
 def test_bad_bodies_are_400_with_a_named_reason(body: bytes, content_type: str | None, reason: str) -> None:
     """Each is a 400 that says what was wrong and what would help."""
     with pytest.raises(Refusal) as caught:
-        bodies.decode(body, content_type)
+        bodies.decode(body, content_type, yaml=True)
     assert (int(caught.value.status), caught.value.reason) == (400, reason)
     assert caught.value.remedy
 
@@ -36,8 +36,17 @@ def test_bad_bodies_are_400_with_a_named_reason(body: bytes, content_type: str |
 def test_json_and_yaml_mean_the_same() -> None:
     """AGTP-091: one request, two notations, one value."""
     assert bodies.decode(b'{"a":{"b":[1,"x",true]}}', "application/json; charset=utf-8") == bodies.decode(
-        b"a:\n  b: [1, x, true]\n", media_types.AGTP_YAML
+        b"a:\n  b: [1, x, true]\n", media_types.AGTP_YAML, yaml=True
     )
+
+
+def test_yaml_is_refused_unless_the_operator_asks_for_it() -> None:
+    """T-JB-60: 400, with a remedy for the caller and for the operator; the body is not looked at."""
+    with pytest.raises(Refusal) as caught:
+        bodies.decode(b"a: 1\n", media_types.AGTP_YAML)
+    assert (int(caught.value.status), caught.value.reason) == (400, "unsupported-media-type")
+    assert media_types.AGTP_JSON in (caught.value.remedy or "")
+    assert "yaml = true" in (caught.value.remedy or "")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.contract.policy import MethodPolicy
 from agtphost.iagtp import IAgentDirectory, IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
+from agtphost.vocabulary import jsontext, media_types, yamltext
 from tests.dispatch.scene import CALLER, STRANGER, Scene, certificate, document
 from tests.fakes import Mine
 
@@ -25,12 +26,13 @@ ORDER = [
     "catalog",
     "path grammar",
     "method policy",
-    "body",
     "endpoint",
     "anonymous",
-    "action",
     "claimed scopes",
     "required scopes and assurance",
+    "body",
+    "action",
+    "scopes and assurance of the action",
     "merchant",
     "schema",
     "idempotency",
@@ -61,7 +63,6 @@ FAILURES: list[tuple[str, int, str, dict[str, Any]]] = [
     ("reserved headers", 501, "delegation-not-supported", {"headers": {"Delegation-Chain": "x"}}),
     ("catalog", 459, "method-violation", {"method": "FROBNICATE"}),
     ("path grammar", 460, "endpoint-violation", {"path": "/book/desk"}),
-    ("body", 400, "malformed-body", {"body": b"{"}),
     ("endpoint", 404, "not-found", {"path": "/nowhere"}),
     ("endpoint", 405, "method-not-allowed", {"method": "CANCEL"}),
     ("anonymous", 401, "agent-unauthenticated", {"peer": Peer(address="127.0.0.1")}),
@@ -72,6 +73,8 @@ FAILURES: list[tuple[str, int, str, dict[str, Any]]] = [
     ("required scopes and assurance", 262, "scope-required", {"headers": {"Authority-Scope": "documents:query"}}),
     ("required scopes and assurance", 401, "agent-unauthenticated",
      {"peer": Peer(address="127.0.0.1"), "headers": {"Agent-ID": CALLER}}),
+    ("body", 400, "malformed-body", {"body": b"{"}),
+    ("body", 400, "invalid-query", {"query": "a=%zz"}),
     ("schema", 422, "invalid-input", {"body": {"text": 1}}),
 ]
 
@@ -148,5 +151,45 @@ def test_a_handler_reached_without_a_gate_is_noticed() -> None:
     scene = Scene()
     narrow = {**GOOD, "headers": {"Authority-Scope": "documents:query"}}
     assert scene.ask(**narrow).status == 262
-    without = [gate for gate in scene.gates if gate.name != "required scopes and assurance"]
+    without = [gate for gate in scene.gates if "scopes and assurance" not in gate.name]
     assert scene.ask(**narrow, gates=without).status == 200
+    # Either alone is enough: what was not checked before the body is checked behind it.
+    for name in ("required scopes and assurance", "scopes and assurance of the action"):
+        assert scene.ask(**narrow, gates=[gate for gate in scene.gates if gate.name != name]).status == 262
+
+
+class Mined(Exception):
+    """A body was decoded that should not have been."""
+
+
+@pytest.mark.parametrize("content_type", [media_types.AGTP_JSON, "application/json", media_types.AGTP_YAML])
+@pytest.mark.parametrize(
+    ("gate", "request_"),
+    [(gate, request_) for gate, _, _, request_ in FAILURES if gate not in ("body", "schema")],
+    ids=lambda value: str(value)[:40],
+)
+def test_who_may_not_call_costs_no_parse(
+    monkeypatch: pytest.MonkeyPatch, gate: str, request_: dict[str, Any], content_type: str
+) -> None:
+    """Each gate that needs no body refuses while every decoder is mined: the body is not looked at."""
+
+    def mine(octets: bytes, **_: Any) -> Any:
+        raise Mined(octets[:20])
+
+    monkeypatch.setattr(jsontext, "decode", mine)
+    monkeypatch.setattr(yamltext, "decode", mine)
+    scene = Scene(yaml=True)
+    headers = {"Content-Type": content_type, **request_.get("headers", {})}
+    response = scene.ask(**{**GOOD, **request_, "headers": headers})
+    assert response.status in (262, 400, 401, 404, 405, 455, 459, 460, 501), response.body
+    assert document(response)["reason"] == next(reason for name, _, reason, given in FAILURES if given is request_)
+
+
+def test_the_mine_is_armed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: a call that may be made does reach the decoder."""
+
+    def mine(octets: bytes, **_: Any) -> Any:
+        raise Mined(octets[:20])
+
+    monkeypatch.setattr(jsontext, "decode", mine)
+    assert Scene().ask(**GOOD).status == 500

@@ -111,7 +111,7 @@ def test_bounds_come_after_authority_and_before_the_schema() -> None:
     names = [gate.name for gate in host.gates]
     at = names.index("scope dimensions")
     assert names[at - 1 : at + 3] == ["merchant", "scope dimensions", "budget", "schema"]
-    assert names[at - 2] == "required scopes and assurance"
+    assert names[at - 2] == "scopes and assurance of the action"
     # The control: without the gates both calls go through.
     narrow = {"Authority-Scope": "documents:query"}
     assert Scene().ask("QUERY", "/words", {"max_tokens": 501}, headers=narrow).status == 200

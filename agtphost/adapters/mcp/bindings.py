@@ -14,7 +14,7 @@ from agtphost.adapters.mcp.semantics import semantic_block
 from agtphost.adapters.mcp.settings import ToolOverride
 from agtphost.adapters.mcp.tools import Tool
 from agtphost.contract.binding import Binding
-from agtphost.contract.schemas import CompiledSchema
+from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
@@ -87,7 +87,17 @@ class ToolCall:
         if response.get("isError") is True:
             return
         structured = response.get("structuredContent")
-        if not schema.is_valid(structured):
+        try:
+            valid = schema.is_valid(structured)
+        except TooCostly as error:
+            raise Refusal(
+                Status.SERVER_ERROR,
+                "invalid-output",
+                "The tool's structured content cannot be checked against the output schema that it declares.",
+                remedy="The operator has to mend the MCP server, or to turn validate_output off.",
+                details={"mcp_server": self.server.settings.name, "detail": error.reason},
+            ) from None
+        if not valid:
             raise Refusal(
                 Status.SERVER_ERROR,
                 "invalid-output",

@@ -415,9 +415,9 @@ for _name, _type, _ids in (
 
 @CASES.case("body-yaml", "AGTP-091 AGTP-320")
 def yaml_body(target: Target) -> None:
-    """A YAML body says the same as its JSON."""
+    """A YAML body says the same as its JSON, or is refused as a type that the host does not read."""
     body = f"target: audit\naudit_id: '{'0' * 64}'\n".encode()
-    answered(target.ask("INSPECT", "/", body, content_type="application/vnd.agtp+yaml"), 404, 401, 403)
+    answered(target.ask("INSPECT", "/", body, content_type="application/vnd.agtp+yaml"), 404, 401, 403, 400, 415)
 
 
 for _name, _title, _octets in (

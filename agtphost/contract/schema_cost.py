@@ -1,0 +1,389 @@
+"""
+What checking a value against a schema may cost, told beforehand: security.md section 2.2, line "schema".
+
+A schema within :mod:`.schema_rules` is bounded at each place of a value, and
+a value within :mod:`agtphost.vocabulary.jsontext` is bounded as well; what
+they cost together is not: a hundred alternatives at each of ten thousand
+objects, an ``enum`` of objects, a division of numbers with a thousand digits.
+
+When a schema is compiled, the places that a value can have under it become
+the states of a finite automaton, each with what the keywords that apply there
+cost per value, per name and per character. A value is then walked through
+that automaton and added up before the validator sees it, and refused beyond
+:data:`BUDGET`. Where no value can cost that much, which is so of most
+schemas, nothing is walked at all.
+
+The figures are nanoseconds of the validator on a common server core, measured
+keyword by keyword and rounded up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agtphost.vocabulary.jsontext import MAX_TOKENS
+
+BUDGET = 25_000_000
+"""Nanoseconds for one value: half of the 50 ms that the reactor may be held."""
+
+LONGEST = 1 << 20
+"""Octets of text up to which a value's characters are thought to go when a schema is judged free."""
+
+LARGEST = 2.0**63
+"""Numbers beyond this, and fractions below its inverse, are refused where they would be divided."""
+
+MAX_STATES = 2_000
+MAX_STEPS = 20_000
+"""Beyond either, one state with the worst of all places stands for all."""
+
+APPLY = 30
+"""One schema at one value."""
+
+NAME = 20
+"""One name looked for: of ``required`` and ``dependentRequired``."""
+
+MATCH = 20
+"""One expression at one text, whatever its length."""
+
+STEP = 3
+"""One character at one state of an expression that has more than one at a time."""
+
+SAME_KIND = 60
+"""An ``enum`` of nothing but strings, or of nothing but integers: looked up."""
+
+COMPARED = 120
+"""One value of another ``enum``; :data:`MEMBER` more for each member, :data:`FRACTION` where it is a fraction."""
+
+MEMBER = 50
+FRACTION = 1_200
+EVALUATED = 40
+"""One schema asked whether it evaluates one member, for ``unevaluatedProperties`` and ``unevaluatedItems``."""
+
+UNIQUE = 200
+"""One value in an array whose items are compared."""
+
+DIVIDED = 2_000
+"""One number that is divided, within :data:`ORDINARY`: ``multipleOf``."""
+
+DIVIDED_FAR = 15_000
+"""One beyond that, whose fraction has many digits."""
+
+ORDINARY = 1e-6, 1e15
+
+FORMATS = 120
+"""One text read by a ``format``; 20 more for each character."""
+
+_UNBOUNDED = re.compile(r"[*+]|\{[0-9]+,\}")
+
+
+class TooCostly(ValueError):
+    """
+    A value that is not checked against its schema.
+
+    :param reason: stable: ``value-too-costly`` or ``number-out-of-range``.
+    :param remedy: what would help.
+    """
+
+    def __init__(self, reason: str, explanation: str, remedy: str) -> None:
+        super().__init__(explanation)
+        self.reason = reason
+        self.remedy = remedy
+
+
+def _too_costly() -> TooCostly:
+    return TooCostly(
+        "value-too-costly",
+        "Checking the value against its schema would take longer than one request may.",
+        "Send it in smaller parts, or have the operator write the schema with fewer alternatives and expressions.",
+    )
+
+
+def _out_of_range() -> TooCostly:
+    return TooCostly(
+        "number-out-of-range",
+        "A number that has to be divided is beyond 2**63, or a fraction below 2**-63.",
+        "Send numbers within that range, or as strings where the schema allows it.",
+    )
+
+
+@dataclass(slots=True)
+class Cost:
+    """What the keywords of one schema cost at one place."""
+
+    value: int = APPLY
+    """Per value."""
+
+    name: int = 0
+    """Per member of an object."""
+
+    name_character: int = 0
+    character: int = 0
+    divisions: int = 0
+    evaluates: bool = False
+    """Whether every other schema at the place is asked what it evaluates."""
+
+    unique: bool = False
+
+    def add(self, other: Cost, times: int) -> None:
+        """Put ``times`` applications of another schema beside this one's."""
+        self.value += other.value * times
+        self.name += other.name * times
+        self.name_character += other.name_character * times
+        self.character += other.character * times
+        self.divisions += other.divisions * times
+        self.evaluates = self.evaluates or other.evaluates
+        self.unique = self.unique or other.unique
+
+    def keyword(self, keyword: str, value: Any) -> None:
+        """Count one keyword with a plain value; its shape is checked elsewhere."""
+        if keyword == "enum" and isinstance(value, list):
+            self.value += _compared(value)
+        elif keyword == "const":
+            self.value += COMPARED + FRACTION * isinstance(value, float) + MEMBER * _members(value)
+        elif keyword == "required" and isinstance(value, list):
+            self.value += NAME * len(value)
+        elif keyword in ("dependentRequired", "dependencies") and isinstance(value, Mapping):
+            self.value += NAME * sum(1 + len(names) for names in value.values() if isinstance(names, list))
+        elif keyword == "multipleOf":
+            self.divisions += 1
+        elif keyword == "format":
+            self.value += FORMATS
+            self.character += 20
+        elif keyword == "uniqueItems":
+            self.unique = value is True
+
+    def expression(self, pattern: str, states: int, *, names: bool = False) -> None:
+        """
+        Count a regular expression, for texts or for names of properties.
+
+        One that is anchored and repeats nothing without bound looks at no more characters than it has states.
+
+        :param states: of its automaton, as RE2 counts them.
+        """
+        if pattern.startswith("^") and "|" not in pattern and _UNBOUNDED.search(pattern) is None:
+            at_once, for_each = MATCH + STEP * min(states, 64) * states // 8, 1
+        else:
+            at_once, for_each = MATCH, 1 + STEP * states
+        if names:
+            self.name += at_once
+            self.name_character += for_each
+        else:
+            self.value += at_once
+            self.character += for_each
+
+
+def _members(value: Any) -> int:
+    count = 0
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, (dict, list)):
+            count += len(item)
+            waiting.extend(item.values() if isinstance(item, dict) else item)
+    return count
+
+
+def _compared(options: Sequence[Any]) -> int:
+    if all(type(option) is str for option in options) or all(type(option) is int for option in options):
+        return SAME_KIND
+    return sum(COMPARED + FRACTION * isinstance(option, float) + MEMBER * _members(option) for option in options)
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    """One kind of place in a value."""
+
+    value: int = 0
+    name: int = 0
+    name_character: int = 0
+    character: int = 0
+    divisions: int = 0
+    named: dict[str, State] = field(default_factory=dict)
+    other: State | None = None
+    """Members that are not named; None: no schema looks at them."""
+
+    indexed: list[State | None] = field(default_factory=list)
+    rest: State | None = None
+
+
+class Budget:
+    """
+    Tells what values cost under one schema.
+
+    :param start: the state of the whole value.
+    :param states: all of them.
+    :param unique: whether any array's items are compared.
+    """
+
+    __slots__ = ("_each", "_start", "free", "free_octets")
+
+    free: bool
+    """Whether no value that this host reads costs more than the budget."""
+
+    free_octets: int
+    """How long the JSON text of a value may be that need not be walked."""
+
+    def __init__(self, start: State, states: Sequence[State], *, unique: bool) -> None:
+        self._start = start
+        self._each = UNIQUE if unique else 0
+        value = self._each + max(state.value + state.name for state in states)
+        character = max(max(state.character, state.name_character) for state in states)
+        divided = any(state.divisions for state in states)
+        self.free = not divided and value * MAX_TOKENS + character * LONGEST <= BUDGET
+        self.free_octets = 0 if divided else BUDGET // max(1, value + character)
+
+    def require(self, value: Any) -> None:
+        """
+        :raises TooCostly: the validator may not be asked about ``value``.
+        """
+        each = self._each
+        cost = self._start.value + each
+        waiting: list[tuple[State, Any]] = [(self._start, value)]
+        while waiting:
+            state, item = waiting.pop()
+            kind = type(item)
+            if kind is str:
+                cost += state.character * len(item)
+            elif kind is dict:
+                cost += state.name * len(item)
+                if state.name_character:
+                    cost += state.name_character * sum(map(len, item))
+                named, other = state.named, state.other
+                for name, member in item.items():
+                    below = named.get(name, other)
+                    if below is not None:
+                        cost += below.value + each
+                        waiting.append((below, member))
+            elif kind is list:
+                cost += state.name * len(item)
+                for below, member in zip(state.indexed, item, strict=False):
+                    if below is not None:
+                        cost += below.value + each
+                        waiting.append((below, member))
+                more, rest = len(item) - len(state.indexed), state.rest
+                if rest is not None and more > 0:
+                    # Before any is put aside: a long array is refused by its length.
+                    cost += (rest.value + each) * more
+                    if cost > BUDGET:
+                        raise _too_costly()
+                    waiting.extend((rest, member) for member in item[len(state.indexed) :])
+            elif state.divisions and kind in (int, float):
+                size = abs(item)
+                if item and not 1 / LARGEST <= size <= LARGEST:
+                    raise _out_of_range()
+                ordinary = not item or ORDINARY[0] <= size <= ORDINARY[1]
+                cost += state.divisions * (DIVIDED if ordinary else DIVIDED_FAR)
+            if cost > BUDGET:
+                raise _too_costly()
+
+
+Step = str | int | None
+"""One way down: a name, an index, None for other names or -1 for further items."""
+
+Together = Callable[[str], Mapping[str, int]]
+Steps = Callable[[Counter[str]], Iterable[tuple[Step, Counter[str]]]]
+
+
+class Compiler:
+    """
+    Builds the automaton of a schema.
+
+    :param costs: what each schema costs, by its JSON pointer.
+    :param names: the schemas that names are checked against, by the pointer of the schema that says so.
+    :param together: the schemas that apply where one does, by pointer.
+    :param steps: the ways down from a place at which these schemas apply.
+    :param most: schemas that apply at one place at the most.
+    """
+
+    def __init__(
+        self,
+        costs: Mapping[str, Cost],
+        names: Mapping[str, str],
+        together: Together,
+        steps: Steps,
+        *,
+        most: int,
+    ) -> None:
+        self._most = most
+        self._costs = costs
+        self._names = names
+        self._together = together
+        self._steps = steps
+        self._states: dict[frozenset[tuple[str, int]], State] = {}
+        self._count = 0
+
+    def budget(self) -> Budget:
+        """The budget, or the worst one that the schema could have where the automaton would be too large."""
+        unique = any(cost.unique for cost in self._costs.values())
+        waiting: list[tuple[State, Counter[str]]] = []
+        start = self._state(Counter({"": 1}), waiting)
+        while waiting:
+            state, applied = waiting.pop()
+            for step, roots in self._steps(applied):
+                self._count += 1 + len(roots)
+                if self._count > MAX_STEPS or len(self._states) > MAX_STATES:
+                    return self._worst(unique=unique)
+                below = self._state(roots, waiting) if roots else None
+                if isinstance(step, str):
+                    if below is not None:
+                        state.named[step] = below
+                elif step is None:
+                    state.other = below
+                elif step < 0:
+                    state.rest = below
+                else:
+                    state.indexed.append(below)
+        return Budget(start, list(self._states.values()), unique=unique)
+
+    def _applied(self, roots: Counter[str]) -> Counter[str]:
+        applied: Counter[str] = Counter()
+        for root, times in roots.items():
+            for pointer, inner in self._together(root).items():
+                applied[pointer] += inner * times
+        return applied
+
+    def _state(self, roots: Counter[str], waiting: list[tuple[State, Counter[str]]]) -> State:
+        applied = self._applied(roots)
+        key = frozenset(applied.items())
+        known = self._states.get(key)
+        if known is None:
+            known = self._states[key] = self._made(applied)
+            waiting.append((known, applied))
+        return known
+
+    def _made(self, applied: Counter[str]) -> State:
+        total = Cost(value=0)
+        for pointer, times in applied.items():
+            total.add(self._costs[pointer], times)
+            of_names = self._names.get(pointer)
+            if of_names is not None:
+                for each, inner in self._together(of_names).items():
+                    total.name += self._costs[each].value * inner * times
+                    total.name_character += self._costs[each].character * inner * times
+        if total.evaluates:
+            total.name += EVALUATED * applied.total()
+        return State(
+            value=total.value,
+            name=total.name,
+            name_character=total.name_character,
+            character=total.character,
+            divisions=total.divisions,
+        )
+
+    def _worst(self, *, unique: bool) -> Budget:
+        """One state for every place: as if all that can apply at one place were the dearest of its kind."""
+        every = self._costs.values()
+        state = State(
+            value=self._most * max(cost.value for cost in every),
+            name=self._most * (max(cost.name for cost in every) + EVALUATED),
+            name_character=self._most * max(cost.name_character + cost.character for cost in every),
+            character=self._most * max(cost.character for cost in every),
+            divisions=self._most * max(cost.divisions for cost in every),
+        )
+        state.other = state.rest = state
+        return Budget(state, [state], unique=unique)
+

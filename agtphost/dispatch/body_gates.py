@@ -1,0 +1,144 @@
+"""The gates that read a request's body: what it says, and what the legacy verbs add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from agtphost.contract.policy import MethodPolicy
+from agtphost.dispatch import bodies
+from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import Refusal
+from agtphost.iagtp import IGate
+from agtphost.vocabulary import paths
+from agtphost.vocabulary.identifiers import is_opaque_id
+from agtphost.vocabulary.status import Status
+
+LOG_SECONDS = 10.0
+"""Envelopes that contradict their headers are logged, but no more often than this."""
+
+log = Logger()
+
+
+def _input(exchange: Exchange) -> Mapping[str, Any]:
+    """Query below body below path parameters (AGTP-API section 5.5)."""
+    query = exchange.request.query
+    if query is None and not exchange.path_parameters:
+        return exchange.parameters
+    try:
+        merged: dict[str, Any] = dict(paths.parse_query(query)) if query else {}
+    except paths.PathError as error:
+        raise Refusal(
+            Status.BAD_REQUEST, "invalid-query", f"{error}", remedy="Correct the query string."
+        ) from None
+    merged.update(exchange.parameters)
+    merged.update(exchange.path_parameters)
+    return merged
+
+
+@implementer(IGate)
+class BodyGate:
+    """
+    The body is JSON, or YAML where the operator asks for it, as this host reads them.
+
+    Every gate that needs no body stands before this one: who may not call
+    costs no parse (design decision 13). The envelope may name task and session where the headers do not (core v08
+    section 5.7); where both do, the headers win (section 8.3).
+    """
+
+    name = "body"
+
+    def __init__(self, *, yaml: bool = False) -> None:
+        self._yaml = yaml
+        self._logged = 0.0
+
+    def check(self, exchange: Exchange) -> None:
+        request = exchange.request
+        if request.body:
+            value = bodies.decode(request.body, request.headers.get("content-type"), yaml=self._yaml)
+            exchange.parameters, exchange.context = bodies.unwrap(value)
+            if exchange.parameters is not value:
+                if "task_id" in value:
+                    exchange.task_id = self._named(exchange, exchange.task_id, value["task_id"], "task_id")
+                if "session_id" in value:
+                    exchange.session_id = self._named(
+                        exchange, exchange.session_id, value["session_id"], "session_id"
+                    )
+        else:
+            exchange.parameters = {}
+        exchange.input = _input(exchange)
+
+    def _named(self, exchange: Exchange, header: str | None, member: Any, name: str) -> str | None:
+        if member is None:
+            return header
+        if not isinstance(member, str) or not is_opaque_id(member):
+            raise Refusal(
+                Status.BAD_REQUEST,
+                "invalid-identifier",
+                f"{name} is not 1 to 128 visible ASCII characters.",
+                remedy="Send a shorter, printable identifier.",
+            )
+        if header is None:
+            return member
+        if header != member and exchange.now - self._logged > LOG_SECONDS:
+            self._logged = exchange.now
+            log.warn(
+                "the {name} of {caller}'s envelope is not that of its headers, which count",
+                name=name,
+                caller="a stranger" if exchange.caller is None else exchange.caller.agent_id,
+            )
+        return header
+
+
+@implementer(IGate)
+class LegacyGate:
+    """
+    Gives an opted-in HTTP verb the parameters of the EXECUTE it stands for (AGTP-API section 3.6).
+
+    DELETE and PATCH name their ``action``; PUT has an ``idempotency_key``,
+    which is its Idempotency-Key. Only in the order where the policy opts such
+    a verb in.
+    """
+
+    name = "legacy verb"
+
+    def __init__(self, policy: MethodPolicy) -> None:
+        self._policy = policy
+
+    def check(self, exchange: Exchange) -> None:
+        verb = exchange.requested_method
+        if verb is None or exchange.method != "EXECUTE":
+            return
+        added: dict[str, str] = dict(self._policy.legacy_parameters(verb))
+        if self._policy.demands_key(verb):
+            added["idempotency_key"] = self._key(exchange)
+        for name, value in added.items():
+            if exchange.parameters.get(name, value) != value:
+                raise Refusal(
+                    Status.UNPROCESSABLE,
+                    "legacy-parameter-conflict",
+                    f"The parameter {name} contradicts what {verb} stands for.",
+                    remedy=f"Leave {name} out, or call EXECUTE.",
+                    details={"parameter": name, "expected": value},
+                )
+        if added:
+            exchange.parameters = {**exchange.parameters, **added}
+            exchange.input = _input(exchange)
+
+    @staticmethod
+    def _key(exchange: Exchange) -> str:
+        if exchange.idempotency_key is None:
+            given = exchange.parameters.get("idempotency_key")
+            if not isinstance(given, str) or not is_opaque_id(given):
+                raise Refusal(
+                    Status.UNPROCESSABLE,
+                    "idempotency-key-required",
+                    "PUT acts as EXECUTE with an idempotency key, and the request has none.",
+                    remedy="Send Idempotency-Key: 1 to 128 visible ASCII characters.",
+                    details={"parameter": "idempotency_key"},
+                )
+            exchange.idempotency_key = given
+        return exchange.idempotency_key
