@@ -192,6 +192,9 @@ class MCPServer(Section):
     start_timeout: Seconds = 30.0
     """Until the server must have answered the negotiation and listed its tools."""
 
+    input_timeout: Seconds | None = None
+    """A stdio server that has read nothing of what it was sent for so long is restarted; None: as long as timeout."""
+
     max_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 16
     """Calls the server works on at once."""
 

@@ -70,6 +70,7 @@ def settings_of(entry: MCPServer) -> McpServerSettings:
         scopes=entry.scopes,
         timeout=entry.timeout,
         start_timeout=entry.start_timeout,
+        input_timeout=entry.input_timeout,
         max_concurrency=entry.max_concurrency,
         max_queue=entry.max_queue,
         start=entry.start,

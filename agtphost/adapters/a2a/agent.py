@@ -9,6 +9,7 @@ from agtphost.adapters.a2a import card as cards
 from agtphost.adapters.a2a.card import Card, CardRefused
 from agtphost.adapters.a2a.dialects import Dialect, Operation, Params
 from agtphost.adapters.a2a.settings import A2AAgentSettings
+from agtphost.adapters.mcp.turns import Caller
 from agtphost.adapters.web.exchange import HttpPeer
 from agtphost.adapters.web.failures import PeerRefused, PeerUnreadable
 from agtphost.adapters.web.pins import Pins
@@ -52,10 +53,11 @@ class A2AAgent:
         self.pins.on_approval = self._approval
         self.on_card: Callable[[Card], None] = lambda card: None
 
-    async def ask(self, operation: Operation, params: Params, seconds: float) -> Any:
+    async def ask(self, operation: Operation, params: Params, seconds: float, caller: Caller = None) -> Any:
         """
         Call an operation.
 
+        :param caller: whose share of the turns it takes.
         :return: its result, in the shapes of 1.0.
         :raises PeerFailure: for every other outcome; :class:`A2AError` where the agent said so.
         """
@@ -71,9 +73,11 @@ class A2AAgent:
                 raise dialect.refused(refused) from None
             return dialect.result(reply.body)
 
-        return await self.service.call(seconds, work)
+        return await self.service.call(seconds, work, caller)
 
-    async def stream(self, operation: Operation, params: Params, seconds: float, take: Take) -> None:
+    async def stream(
+        self, operation: Operation, params: Params, seconds: float, take: Take, caller: Caller = None
+    ) -> None:
         """
         Call an operation that answers with events.
 
@@ -97,7 +101,7 @@ class A2AAgent:
             if not reply.streamed:
                 await take(dialect.result(reply.body))
 
-        await self.service.call(seconds, work)
+        await self.service.call(seconds, work, caller)
 
     def _speaking(self) -> Dialect:
         assert self._dialect is not None, "an upstream that is up has a card"

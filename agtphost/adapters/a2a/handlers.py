@@ -23,6 +23,7 @@ from agtphost.adapters.a2a.tasks import (
     state_of,
     task_in,
 )
+from agtphost.adapters.mcp.turns import caller_of
 from agtphost.adapters.web.failures import PeerCancelled, PeerFailure, PeerUnreadable
 from agtphost.adapters.web.links import Link, Links
 from agtphost.errors import Refusal
@@ -52,7 +53,7 @@ class _Action:
 
     async def _ask(self, context: EndpointContext, operation: Operation, params: Mapping[str, Any]) -> Any:
         try:
-            return await self._agent.ask(operation, params, self._seconds(context))
+            return await self._agent.ask(operation, params, self._seconds(context), caller_of(context))
         except PeerFailure as failure:
             raise self._refused(failure) from failure
         except CancelledError:
@@ -138,7 +139,8 @@ class SendMessage(_Action):
             await context.emit({"type": "a2a.event", "event": event})
 
         try:
-            await self._agent.stream(Operation.STREAM, sending.params, self._seconds(context), take)
+            seconds, caller = self._seconds(context), caller_of(context)
+            await self._agent.stream(Operation.STREAM, sending.params, seconds, take, caller)
         except PeerFailure as failure:
             raise self._refused(failure, known) from failure
         except CancelledError:
@@ -303,7 +305,8 @@ class Subscribe(_Action):
             await context.emit({"type": "a2a.event", "event": event})
 
         try:
-            await self._agent.stream(Operation.SUBSCRIBE, {"id": link.remote_id}, self._seconds(context), take)
+            seconds, caller = self._seconds(context), caller_of(context)
+            await self._agent.stream(Operation.SUBSCRIBE, {"id": link.remote_id}, seconds, take, caller)
         except PeerFailure as failure:
             raise self._refused(failure, link) from failure
         except CancelledError:
@@ -368,7 +371,7 @@ class ReadCard(_Action):
             return None
 
         try:
-            await self._agent.service.call(self._seconds(context), nothing)
+            await self._agent.service.call(self._seconds(context), nothing, caller_of(context))
         except PeerFailure as failure:
             raise self._refused(failure) from failure
 

@@ -14,6 +14,7 @@ from zope.interface import implementer
 from agtphost.adapters import precedence
 from agtphost.adapters.acp.failures import refusal
 from agtphost.adapters.acp.server import ACPServer
+from agtphost.adapters.mcp.turns import caller_of
 from agtphost.adapters.web.failures import PeerCancelled, PeerFailure, PeerUnreadable
 from agtphost.adapters.web.links import Link, Links, is_remote_id
 from agtphost.errors import Refusal
@@ -47,7 +48,7 @@ class _Action:
         self, context: EndpointContext, method: str, path: tuple[str, ...], body: object = None
     ) -> Any:
         try:
-            return await self._server.ask(method, path, self._seconds(context), body)
+            return await self._server.ask(method, path, self._seconds(context), body, caller_of(context))
         except PeerFailure as failure:
             raise self._refused(failure) from failure
         except CancelledError:
@@ -170,7 +171,7 @@ class _Running(_Action):
             await context.emit({"type": "acp.event", "event": event})
 
         try:
-            await self._server.stream(path, self._seconds(context), body, take)
+            await self._server.stream(path, self._seconds(context), body, take, caller_of(context))
         except PeerFailure as failure:
             raise self._refused(failure, known) from failure
         except CancelledError:
@@ -278,7 +279,7 @@ class CreateRun(_Running):
             return None
 
         try:
-            await self._server.service.call(self._seconds(context), nothing)
+            await self._server.service.call(self._seconds(context), nothing, caller_of(context))
         except PeerFailure as failure:
             raise self._refused(failure) from failure
 

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from agtphost.adapters.acp.settings import ACPServerSettings
+from agtphost.adapters.mcp.turns import Caller
 from agtphost.adapters.web.exchange import HttpPeer
 from agtphost.adapters.web.failures import NotPrepared, PeerRefused, PeerUnreadable
 from agtphost.adapters.web.pins import Pins
@@ -57,11 +58,14 @@ class ACPServer:
         self.changed: Mapping[str, str] = {}
         """Agents that are off until their new manifest is approved, and the digests of these."""
 
-    async def ask(self, method: str, path: tuple[str, ...], seconds: float, body: object = None) -> Any:
+    async def ask(
+        self, method: str, path: tuple[str, ...], seconds: float, body: object = None, caller: Caller = None
+    ) -> Any:
         """
         Call an operation.
 
         :param path: segments, each sent percent-encoded.
+        :param caller: whose share of the turns it takes.
         :return: the answer's JSON.
         :raises PeerFailure: for every other outcome.
         """
@@ -72,9 +76,11 @@ class ACPServer:
             )
             return _json(reply.body)
 
-        return await self.service.call(seconds, work)
+        return await self.service.call(seconds, work, caller)
 
-    async def stream(self, path: tuple[str, ...], seconds: float, body: object, take: Take) -> None:
+    async def stream(
+        self, path: tuple[str, ...], seconds: float, body: object, take: Take, caller: Caller = None
+    ) -> None:
         """
         Call an operation that answers with events.
 
@@ -97,7 +103,7 @@ class ACPServer:
             if not reply.streamed:
                 raise PeerUnreadable("it did not answer with a stream")
 
-        await self.service.call(seconds, work)
+        await self.service.call(seconds, work, caller)
 
     def _url(self, path: tuple[str, ...]) -> str:
         return f"{self._base}/{'/'.join(quote(segment, safe='') for segment in path)}"

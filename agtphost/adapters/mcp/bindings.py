@@ -13,6 +13,7 @@ from agtphost.adapters.mcp.dialogue import Dialogue, own_meta
 from agtphost.adapters.mcp.semantics import semantic_block
 from agtphost.adapters.mcp.settings import ToolOverride
 from agtphost.adapters.mcp.tools import Tool
+from agtphost.adapters.mcp.turns import caller_of
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
@@ -70,7 +71,7 @@ class ToolCall:
         self, instance: McpServer, context: EndpointContext, seconds: float, asking: Asking | None
     ) -> Awaitable[Mapping[str, Any]]:
         """See :class:`agtphost.adapters.mcp.desk.Carried`."""
-        return instance.call_tool(self._tool, context.input, self.meta, seconds, asking)
+        return instance.call_tool(self._tool, context.input, self.meta, seconds, asking, caller_of(context))
 
     async def handle(self, context: EndpointContext) -> EndpointResponse:
         """
@@ -153,7 +154,7 @@ class Request:
                 params.update(asking.again)
             return dialogue.request(self._method, params, timeout, asking)
 
-        return instance.request(send, seconds, asking)
+        return instance.request(send, seconds, asking, caller_of(context))
 
     async def handle(self, context: EndpointContext) -> EndpointResponse:
         """

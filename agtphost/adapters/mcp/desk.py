@@ -22,6 +22,7 @@ from agtphost.adapters.mcp.eras import META
 from agtphost.adapters.mcp.failures import CallCancelled, McpFailure, UnreadableAnswer
 from agtphost.adapters.mcp.feed import LEVELS, Feed
 from agtphost.adapters.mcp.refusals import refusal
+from agtphost.adapters.mcp.turns import caller_of
 from agtphost.adapters.mcp.waiting_calls import WaitingCall, WaitingCalls
 from agtphost.audit.drafts import Change
 from agtphost.audit.held import HeldTable
@@ -227,7 +228,8 @@ class Desk:
         responses = responses if type(responses) is dict else {}
         if waiting is not None and waiting.interview is not None:
             asking.interview = waiting.interview
-            return await waiting.instance.resume(waiting.interview, responses, seconds, asking)
+            caller = caller_of(context)
+            return await waiting.instance.resume(waiting.interview, responses, seconds, asking, caller)
         if waiting is not None:
             asking.again = again(waiting.state, {**waiting.answered, **responses})
         elif responses:

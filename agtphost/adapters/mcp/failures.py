@@ -26,6 +26,18 @@ class UnreadableAnswer(McpFailure):
     """The server answered this very call, but not with JSON that this host reads."""
 
 
+class AnswerTooLong(UnreadableAnswer):
+    """
+    The server answered this very call with more than this host takes.
+
+    :param limit: the octets that it takes.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the server's answer is longer than {limit} octets")
+        self.limit = limit
+
+
 class CallTimeout(McpFailure):
     """The deadline of the call passed."""
 
@@ -74,7 +86,11 @@ class LinkLost(McpFailure):
         The same for one more call: an exception that several calls raise would gather all their
         tracebacks.
         """
-        return LinkLost(self.reason, exit_code=self.exit_code, signal=self.signal)
+        return type(self)(self.reason, exit_code=self.exit_code, signal=self.signal)
+
+
+class NotReading(LinkLost):
+    """The server stopped reading what it is asked, and was ended for that."""
 
 
 class RequestRefused(McpFailure):

@@ -1,8 +1,8 @@
 """
 Octets into messages, for both transports; no I/O here.
 
-:class:`Lines` cuts newline-delimited JSON (MCP stdio), :class:`EventStream`
-cuts ``text/event-stream`` (WHATWG HTML section 9.2.6).
+:class:`Lines` cuts at newlines, :class:`EventStream` cuts ``text/event-stream``
+(WHATWG HTML section 9.2.6). The lines of stdio are those of :mod:`.long_lines`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-MAX_MESSAGE = 4 << 20
-"""Octets in one message: beyond it, a server that sends no newline would fill memory."""
+MAX_MESSAGE = 16 << 20
+"""Octets in one message: what callers get whole (docs/mcp.rst, "Sizes"). Beyond it, only its call ends."""
 
 MAX_EVENT_ID = 1024
 """Octets of an event's id; longer ones are not remembered."""

@@ -64,6 +64,9 @@ class Answer(Protocol):
         self.lost = False
         """Whether the connection ended in the middle."""
 
+        self.too_long = False
+        """Whether it was given up because a text is longer than its limit."""
+
         self._parts: list[bytes] = []
         self._held = 0
         self._unread: deque[bytes] = deque()
@@ -80,11 +83,13 @@ class Answer(Protocol):
             self._held += len(data)
             self._parts.append(data)
             if self._held > self._limit:
+                self.too_long = True
                 self.abandon(f"the answer is longer than {self._limit} octets")
             return
         try:
             events = self._events.feed(data)
         except MessageTooLong as error:
+            self.too_long = True
             self.abandon(str(error))
             return
         self._unread.extend(events)

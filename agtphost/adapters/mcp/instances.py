@@ -53,6 +53,7 @@ class Instances(Generic[T]):
         self._clock = clock
         self._make = make
         self._most = most
+        self._share = max(1, most - max(1, most // 4))
         self._idle = idle
         self._by_key: OrderedDict[Key, T] = OrderedDict()
         self._ending: set[Deferred[None]] = set()
@@ -72,14 +73,17 @@ class Instances(Generic[T]):
         """
         The caller's own, begun where it is new.
 
-        :raises Overloaded: there are as many as may be, and all are busy.
+        :raises Overloaded: there are as many as may be, or this agent has three quarters of them, and all are busy.
         """
         found = self._by_key.get(key)
         if found is None:
             if self._stopped:
                 raise Overloaded("the host stops")
-            if len(self._by_key) >= self._most:
-                self._make_room()
+            own = [each for each in self._by_key if each[0] == key[0]]
+            if len(own) >= self._share:
+                self._make_room(own)
+            elif len(self._by_key) >= self._most:
+                self._make_room(list(self._by_key))
             found = self._by_key[key] = self._make()
             found.startService()
             self._watch()
@@ -95,9 +99,9 @@ class Instances(Generic[T]):
             self._end(key)
         return DeferredList(list(self._ending))
 
-    def _make_room(self) -> None:
-        for key, instance in self._by_key.items():
-            if not instance.busy:
+    def _make_room(self, among: list[Key]) -> None:
+        for key in among:
+            if not self._by_key[key].busy:
                 self.evicted += 1
                 self._end(key)
                 return

@@ -125,6 +125,11 @@ class JsonRpcPeer:
         """Calls without an answer yet."""
         return len(self._calls)
 
+    @property
+    def only_call(self) -> int | None:
+        """See :class:`agtphost.adapters.mcp.links.Receiver`."""
+        return next(iter(self._calls)) if len(self._calls) == 1 else None
+
     def facts(self) -> dict[str, object]:
         """Counters of the conversation."""
         return asdict(self.counters)
@@ -205,11 +210,13 @@ class JsonRpcPeer:
         self.counters.malformed += 1
         return False
 
-    def failed(self, call_id: int, failure: McpFailure) -> None:
-        """End one call without an answer."""
+    def failed(self, call_id: int, failure: McpFailure) -> bool:
+        """End one call without an answer; see :class:`agtphost.adapters.mcp.links.Receiver`."""
         call = self._take(call_id)
-        if call is not None:
-            call.deferred.errback(failure)
+        if call is None:
+            return False
+        call.deferred.errback(failure)
+        return True
 
     def lost(self, failure: LinkLost) -> None:
         """End every call; nothing can be sent any more."""

@@ -33,8 +33,20 @@ class Receiver(Protocol):
             else counts against the server's allowance of unsolicited octets.
         """
 
-    def failed(self, call_id: int, failure: McpFailure) -> None:
-        """One call will get no answer; the link itself is well."""
+    def failed(self, call_id: int, failure: McpFailure) -> bool:
+        """
+        One call will get no answer; the link itself is well.
+
+        :return: whether it was in flight.
+        """
+
+    @property
+    def in_flight(self) -> int:
+        """Calls without an answer yet."""
+
+    @property
+    def only_call(self) -> int | None:
+        """The id of the one call in flight; None where there is none, or several."""
 
     def lost(self, failure: LinkLost) -> None:
         """The link ended: every call in flight fails now."""

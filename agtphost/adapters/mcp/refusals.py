@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from agtphost.adapters.mcp.failures import (
+    AnswerTooLong,
     CallCancelled,
     CallTimeout,
     LinkLost,
     McpFailure,
     NegotiationFailed,
+    NotReading,
     Overloaded,
     RequestRefused,
     RpcError,
@@ -44,6 +46,14 @@ def refusal(server: str, failure: McpFailure) -> Refusal:
         )
     if isinstance(failure, LinkLost):
         return _lost(server, failure, named)
+    if isinstance(failure, AnswerTooLong):
+        return Refusal(
+            Status.SERVER_ERROR,
+            "mcp-answer-too-long",
+            f"The tool's answer has more than {failure.limit} octets and is not passed on; the call had its effect.",
+            remedy="Ask for less, or for it in parts.",
+            details={**named, "most_octets": failure.limit},
+        )
     for kind, status, reason, explanation, remedy in _PLAIN:
         if isinstance(failure, kind):
             again = (("Retry-After", "1"),) if status in (Status.RATE_LIMITED, Status.UNAVAILABLE) else ()
@@ -120,10 +130,11 @@ def _rpc(failure: RpcError, named: dict[str, object]) -> Refusal:
 
 def _lost(server: str, failure: LinkLost, named: dict[str, object]) -> Refusal:
     ended = {"exit_code": failure.exit_code, "signal": failure.signal}
+    how = "stopped reading and was ended" if isinstance(failure, NotReading) else "went away"
     return Refusal(
         Status.UNAVAILABLE,
         "mcp-server-lost",
-        f"The MCP server {server} went away during the call; whether the tool had an effect is unknown.",
+        f"The MCP server {server} {how} during the call; whether the tool had an effect is unknown.",
         remedy="Find out what the tool did before calling it again.",
         details={**named, **{name: value for name, value in ended.items() if value is not None}},
         headers=(("Retry-After", "1"),),

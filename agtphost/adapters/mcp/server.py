@@ -46,7 +46,7 @@ from agtphost.adapters.mcp.subscribers import Subscribers
 from agtphost.adapters.mcp.supervision import Delays, State, supervise
 from agtphost.adapters.mcp.tools import ToolPins
 from agtphost.adapters.mcp.transports import link_opener
-from agtphost.adapters.mcp.turns import Turns
+from agtphost.adapters.mcp.turns import Caller, Turns, may_await_start
 
 CLIENT = {"name": "agtphost", "version": __version__}
 """How this host presents itself to servers."""
@@ -134,7 +134,7 @@ class McpServer(Service):
         self._attempt: Deferred[None] | None = None
         self._closing: Deferred[None] = succeed(None)
         self._timer: IDelayedCall | None = None
-        self._waiters: list[Deferred[Dialogue]] = []
+        self._waiters: dict[Deferred[Dialogue], Caller] = {}
         self._up_since = 0.0
         self._next_attempt = 0.0
         self._reason = ""
@@ -225,6 +225,7 @@ class McpServer(Service):
         meta: Mapping[str, Any],
         seconds: float,
         asking: Asking | None = None,
+        caller: Caller = None,
     ) -> Awaitable[Mapping[str, Any]]:
         """
         Call a tool, once; see :meth:`request`.
@@ -239,25 +240,30 @@ class McpServer(Service):
                 raise RpcError({"code": -32602, "message": f"Unknown tool: {name}"})
             return dialogue.call_tool(tool, arguments, meta, timeout, asking)
 
-        return self.request(send, seconds, asking)
+        return self.request(send, seconds, asking, caller)
 
-    async def request(self, send: Send, seconds: float, asking: Asking | None = None) -> Mapping[str, Any]:
+    async def request(
+        self, send: Send, seconds: float, asking: Asking | None = None, caller: Caller = None
+    ) -> Mapping[str, Any]:
         """
         Ask something, once.
 
         :param send: sends the request.
         :param seconds: how long it may take, the wait for a turn included.
         :param asking: its caller, where it can be asked or told anything before the result.
+        :param caller: whose share of the turns it takes; None: it is the host's own request.
         :return: the result as received, or an ``input_required`` result.
         :raises McpFailure: for every other outcome.
         """
         began = self.last_used = self._clock.seconds()
+        if self._alone:
+            caller = None
         self._at_work += 1
         try:
             if self._dialogue is None:
-                await self._risen(seconds, asking)
-            if not self._turns.take():
-                turn = self._turns.wait(seconds - (self._clock.seconds() - began))
+                await self._risen(seconds, asking, caller)
+            if not self._turns.take(caller):
+                turn = self._turns.wait(seconds - (self._clock.seconds() - began), caller)
                 await (turn if asking is None else asking.working(turn))
             try:
                 left = seconds - (self._clock.seconds() - began)
@@ -269,7 +275,7 @@ class McpServer(Service):
                 else:
                     result = await self._attended(send, dialogue, left, asking)
             finally:
-                self._turns.give_back()
+                self._turns.give_back(caller)
         except McpFailure as failure:
             self._counters.failed(failure)
             raise
@@ -282,7 +288,12 @@ class McpServer(Service):
         return result
 
     async def resume(
-        self, interview: Interview, responses: Mapping[str, Any], seconds: float, asking: Asking
+        self,
+        interview: Interview,
+        responses: Mapping[str, Any],
+        seconds: float,
+        asking: Asking,
+        caller: Caller = None,
     ) -> Mapping[str, Any]:
         """
         Go on with a call that was parked.
@@ -296,7 +307,7 @@ class McpServer(Service):
             return interview.outcome(seconds)
 
         asking.interview = interview
-        return await self.request(answer, seconds, asking)
+        return await self.request(answer, seconds, asking, caller)
 
     def release(self, interview: Interview) -> None:
         """Give a parked call up."""
@@ -418,22 +429,25 @@ class McpServer(Service):
             if interview.over and interview in self._interviews:
                 self._interviews.remove(interview)
 
-    async def _risen(self, seconds: float, asking: Asking | None = None) -> None:
+    async def _risen(self, seconds: float, asking: Asking | None = None, caller: Caller = None) -> None:
         """Wait for the first start; a server that failed is not waited for."""
         self._machine.demand()
         if self._dialogue is not None:
             return
         if self._state is not State.STARTING or self._delays.failures:
             raise self._down()
-        if len(self._waiters) >= self.settings.max_queue:
+        if not may_await_start(self._waiters.values(), caller, self.settings.max_queue):
             raise self._down()
-        waiter: Deferred[Dialogue] = Deferred(self._waiters.remove)
-        self._waiters.append(waiter)
+        waiter: Deferred[Dialogue] = Deferred(self._waits_no_more)
+        self._waiters[waiter] = caller
         waiter.addTimeout(seconds, self._clock)
         try:
             await (waiter if asking is None else asking.working(waiter))
         except TimeoutError:
             raise CallTimeout("the server did not start in time") from None
+
+    def _waits_no_more(self, waiter: Deferred[Dialogue]) -> None:
+        self._waiters.pop(waiter, None)
 
     def _down(self) -> ServerDown:
         wait = 1.0
@@ -478,7 +492,7 @@ class McpServer(Service):
         self.events.restore()
         if not self._alone:
             self.offers.preload()
-        waiters, self._waiters = self._waiters, []
+        waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             waiter.callback(dialogue)
 
@@ -544,7 +558,7 @@ class McpServer(Service):
         self._log.event(f"{failure}; next attempt in {delay:.1f} s")
         self._release(failure)
         (self._machine.suspend if given_up else self._machine.retry)(delay)
-        waiters, self._waiters = self._waiters, []
+        waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             waiter.errback(self._down())
 

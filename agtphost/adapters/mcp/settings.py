@@ -90,8 +90,11 @@ class McpServerSettings:
     start_timeout: float = 30.0
     """Seconds until the server must have answered the negotiation and listed its tools."""
 
+    input_timeout: float | None = None
+    """Seconds in which a stdio server has to read some of what it was sent, or it is restarted; None: ``timeout``."""
+
     max_concurrency: int = 16
-    """Calls the server works on at once."""
+    """Calls the server works on at once; one caller has three quarters of them at most."""
 
     max_queue: int = 64
     """Calls that may wait for their turn; one more is refused with 429."""
@@ -161,6 +164,7 @@ class McpServerSettings:
         positive = (
             self.timeout,
             self.start_timeout,
+            self.timeout if self.input_timeout is None else self.input_timeout,
             self.max_concurrency,
             self.max_queue + 1,
             self.max_instances,

@@ -13,6 +13,7 @@ from agtphost.adapters.mcp.bindings import unlisted_binding
 from agtphost.adapters.mcp.desk import Desk
 from agtphost.adapters.mcp.dialogue import Dialogue
 from agtphost.adapters.mcp.server import McpServer
+from agtphost.adapters.mcp.turns import caller_of
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
@@ -93,7 +94,7 @@ class _OfTask:
             asked = Asking(capabilities={"extensions": {"io.modelcontextprotocol/tasks": {}}})
             return dialogue.request(self._method, dict(self._params), timeout, asked)
 
-        return instance.request(send, seconds, asking)
+        return instance.request(send, seconds, asking, caller_of(context))
 
 
 @implementer(IHandler)

@@ -9,7 +9,10 @@ started. A link ends in one of three ways, each exactly once:
   but at most :data:`GRACE` later, for a grandchild may hold the pipe;
 - it closes its input or output and does not exit within :data:`MUTE`: it is ended;
 - the host ends it: :meth:`StdioLink.close` in order (close input, TERM, KILL),
-  :meth:`StdioLink.abort` at once (TERM, KILL), for a server that breaks the rules.
+  :meth:`StdioLink.abort` at once (TERM, KILL), for a server that breaks the rules,
+  one that reads nothing for ``input_timeout`` seconds among them.
+
+A line that is too long ends nothing but its own call: :mod:`.long_lines`.
 """
 
 from __future__ import annotations
@@ -29,9 +32,11 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from agtphost.adapters.mcp.failures import LinkLost, Overloaded, UnreadableAnswer
-from agtphost.adapters.mcp.framing import Lines, MessageTooLong, answered_id
+from agtphost.adapters.mcp.failures import AnswerTooLong, LinkLost, NotReading, Overloaded, UnreadableAnswer
+from agtphost.adapters.mcp.framing import answered_id
+from agtphost.adapters.mcp.input_watch import InputWatch
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
+from agtphost.adapters.mcp.long_lines import MOST_SKIPPED, BoundedLines, LongLine
 from agtphost.adapters.mcp.quotas import Allowance
 from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.vocabulary import jsontext
@@ -56,6 +61,9 @@ KILLED = 1.0
 QUEUED_OCTETS = 8 << 20
 """Octets waiting for a server that does not read its input; one message more is refused."""
 
+PIECE = 64 << 10
+"""Octets handed to the pipe's writer at a time: it tells when all of them were taken, and nothing before."""
+
 
 @implementer(IPullProducer)
 class StdioLink(ProcessProtocol):
@@ -68,6 +76,7 @@ class StdioLink(ProcessProtocol):
     :param environment: the whole environment of the process.
     :param cwd: its working directory; None means the host's.
     :param log: where stderr and garbage go.
+    :param input_timeout: seconds in which it has to read something of what it is sent.
     """
 
     def __init__(
@@ -78,12 +87,13 @@ class StdioLink(ProcessProtocol):
         environment: Mapping[str, str],
         cwd: str | None,
         log: ServerLog,
+        input_timeout: float = 60.0,
     ) -> None:
         self._clock: IReactorTime = reactor
         self._receiver = receiver
         self._log = log
-        self._lines = Lines()
-        self._unread: deque[bytes] = deque()
+        self._lines = BoundedLines()
+        self._unread: deque[bytes | LongLine] = deque()
         self._queue: deque[bytes] = deque()
         self._queued = 0
         self._paused = False
@@ -95,6 +105,8 @@ class StdioLink(ProcessProtocol):
         self._closers: list[Deferred[None]] = []
         self._timer: IDelayedCall | None = None
         self._garbage = 0
+        self._too_long = 0
+        self._watch = InputWatch(reactor, input_timeout, self._input_fd, self._not_reading)
         self._allowance = Allowance(reactor, self._stop_reading, self._read_again)
         names = ",".join(environment)
         argv = [sys.executable, "-I", "-S", _LAUNCHER, names, *command]
@@ -119,8 +131,13 @@ class StdioLink(ProcessProtocol):
         return None if self._exit is not None else self._pid
 
     def facts(self) -> Mapping[str, object]:
-        """Garbage lines, times the output was paused, and the last stderr lines."""
-        return {"garbage": self._garbage, "pauses": self._allowance.pauses, "stderr": self._log.lines}
+        """Garbage lines, lines that were too long, times the output was paused, and the last stderr lines."""
+        return {
+            "garbage": self._garbage,
+            "too_long": self._too_long,
+            "pauses": self._allowance.pauses,
+            "stderr": self._log.lines,
+        }
 
     def agreed(self, version: str) -> None:
         """Stdio messages look the same in every version."""
@@ -154,12 +171,12 @@ class StdioLink(ProcessProtocol):
                 self._bury()
         return closed
 
-    def abort(self, reason: str) -> None:
+    def abort(self, reason: str, kind: type[LinkLost] = LinkLost) -> None:
         """End the process: TERM, KILL. Calls in flight fail now."""
         if self._gone or self._reason is not None:
             return
         self._reason = reason
-        self._finish()
+        self._finish(kind)
         self._stop_reading()
         self._close_input()
         if self._exit is None:
@@ -172,14 +189,18 @@ class StdioLink(ProcessProtocol):
     def outReceived(self, data: bytes) -> None:
         if self._lost:
             return
-        try:
-            lines = self._lines.feed(data)
-        except MessageTooLong as error:
-            self._log.event(f"{error}; ending the process")
-            self.abort(str(error))
-            return
-        self._unread.extend(lines)
+        self._unread.extend(self._lines.feed(data))
         self._take_lines()
+        line = self._lines.long
+        if line is None or self._lost:
+            return
+        if line.size > MOST_SKIPPED:
+            reason = f"it wrote {MOST_SKIPPED} octets without a newline"
+            self._log.event(f"{reason}; ending the process")
+            self.abort(reason)
+        elif not (line.settled or (line.answers and self._receiver.in_flight)):
+            # The rest of an answer is free, like every answer.
+            self._allowance.spend(len(data))
 
     def errReceived(self, data: bytes) -> None:
         self._allowance.spend(len(data))
@@ -220,6 +241,7 @@ class StdioLink(ProcessProtocol):
     def resumeProducing(self) -> None:
         """The server read what was written: send what is queued."""
         self._paused = False
+        self._watch.taken()
         while self._queue and not self._paused:
             line = self._queue.popleft()
             self._queued -= len(line)
@@ -241,9 +263,24 @@ class StdioLink(ProcessProtocol):
             # Full, or closed at the other end: the reactor finds out which.
             with suppress(OSError):
                 taken = os.write(writer.fileno(), line)
+        self._watch.written(taken)
         if taken < len(line):
             self._paused = True
-            self._process.write(line[taken:])
+            piece, rest = line[taken : taken + PIECE], line[taken + PIECE :]
+            if rest:
+                self._queue.appendleft(rest)
+                self._queued += len(rest)
+            self._watch.handed(len(piece))
+            self._process.write(piece)
+
+    def _input_fd(self) -> int | None:
+        writer = self._process.pipes.get(0)
+        return None if writer is None or self._lost else int(writer.fileno())
+
+    def _not_reading(self, seconds: float) -> None:
+        reason = f"it read nothing of what it was sent for {seconds:g} s"
+        self._log.event(f"{reason}; ending the process")
+        self.abort(reason, NotReading)
 
     def _take_lines(self) -> None:
         """Read lines until there are no more, or they are more than the server's share."""
@@ -251,7 +288,10 @@ class StdioLink(ProcessProtocol):
         while unread and not self._allowance.paused:
             self._line(unread.popleft())
 
-    def _line(self, line: bytes) -> None:
+    def _line(self, line: bytes | LongLine) -> None:
+        if isinstance(line, LongLine):
+            self._long(line)
+            return
         if not line or line == b"\r" or self._lost:
             return
         try:
@@ -261,6 +301,20 @@ class StdioLink(ProcessProtocol):
             return
         if not self._receiver.received(message):
             self._allowance.spend(len(line))
+
+    def _long(self, line: LongLine) -> None:
+        """One that is too long, when that is known and when it has ended: its call ends, as soon as it is known."""
+        if line.settled or self._lost:
+            return
+        if not line.told:
+            line.told = True
+            self._too_long += 1
+            begins = line.head[:200].decode("utf-8", "replace")
+            self._log.say(f"wrote a line of more than {line.limit} octets: {begins}")
+        # Where the answer does not say whose it is, it can only be the one call's; among several none is guessed.
+        call_id = self._receiver.only_call if line.call_id is None and line.ended and line.answers else line.call_id
+        if call_id is not None:
+            line.settled = self._receiver.failed(call_id, AnswerTooLong(line.limit))
 
     def _unreadable(self, line: bytes, error: ValueError) -> None:
         self._allowance.spend(len(line))
@@ -277,12 +331,13 @@ class StdioLink(ProcessProtocol):
     def _mute(self) -> None:
         self.abort("the server closed its output")
 
-    def _finish(self) -> None:
+    def _finish(self, kind: type[LinkLost] = LinkLost) -> None:
         """Fail the calls in flight, once."""
         if not self._lost:
             self._lost = True
             self._drop_queue()
-            self._receiver.lost(self._exit or LinkLost(self._reason or "the process has ended"))
+            self._watch.stop()
+            self._receiver.lost(self._exit or kind(self._reason or "the process has ended"))
 
     def _bury(self) -> None:
         """The process is gone: so are its calls, and soon its pipes, whoever still holds them."""

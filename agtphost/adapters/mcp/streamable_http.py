@@ -26,8 +26,15 @@ from twisted.web.client import HTTPConnectionPool
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent, IResponse
 
-from agtphost.adapters.mcp.failures import LinkLost, Overloaded, RequestRefused, UnreadableAnswer
-from agtphost.adapters.mcp.framing import answered_id
+from agtphost.adapters.mcp.failures import (
+    AnswerTooLong,
+    LinkLost,
+    McpFailure,
+    Overloaded,
+    RequestRefused,
+    UnreadableAnswer,
+)
+from agtphost.adapters.mcp.framing import MAX_MESSAGE, answered_id
 from agtphost.adapters.mcp.http_body import Answer, Octets
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
 from agtphost.adapters.mcp.quotas import Allowance
@@ -327,7 +334,9 @@ class HttpLink:
             return
         if reason is not None and post.call_id is not None and not post.answered:
             post.answered = True
-            ending = LinkLost(reason) if answer.lost else UnreadableAnswer(reason)
+            ending: McpFailure = LinkLost(reason) if answer.lost else UnreadableAnswer(reason)
+            if answer.too_long:
+                ending = AnswerTooLong(limit or MAX_MESSAGE)
             self._receiver.failed(post.call_id, ending)
 
     def _text(self, post: _Post, octets: bytes) -> None:

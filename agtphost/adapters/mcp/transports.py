@@ -39,6 +39,7 @@ def link_opener(
     environment = child_environment(environ, settings.env)
 
     def stdio(receiver: Receiver) -> Link:
-        return StdioLink(reactor, receiver, settings.command, environment, settings.cwd, log)
+        patience = settings.timeout if settings.input_timeout is None else settings.input_timeout
+        return StdioLink(reactor, receiver, settings.command, environment, settings.cwd, log, patience)
 
     return stdio

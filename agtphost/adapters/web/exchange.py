@@ -23,7 +23,7 @@ from twisted.web.iweb import IAgentEndpointFactory, IResponse
 from zope.interface import implementer
 
 from agtphost.adapters.mcp.http_body import Answer, Octets
-from agtphost.adapters.web.failures import PeerLost, PeerRefused, PeerTimeout, PeerUnreadable
+from agtphost.adapters.web.failures import PeerLost, PeerRefused, PeerTimeout, PeerTooLong, PeerUnreadable
 from agtphost.handlers.octet_limit import LimitedFactory
 from agtphost.vocabulary import jsontext
 
@@ -33,7 +33,7 @@ CONNECT_TIMEOUT = 5.0
 IDLE_CONNECTION = 60
 """Seconds an unused connection is kept."""
 
-LONGEST_BODY = 4 << 20
+LONGEST_BODY = 16 << 20
 """Octets of one answer, or of one event of a stream."""
 
 LONGEST_EXCHANGE = 64 << 20
@@ -243,7 +243,7 @@ class _Reading:
             if not self._ended:
                 self._answer.abandon("nobody reads on")
         if self._reason is not None:
-            raise (PeerUnreadable if "longer" in self._reason else PeerLost)(self._reason)
+            raise (PeerTooLong if self._answer.too_long else PeerLost)(self._reason)
 
     async def discard(self) -> None:
         """Let go of it."""

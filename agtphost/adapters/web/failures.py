@@ -51,6 +51,10 @@ class PeerUnreadable(PeerFailure):
     """It answered with something that its protocol does not allow, or that is too long."""
 
 
+class PeerTooLong(PeerUnreadable):
+    """It answered with more than this host takes."""
+
+
 class PeerRefused(PeerFailure):
     """
     It answered with an HTTP status outside 2xx.

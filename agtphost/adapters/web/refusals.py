@@ -13,6 +13,7 @@ from agtphost.adapters.web.failures import (
     PeerLost,
     PeerRefused,
     PeerTimeout,
+    PeerTooLong,
     PeerUnreadable,
 )
 from agtphost.errors import Refusal
@@ -33,6 +34,13 @@ _PLAIN: tuple[tuple[type[PeerFailure], Status, str, str, str], ...] = (
         "busy",
         "has as many calls waiting as it may have.",
         "Try again later, or have the operator raise max_concurrency or max_queue.",
+    ),
+    (
+        PeerTooLong,
+        Status.SERVER_ERROR,
+        "answer-too-long",
+        "answered with more than this host takes (16 MiB); the call had its effect.",
+        "Ask for less, or for it in parts.",
     ),
     (
         PeerUnreadable,

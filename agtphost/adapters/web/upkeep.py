@@ -24,7 +24,7 @@ from agtphost.adapters.mcp.failures import CallTimeout, LinkLost, Overloaded
 from agtphost.adapters.mcp.quotas import LineQuota
 from agtphost.adapters.mcp.server_log import SHORTEST_SECRET, escaped
 from agtphost.adapters.mcp.supervision import Delays, State, supervise
-from agtphost.adapters.mcp.turns import Turns
+from agtphost.adapters.mcp.turns import Caller, Turns, may_await_start
 from agtphost.adapters.web.failures import (
     PeerBusy,
     PeerCancelled,
@@ -110,7 +110,7 @@ class Upkeep(Service):
         self._state = State.STOPPED
         self._attempt: Deferred[None] | None = None
         self._timer: IDelayedCall | None = None
-        self._waiters: list[Deferred[None]] = []
+        self._waiters: dict[Deferred[None], Caller] = {}
         self._up_since = 0.0
         self._next_attempt = 0.0
         self._reason = ""
@@ -152,26 +152,29 @@ class Upkeep(Service):
         now: float = self._clock.seconds()
         return now
 
-    async def call(self, seconds: float, work: Callable[[float], Awaitable[T]]) -> T:
+    async def call(
+        self, seconds: float, work: Callable[[float], Awaitable[T]], caller: Caller = None
+    ) -> T:
         """
         Do ``work`` with the upstream, when it is up and the call's turn has come.
 
         :param seconds: how long all of it may take.
         :param work: gets the seconds that are left.
+        :param caller: whose share of the turns it takes; None: it is the host's own request.
         :raises PeerFailure: for every other outcome.
         """
         until = self.seconds() + seconds
         try:
             if self._state is not State.UP:
-                await self._risen(seconds)
-            await self._turn(until - self.seconds())
+                await self._risen(seconds, caller)
+            await self._turn(until - self.seconds(), caller)
             began = self.seconds()
             self._in_flight += 1
             try:
                 result = await work(max(until - began, 0.0))
             finally:
                 self._in_flight -= 1
-                self._turns.give_back()
+                self._turns.give_back(caller)
         except PeerFailure as failure:
             self._counters.failed(timed_out=isinstance(failure, PeerTimeout))
             if isinstance(failure, PeerLost) and not failure.sent:
@@ -270,7 +273,7 @@ class Upkeep(Service):
             self._event("up", LogLevel.info)
         if self._state is State.UP:
             self._timer = self._clock.callLater(self.settings.refresh, self._look)
-        waiters, self._waiters = self._waiters, []
+        waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             waiter.callback(None)
 
@@ -297,37 +300,42 @@ class Upkeep(Service):
         if attempt is not None:
             attempt.cancel()
         self._turns.fail_all(LinkLost(reason))
-        waiters, self._waiters = self._waiters, []
+        waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             waiter.errback(self._down())
 
-    async def _risen(self, seconds: float) -> None:
+    async def _risen(self, seconds: float, caller: Caller) -> None:
         """Wait for the first preparation; an upstream that failed is not waited for."""
         self._machine.demand()
         state = self._state
         if state is State.UP:
             return
-        if state is not State.STARTING or self._delays.failures or len(self._waiters) >= self.settings.max_queue:
+        if state is not State.STARTING or self._delays.failures:
             raise self._down()
-        waiter: Deferred[None] = Deferred(self._waiters.remove)
-        self._waiters.append(waiter)
+        if not may_await_start(self._waiters.values(), caller, self.settings.max_queue):
+            raise self._down()
+        waiter: Deferred[None] = Deferred(self._waits_no_more)
+        self._waiters[waiter] = caller
         waiter.addTimeout(max(seconds, 0.001), self._clock)
         try:
             await waiter
         except TimeoutError:
             raise PeerTimeout("it did not say what it is in time") from None
 
-    async def _turn(self, seconds: float) -> None:
-        if self._turns.take():
+    async def _turn(self, seconds: float, caller: Caller) -> None:
+        if self._turns.take(caller):
             return
         try:
-            await self._turns.wait(seconds)
+            await self._turns.wait(seconds, caller)
         except Overloaded:
             raise PeerBusy("too many calls wait") from None
         except CallTimeout:
             raise PeerTimeout("the deadline passed before the call's turn came") from None
         except LinkLost:
             raise self._down() from None
+
+    def _waits_no_more(self, waiter: Deferred[None]) -> None:
+        self._waiters.pop(waiter, None)
 
     def _down(self) -> PeerDown:
         wait = 1.0

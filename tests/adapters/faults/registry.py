@@ -33,6 +33,7 @@ def _answers(mcp: str, service: str, peer: str) -> Answers:
 LATE = _answers("408 tool-timeout", "upstream_timeout", "408 upstream-timeout")
 LOST = _answers("503 mcp-server-lost", "upstream_connection_error", "503 upstream-lost")
 UNREADABLE = _answers("500 mcp-answer-refused", "upstream_malformed_response", "500 upstream-answer-refused")
+TOO_LONG = _answers("500 mcp-answer-too-long", "upstream_malformed_response", "500 upstream-answer-too-long")
 REFUSED = _answers("503 mcp-upstream-refused", "upstream_error", "503 upstream-refused")
 DENIED = _answers("503 mcp-upstream-refused", "upstream_authentication_failed", "503 upstream-refused")
 DOWN = _answers("503 mcp-server-down", "upstream_connection_error", "503 upstream-down")

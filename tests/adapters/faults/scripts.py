@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from tests.adapters.faults.registry import DOWN, ERROR, LATE, LOST, OK, UNREADABLE, either, fault, says
+from tests.adapters.faults.registry import DOWN, ERROR, LATE, LOST, OK, TOO_LONG, UNREADABLE, either, fault, says
 
 # Time
 
@@ -149,7 +149,7 @@ def _(stage: Any) -> None:
 # Amounts
 
 
-@fault("an-endless-line", "PHSAC", UNREADABLE, "one text that never ends, as fast as it goes", heavy=True, P=LOST["P"])
+@fault("an-endless-line", "PHSAC", TOO_LONG, "one text that never ends, as fast as it goes", heavy=True)
 def _(stage: Any) -> None:
     stage.begin()
     stage.put(stage.good()[:20])
@@ -157,7 +157,7 @@ def _(stage: Any) -> None:
         stage.put(b"x" * 65536)
 
 
-@fault("a-huge-answer", "PHSAC", UNREADABLE, "a good answer of 20 MiB", heavy=True, P=LOST["P"])
+@fault("a-huge-answer", "PHSAC", TOO_LONG, "a good answer of 20 MiB", heavy=True)
 def _(stage: Any) -> None:
     stage.say(stage.spoilt(b'"' + b"x" * (20 << 20) + b'"'))
 
@@ -365,8 +365,8 @@ says("starts-with-garbage", "PHAC", either(DOWN, LATE), "garbage when it is aske
      at="initialize")  # fmt: skip
 says("starts-with-a-list", "PHAC", either(DOWN, LATE), "a list when it is asked what it is", lambda stage: b"[{}]",
      at="initialize")  # fmt: skip
-says("starts-huge", "PHAC", either(DOWN, LATE), "8 MiB when it is asked what it is", lambda s: s.spoilt(
-    b'"' + b"x" * (8 << 20) + b'"'), at="initialize", heavy=True)  # fmt: skip
+says("starts-huge", "PHAC", either(DOWN, LATE), "20 MiB when it is asked what it is", lambda s: s.spoilt(
+    b'"' + b"x" * (20 << 20) + b'"'), at="initialize", heavy=True)  # fmt: skip
 says("an-unknown-version", "PH", DOWN, "a protocol version of 1999", lambda s: s.text(
     b'{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{}}'), at="initialize")  # fmt: skip
 says("refuses-to-start", "PH", DOWN, "an error to initialize", lambda s: s.error(b'{"code":-32603,"message":"no"}'),

@@ -21,7 +21,14 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
 from agtphost.adapters.mcp import McpServer, State
-from agtphost.adapters.mcp.failures import CallTimeout, LinkLost, McpFailure, RequestRefused, UnreadableAnswer
+from agtphost.adapters.mcp.failures import (
+    AnswerTooLong,
+    CallTimeout,
+    LinkLost,
+    McpFailure,
+    RequestRefused,
+    UnreadableAnswer,
+)
 from tests.adapters.mcp.hosting import SDK, hosted, pause, until
 
 
@@ -277,8 +284,8 @@ def html(request: Request, call_id: int) -> bytes:
         (lambda request, call_id: answer(call_id + 1, {}), UnreadableAnswer),
         (lambda request, call_id: answer(str(call_id), {}), UnreadableAnswer),
         (lambda request, call_id: answer(call_id, float("nan")), UnreadableAnswer),
-        (lambda request, call_id: answer(call_id, "x" * (5 << 20)), UnreadableAnswer),
-        (lambda request, call_id: (streamed(request), b"data: " + b"x" * (5 << 20))[1], UnreadableAnswer),
+        (lambda request, call_id: answer(call_id, "x" * (17 << 20)), AnswerTooLong),
+        (lambda request, call_id: (streamed(request), b"data: " + b"x" * (17 << 20))[1], AnswerTooLong),
     ],
 )
 @pytest_twisted.ensureDeferred

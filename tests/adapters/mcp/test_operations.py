@@ -352,7 +352,7 @@ async def test_isolation_separates_processes(isolation: str, processes: int) -> 
 @pytest_twisted.ensureDeferred
 async def test_instances_are_bounded_and_end_when_idle() -> None:
     """The one used longest ago makes room; one that nobody uses ends; none outlives its server."""
-    async with host("handshake", isolation="per-session", max_instances=2, idle_stop=1.0) as ask:
+    async with host("handshake", isolation="per-session", max_instances=3, idle_stop=1.0) as ask:
         pids = [int(said(await ask(CALL, {"tool": "pid"}, session_id=str(n)))) for n in range(3)]
         assert len(ask.server.instances) == 2
         await until(lambda: not alive(pids[0]))
@@ -361,6 +361,8 @@ async def test_instances_are_bounded_and_end_when_idle() -> None:
         await pause(0.1)
         refusal = await ask.refused(CALL, {"tool": "pid"}, session_id="9")
         assert (refusal.status, refusal.reason) == (Status.RATE_LIMITED, "mcp-server-busy")
+        # Another agent has its place all the same: no agent has all of them.
+        assert int(said(await ask(CALL, {"tool": "pid"}, session_id="9", who=BOB))) not in pids
         for n in (1, 2):
             await ask("mcp.requests.cancel", {"task_id": f"w{n}"})
         await until(lambda: all(busy))

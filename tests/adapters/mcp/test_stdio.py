@@ -16,9 +16,11 @@ from twisted.internet.defer import Deferred, DeferredList
 
 from agtphost.adapters.mcp import McpServer, State
 from agtphost.adapters.mcp.failures import (
+    AnswerTooLong,
     CallTimeout,
     LinkLost,
     McpFailure,
+    NotReading,
     Overloaded,
     RpcError,
     UnreadableAnswer,
@@ -173,12 +175,52 @@ async def test_garbage_is_tolerated_and_counted() -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_an_endless_line_ends_the_process() -> None:
-    """T-MC-7: at 4 MiB without a newline the process is ended; memory does not grow with what it writes."""
+    """T-MC-7: at 1 GiB without a newline, of an answer, the process is ended; memory does not grow meanwhile."""
+    async with hosted(hostile("endless-answer")) as server:
+        snapshot = server.snapshot()
+        before = psutil.Process().memory_info().rss
+        with pytest.raises(AnswerTooLong):
+            await call(server, "work", 60.0)
+        # Somebody waits for another answer: the line goes on at full speed, and ends no later than its bound.
+        failure = await failure_of(call(server, "work", 120.0))
+        assert isinstance(failure, LinkLost)
+        assert "without a newline" in str(failure)
+        assert psutil.Process().memory_info().rss - before < 96 << 20
+        await until(lambda: not alive(snapshot.pid or 0))
+
+
+@pytest_twisted.ensureDeferred
+async def test_endless_garbage_is_read_at_its_share_and_harms_no_other_call() -> None:
+    """T-MC-7: a line that is no answer, without a newline, is skipped as slowly as any garbage; its call times out."""
     async with hosted(hostile("endless-line")) as server:
+        before = psutil.Process().memory_info().rss
+        assert isinstance(await failure_of(call(server, "work", 8.0)), CallTimeout)
+        link = server.snapshot().link
+        assert link["too_long"] == 1
+        assert link["pauses"] >= 1  # type: ignore[operator]
+        assert psutil.Process().memory_info().rss - before < 96 << 20
+
+
+@pytest.mark.parametrize("how", ["id-first", "id-last", "id-nowhere"])
+@pytest_twisted.ensureDeferred
+async def test_an_answer_that_is_too_long_ends_its_own_call(how: str) -> None:
+    """The call of a line of 17 MiB fails wherever its id stands; the server is up, in the same process, and answers."""
+    async with hosted(hostile("long-answers")) as server:
         pid = server.snapshot().pid
-        failure = await failure_of(call(server))
-        assert "longer than" in str(failure)
-        await until(lambda: not alive(pid or 0))
+        for _ in range(2):
+            with pytest.raises(AnswerTooLong):
+                await call(server, "work", 20.0, how=how)
+            assert (await call(server, "work", 20.0, how="short"))["content"][0]["text"] == "done"
+        found = server.snapshot()
+        assert (found.pid, found.restarts, found.link["too_long"]) == (pid, 0, 2)
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_long_request_of_the_server_ends_no_call() -> None:
+    """A server's own request has an id too, of its own counting: too long, it is skipped, and the call is answered."""
+    async with hosted(hostile("long-answers")) as server:
+        assert (await call(server, "work", 20.0, how="request"))["content"][0]["text"] == "done"
+        assert server.snapshot().link["too_long"] == 1
 
 
 @pytest_twisted.ensureDeferred
@@ -294,6 +336,32 @@ async def test_a_server_that_does_not_read_is_bounded() -> None:
         assert len(kinds) == 30
         assert kinds.count(Overloaded) >= 10
         assert kinds.count(CallTimeout) >= 5
+
+
+@pytest.mark.parametrize("octets", [10, 200_000])
+@pytest_twisted.ensureDeferred
+async def test_a_server_that_stops_reading_is_ended_and_started_anew(octets: int) -> None:
+    """Within input_timeout, whether the pipe is full or not; a new process answers."""
+    async with hosted(hostile("none"), input_timeout=1.0) as server:
+        launcher = server.snapshot().pid
+        child = psutil.Process(launcher).children()[0].pid
+        os.kill(child, signal.SIGSTOP)
+        await until(lambda: psutil.Process(child).status() == psutil.STATUS_STOPPED)
+        failures = [await failure_of(call(server, "work", 30.0, text="x" * octets))]
+        assert [type(failure) for failure in failures] == [NotReading]
+        await until(lambda: not alive(child))
+        await until(lambda: server.state is State.UP)
+        assert (await call(server))["content"][0]["text"] == "done"
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_server_that_reads_slowly_is_left_alone() -> None:
+    """The control: one that reads a little again and again is not ended, however long its queue is."""
+    async with hosted(hostile("slow-reader"), input_timeout=2.0) as server:
+        pid = server.snapshot().pid
+        outcome = await call(server, "work", 60.0, text="x" * 900_000)
+        assert outcome["content"][0]["text"] == "done"
+        assert server.snapshot().pid == pid
 
 
 @pytest.mark.parametrize(("code", "kind"), [(-32602, RpcError), (-32000, RpcError)])

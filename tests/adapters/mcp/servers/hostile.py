@@ -79,7 +79,31 @@ def list_tools(call_id: Any, params: dict[str, Any]) -> None:
         answer(call_id, {"tools": listed()})
 
 
-def work(call_id: Any) -> None:
+def long_answer(call_id: int, how: str) -> bool:
+    """A line of 17 MiB; whether it was the answer."""
+    text = "x" * (17 << 20)
+    result = {"content": [{"type": "text", "text": text, "id": call_id + 1}], "id": call_id + 1}
+    if how == "id-first":
+        put({"jsonrpc": "2.0", "id": call_id, "result": result})
+    elif how == "id-last":
+        put({"result": result, "jsonrpc": "2.0", "id": call_id})
+    elif how == "id-nowhere":
+        put({"result": result, "id": call_id, "then": result})
+    elif how == "request":
+        put({"jsonrpc": "2.0", "id": call_id, "method": "sampling/createMessage", "params": result})
+    return how.startswith("id")
+
+
+def read_slowly() -> Any:
+    """Lines of the input, of which 64 KiB are read at a time."""
+    held = b""
+    while chunk := os.read(0, 65536):
+        time.sleep(0.2)
+        *lines, held = (held + chunk).split(b"\n")
+        yield from lines
+
+
+def work(call_id: Any, arguments: Any = None) -> None:
     if FAULT == "crash":
         os._exit(int(sys.argv[2]))
     if FAULT == "segfault":
@@ -101,6 +125,12 @@ def work(call_id: Any) -> None:
     if FAULT == "endless-line":
         while True:
             raw(b"x" * 65536)
+    if FAULT == "endless-answer":
+        raw(b'{"jsonrpc": "2.0", "id": %d, "result": {"content": "' % call_id)
+        while True:
+            raw(b"x" * 65536)
+    if FAULT == "long-answers" and long_answer(call_id, arguments["how"]):
+        return
     if FAULT == "wrong-ids":
         for wrong in (str(call_id), call_id + 1000, None, True, 1.0, -1, 0, [call_id], {"a": 1}):
             answer(wrong, {"content": [], "wrong": True})
@@ -202,7 +232,7 @@ def main() -> None:
         time.sleep(60)
     if FAULT == "no-reading":
         threading.Event().wait(60)
-    for line in sys.stdin:
+    for line in read_slowly() if FAULT == "slow-reader" else sys.stdin:
         message = json.loads(line)
         method, call_id = message.get("method"), message.get("id")
         if method == "initialize":
@@ -225,7 +255,8 @@ def main() -> None:
         elif method == "tools/list":
             list_tools(call_id, message.get("params") or {})
         elif method == "tools/call":
-            environment(call_id) if FAULT == "environment" else work(call_id)
+            given = message["params"].get("arguments")
+            environment(call_id) if FAULT == "environment" else work(call_id, given)
     if FAULT in ("ignore-term", "children"):
         time.sleep(600)
 

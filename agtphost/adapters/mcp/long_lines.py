@@ -1,0 +1,137 @@
+"""
+Lines that are too long: only their call ends, and the rest of the line is skipped without being kept.
+
+Of such a line its beginning and its end are remembered, for a JSON-RPC answer
+has its id in one of the two: most servers write it before the result, some
+after. What is in the middle cannot name another call, for only members of the
+outermost object are looked at.
+"""
+
+from __future__ import annotations
+
+import re
+
+from agtphost.adapters.mcp.framing import MAX_MESSAGE
+
+HEAD = 1024
+TAIL = 256
+"""Octets that are kept of a line's beginning and end."""
+
+MOST_SKIPPED = 1 << 30
+"""Octets of one line; a server that goes on writing without a newline answers nobody else any more, and is ended."""
+
+_MEMBER = re.compile(rb'\s*"((?:[^"\\]|\\.)*+)"\s*:\s*')
+_SCALAR = re.compile(rb'("(?:[^"\\]|\\.)*+"|-?[0-9]{1,16}|true|false|null)\s*,')
+_LAST_ID = re.compile(rb',\s*"id"\s*:\s*([0-9]{1,16})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
+"""A comma before the quotation mark cannot be inside a string here: there the mark would be escaped."""
+
+
+class LongLine:
+    """
+    A line that is too long.
+
+    :param head: its first octets.
+    :param limit: octets that it might have had.
+    """
+
+    __slots__ = ("_tail", "answers", "call_id", "ended", "head", "limit", "settled", "size", "told")
+
+    def __init__(self, head: bytes, limit: int) -> None:
+        self.head = head
+        self.limit = limit
+        self.size = 0
+        self.answers, self.call_id = _beginning(head)
+        """Whether it is the answer to a call, as far as its beginning tells, and to which."""
+
+        self.ended = False
+        self.settled = False
+        """Whether it ended a call; whoever reads lines says so."""
+
+        self.told = False
+        """Whether it was counted; whoever reads lines says so."""
+
+        self._tail = b""
+
+    def skip(self, octets: bytes) -> None:
+        """Let go of some more of it."""
+        self.size += len(octets)
+        self._tail = (self._tail + octets[-TAIL:])[-TAIL:]
+
+    def end(self) -> None:
+        """It is complete: its end may say whose it is."""
+        self.ended = True
+        found = _LAST_ID.search(self._tail) if self.answers and self.call_id is None else None
+        if found is not None:
+            self.call_id = int(found[1])
+
+
+def _beginning(head: bytes) -> tuple[bool, int | None]:
+    """Whether a text begins like an answer, and the id that it names before its first long member."""
+    answers, call_id = False, None
+    at = len(head) - len(head.lstrip()) + 1
+    if head[at - 1 : at] != b"{":
+        return False, None
+    while (member := _MEMBER.match(head, at)) is not None:
+        name, at = member[1], member.end()
+        if name == b"method":
+            return False, None
+        answers = answers or name in (b"result", b"error")
+        value = _SCALAR.match(head, at)
+        if value is None:
+            break
+        if name == b"id" and value[1].isdigit():
+            call_id = int(value[1])
+        at = value.end()
+    return answers, call_id if answers else None
+
+
+class BoundedLines:
+    """
+    Cuts octets at newlines, however long the lines are.
+
+    :param limit: octets that a line may have to come out whole.
+    """
+
+    def __init__(self, limit: int = MAX_MESSAGE) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._held = 0
+        self.long: LongLine | None = None
+        """The line that is being skipped."""
+
+    def feed(self, octets: bytes) -> list[bytes | LongLine]:
+        """
+        Take what arrived.
+
+        :return: the lines it completed, without their newlines; a long one twice, when it becomes too long and when
+            it has ended.
+        """
+        found: list[bytes | LongLine] = []
+        first, *rest = octets.split(b"\n")
+        self._hold(first, found)
+        for line in rest:
+            self._complete(found)
+            if line:
+                self._hold(line, found)
+        return found
+
+    def _hold(self, part: bytes, found: list[bytes | LongLine]) -> None:
+        if self.long is None:
+            self._held += len(part)
+            self._parts.append(part)
+            if self._held <= self._limit:
+                return
+            part = b"".join(self._parts)
+            self._parts, self._held = [], 0
+            self.long = LongLine(part[:HEAD], self._limit)
+            found.append(self.long)
+        self.long.skip(part)
+
+    def _complete(self, found: list[bytes | LongLine]) -> None:
+        if self.long is not None:
+            self.long.end()
+            found.append(self.long)
+            self.long = None
+            return
+        found.append(b"".join(self._parts) if len(self._parts) != 1 else self._parts[0])
+        self._parts, self._held = [], 0
