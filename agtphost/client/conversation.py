@@ -21,7 +21,7 @@ from agtphost.wire.codec import Limits
 from agtphost.wire.connection import Connection, Role
 from agtphost.wire.events import Response, Signal
 
-CLIENT_LIMITS = Limits(header_line=16384, header_block=65536, body=16 << 20)
+CLIENT_LIMITS = Limits(header_line=16384, header_block=65536, body=17 << 20)
 """More than a host takes: records grow with what they name, and results are larger than requests."""
 
 
