@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agtphost.handlers.context import EndpointContext, EndpointResponse
     from agtphost.identity.agents import Agent
     from agtphost.identity.peer import Peer
-    from agtphost.stores.rows import CheckpointRow, HeadRow, HeldRow, RecordRow, ReservationRow, StateRow
+    from agtphost.stores.rows import CheckpointRow, HeadRow, HeldRow, KeyedRow, RecordRow, ReservationRow, StateRow
     from agtphost.wire.events import Request, Response
 
 
@@ -186,8 +186,8 @@ class IChainStore(Interface):
     def held() -> Sequence[HeldRow]:
         """Every held item."""
 
-    def held_version(kind: str, key: str) -> int:
-        """The version of a held item as this transaction has it; 0 where it is absent."""
+    def held_version(kind: str, key: str, now: int) -> int:
+        """The version of a held item as this transaction has it; 0 where it is absent, or has expired by ``now``."""
 
     def put_held(row: HeldRow) -> None:
         """Add or replace a held item; remove it where its value is None."""
@@ -216,13 +216,23 @@ class IChainStore(Interface):
     def probe() -> None:
         """Commit a write of a size that fails while the store is full."""
 
-    def tidy(expired_before: int, running: Iterable[bytes], now: int) -> None:
+    def keyed(owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
+        """What the keyed requests of those of the owners take that have any."""
+
+    def put_keyed(rows: Iterable[KeyedRow]) -> None:
+        """The same, as it is from this transaction on."""
+
+    def forget(expired_before: int, running: Iterable[bytes], now: int) -> bool:
         """
-        Idle work: drop old reservations and fold the log into the database.
+        Drop what has expired, of so much as is done in one moment, in a transaction of its own.
 
         :param expired_before: reservations made before it go, but none that is ``running``.
         :param now: held items that have expired by then go.
+        :return: whether there may be more.
         """
+
+    def tidy() -> None:
+        """Idle work: fold the log into the database."""
 
     def reopen() -> None:
         """Begin afresh after a failure; whatever was not committed is gone."""

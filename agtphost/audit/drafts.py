@@ -104,6 +104,8 @@ class ReservationKey:
 
     agent_id: str
     key: str
+    sure: bool = True
+    """Whether the caller has proven who it is: others may have few."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -190,6 +192,9 @@ class ReservationState(Enum):
     MISMATCH = "mismatch"
     """The key was used for another request."""
 
+    FULL = "full"
+    """The agent has as many keys, or as many octets of answers, as are kept."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
@@ -197,6 +202,11 @@ class Reservation:
 
     state: ReservationState
     result: bytes = b""
+    unit: str = ""
+    """With FULL: ``keys`` or ``octets``; how many may be kept, and seconds until some may have expired."""
+
+    limit: int = 0
+    retry_after: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

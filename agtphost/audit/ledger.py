@@ -29,12 +29,14 @@ from zope.interface import implementer
 from agtphost.audit.chain import RecordSigner, Seconds
 from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
 from agtphost.audit.held import HeldFull, HeldTable
+from agtphost.audit.keyed import reservation_name
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.tree import TreeKeeper
-from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission, reservation_name
+from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission
 from agtphost.iagtp import IChainStore, ILedger
 from agtphost.identity.keys import Signer, SigningKey
 from agtphost.stores.rows import HeldRow, StateRow
+from agtphost.vocabulary.holdings import ANSWERS, Answers
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
 MOST_ENTRIES = 1024
@@ -51,6 +53,9 @@ SPACE_SECONDS = 1.0
 
 IDLE_SECONDS = 0.5
 """How long nothing may come before the log is folded into the database."""
+
+FORGET_SECONDS = 10.0
+"""How often what has expired is dropped, under load and without any."""
 
 PROBE_SECONDS = 1.0
 """From a failure to the first probe write; doubled after each that fails."""
@@ -91,6 +96,7 @@ class Ledger:
     :param probe_seconds: from a failure to the first probe write.
     :param tree: the tree over all records; None keeps none.
     :param events: the envelope of lifecycle events, ``jws`` or ``cose``.
+    :param answers: how many answers of keyed requests an agent may have, and how long.
     """
 
     def __init__(
@@ -108,6 +114,7 @@ class Ledger:
         probe_seconds: float = PROBE_SECONDS,
         tree: TreeKeeper | None = None,
         events: str = "jws",
+        answers: Answers = ANSWERS,
     ) -> None:
         self._store = store
         self._signer = RecordSigner(signer, events)
@@ -125,6 +132,7 @@ class Ledger:
             keep_results=keep_results,
             tree=tree,
             moved=self._moved,
+            answers=answers,
         )
         self._tree = tree
         self.healthy = False
@@ -138,6 +146,7 @@ class Ledger:
         self._thread: Thread | None = None
         self._stopped: Deferred[None] = Deferred()
         self._failed = False
+        self._forgot = time.monotonic()
         self._low = False
         self._probe_delay = probe_seconds
         self._stopping = False
@@ -320,6 +329,8 @@ class Ledger:
                 if entries:
                     self._write(entries)
                     tidy = False
+                    if not self._failed and time.monotonic() - self._forgot > FORGET_SECONDS:
+                        self._forget()
                 if self._tree is not None and self._tree.cosignatures_wait:
                     self._keep_cosignatures(self._tree)
                 if stop:
@@ -329,11 +340,11 @@ class Ledger:
         finally:
             self._finish()
 
-    def _pause(self, tidy: bool) -> float | None:
-        """Seconds to wait for the next group; None without an end, where nothing else is to do."""
+    def _pause(self, tidy: bool) -> float:
+        """Seconds to wait for the next group."""
         if self._failed or self._low:
             return self._probe_delay
-        return None if tidy else IDLE_SECONDS
+        return FORGET_SECONDS if tidy else IDLE_SECONDS
 
     def _take(self, timeout: float | None) -> tuple[list[Entry], bool] | None:
         """Everything that waits, and whether it is the last; None where nothing came."""
@@ -421,12 +432,27 @@ class Ledger:
         """Idle work. A failure here is no failure of a record; the next group will tell."""
         if self._tree is not None:
             self._checkpoint(self._tree)
+        more = False
         try:
-            self._writer.tidy()
+            more = self._writer.tidy()
         except Exception as error:
             self._report("the store's log could not be folded in: {why}", repr(error))
-        self._reactor.callFromThread(self._held.prune)
-        return True
+        self._forgot = time.monotonic()
+        self._reactor.callFromThread(self._prune)
+        return not more
+
+    def _forget(self) -> None:
+        """What has expired goes also where the host is never idle."""
+        self._forgot = time.monotonic()
+        try:
+            self._writer.forget()
+        except Exception as error:
+            self._report("what has expired could not be dropped: {why}", repr(error))
+        self._reactor.callFromThread(self._prune)
+
+    def _prune(self) -> None:
+        if self._held.prune():
+            self._reactor.callLater(0, self._prune)
 
     def _finish(self) -> None:
         """The thread ends, as asked or because of a fault of its own."""

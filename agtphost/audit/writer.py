@@ -38,12 +38,14 @@ from agtphost.audit.drafts import (
     Stopped,
     StreamEvent,
 )
+from agtphost.audit.keyed import Quotas, owner_name, reservation_name, standing_of
 from agtphost.audit.lifecycle import stops
 from agtphost.audit.tree import TreeKeeper
 from agtphost.iagtp import IChainStore
 from agtphost.identity.keys import SigningKey, fastest_signer
 from agtphost.stores.rows import HeldRow, RecordFormat, RecordKind, RecordRow, ReservationRow, StateRow
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.holdings import ANSWERS, Answers
 
 _RECORD: Final = int(RecordKind.RECORD)
 _EVENT: Final = int(RecordKind.EVENT)
@@ -87,11 +89,6 @@ class Unrenderable(Exception):
     """A draft's ``render`` failed."""
 
 
-def reservation_name(key: ReservationKey) -> bytes:
-    """What the store knows a keyed request by: the key itself is nobody's business."""
-    return sha256(f"{key.agent_id}\0{key.key}".encode("utf-8", "surrogatepass")).digest()
-
-
 class GroupWriter:
     """
     Writes groups to one store; used by one thread at a time.
@@ -103,6 +100,7 @@ class GroupWriter:
     :param keep_results: seconds for which a keyed request is remembered.
     :param tree: kept in step with what is written.
     :param moved: told of what the store holds where another writer has changed it.
+    :param answers: how many of them an agent may have, and how long.
     """
 
     def __init__(
@@ -115,7 +113,9 @@ class GroupWriter:
         keep_results: float = 86_400.0,
         tree: TreeKeeper | None = None,
         moved: Callable[[dict[str, StateRow], Sequence[HeldRow]], object] = lambda states, held: None,
+        answers: Answers = ANSWERS,
     ) -> None:
+        self._answers = answers
         self._store = store
         self._tree = tree
         self._moved = moved
@@ -251,10 +251,16 @@ class GroupWriter:
         """Octets left where the store grows."""
         return self._store.free_space()
 
-    def tidy(self) -> None:
+    def tidy(self) -> bool:
         """Idle work: forget old keyed requests, and fold the log into the database."""
+        more = self.forget()
+        self._store.tidy()
+        return more
+
+    def forget(self) -> bool:
+        """Drop some of what has expired; whether there may be more."""
         now = self.milliseconds()
-        self._store.tidy(now - self._keep, self.running, now)
+        return self._store.forget(now - self._keep, self.running, now)
 
     def milliseconds(self) -> int:
         """Now."""
@@ -278,6 +284,7 @@ class _Group:
         """Lifecycle states that this transaction changes."""
         self.heads: dict[str, Head] = {}
         self.rows: list[RecordRow] = []
+        self.answered: list[tuple[ReservationKey, bytes]] = []
         self.results: list[tuple[bytes, bytes]] = []
         self.claimed: list[ReservationRow] = []
         self.abandoned: list[bytes] = []
@@ -308,7 +315,7 @@ class _Group:
                 self.abandoned.append(reservation_name(draft.reservation))
             return
         if draft.reservation is not None:
-            self.results.append((reservation_name(draft.reservation), draft.result))
+            self.answered.append((draft.reservation, draft.result))
 
     def _require(self, standing: Sequence[str]) -> None:
         """
@@ -365,7 +372,7 @@ class _Group:
         """What held items become; a draft names each of them once."""
         rows = []
         for change in changes:
-            version = self._store.held_version(change.kind, change.key)
+            version = self._store.held_version(change.kind, change.key, self._now)
             if change.expected is not None and change.expected != version:
                 raise StaleChange(f"{change.kind} {change.key} has version {version}, not {change.expected}")
             value = None if change.value is None else jsontext.encode(change.value)
@@ -440,8 +447,14 @@ class _Group:
 
     def flush(self, claims: Sequence[Claim]) -> None:
         """Everything into the transaction, one statement per table."""
-        if claims:
-            self._decide(claims)
+        if claims or self.answered:
+            keys = [*(claim.key for claim in claims), *(key for key, _ in self.answered)]
+            writer = self._writer
+            quotas = Quotas(self._store, keys, self._now, writer._keep, writer._answers)
+            self.results += [(reservation_name(key), quotas.answer(key, result)) for key, result in self.answered]
+            if claims:
+                self._decide(claims, quotas)
+            self._store.put_keyed(quotas.changed())
         if self.claimed:
             self._store.put_reservations(self.claimed)
         if self.results:
@@ -449,7 +462,7 @@ class _Group:
         if self.rows:
             self._store.append(self.rows)
 
-    def _decide(self, claims: Sequence[Claim]) -> None:
+    def _decide(self, claims: Sequence[Claim], quotas: Quotas) -> None:
         known = self._store.reservations([claim.name for claim in claims])
         running = self._writer.running
         new: set[bytes] = set()
@@ -458,22 +471,16 @@ class _Group:
             row = known.get(claim.name)
             in_progress = claim.name in running or claim.name in new
             if row is None or (row.reserved_at < expired and not in_progress):
-                row = ReservationRow(claim.name, claim.digest, self._now, None)
+                claim.outcome = quotas.claim(claim.key, row)
+                if claim.outcome is not None:
+                    continue
+                row = ReservationRow(claim.name, claim.digest, self._now, None, owner_name(claim.key))
                 known[claim.name] = row
                 new.add(claim.name)
                 self.claimed.append(row)
                 claim.outcome = Reservation(state=ReservationState.NEW)
             else:
-                claim.outcome = _known(row, claim.digest, in_progress)
-
-
-def _known(row: ReservationRow, digest: bytes, in_progress: bool) -> Reservation:
-    """What a repeat of a keyed request is told."""
-    if row.digest != digest:
-        return Reservation(state=ReservationState.MISMATCH)
-    if row.result is not None:
-        return Reservation(state=ReservationState.DONE, result=row.result)
-    return Reservation(state=ReservationState.RUNNING if in_progress else ReservationState.IN_DOUBT)
+                claim.outcome = standing_of(row, claim.digest, in_progress)
 
 
 def _rendered(draft: Draft, event: Sealed) -> bytes | None:

@@ -37,6 +37,7 @@ from agtphost.config.values import (
     in_state,
 )
 from agtphost.config.witnessing import HostURI, WitnessHost, WitnessSection
+from agtphost.vocabulary.holdings import ANSWERS
 
 _SERVER_NAME = re.compile(
     r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*", re.ASCII
@@ -208,6 +209,12 @@ class Limits(Section):
 
     anonymous_requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000_000)] = 6_000
     """From one address, without a name."""
+
+    keyed_requests_per_agent: Annotated[int, Field(ge=1, le=1_000_000_000)] = ANSWERS.keys
+    """Requests with an Idempotency-Key that are remembered of one agent, for a day; beyond it 429."""
+
+    keyed_octets_per_agent: Annotated[int, Field(ge=65_536, le=1 << 40)] = ANSWERS.octets
+    """Octets of their stored answers."""
 
     rate_burst: Seconds = 60.0
     """How many seconds' worth of requests may come at once."""

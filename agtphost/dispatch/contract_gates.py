@@ -366,7 +366,7 @@ class IdempotencyGate:
         owner = caller.agent_id if sure else f"{exchange.assurance.label}:{caller.agent_id}"
         if binding.keyed:
             owner = f"{binding.keyed}:{owner}"
-        return self._reserve(exchange, ReservationKey(agent_id=owner, key=key))
+        return self._reserve(exchange, ReservationKey(agent_id=owner, key=key, sure=sure))
 
     async def _reserve(self, exchange: Exchange, key: ReservationKey) -> None:
         request = exchange.request
@@ -398,6 +398,15 @@ class IdempotencyGate:
                 "idempotency-key-reused",
                 "The Idempotency-Key was used for another request.",
                 remedy="Use a new key for a new request.",
+            )
+        if reservation.state is ReservationState.FULL:
+            return Refusal(
+                Status.RATE_LIMITED,
+                "idempotency-quota",
+                f"{reservation.limit} {reservation.unit} of keyed requests are kept of one agent, and no more.",
+                remedy="Wait until earlier keys have expired, or send requests that need no retry without a key.",
+                details={"scope": "idempotency", "unit": reservation.unit, "limit": reservation.limit},
+                headers=(("Retry-After", str(reservation.retry_after)),),
             )
         if reservation.state is ReservationState.RUNNING:
             return Refusal(

@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LifecycleEvent, Sealed, StreamEvent
+from agtphost.audit.keyed import read_unkept
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.standing import standing
@@ -362,7 +363,25 @@ def remember(outcome: Outcome) -> bytes:
 
 
 def recall(result: bytes) -> EndpointResponse:
-    """The inverse of :func:`remember`."""
+    """
+    The inverse of :func:`remember`.
+
+    :raises Refusal: 409 where the answer was too long to be kept.
+    """
+    gone = read_unkept(result)
+    if gone is not None:
+        raise _done(*gone)
     head, _, body = result.partition(b"\n")
     status, _, content_type = head.decode().partition(" ")
     return EndpointResponse(status=int(status), body=body, content_type=content_type)
+
+
+def _done(status: int, digest: str, octets: int) -> Refusal:
+    """The call was made, and is not made again; whoever has its first answer can compare it."""
+    return Refusal(
+        Status.CONFLICT,
+        "idempotency-result-not-kept",
+        "The request with this Idempotency-Key was done, and its answer was too long to be kept: it is not run again.",
+        remedy="Read what came of it; the record of the first answer has its result_hash.",
+        details={"done": True, "original_status": status, "result_hash": digest, "result_octets": octets},
+    )

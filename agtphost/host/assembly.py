@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -74,6 +75,7 @@ from agtphost.methods.status_document import StatusDocuments
 from agtphost.methods.upstreams import UpstreamReport
 from agtphost.methods.zones import Zones
 from agtphost.stores import OffReactorRecords, open_store
+from agtphost.vocabulary.holdings import ANSWERS
 from agtphost.vocabulary.paths import PathGrammar
 
 
@@ -114,6 +116,9 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         events=config.audit.envelope,
         tree=tree,
         free_space_floor=config.store.free_space_floor,
+        answers=replace(
+            ANSWERS, keys=config.limits.keyed_requests_per_agent, octets=config.limits.keyed_octets_per_agent
+        ),
     )
 
     # Upstreams, and what carries payloads to them.

@@ -16,6 +16,7 @@ from agtphost.stores.rows import (
     DamagedRecord,
     HeadRow,
     HeldRow,
+    KeyedRow,
     RecordFormat,
     RecordKind,
     RecordRow,
@@ -49,6 +50,7 @@ class MemoryStore:
         self._tiles: dict[tuple[int, int], bytes] = {}
         self._checkpoints: dict[int, CheckpointRow] = {}
         self._reservations: dict[bytes, ReservationRow] = {}
+        self._keyed: dict[bytes, KeyedRow] = {}
 
     def reader(self) -> MemoryStore:
         """The reading side."""
@@ -147,9 +149,9 @@ class MemoryStore:
     def held(self) -> list[HeldRow]:
         return [row for _, row in sorted(self._held.items())]
 
-    def held_version(self, kind: str, key: str) -> int:
+    def held_version(self, kind: str, key: str, now: int) -> int:
         row = self._held.get((kind, key))
-        return 0 if row is None else row.version
+        return 0 if row is None or (row.expires_at is not None and row.expires_at <= now) else row.version
 
     def put_held(self, row: HeldRow) -> None:
         undo = self._noted()
@@ -209,6 +211,15 @@ class MemoryStore:
             ]
         )
 
+    def keyed(self, owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
+        return {owner: self._keyed[owner] for owner in owners if owner in self._keyed}
+
+    def put_keyed(self, rows: Iterable[KeyedRow]) -> None:
+        undo = self._noted()
+        before = dict(self._keyed)
+        self._keyed.update((row.owner, row) for row in rows)
+        undo.append(lambda: setattr(self, "_keyed", before))
+
     # Upkeep
 
     def free_space(self) -> int:
@@ -217,7 +228,7 @@ class MemoryStore:
     def probe(self) -> None:
         """Memory takes writes as long as there is a process."""
 
-    def tidy(self, expired_before: int, running: Iterable[bytes], now: int) -> None:
+    def forget(self, expired_before: int, running: Iterable[bytes], now: int) -> bool:
         kept = set(running)
         with self._lock:
             expired = [row for row in self._held.values() if row.expires_at is not None and row.expires_at <= now]
@@ -226,6 +237,19 @@ class MemoryStore:
             for name, row in list(self._reservations.items()):
                 if row.reserved_at < expired_before and name not in kept:
                     del self._reservations[name]
+                    self._uncount(row)
+        return False
+
+    def _uncount(self, row: ReservationRow) -> None:
+        use = self._keyed.get(row.owner or b"")
+        if use is not None:
+            octets, since = max(use.octets - len(row.result or b""), 0), max(use.since, row.reserved_at)
+            self._keyed[use.owner] = use._replace(keys=use.keys - 1, octets=octets, since=since)
+            if use.keys <= 1:
+                del self._keyed[use.owner]
+
+    def tidy(self) -> None:
+        """There is no log to fold."""
 
     def reopen(self) -> None:
         self.rollback()

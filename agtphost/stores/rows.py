@@ -140,6 +140,21 @@ class ReservationRow(NamedTuple):
     result: bytes | None
     """None until the request is answered."""
 
+    owner: bytes | None = None
+    """For whom it counts; None for nobody."""
+
+
+class KeyedRow(NamedTuple):
+    """What an agent's keyed requests take."""
+
+    owner: bytes
+    keys: int
+    octets: int
+    """Of their stored answers."""
+
+    since: int
+    """None of them is older."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:

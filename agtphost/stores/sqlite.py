@@ -22,6 +22,7 @@ from agtphost.stores.rows import (
     DamagedRecord,
     HeadRow,
     HeldRow,
+    KeyedRow,
     RecordRow,
     ReservationRow,
     StateRow,
@@ -35,7 +36,7 @@ PROBE_OCTETS = 1 << 20
 """What a store that was full has to take before it counts as healthy: some hundred records."""
 
 PRUNED_AT_ONCE = 1000
-"""Reservations dropped in one idle moment."""
+"""Reservations, and held items, dropped in one moment."""
 
 _HEADS = """
     SELECT c.agent_id, r.chain, r.number, r.seq, r.audit_id, r.issued_at, r.signed
@@ -62,7 +63,7 @@ _TILES_TAIL = (
     "ON CONFLICT (level, number) DO UPDATE SET hashes = excluded.hashes "
     "WHERE length(excluded.hashes) > length(tile.hashes)"
 )
-_RESERVATIONS = "INSERT OR REPLACE INTO reservation (name, digest, reserved_at, result)"
+_RESERVATIONS = "INSERT OR REPLACE INTO reservation (name, digest, reserved_at, result, owner)"
 _RESULTS = "INSERT INTO reservation (name, digest, reserved_at, result)"
 _RESULTS_TAIL = "ON CONFLICT (name) DO UPDATE SET result = excluded.result"
 
@@ -169,8 +170,11 @@ class SQLiteStore:
         rows = self._execute("SELECT kind, key, owner, version, expires_at, value FROM held ORDER BY kind, key")
         return [HeldRow(*row) for row in rows.fetchall()]
 
-    def held_version(self, kind: str, key: str) -> int:
-        found = self._execute("SELECT version FROM held WHERE kind = ? AND key = ?", (kind, key)).fetchone()
+    def held_version(self, kind: str, key: str, now: int) -> int:
+        found = self._execute(
+            "SELECT version FROM held WHERE kind = ? AND key = ? AND (expires_at IS NULL OR expires_at > ?)",
+            (kind, key, now),
+        ).fetchone()
         return 0 if found is None else int(found[0])
 
     def put_held(self, row: HeldRow) -> None:
@@ -207,7 +211,7 @@ class SQLiteStore:
         for start in range(0, len(names), ROWS):
             part = list(names[start : start + ROWS])
             rows = self._execute(
-                "SELECT name, digest, reserved_at, result FROM reservation "
+                "SELECT name, digest, reserved_at, result, owner FROM reservation "
                 f"WHERE name IN ({','.join('?' * len(part))})",
                 part,
             ).fetchall()
@@ -215,11 +219,25 @@ class SQLiteStore:
         return found
 
     def put_reservations(self, rows: Sequence[ReservationRow]) -> None:
-        self._insert_all(_RESERVATIONS, 4, rows)
+        self._insert_all(_RESERVATIONS, 5, rows)
 
     def put_results(self, results: Sequence[tuple[bytes, bytes]]) -> None:
         rows = [(name, b"", 0, result) for name, result in results]
         self._insert_all(_RESULTS, 4, rows, _RESULTS_TAIL)
+
+    def keyed(self, owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
+        found: dict[bytes, KeyedRow] = {}
+        for owner in owners:
+            row = self._execute("SELECT owner, keys, octets, since FROM keyed WHERE owner = ?", (owner,)).fetchone()
+            if row is not None:
+                found[owner] = KeyedRow(*row)
+        return found
+
+    def put_keyed(self, rows: Iterable[KeyedRow]) -> None:
+        for row in rows:
+            self._execute(
+                "INSERT OR REPLACE INTO keyed (owner, keys, octets, since) VALUES (?, ?, ?, ?)", tuple(row)
+            )
 
     # Upkeep
 
@@ -232,17 +250,37 @@ class SQLiteStore:
         self._execute("INSERT INTO probe (filler) VALUES (zeroblob(?))", (PROBE_OCTETS,))
         self._execute("DELETE FROM probe")
 
-    def tidy(self, expired_before: int, running: Iterable[bytes], now: int) -> None:
-        rows = self._execute(
-            "SELECT name FROM reservation WHERE reserved_at < ? ORDER BY reserved_at LIMIT ?",
-            (expired_before, PRUNED_AT_ONCE),
-        ).fetchall()
+    def forget(self, expired_before: int, running: Iterable[bytes], now: int) -> bool:
         kept = set(running)
-        names = [row[0] for row in rows if row[0] not in kept]
-        if names:
-            self._execute(f"DELETE FROM reservation WHERE name IN ({','.join('?' * len(names))})", names)
-        if self._execute("SELECT 1 FROM held WHERE expires_at <= ? LIMIT 1", (now,)).fetchone() is not None:
-            self._execute("DELETE FROM held WHERE expires_at <= ?", (now,))
+        rows = self._execute(
+            "SELECT name, owner, coalesce(length(result), 0), reserved_at FROM reservation "
+            "WHERE reserved_at < ? ORDER BY reserved_at LIMIT ?",
+            (expired_before, PRUNED_AT_ONCE + len(kept)),
+        ).fetchall()
+        gone = [row for row in rows if row[0] not in kept][:PRUNED_AT_ONCE]
+        expired = self._execute(
+            "SELECT kind, key FROM held WHERE expires_at <= ? ORDER BY expires_at LIMIT ?", (now, PRUNED_AT_ONCE)
+        ).fetchall()
+        if gone or expired:
+            self._execute("BEGIN IMMEDIATE")
+            try:
+                for name, owner, octets, reserved_at in gone:
+                    self._execute("DELETE FROM reservation WHERE name = ?", (name,))
+                    self._execute(
+                        "UPDATE keyed SET keys = keys - 1, octets = max(octets - ?, 0), since = max(since, ?) "
+                        "WHERE owner = ?",
+                        (octets, reserved_at, owner),
+                    )
+                    self._execute("DELETE FROM keyed WHERE owner = ? AND keys <= 0", (owner,))
+                for place in expired:
+                    self._execute("DELETE FROM held WHERE kind = ? AND key = ?", place)
+                self._execute("COMMIT")
+            except BaseException:
+                self.rollback()
+                raise
+        return PRUNED_AT_ONCE in (len(gone), len(expired))
+
+    def tidy(self) -> None:
         self._execute(FOLD).fetchall()
 
     def reopen(self) -> None:

@@ -114,7 +114,7 @@ class Answers:
 
 
 ANSWERS: Final = Answers(
-    keys=100_000, octets=64 * MIB, unproven_keys=200, unproven_octets=MIB, longest=64 * KIB, lives=DAY
+    keys=100_000, octets=64 * MIB, unproven_keys=2_000, unproven_octets=2 * MIB, longest=64 * KIB, lives=DAY
 )
 
 _AGAIN = "Try again later."

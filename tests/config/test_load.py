@@ -68,6 +68,8 @@ def test_limits_are_those_of_the_threat_model(tmp_path: Path) -> None:
         "exempt_addresses": (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128")),
         "requests_per_minute": 600000,
         "requests_per_minute_per_principal": 6000000,
+        "keyed_requests_per_agent": 100000,
+        "keyed_octets_per_agent": 67108864,
         "anonymous_requests_per_minute": 6000,
         "rate_burst": 60,
         "requests_per_connection": 10000,

@@ -128,7 +128,7 @@ def one_run(folder: Path, seed: int, cuts: int, safe: bool, loss: Loss) -> None:
     writer = GroupWriter(store, RecordSigner(None), server_id="s")
     writer.load()
     # The file's own creation is over before anybody is served.
-    store.tidy(0, (), 0)
+    store.tidy()
     for journal in disk.journals.values():
         journal.sync()
     disk.on_write = maybe_cut

@@ -117,7 +117,7 @@ def test_reservations_are_kept_answered_and_dropped(store: Store) -> None:
         b"\x00": ReservationRow(b"\x00", b"digest", 100, None),
         b"\x01": ReservationRow(b"\x01", b"digest", 101, b"answer"),
     }
-    store.tidy(102, [b"\x00"], 0)
+    assert store.forget(102, [b"\x00"], 0) is False
     assert set(store.reservations([b"\x00", b"\x01", b"\x02"])) == {b"\x00", b"\x02"}
 
 

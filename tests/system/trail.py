@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agtphost.audit.drafts import ReservationKey, StoredRecord
+from agtphost.audit.keyed import reservation_name
 from agtphost.audit.verify import Report, verify_records
-from agtphost.audit.writer import reservation_name
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores import Selection
 from agtphost.stores.connection import connect
