@@ -116,6 +116,7 @@ class ILedger(Interface):
     """
 
     healthy = Attribute("bool: False from the first failed commit until a later one succeeds")
+    low = Attribute("bool: whether it is not healthy for want of space alone, and takes what is vital")
 
     def submit(draft: Draft) -> Awaitable[Sealed]:
         """

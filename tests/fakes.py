@@ -34,6 +34,7 @@ class FakeLedger:
 
     def __init__(self) -> None:
         self.healthy = True
+        self.low = False
         self.drafts: list[Draft] = []
         self.undurable: list[Draft] = []
         self.reserved: dict[ReservationKey, tuple[bytes, bytes | None]] = {}

@@ -153,6 +153,9 @@ class Draft:
     performed: bool = False
     """Whether a handler ran: then this is also written while little space is left on the disk."""
 
+    vital: bool = False
+    """Whether it is written then as well, of whatever the space was kept free for."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealed:

@@ -8,8 +8,10 @@ reactor once, which fires all Deferreds. There is no timer and no group
 size: while one group is being committed, the next one forms. The first
 failure makes the ledger unhealthy: from then on everything fails at once,
 until a probe write succeeds (security.md invariants 1 and 12). Where the
-disk only runs low, what handlers did by then is still written: that is what
-the space below the floor is kept for.
+disk only runs low, what handlers did by then is still written, and what is
+vital, such as a revocation: that is what the space below the floor is kept
+for. Where that is gone too, the ballast gives back what it holds, a piece for
+each write that needs it.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission
 from agtphost.iagtp import IChainStore, ILedger
 from agtphost.identity.keys import Signer, SigningKey
+from agtphost.stores.ballast import PIECE, Ballast
 from agtphost.stores.rows import HeldRow, StateRow
 from agtphost.vocabulary.holdings import ANSWERS, Answers
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
@@ -93,6 +96,7 @@ class Ledger:
     :param now: seconds since the Unix epoch.
     :param keep_results: seconds for which a keyed request is remembered.
     :param free_space_floor: octets that have to stay free on the store's disk.
+    :param ballast: holds space for when they are gone; None holds none.
     :param probe_seconds: from a failure to the first probe write.
     :param tree: the tree over all records; None keeps none.
     :param events: the envelope of lifecycle events, ``jws`` or ``cose``.
@@ -115,7 +119,9 @@ class Ledger:
         tree: TreeKeeper | None = None,
         events: str = "jws",
         answers: Answers = ANSWERS,
+        ballast: Ballast | None = None,
     ) -> None:
+        self._ballast = ballast
         self._store = store
         self._signer = RecordSigner(signer, events)
         self._reactor = reactor
@@ -165,7 +171,7 @@ class Ledger:
         self._held.replace(self._writer.held())
         if self._tree is not None:
             self._tree.check_witnesses()
-        self.healthy = self._enough_space()
+        self.healthy = self._enough_space() and self._ballasted()
         if not self.healthy:
             self._low = True
             log.error(_DECLINES, why=self._shortage)
@@ -183,9 +189,14 @@ class Ledger:
         self.healthy = False
         return self._stopped
 
+    @property
+    def low(self) -> bool:
+        """Whether space is all that is wanting: what was performed and what is vital is taken."""
+        return self._low and not (self._failed or self._stopping)
+
     def submit(self, draft: Draft) -> Deferred[Sealed]:
         """Sign, link and store one record; see :class:`agtphost.iagtp.ILedger`."""
-        if not self.healthy and not (self._low and draft.performed and not self._stopping):
+        if not self.healthy and not ((draft.performed or draft.vital) and self.low):
             if draft.reservation is not None:
                 self._writer.running.discard(reservation_name(draft.reservation))
             return fail(LedgerUnavailable("the store is down"))
@@ -365,7 +376,9 @@ class Ledger:
             self._refuse(entries, "the store is down")
             return
         try:
-            self._writer.write(entries)
+            if self._low:
+                self._make_room()
+            self._write_out(entries)
         except Exception as error:
             self._down(f"a transaction failed: {error!r}")
             self._refuse(entries, repr(error))
@@ -377,6 +390,41 @@ class Ledger:
         if seen > SPACE_SECONDS and not self._low and not self._enough_space():
             self._low = True
             self._decline(self._shortage)
+
+    def _write_out(self, entries: list[Entry]) -> None:
+        """One transaction; where the disk has no room for it, once more in what the ballast gives back."""
+        try:
+            self._writer.write(entries)
+        except Exception:
+            # Whatever the store calls it: on a full disk it is the disk.
+            if not self._make_room():
+                raise
+            self._writer.recover(probe=False)
+            self._writer.write(entries)
+            if not self._low:
+                self._low = True
+                self._decline(self._shortage)
+
+    def _make_room(self) -> bool:
+        """Where less than a piece is free, have the ballast give one back; whether it did."""
+        ballast = self._ballast
+        if ballast is None or self._writer.free_space() >= PIECE:
+            return False
+        return ballast.give_back() > 0
+
+    def _ballasted(self) -> bool:
+        """Whether the ballast holds all that it should, or takes it now and leaves the floor free."""
+        ballast = self._ballast
+        if ballast is None:
+            return True
+        missing = ballast.missing
+        if missing and self._writer.free_space() - missing < self._floor:
+            return False
+        try:
+            ballast.hold()
+        except OSError as error:
+            self._report("no space can be kept for a full disk: {why}", repr(error))
+        return True
 
     def _checkpoint(self, tree: TreeKeeper) -> None:
         """Issue a checkpoint. Records do not depend on it, so its failure is no failure of theirs."""
@@ -418,7 +466,7 @@ class Ledger:
 
     def _probe(self) -> None:
         try:
-            if not self._enough_space():
+            if not (self._enough_space() and self._ballasted()):
                 raise OSError("too little space is free")
             states = self._writer.recover()
             held = self._writer.held()

@@ -236,15 +236,17 @@ class GroupWriter:
             if isinstance(entry, Submission) and entry.draft.reservation is not None:
                 self.running.discard(reservation_name(entry.draft.reservation))
 
-    def recover(self) -> dict[str, StateRow]:
+    def recover(self, *, probe: bool = True) -> dict[str, StateRow]:
         """
         After a failure: start over with what the store holds, if it takes writes again.
 
+        :param probe: whether to try that first.
         :return: the stored lifecycle states.
         :raises Exception: it does not.
         """
         self._store.reopen()
-        self._store.probe()
+        if probe:
+            self._store.probe()
         return self.load()
 
     def free_space(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agtphost.audit.drafts import StoredRecord
+from agtphost.audit.summaries import EVENT as SUMMARY
 from agtphost.cli.exchange import require_success, result_of
 from agtphost.cli.failures import NoConnection, Unverified
 from agtphost.identity import envelope, jws
@@ -60,6 +61,8 @@ class Entry:
         """For a table."""
         payload = self.payload
         what = payload.get("event_type") or f"{payload.get('method', '')} {payload.get('path', '')}"
+        if what == SUMMARY:
+            what = payload.get("explanation")
         reason = payload.get("reason")
         return (
             self.seq,

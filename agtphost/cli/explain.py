@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agtphost.audit.summaries import EVENT as SUMMARY
 from agtphost.cli.audit_entries import Entry, entry_of
 from agtphost.cli.can import told
 from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
@@ -117,10 +118,36 @@ def _call(payload: Mapping[str, Any]) -> list[str]:
 
 
 def _event(payload: Mapping[str, Any]) -> list[str]:
+    if payload.get("event_type") == SUMMARY:
+        return summary_lines(payload)
     lines = [f"{payload.get('issued_at')}: {payload.get('event_type')} of {payload.get('agent_id')}"]
     if payload.get("new_status"):
         lines.append(f"  state    {payload.get('previous_status')} -> {payload['new_status']}")
     lines.extend(f"  {name:8} {payload[name]}" for name in ("actor", "reason") if payload.get(name))
+    return lines
+
+
+def summary_lines(payload: Mapping[str, Any]) -> list[str]:
+    """Refusals that were counted: how many, whose, and who they said they were."""
+    origin = payload.get("origin")
+    origin = origin if isinstance(origin, dict) else {}
+    lines = [
+        f"{payload.get('issued_at')}: {payload.get('explanation')}",
+        f"  origin   {origin.get('kind')} {origin.get('name')}".rstrip(),
+    ]
+    for title, name, shown in (
+        ("refused", "outcomes", ("status", "reason")),
+        ("claimed", "claimed", ("agent_id", "certificate")),
+        ("from", "addresses", ("address",)),
+        ("of", "origins", ("kind", "name")),
+    ):
+        listed = payload.get(name)
+        for entry in listed if isinstance(listed, list) else []:
+            if isinstance(entry, dict):
+                what = " ".join(str(entry[part]) for part in shown if part in entry)
+                lines.append(f"  {title:8} {what}: {entry.get('count')} times")
+        if payload.get(f"further_{name}"):
+            lines.append(f"  {title:8} others: {payload[f'further_{name}']} times")
     return lines
 
 

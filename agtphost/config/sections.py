@@ -246,6 +246,12 @@ class Store(Section):
     free_space_floor: Annotated[int, Field(ge=0)] = 268_435_456
     """Octets that must stay free on the store's disk; below it, requests are answered 503."""
 
+    free_space_reserve: Annotated[int, Field(ge=0, le=1_073_741_824)] | None = None
+    """
+    Octets held in a file beside the database, for lifecycle methods and CONFIRM when the disk is full: 16 MiB in
+    production, none in development.
+    """
+
     @property
     def path(self) -> Path:
         """The database file."""
@@ -277,6 +283,21 @@ class Audit(Section):
 
     read_acl: Literal["public", "agent_only", "operator_only"] = "public"
     """Core v08 section 7.2.4."""
+
+    refusal_records_per_address: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """
+    Refusals a minute from one address (one /64 of IPv6), without a certificate, that have a record each; those beyond
+    it are summed up. 30; in development on loopback as good as all.
+    """
+
+    refusal_records_of_strangers: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """The same of all addresses together: 300."""
+
+    refusal_records_per_agent: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """The same of one agent with its certificate: 600."""
+
+    refusal_summary_seconds: Seconds = 60.0
+    """How often summaries of refusals are signed."""
 
     operators: Items[Fingerprint] = ()
     """SHA-256 of the public keys that ``operator_only`` admits."""

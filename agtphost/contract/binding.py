@@ -56,6 +56,9 @@ class Binding:
     server_level: bool = False
     """Answered by the host itself: its record goes to the host's chain."""
 
+    vital: bool = False
+    """Whether it works on while the disk is nearly full: what stops an agent, and what a person decides."""
+
     agents: frozenset[str] = frozenset()
     """Agent-IDs of the hosted agents that offer it; empty means every one."""
 

@@ -434,5 +434,7 @@ class StoreGate:
         self._ledger = ledger
 
     def check(self, exchange: Exchange) -> None:
-        if not self._ledger.healthy:
+        if self._ledger.healthy:
+            return
+        if not (self._ledger.low and exchange.binding is not None and exchange.binding.vital):
             raise store_down()

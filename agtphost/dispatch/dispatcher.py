@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -21,6 +22,7 @@ from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Invocation
 from agtphost.dispatch.purchase import Purchase, replayed
+from agtphost.dispatch.refusals import PAUSE, RefusalRecords
 from agtphost.dispatch.room import no_room
 from agtphost.dispatch.running import Leaving, RunningCalls
 from agtphost.dispatch.sealing import RETRY_AFTER, Outcome, Sealer, new_id
@@ -49,6 +51,7 @@ class Dispatcher:
     :param clock: for handler deadlines.
     :param timeout: seconds a handler may take where its binding does not say.
     :param running: the calls that end with their agents; None ends none.
+    :param refusals: says which refusals are summed up; None: none is.
     """
 
     def __init__(
@@ -59,7 +62,9 @@ class Dispatcher:
         clock: IReactorTime,
         timeout: float,
         running: RunningCalls | None = None,
+        refusals: RefusalRecords | None = None,
     ) -> None:
+        self._refusals = refusals
         self._running = running
         self._checks = tuple(gate.check for gate in gates)
         self._ledger = ledger
@@ -89,6 +94,8 @@ class Dispatcher:
             else:
                 outcome = self._sealer.plain(exchange, answer)
         except Refusal as refusal:
+            if self._refusals is not None:
+                refusal = self._refusals.counted(exchange, refusal)
             outcome = self._sealer.refusal(exchange, refusal)
         except CancelledError:
             objection = None if self._running is None else self._running.objection(exchange)
@@ -113,6 +120,9 @@ class Dispatcher:
             remedy="Open a new connection and send a well-formed request.",
             close=True,
         )
+        if self._refusals is not None:
+            # Octets that are no request are answered as such, however many came.
+            self._refusals.counted(exchange, refusal)
         return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
 
     def _require_standing(self, exchange: Exchange) -> None:
@@ -351,9 +361,14 @@ class Dispatcher:
     # The one way out
 
     async def _seal(self, exchange: Exchange, outcome: Outcome, *, performed: bool = False) -> Response:
+        if self._refusals is not None and outcome.reason:
+            summary_id = self._refusals.summed_up(exchange, outcome, performed=performed)
+            if summary_id:
+                return await self._summed_up(exchange, outcome, summary_id)
         response_id = new_id(exchange.now)
         draft = self._sealer.draft(exchange, outcome, response_id)
         draft.performed = performed
+        draft.vital = exchange.binding is not None and exchange.binding.vital and not outcome.reason
         if outcome.continuation:
             draft.reservation = None
         try:
@@ -378,6 +393,16 @@ class Dispatcher:
                 log.error("a record could not be made durable: {why}", why=str(error))
             return self._undurable(exchange, response_id)
         return self._sealer.response(exchange, outcome, response_id, sealed)
+
+    async def _summed_up(self, exchange: Exchange, outcome: Outcome, summary_id: str) -> Response:
+        """Answer a refusal that a summary seals, not a record of its own; not at once, so that a flood has its pace."""
+        response_id = new_id(exchange.now)
+        outcome.headers = (*outcome.headers, ("Audit-Summary", summary_id))
+        draft = self._sealer.draft(exchange, outcome, response_id)
+        draft.payload["summary_id"] = summary_id
+        response = self._sealer.response(exchange, outcome, response_id, self._ledger.submit_undurable(draft))
+        await deferLater(self._clock, PAUSE)
+        return response
 
     def _undurable(self, exchange: Exchange, response_id: str) -> Response:
         """Nothing may be acknowledged that is not durable: the answer becomes 503 (design decision 8)."""

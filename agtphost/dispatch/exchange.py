@@ -52,6 +52,9 @@ class Exchange:
     # Identity.
     caller: Agent | None = None
     assurance: Assurance = Assurance.NONE
+    counted: bool = False
+    """Whether the request was counted for its caller's rate, or for its address's."""
+
     acting_principal: str | None = None
     """On whose behalf the caller acts, by a credential that was validated."""
 

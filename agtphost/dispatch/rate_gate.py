@@ -105,7 +105,7 @@ class Allowances:
 
 
 @lru_cache(maxsize=4096)
-def _origin(address: str) -> str:
+def address_origin(address: str) -> str:
     """An IPv4 address, or the /64 that one IPv6 customer gets."""
     if ":" not in address:
         return address
@@ -149,6 +149,7 @@ class RateGate:
         peer = exchange.peer
         if peer.depth:
             return
+        exchange.counted = True
         caller = exchange.caller
         now = self._now()
         if caller is None:
@@ -166,9 +167,9 @@ class RateGate:
                 raise self._refusal(owner, "principal", self._rates.principal, wait, now)
 
     def _nameless(self, exchange: Exchange, now: float) -> None:
-        """By certificate where there is one, as issuers have who change lifecycles; else by address."""
+        """By certificate where it names no agent, as those of issuers who change lifecycles; else by address."""
         peer = exchange.peer
-        if peer.certificate is not None:
+        if peer.certificate is not None and peer.certificate.agent_id is None:
             kind = CLASSES.get(exchange.request.method, ACT)
             wait = self._agents[kind].take(peer.certificate.sha256, now)
             if wait:
@@ -176,7 +177,7 @@ class RateGate:
             return
         if self._exempt(peer.address):
             return
-        who = _origin(peer.address)
+        who = address_origin(peer.address)
         wait = self._anonymous.take(who, now)
         if wait:
             raise self._refusal(who, "address", self._rates.anonymous, wait, now)

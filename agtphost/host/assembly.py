@@ -22,6 +22,7 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.held import HeldTable
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
+from agtphost.audit.summaries import Summaries
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.witness import WitnessFile
 from agtphost.config import Config
@@ -31,6 +32,7 @@ from agtphost.dispatch.attesting import AttestingSealer
 from agtphost.dispatch.decision import Decider
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.order import Collaborators, gates
+from agtphost.dispatch.refusals import RefusalRecords
 from agtphost.dispatch.running import RunningCalls
 from agtphost.dispatch.sealing import Sealer
 from agtphost.errors import ConfigurationError, Problem
@@ -48,6 +50,7 @@ from agtphost.host.negotiation import negotiator
 from agtphost.host.oauth import acting_principals
 from agtphost.host.propagation import Propagation
 from agtphost.host.publication import HISTORY, Publication
+from agtphost.host.refusals import Summarizing, refusal_limits
 from agtphost.host.revision import Watch
 from agtphost.host.rotation import Rotation
 from agtphost.host.services import Keeping, OrderedServices
@@ -75,6 +78,7 @@ from agtphost.methods.status_document import StatusDocuments
 from agtphost.methods.upstreams import UpstreamReport
 from agtphost.methods.zones import Zones
 from agtphost.stores import OffReactorRecords, open_store
+from agtphost.stores.ballast import Ballast
 from agtphost.vocabulary.holdings import ANSWERS
 from agtphost.vocabulary.paths import PathGrammar
 
@@ -116,6 +120,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
         events=config.audit.envelope,
         tree=tree,
         free_space_floor=config.store.free_space_floor,
+        ballast=_ballast(config),
         answers=replace(
             ANSWERS, keys=config.limits.keyed_requests_per_agent, octets=config.limits.keyed_octets_per_agent
         ),
@@ -218,6 +223,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     inspection = Inspection(
         records, ReadACL(config.audit.read_acl), operators, lambda: tree.cosigned, continuations
     )
+    inspection.ask_first(lambda: summarizing.write())
     built_ins = bindings.built_ins(
         catalog,
         discover=Discovery(
@@ -314,6 +320,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     sealer = _sealer(config, tuple(bindings.methods_of(admitted())), catalog.warnings)
     publication.announce_to(sealer.announce)
     principal, issuer_keys = acting_principals(reactor, config.policies.oauth)
+    rate = bounds.rate_gate(config)
     order = gates(
         Collaborators(
             directory=directory,
@@ -330,7 +337,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             table=table,
             action=ActionGate(carrier, adapters),
             principal=principal,
-            rate=bounds.rate_gate(config),
+            rate=rate,
             bounds=(*bounds.bounds(config, bound), *delegating.gates),
             sessions=floor.gate,
             merchant=market.gate,
@@ -351,11 +358,15 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     running = RunningCalls(states.state_of, reactor)
     states.watch(running.changed)
     states.watch(floor.sessions.changed)
-    dispatcher = Dispatcher(order, ledger, sealer, reactor, config.limits.request_timeout, running)
+    summaries = Summaries()
+    summarizing = Summarizing(reactor, summaries, ledger, config.audit.refusal_summary_seconds)
+    refusals = RefusalRecords(refusal_limits(config), summaries, ledger, rate)
+    dispatcher = Dispatcher(order, ledger, sealer, reactor, config.limits.request_timeout, running, refusals)
 
     # Started in this order, stopped in the reverse: no connection outlives its ledger.
     host = OrderedServices()  # type: ignore[no-untyped-call]
     Keeping(ledger).setServiceParent(host)  # type: ignore[no-untyped-call]
+    summarizing.setServiceParent(host)  # type: ignore[no-untyped-call]
     propagation.setServiceParent(host)  # type: ignore[no-untyped-call]
     withdrawn = CertificateNotices(
         reactor, config, held, directory, states.state_of, materials.tls.revocations, propagation, ledger
@@ -409,6 +420,15 @@ def _sealer(config: Config, methods: tuple[str, ...], warnings: Mapping[str, str
     if given.type is None or given.evidence is None:
         return Sealer(server_id, methods, warnings, floor=floor)
     return AttestingSealer(server_id, methods, warnings, kind=given.type, evidence=given.evidence, floor=floor)
+
+
+def _ballast(config: Config) -> Ballast:
+    """Beside the database: what is given back there helps there."""
+    octets = config.store.free_space_reserve
+    if octets is None:
+        octets = 0 if config.host.development else 16 * 1024 * 1024
+    database = config.store.path
+    return Ballast(database.with_name(f"{database.name}.reserve"), octets)
 
 
 def _is_new(materials: Materials) -> bool:

@@ -64,7 +64,7 @@ def built_ins(
         read("DESCRIBE", "/agents/{name}/status", describe, server_level=False),
         read("INSPECT", "/", inspect),
         # Who may change a lifecycle is decided by the client certificate's key, not by a calling agent.
-        *(replace(read(method, "/", change), state_changing=True) for method in reserved.LIFECYCLE),
+        *(replace(read(method, "/", change), state_changing=True, vital=True) for method in reserved.LIFECYCLE),
         *execution.bindings(carrier, floor),
         *(_negotiation(catalog, propose) if propose is not None else ()),
     )
@@ -83,6 +83,7 @@ def _negotiation(catalog: Catalog, propose: IHandler) -> Iterator[Binding]:
             min_assurance=Assurance.HEADER if method == "CONFIRM" else Assurance.NONE,
             idempotent=reads,
             state_changing=not reads,
+            vital=method == "CONFIRM",
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agtphost.audit.held import HeldTable
 from agtphost.config import Config
@@ -102,7 +102,7 @@ def floor_methods(
             change("ESCALATE", escalation),
             # Operators and registrars are no agents: the handlers decide who reads and confirms.
             read("QUERY", "/escalations", escalation, Assurance.NONE),
-            change("CONFIRM", confirmation, Assurance.NONE),
+            replace(change("CONFIRM", confirmation, Assurance.NONE), vital=True),
             change("SUSPEND", suspension),
             change("RESUME", suspension),
             change("NOTIFY", notification),

@@ -19,6 +19,7 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.a2a_front import front_tls
 from agtphost.host.assembly import assemble
 from agtphost.host.bootstrap import sidecar_options
+from agtphost.host.log_throttle import LogThrottling
 from agtphost.host.materials import Materials, gather
 from agtphost.host.services import OrderedServices
 from agtphost.host.signals import Signals
@@ -64,6 +65,7 @@ class Host(Service):
         self._environ = environ
         self._services: OrderedServices | None = None
         self._signals = Signals(reactor, self.reload)
+        self._log = LogThrottling(reactor)
         config = materials.config
         self._lock = StateLock(config.host.state_dir, config.store.path)
 
@@ -87,6 +89,8 @@ class Host(Service):
         except ConfigurationError as error:
             raise refuse_to_start(config, error.problems) from None
         self._signals.startService()
+        # What is said while it starts is said in full: it is the operator's own.
+        self._log.startService()
         settle_collector()
 
     def stopService(self) -> Deferred[None]:
@@ -97,6 +101,8 @@ class Host(Service):
 
     def _let_go(self, outcome: Any) -> Any:
         self._lock.release()
+        if self._log.running:
+            self._log.stopService()
         return outcome
 
     # SIGHUP
@@ -134,6 +140,7 @@ class Host(Service):
                 self._service("a2a front").renew(front)
             self._service("rotation").look()
             self._service("agents").take_up(materials.directory)
+            self._service("refusals").write()
         log.info("SIGHUP: the TLS certificate, key and client authorities were read again; new connections use them")
 
     def _service(self, name: str) -> Any:

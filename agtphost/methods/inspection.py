@@ -86,6 +86,7 @@ class Inspection:
             "consistency": proofs.consistency,
         }
         self._own_rules: set[str] = set()
+        self._first: Callable[[], Awaitable[None]] | None = None
 
     def offer(self, target: str, read: Target, *, own_rules: bool = False) -> None:
         """
@@ -96,6 +97,10 @@ class Inspection:
         self._targets[target] = read
         if own_rules:
             self._own_rules.add(target)
+
+    def ask_first(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Before an operator reads the host's own chain, what is not in it yet is written."""
+        self._first = write
 
     async def handle(self, context: EndpointContext) -> EndpointResponse:
         target = parameters.required(context.input, "target")
@@ -163,7 +168,7 @@ class Inspection:
         return {"audit_id": audit_id, **entry(record, payload)}
 
     async def _chain_head(self, context: EndpointContext) -> Mapping[str, Any]:
-        chain = self._named_chain(context)
+        chain = await self._named_chain(context)
         record = await self._records.head(chain)
         if record is None:
             raise _missing("That chain has no record.")
@@ -171,7 +176,7 @@ class Inspection:
 
     async def _chain(self, context: EndpointContext) -> EndpointResponse:
         """A page of a chain, newest first: what a walk by single records would return, in one answer."""
-        chain = self._named_chain(context)
+        chain = await self._named_chain(context)
         limit = parameters.count(context.input, "limit", 100, MOST_ENTRIES)
         before = self._continuations.position(context) or parameters.count(context.input, "before", 0, 2**53) or None
         records = await self._records.walk(chain, before, limit)
@@ -208,9 +213,12 @@ class Inspection:
                 return rest
             reach *= 2
 
-    def _named_chain(self, context: EndpointContext) -> str:
+    async def _named_chain(self, context: EndpointContext) -> str:
         if context.input.get("chain") == HOST:
             self._authorize(context, set())
+            certificate = context.peer.certificate if context.peer is not None else None
+            if self._first is not None and certificate is not None and certificate.fingerprint in self._operators:
+                await self._first()
             return HOST_CHAIN
         agent_id = parameters.agent_id(context.input)
         self._authorize(context, {agent_id})

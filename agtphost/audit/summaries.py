@@ -1,0 +1,217 @@
+"""
+Refusals by the thousand, told in a few records.
+
+A summary counts the refusals of one origin (an address, an agent, a
+certificate) over some time: how many of each status and reason, and who they
+said they were. All summaries of one time share an id, which stands in each
+answer that they stand for. Everything here has a cap; what is beyond it is
+still counted, without its name.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agtphost.audit.chain import Seconds
+from agtphost.audit.drafts import HOST_CHAIN, StreamEvent
+from agtphost.vocabulary.identifiers import uuid7
+
+EVENT = "refusals_summed_up"
+
+MOST_ORIGINS = 1_024
+"""Origins that are counted apart while a summary grows; those beyond it together."""
+
+MOST_RECORDS = 16
+"""Records of one time: those of the origins with the most refusals, and one for all others."""
+
+MOST_OUTCOMES = 32
+MOST_CLAIMS = 16
+MOST_NAMED = 64
+"""Origins named in the record of several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who refusals are counted for."""
+
+    kind: str
+    """``address`` (one of IPv4, or a /64 of IPv6), ``agent`` or ``certificate``."""
+
+    name: str
+    """The address, the Agent-ID, or the SHA-256 of the certificate."""
+
+
+SEVERAL = Origin("several", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """One refusal, as far as a summary tells of it."""
+
+    status: int
+    reason: str
+    address: str = ""
+    claimed: Mapping[str, str] = field(default_factory=dict)
+    """What the request said of itself: ``agent_id``, ``certificate`` ..."""
+
+
+class Tally:
+    """
+    Counts by name, of which so many are kept.
+
+    :param most: names; what comes under further ones is counted in :attr:`rest`.
+    """
+
+    __slots__ = ("counts", "most", "rest")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.counts: dict[Any, int] = {}
+        self.rest = 0
+
+    def add(self, name: Hashable, count: int = 1) -> None:
+        """Count it so many times."""
+        known = self.counts.get(name)
+        if known is not None:
+            self.counts[name] = known + count
+        elif len(self.counts) < self.most:
+            self.counts[name] = count
+        else:
+            self.rest += count
+
+    def merge(self, other: Tally) -> None:
+        """Add what another counted."""
+        for name, count in other.counts.items():
+            self.add(name, count)
+        self.rest += other.rest
+
+    def listed(self, describe: Callable[[Any], Mapping[str, object]]) -> list[dict[str, object]]:
+        """The names, most frequent first, each as an object with its count."""
+        ordered = sorted(self.counts.items(), key=lambda item: -item[1])
+        return [{**describe(name), "count": count} for name, count in ordered]
+
+
+class Summary:
+    """The refusals of one origin, while they are counted."""
+
+    __slots__ = ("addresses", "claims", "count", "origin", "origins", "outcomes", "since", "until")
+
+    def __init__(self, origin: Origin, now: int) -> None:
+        self.origin = origin
+        self.count = 0
+        self.since = self.until = now
+        self.outcomes = Tally(MOST_OUTCOMES)
+        self.claims = Tally(MOST_CLAIMS)
+        self.addresses = Tally(MOST_CLAIMS)
+        self.origins = Tally(MOST_NAMED)
+
+    def add(self, refused: Refused, now: int) -> None:
+        """Count one more."""
+        self.count += 1
+        self.until = now
+        self.outcomes.add((refused.status, refused.reason))
+        if refused.address:
+            self.addresses.add(refused.address)
+        if refused.claimed:
+            self.claims.add(tuple(sorted(refused.claimed.items())))
+
+    def merge(self, other: Summary) -> None:
+        """Take over what another origin's summary counted."""
+        if other.origin is SEVERAL:
+            self.origins.merge(other.origins)
+        else:
+            self.origins.add(other.origin, other.count)
+        self.count += other.count
+        self.since, self.until = min(self.since, other.since), max(self.until, other.until)
+        for name in ("outcomes", "claims", "addresses"):
+            getattr(self, name).merge(getattr(other, name))
+
+    def event(self, summary_id: str) -> StreamEvent:
+        """What is signed into the host's chain."""
+        since, until = (Seconds().text(moment) for moment in (self.since, self.until))
+        reasons = sorted({reason for _, reason in self.outcomes.counts})
+        told = ", ".join(reasons[:3]) + (" ..." if len(reasons) > 3 else "")
+        fields: dict[str, Any] = {
+            "summary_id": summary_id,
+            "origin": {"kind": self.origin.kind, "name": self.origin.name},
+            "since": since,
+            "until": until,
+            "count": self.count,
+            "explanation": f"{self.count:,} refusals of {told} between {since} and {until}",
+            "outcomes": self.outcomes.listed(lambda key: {"status": key[0], "reason": key[1]}),
+        }
+        if self.outcomes.rest:
+            fields["further_outcomes"] = self.outcomes.rest
+        for name, tally, describe in (
+            ("claimed", self.claims, dict),
+            ("addresses", self.addresses, lambda address: {"address": address}),
+            ("origins", self.origins, lambda origin: {"kind": origin.kind, "name": origin.name}),
+        ):
+            if tally.counts:
+                fields[name] = tally.listed(describe)
+            if tally.rest:
+                fields[f"further_{name}"] = tally.rest
+        return StreamEvent(chain=HOST_CHAIN, event_type=EVENT, fields=fields)
+
+
+class Summaries:
+    """
+    Everything that is counted and not yet signed.
+
+    :param now: seconds since the Unix epoch.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._open: dict[Origin, Summary] = {}
+        self._id = ""
+
+    def __len__(self) -> int:
+        """Origins that are counted apart."""
+        return len(self._open)
+
+    @property
+    def waiting(self) -> int:
+        """Refusals that are in no record yet."""
+        return sum(summary.count for summary in self._open.values())
+
+    def add(self, origin: Origin, refused: Refused) -> str:
+        """
+        Count one refusal.
+
+        :return: the id of the summary that will tell of it.
+        """
+        now = int(self._now() * 1000)
+        summary = self._open.get(origin)
+        if summary is None:
+            several = len(self._open) >= MOST_ORIGINS
+            summary = self._summary(SEVERAL if several else origin, now)
+        if summary.origin is SEVERAL:
+            summary.origins.add(origin)
+        summary.add(refused, now)
+        return self._id
+
+    def _summary(self, origin: Origin, now: int) -> Summary:
+        if not self._id:
+            self._id = uuid7(now, os.urandom(10))
+        summary = self._open.get(origin)
+        if summary is None:
+            summary = self._open[origin] = Summary(origin, now)
+        return summary
+
+    def take(self) -> Sequence[StreamEvent]:
+        """What is to be signed now, the origins with the most refusals first; counting begins anew."""
+        summaries, summary_id = self._open, self._id
+        self._open, self._id = {}, ""
+        several = summaries.pop(SEVERAL, None)
+        ordered = sorted(summaries.values(), key=lambda summary: -summary.count)
+        for summary in ordered[MOST_RECORDS:]:
+            if several is None:
+                several = Summary(SEVERAL, summary.since)
+            several.merge(summary)
+        chosen = ordered[:MOST_RECORDS] + ([several] if several is not None else [])
+        return [summary.event(summary_id) for summary in chosen]

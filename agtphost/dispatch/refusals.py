@@ -1,0 +1,167 @@
+"""
+Which refusals get a record of their own, and which are summed up.
+
+Whoever is refused now and then has a record for each refusal. Beyond so many
+a minute, refusals of one origin are counted in a summary
+(:mod:`agtphost.audit.summaries`), which is signed into the host's chain once
+its time is over. An answer that is summed up still carries a signed
+Attribution-Record; it is marked ``durable: false`` and names the summary, as
+the field ``Audit-Summary`` does.
+
+The origin is the agent that proves itself by its certificate; of all others
+it is the address that they come from. What somebody merely says of himself
+never decides whom a refusal is counted for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agtphost.audit.summaries import Origin, Refused, Summaries
+from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.rate_gate import Allowances, address_origin
+from agtphost.dispatch.sealing import Outcome
+from agtphost.errors import Refusal
+from agtphost.iagtp import IGate, ILedger
+from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.status import Status
+
+PAUSE = 0.05
+"""Seconds until an answer that is summed up goes out: nobody gets more than 20 of them a second from a connection."""
+
+WINDOW = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusalLimits:
+    """Refusals per minute that have a record each: ``[audit]``."""
+
+    agent: int
+    """Of an agent with its certificate."""
+
+    address: int
+    """Of everybody else at one address (one /64 of IPv6); also what an agent gets for being too fast."""
+
+    strangers: int
+    """Of all without a certificate together."""
+
+
+class RefusalRecords:
+    """
+    Decides for each refusal.
+
+    :param summaries: where refusals are counted that get no record.
+    :param rate: counts requests that were refused before their turn to be counted; None counts nobody.
+    :param now: seconds from any start, never going back.
+    """
+
+    def __init__(
+        self,
+        limits: RefusalLimits,
+        summaries: Summaries,
+        ledger: ILedger,
+        rate: IGate | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._summaries = summaries
+        self._ledger = ledger
+        self._rate = rate
+        self._now = now
+        self._many = Allowances(limits.agent, WINDOW)
+        self._few = Allowances(limits.address, WINDOW)
+        self._strangers = Allowances(limits.strangers, WINDOW)
+
+    def counted(self, exchange: Exchange, refusal: Refusal) -> Refusal:
+        """
+        Count a request whose refusal came before the gate that counts.
+
+        :return: the refusal; the one for being too fast, where the caller or its address is.
+        """
+        if self._rate is None or exchange.counted or exchange.peer.depth:
+            return refusal
+        try:
+            self._rate.check(exchange)
+        except Refusal as over:
+            return over
+        return refusal
+
+    def summed_up(self, exchange: Exchange, outcome: Outcome, *, performed: bool) -> str:
+        """
+        Count a refusal in a summary, if it is to have no record of its own.
+
+        :param performed: whether a handler ran.
+        :return: the id of the summary; empty where the refusal is to be recorded.
+        """
+        if not outcome.reason or exchange.peer.depth or _has_effects(exchange, outcome):
+            return ""
+        origin = origin_of(exchange)
+        if outcome.extra and origin.kind != "address":
+            return ""
+        if performed and _may_have_acted(exchange, origin):
+            return ""
+        if self._ledger.healthy:
+            if self._recorded(origin, outcome):
+                return ""
+        elif not (self._ledger.low and exchange.binding is not None and exchange.binding.vital):
+            return ""  # 503, as everything is.
+        refused = Refused(
+            status=int(outcome.status),
+            reason=outcome.reason,
+            address=exchange.peer.address,
+            claimed=_claimed(exchange, origin),
+        )
+        return self._summaries.add(origin, refused)
+
+    def _recorded(self, origin: Origin, outcome: Outcome) -> bool:
+        """Whether there is an allowance left, which is then used."""
+        now = self._now()
+        if origin.kind != "address":
+            table = self._few if outcome.status == Status.RATE_LIMITED else self._many
+            return not table.take(origin, now)
+        return not self._few.take(origin, now) and not self._strangers.take(None, now)
+
+
+def origin_of(exchange: Exchange) -> Origin:
+    """Whom a refusal is counted for."""
+    peer, caller = exchange.peer, exchange.caller
+    certificate = peer.certificate
+    if certificate is not None:
+        if caller is not None and exchange.assurance is Assurance.CERTIFICATE:
+            return Origin("agent", caller.agent_id)
+        if certificate.agent_id is None and not certificate.malformed:
+            # Issuers and operators, whom this host's own authority certifies.
+            return Origin("certificate", certificate.sha256)
+    return Origin("address", address_origin(peer.address))
+
+
+def _has_effects(exchange: Exchange, outcome: Outcome) -> bool:
+    """Whether something becomes true with the record, or it belongs to something that has."""
+    return bool(
+        outcome.changes
+        or outcome.events
+        or outcome.event is not None
+        or exchange.reservation is not None
+        or exchange.purchase is not None
+        or exchange.invoked
+    )
+
+
+def _may_have_acted(exchange: Exchange, origin: Origin) -> bool:
+    """Whether a handler that refused may have changed the world first; built-in ones do not, for strangers."""
+    binding = exchange.binding
+    if binding is None or not binding.state_changing:
+        return False
+    return binding.handler.kind != "built_in" or (origin.kind != "address" and not binding.vital)
+
+
+def _claimed(exchange: Exchange, origin: Origin) -> dict[str, str]:
+    """Who the request said it was, where that is not what the origin says already."""
+    claimed = {}
+    if exchange.agent_id is not None and exchange.agent_id != origin.name:
+        claimed["agent_id"] = exchange.agent_id
+    certificate = exchange.peer.certificate
+    if certificate is not None and origin.kind == "address":
+        claimed["certificate"] = certificate.sha256
+    return claimed

@@ -1,0 +1,186 @@
+"""
+Log lines that others can cause by the thousand: the first few of a kind in full, of the rest a count a minute.
+
+Every event of this program and of Twisted passes through one :class:`Throttle`
+on its way to whatever observer the operator chose, tracebacks, unhandled
+errors and what HTTP listeners say included. What operators' own handlers log
+or print passes untouched. Nothing that was left out is left unsaid: once a
+minute one line of each kind tells how many more there were.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import RLock
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import (
+    ILogObserver,
+    LogEvent,
+    Logger,
+    LogLevel,
+    LogPublisher,
+    formatEvent,
+    globalLogPublisher,
+)
+from zope.interface import implementer
+
+FULL = 20
+"""Events of one kind that are logged in full within the time."""
+
+SECONDS = 60.0
+
+KINDS = 256
+"""Kinds that are told apart; all further ones count as one."""
+
+SAMPLE = 200
+"""Signs of the first event that was left out, shown beside the count."""
+
+OURS = ("agtphost.", "twisted.")
+LEGACY = "log_legacy"
+"""The namespace of Twisted's older modules."""
+
+WHOSE = ("server", "upstream", "service", "name")
+"""Members of events that hold the operator's own names: one server's noise is another kind than the next one's."""
+
+_REST = ("further kinds",)
+
+
+def kind_of(event: LogEvent) -> tuple[object, ...]:
+    """What events are counted by: their text before anything is put into it, and what raised where."""
+    failure = event.get("log_failure")
+    raised: tuple[object, ...] = ()
+    if failure is not None:
+        frames = getattr(failure, "frames", ())
+        raised = (getattr(failure, "type", None), frames[-1][:3] if frames else ())
+    whose = tuple(str(event[name]) for name in WHOSE if name in event)
+    return (event.get("log_namespace"), event.get("log_format"), event.get("log_level"), *whose, *raised)
+
+
+class _Kind:
+    __slots__ = ("left_out", "sample", "seen")
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.left_out = 0
+        self.sample: LogEvent = {}
+
+
+@implementer(ILogObserver)
+class Throttle:
+    """
+    Passes events on, unless there were too many of their kind.
+
+    :param forward: takes what passes.
+    :param now: seconds from any start, never going back.
+    """
+
+    def __init__(
+        self,
+        forward: ILogObserver,
+        now: Callable[[], float] = time.monotonic,
+        *,
+        full: int = FULL,
+        seconds: float = SECONDS,
+    ) -> None:
+        self._forward: Any = forward
+        self._now = now
+        self._full = full
+        self._seconds = seconds
+        self._since = now()
+        self._kinds: dict[tuple[object, ...], _Kind] = {}
+        self._lock = RLock()  # handlers log from threads
+
+    def __call__(self, event: LogEvent) -> None:
+        """One event."""
+        namespace = str(event.get("log_namespace") or "")
+        if not namespace.startswith(OURS) and namespace != LEGACY:
+            self._forward(event)
+            return
+        with self._lock:
+            if self._now() - self._since >= self._seconds:
+                self.flush()
+            passes = self._counted(event)
+        if passes:
+            self._forward(event)
+
+    def _counted(self, event: LogEvent) -> bool:
+        name = kind_of(event)
+        kind = self._kinds.get(name)
+        if kind is None:
+            if len(self._kinds) >= KINDS:
+                name = _REST
+            kind = self._kinds.setdefault(name, _Kind())
+        kind.seen += 1
+        if kind.seen <= self._full:
+            return True
+        if not kind.left_out:
+            kind.sample = event
+        kind.left_out += 1
+        return False
+
+    def flush(self) -> None:
+        """Say what was left out, and begin anew."""
+        with self._lock:
+            kinds, self._kinds = self._kinds, {}
+            seconds, self._since = self._now() - self._since, self._now()
+        for kind in kinds.values():
+            if kind.left_out:
+                namespace = str(kind.sample.get("log_namespace") or "agtphost")
+                Logger(namespace=namespace, observer=self._forward).emit(
+                    kind.sample.get("log_level") or LogLevel.warn,
+                    "{count} more lines like this one in {seconds:.0f} s were left out: {sample}",
+                    count=kind.left_out,
+                    seconds=seconds,
+                    sample=formatEvent(kind.sample)[:SAMPLE],
+                )
+
+
+class LogThrottling(Service):
+    """
+    Puts a :class:`Throttle` before all observers while the host runs.
+
+    :param publisher: Twisted's own.
+    """
+
+    name = "log"
+
+    def __init__(self, clock: IReactorTime, publisher: LogPublisher = globalLogPublisher) -> None:
+        self._publisher = publisher
+        self._observers: tuple[ILogObserver, ...] = ()
+        self._throttle: Throttle | None = None
+        self._flushing = LoopingCall(self._flush)
+        self._flushing.clock = clock
+
+    def startService(self) -> None:
+        """From now on."""
+        super().startService()  # type: ignore[no-untyped-call]
+        # twistd put them there, and nothing public tells which they are.
+        self._observers = tuple(self._publisher._observers)
+        self._throttle = Throttle(LogPublisher(*self._observers))
+        self._publisher.addObserver(self._throttle)
+        for observer in self._observers:
+            self._publisher.removeObserver(observer)
+        self._flushing.start(SECONDS, now=False)
+
+    def stopService(self) -> Deferred[None] | None:
+        """As it was, once everything is said."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        if self._flushing.running:
+            self._flushing.stop()
+        if self._throttle is not None:
+            self._throttle.flush()
+            for observer in self._observers:
+                self._publisher.addObserver(observer)
+            self._publisher.removeObserver(self._throttle)
+            self._throttle = None
+        return None
+
+    def _flush(self) -> None:
+        if self._throttle is not None:
+            self._throttle.flush()

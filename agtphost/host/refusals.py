@@ -1,0 +1,105 @@
+"""Signs the summaries of refusals: at the end of their time, when somebody asks, and when the host stops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StreamEvent
+from agtphost.audit.summaries import Summaries
+from agtphost.config import Config
+from agtphost.dispatch.refusals import RefusalLimits
+from agtphost.iagtp import ILedger
+
+log = Logger()
+
+UNLIMITED = 100_000
+"""Records a minute in the profile development on loopback, where the one who fills the disk is its owner."""
+
+
+def refusal_limits(config: Config) -> RefusalLimits:
+    """What ``[audit]`` says."""
+    audit = config.audit
+    relaxed = config.host.development and config.listen.loopback
+
+    def chosen(value: int | None, usual: int) -> int:
+        return value if value is not None else UNLIMITED if relaxed else usual
+
+    return RefusalLimits(
+        agent=chosen(audit.refusal_records_per_agent, 600),
+        address=chosen(audit.refusal_records_per_address, 30),
+        strangers=chosen(audit.refusal_records_of_strangers, 300),
+    )
+
+
+class Summarizing(Service):
+    """
+    Writes what was counted.
+
+    A summary that cannot be written is kept, and tried again; counting goes on meanwhile.
+
+    :param seconds: between two looks.
+    """
+
+    name = "refusals"
+
+    def __init__(self, clock: IReactorTime, summaries: Summaries, ledger: ILedger, seconds: float) -> None:
+        self._summaries = summaries
+        self._ledger = ledger
+        self._seconds = seconds
+        self._unwritten: tuple[StreamEvent, ...] = ()
+        self._writing: Deferred[None] | None = None
+        self._looking = LoopingCall(self._look)
+        self._looking.clock = clock
+
+    def startService(self) -> None:
+        """Begin to look."""
+        super().startService()  # type: ignore[no-untyped-call]
+        self._looking.start(self._seconds, now=False)
+
+    def stopService(self) -> Deferred[None]:
+        """Write what is left, also into the last of the disk."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        if self._looking.running:
+            self._looking.stop()
+        return self.write(last=True)
+
+    def _look(self) -> None:
+        if self._ledger.healthy:
+            self.write()
+
+    def write(self, *, last: bool = False) -> Deferred[None]:
+        """Sign everything counted so far; fires when it is durable, or cannot be made so. Never fails."""
+        if self._writing is None:
+            self._writing = Deferred.fromCoroutine(self._write(last))
+            if self._writing.called:
+                return self._ended()
+            self._writing.addCallback(lambda _: self._forget())
+        waiting: Deferred[None] = Deferred()
+        self._writing.addCallback(lambda _: waiting.callback(None))
+        return waiting
+
+    def _forget(self) -> None:
+        self._writing = None
+
+    def _ended(self) -> Deferred[None]:
+        ended, self._writing = self._writing, None
+        assert ended is not None
+        return ended
+
+    async def _write(self, last: bool) -> None:
+        while events := self._unwritten or tuple(self._summaries.take()):
+            self._unwritten = events
+            draft = Draft(chain=HOST_CHAIN, payload={}, events=events, performed=last)
+            waiting: Any = self._ledger.submit(draft)
+            try:
+                await waiting
+            except LedgerUnavailable as error:
+                log.error("refusals could not be summed up on record, and wait: {why}", why=str(error))
+                return
+            self._unwritten = ()

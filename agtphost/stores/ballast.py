@@ -1,0 +1,79 @@
+"""
+A file that takes space on the store's disk, to be given back piece by piece when the disk is full.
+
+What is free on a disk, anybody can take. What this file holds is the store's
+alone until it is needed, and goes back in small pieces, so that whoever else
+fills the disk gets little of it.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+PIECE = 2 * 1024 * 1024
+"""Octets given back at once: some dozen transactions."""
+
+
+class Ballast:
+    """
+    The file; used by one thread at a time.
+
+    :param path: beside the database.
+    :param octets: how much it holds; 0 holds nothing, and there is no file.
+    """
+
+    def __init__(self, path: Path, octets: int) -> None:
+        self._path = path
+        self._whole = octets
+        self._left = path.stat().st_size if path.exists() else 0
+
+    @property
+    def left(self) -> int:
+        """Octets it holds now."""
+        return self._left
+
+    @property
+    def missing(self) -> int:
+        """Octets it should hold and does not."""
+        return self._whole - self._left
+
+    def hold(self) -> None:
+        """
+        Take all of it. Blocks.
+
+        :raises OSError: the disk has not that much; what is there is kept.
+        """
+        if not self._whole:
+            with suppress(FileNotFoundError):
+                self._path.unlink()
+            return
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                os.ftruncate(descriptor, min(os.fstat(descriptor).st_size, self._whole))
+                os.posix_fallocate(descriptor, 0, self._whole)
+            finally:
+                self._left = os.fstat(descriptor).st_size
+        finally:
+            os.close(descriptor)
+
+    def give_back(self) -> int:
+        """
+        Let go of a piece.
+
+        :return: its octets; 0 where nothing is left.
+        :raises OSError: the file cannot be changed.
+        """
+        if not self._left:
+            return 0
+        rest = max(0, self._left - PIECE)
+        descriptor = os.open(self._path, os.O_RDWR)
+        try:
+            os.ftruncate(descriptor, rest)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        given, self._left = self._left - rest, rest
+        return given
