@@ -16,6 +16,7 @@ from typing import Any
 
 from twisted.web.server import Request
 
+from agtphost.http.a2a_site import field_of
 from agtphost.identity.peer import Peer, PeerCertificate, Withdrawable
 from agtphost.vocabulary import scopes
 
@@ -88,8 +89,10 @@ class Clients:
         """
         peer: object = request.getClientAddress()  # type: ignore[no-untyped-call]
         address = str(getattr(peer, "host", "a2a-front"))
-        scheme, _, token = (request.getHeader("authorization") or "").partition(" ")
+        scheme, _, token = (field_of(request, "authorization") or "").partition(" ")
         token = token.strip() if scheme.lower() == "bearer" else ""
+        if not token.isascii():
+            raise NotAdmitted("The bearer token is not ASCII")
         certificate = self._certificate(request, address)
         if certificate is not None:
             return self._agent(certificate, address, token)

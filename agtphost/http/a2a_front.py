@@ -26,7 +26,7 @@ from agtphost.http.a2a_events import EventStream, Gone
 from agtphost.http.a2a_messages import NO_PUSH, NOT_CANCELABLE, UNKNOWN_TASK, UNSUPPORTED, RpcFault, invalid
 from agtphost.http.a2a_rpc import RpcCall, Unreadable, fault_response, read_call
 from agtphost.http.a2a_runs import Exposed, Run, Runs, request_of
-from agtphost.http.a2a_site import Listening, host_of, tail_of
+from agtphost.http.a2a_site import Listening, field_of, host_of, tail_of
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.agents import Agent
 from agtphost.identity.keys import Signer
@@ -99,7 +99,7 @@ class FrontResource(Resource):
 
     def render(self, request: Request) -> bytes | int:
         """One HTTP request."""
-        if request.getHeader("origin") is not None:
+        if field_of(request, "origin") is not None:
             return tail_of(request, 403, b"Browsers' pages are not served here.\n")
         path = request.path.decode("ascii", "replace")
         label, card = self._label(path)

@@ -11,6 +11,7 @@ from twisted.web.server import Request
 from agtphost.http import a2a_legacy as legacy
 from agtphost.http.a2a_card import VERSION
 from agtphost.http.a2a_messages import NO_PUSH, RpcFault, invalid
+from agtphost.http.a2a_site import field_of
 from agtphost.vocabulary import jsontext, media_types
 
 OPERATIONS = frozenset(
@@ -84,7 +85,7 @@ def read_call(request: Request) -> RpcCall:
         if not isinstance(given, (str, int)) or isinstance(given, bool):
             raise RpcFault(-32600, "The id is neither text nor a whole number")
         call_id = given
-        return _call(call_id, body, request.getHeader("a2a-version") or legacy.VERSION)
+        return _call(call_id, body, field_of(request, "a2a-version") or legacy.VERSION)
     except RpcFault as fault:
         raise Unreadable(fault, call_id) from None
 
@@ -115,7 +116,7 @@ def _call(call_id: str | int, body: Mapping[str, Any], version: str) -> RpcCall:
 
 
 def _body(request: Request) -> dict[str, Any]:
-    kind = media_types.essence(request.getHeader("content-type") or "")
+    kind = media_types.essence(field_of(request, "content-type") or "")
     if kind not in ("application/json", "application/a2a+json"):
         raise RpcFault(-32600, "Content-Type is not application/json")
     try:

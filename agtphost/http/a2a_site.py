@@ -73,6 +73,16 @@ def tail_of(
     return b"" if request.method == b"HEAD" else octets
 
 
+def field_of(request: Request, name: str) -> str | None:
+    """
+    A header field's last value, whatever octets it has.
+
+    :return: None where it is absent; what is not ASCII is there as U+FFFD, so that it equals nothing.
+    """
+    values = request.requestHeaders.getRawHeaders(name.encode("ascii"))
+    return values[-1].decode("ascii", "replace") if values else None
+
+
 def host_of(request: Request) -> str:
     """The address that a client asked, as it sees it."""
     scheme = "https" if request.isSecure() else "http"  # type: ignore[no-untyped-call]

@@ -1,0 +1,88 @@
+"""Summaries of refusals: nothing is lost in counting, and nothing grows without bound."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from agtphost.audit.summaries import (
+    MOST_CLAIMS,
+    MOST_NAMED,
+    MOST_ORIGINS,
+    MOST_OUTCOMES,
+    MOST_RECORDS,
+    Origin,
+    Refused,
+    Summaries,
+    Tally,
+)
+from agtphost.vocabulary import jsontext
+
+HERE = Origin("address", "203.0.113.9")
+
+
+def refused(status: int = 401, reason: str = "agent-unauthenticated", **claimed: str) -> Refused:
+    return Refused(status=status, reason=reason, address="203.0.113.9", claimed=claimed)
+
+
+def total(event: Any) -> int:
+    return int(event.fields["count"])
+
+
+def test_one_origin_is_one_record_that_says_all() -> None:
+    """Count, reasons, times and claims; the id is that of every answer it stands for."""
+    now = 1_800_000_000.0
+    summaries = Summaries(lambda: now)
+    ids = {summaries.add(HERE, refused(agent_id="a" * 64)) for _ in range(1_203)}
+    now += 59
+    ids.add(summaries.add(HERE, refused(400, "malformed-request")))
+    [event] = summaries.take()
+    assert ids == {event.fields["summary_id"]}
+    assert event.fields["explanation"] == (
+        "1,204 refusals of agent-unauthenticated, malformed-request between 2027-01-15T08:00:00.000Z and "
+        "2027-01-15T08:00:59.000Z"
+    )
+    assert event.fields["origin"] == {"kind": "address", "name": "203.0.113.9"}
+    assert event.fields["outcomes"] == [
+        {"status": 401, "reason": "agent-unauthenticated", "count": 1_203},
+        {"status": 400, "reason": "malformed-request", "count": 1},
+    ]
+    assert event.fields["claimed"] == [{"agent_id": "a" * 64, "count": 1_203}]
+    assert summaries.take() == []
+    assert summaries.add(HERE, refused()) not in ids
+
+
+def test_a_million_from_everywhere_stay_few_and_are_all_counted() -> None:
+    """More origins, reasons and claims than are kept: the records are few and small, and their counts add up."""
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    summaries = Summaries()
+    for number in range(40_000):
+        origin = Origin("address", f"2001:db8:{chance.randrange(5_000):x}::/64")
+        summaries.add(origin, refused(400 + number % 99, f"reason-{number % 777}", agent_id=f"{number:064x}"))
+        assert len(summaries) <= MOST_ORIGINS + 1
+    assert summaries.waiting == 40_000
+    events = summaries.take()
+    assert len(events) == MOST_RECORDS + 1
+    assert sum(map(total, events)) == 40_000
+    for event in events:
+        fields = event.fields
+        assert sum(entry["count"] for entry in fields["outcomes"]) + fields.get("further_outcomes", 0) == total(event)
+        assert sum(entry["count"] for entry in fields["claimed"]) + fields.get("further_claimed", 0) == total(event)
+        assert len(fields["outcomes"]) <= MOST_OUTCOMES and len(fields["claimed"]) <= MOST_CLAIMS
+        assert len(fields.get("origins", ())) <= MOST_NAMED
+        assert len(jsontext.encode(dict(fields))) < 16_000
+    several = events[-1].fields
+    assert several["origin"]["kind"] == "several"
+    assert sum(entry["count"] for entry in several["origins"]) + several["further_origins"] == several["count"]
+
+
+def test_control_a_tally_without_a_cap_is_noticed() -> None:
+    """The bound above is that of the tally: one that takes every name breaks it."""
+    bounded, boundless = Tally(16), Tally(10**9)
+    for number in range(1_000):
+        bounded.add(number)
+        boundless.add(number)
+    assert (len(bounded.counts), bounded.rest) == (16, 984)
+    assert len(boundless.counts) == 1_000
