@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -16,6 +17,7 @@ from agtphost.contract.table import EndpointTable
 from agtphost.dispatch import authority
 from agtphost.dispatch.dispatcher import store_down
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.rate_gate import Allowances
 from agtphost.dispatch.sealing import recall
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate, ILedger, INegotiator
@@ -26,6 +28,9 @@ from agtphost.vocabulary.status import Status
 
 LOG_SECONDS = 10.0
 """Envelopes that contradict their headers are logged, but no more often than this."""
+
+VITAL_CALLS = 10
+"""Vital calls a minute of one agent while the disk is nearly full; registrars and operators have as many as need be."""
 
 log = Logger()
 
@@ -426,15 +431,23 @@ class IdempotencyGate:
 
 @implementer(IGate)
 class StoreGate:
-    """No record can be kept, no handler runs: 503 (security.md invariant 12)."""
+    """
+    No record can be kept, no handler runs: 503 (security.md invariant 12).
+
+    While space is all that is wanting, what is vital runs on; of agents only so much, for the space is not theirs.
+    """
 
     name = "store"
 
-    def __init__(self, ledger: ILedger) -> None:
+    def __init__(self, ledger: ILedger, now: Callable[[], float] = time.monotonic) -> None:
         self._ledger = ledger
+        self._now = now
+        self._vital = Allowances(VITAL_CALLS, 60.0)
 
     def check(self, exchange: Exchange) -> None:
         if self._ledger.healthy:
             return
         if not (self._ledger.low and exchange.binding is not None and exchange.binding.vital):
+            raise store_down()
+        if exchange.caller is not None and self._vital.take(exchange.caller.agent_id, self._now()):
             raise store_down()

@@ -187,17 +187,17 @@ def test_what_may_have_had_an_effect_is_recorded_each() -> None:
     """A handler that ran and may have changed the world: its failure is no mere refusal."""
 
     def fail(context: Any) -> Any:
-        raise Refusal(Status.UPSTREAM_FAILED, "upstream-failed", "It did not work.")
+        raise Refusal(Status.CONFLICT, "upstream-failed", "It did not work.")
 
     host = Counted(fail)
     for number in range(LIMITS.agent + 10):
         body = json.dumps({"text": str(number)})
-        assert host.ask("RESERVE", "/desk", certified(), body=body).status == 502
+        assert host.ask("RESERVE", "/desk", certified(), body=body).status == 409
     assert host.recorded == LIMITS.agent + 10
     # What only reads is summed up.
     host = Counted(fail)
     for _ in range(LIMITS.agent + 10):
-        assert host.ask(peer=certified()).status == 502
+        assert host.ask(peer=certified()).status == 409
     assert host.recorded == LIMITS.agent
 
 

@@ -548,3 +548,33 @@ def test_this_hosts_own_adapter_verifies_the_card(host: Host, front: int) -> Non
     changed = json.dumps({**document, "description": "another"}).encode()
     with pytest.raises(CardRefused):
         cards.read(changed, home, {public.kid: key})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "status"),
+    [
+        ("Authorization", b"Bearer \xff", 401),
+        ("Authorization", "Bearer ÿ".encode(), 401),
+        ("Authorization", b"\xff\xfe", 401),
+        ("A2A-Version", b"\xff", 401),
+        ("Content-Type", b"\xff", 401),
+        ("Origin", b"\xff", 403),
+    ],
+    ids=["token", "utf-8", "scheme", "version", "type", "origin"],
+)
+def test_octets_that_are_no_text_are_refused_without_a_traceback(
+    host: Host, front: int, name: str, value: bytes, status: int
+) -> None:
+    """A clean answer, and not a line in the log, however often: nobody but the sender has anything to do with it."""
+    before = len(host.lines)
+    connection = http.client.HTTPSConnection("127.0.0.1", front, context=tls(host), timeout=20)
+    for _ in range(30):
+        connection.putrequest("POST", "/agents/librarian")
+        connection.putheader(name, value)
+        connection.putheader("Content-Length", "2")
+        connection.endheaders(b"{}")
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == status
+    connection.close()
+    assert host.lines[before:] == []
