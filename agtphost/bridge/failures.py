@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
@@ -47,7 +47,9 @@ LONGEST_PARTICULAR = 1000
 """Characters of each in a message."""
 
 
-def refused(reply: Reply, *, modern: bool, uri: str | None = None) -> MCPError:
+def refused(
+    reply: Reply, *, modern: bool, uri: str | None = None, name: Callable[[str], str | None] | None = None
+) -> MCPError:
     """
     A status outside 2xx.
 
@@ -57,8 +59,12 @@ def refused(reply: Reply, *, modern: bool, uri: str | None = None) -> MCPError:
 
     :param modern: whether the client speaks 2026-07-28.
     :param uri: the resource that was asked for.
+    :param name: what clients call a tool or a prompt of the host; None for what they cannot call.
     """
     facts = facts_of(reply)
+    for member in ("close_matches", "candidates") if reply.reason in ("unknown-tool", "ambiguous-tool") else ():
+        if name is not None and isinstance(facts.get(member), list):
+            facts[member] = [shown for each in facts[member] if (shown := name(str(each))) is not None]
     upstream = _upstream_error(reply)
     if upstream is not None:
         code = _for_era(upstream["code"], modern, uri)
@@ -72,7 +78,7 @@ def refused(reply: Reply, *, modern: bool, uri: str | None = None) -> MCPError:
         code = INTERNAL_ERROR
     if reply.reason == "unknown-action":
         code = METHOD_NOT_FOUND
-    if reply.reason == "unknown-resource" and not modern:
+    if reply.reason in ("unknown-resource", "ambiguous-resource") and uri is not None and not modern:
         code = RESOURCE_NOT_FOUND
     return MCPError(code, sentence(facts), {**_named(uri), "agtp": facts})
 

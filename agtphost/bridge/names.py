@@ -59,6 +59,10 @@ class Names:
             self._hosts[shown] = name
         return shown
 
+    def shows(self, name: str) -> bool:
+        """Whether something that the host calls ``name`` is shown at all."""
+        return self._server is None or name.startswith(f"{self._server}.")
+
     def known(self, shown: str) -> str | None:
         """The host's name, if it is certain; None means that a listing has to be read first."""
         if self._server is not None:

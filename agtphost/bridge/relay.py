@@ -10,6 +10,7 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 from mcp_types import LoggingMessageNotification, LoggingMessageNotificationParams
 
+from agtphost.bridge.addresses import Addresses
 from agtphost.bridge.clients import Clients, Context, forwarded_meta, is_modern, require_tasks, wants_log
 from agtphost.bridge.endpoints import AUDIT_ID, Endpoints, EndpointTool, answer_of
 from agtphost.bridge.failures import UNREACHABLE, refused, unreachable
@@ -20,6 +21,9 @@ from agtphost.client.reply import Reply
 
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 """Which server answered: to the client that is the bridge, which says so itself."""
+
+_SERVER = "agtp/server"
+"""Which server listed an entry; the host says so."""
 
 MOST_PAGES = 100
 MOST_SCHEMAS = 10_000
@@ -44,6 +48,7 @@ class Relay:
         self._clients = clients
         self._tools = Names(server)
         self._prompts = Names(server)
+        self._addresses = Addresses()
         self._schemas: dict[str, Mapping[str, Any]] = {}
         self._farewells: set[asyncio.Task[None]] = set()
 
@@ -92,11 +97,22 @@ class Relay:
 
     async def list_resources(self, context: Context, _: Any = None) -> dict[str, Any]:
         """``resources/list``."""
-        return await self._page(context, "mcp.resources.list", "resources", "mcp_response")
+        result = await self._page(context, "mcp.resources.list", "resources", "mcp_response")
+        return self._addressed(result, "resources", "uri")
 
     async def list_templates(self, context: Context, _: Any = None) -> dict[str, Any]:
         """``resources/templates/list``."""
-        return await self._page(context, "mcp.resources.templates.list", "resources", "mcp_response")
+        result = await self._page(context, "mcp.resources.templates.list", "resources", "mcp_response")
+        return self._addressed(result, "resourceTemplates", "uriTemplate")
+
+    def _addressed(self, page: dict[str, Any], member: str, key: str) -> dict[str, Any]:
+        """A page whose entries have addresses that mean one server each."""
+        show = self._addresses.show if key == "uri" else self._addresses.show_template
+        page[member] = [
+            {**entry, key: show((entry.get("_meta") or {}).get(_SERVER), str(entry.get(key)))}
+            for entry in page.get(member, ())
+        ]
+        return page
 
     async def _page(
         self, context: Context, action: str, family: str, member: str, cursor: str | None = None
@@ -118,7 +134,10 @@ class Relay:
             await self._walk(context, "tools")
             name = self._tools.known(params["name"]) or self._tools.guess(params["name"])
         payload = {"tool": name, "arguments": params.get("arguments") or {}}
-        return await self._operate(context, "mcp.tools.call", "tools", payload, "tool_response")
+        result = await self._operate(context, "mcp.tools.call", "tools", payload, "tool_response")
+        if "content" in result:
+            result["content"] = self._addresses.linked(name.partition(".")[0], result["content"])
+        return result
 
     async def _endpoint(self, context: Context, shown: str) -> EndpointTool | None:
         """The endpoint of a name; hosted tools have ``__`` in theirs, and endpoints never."""
@@ -143,9 +162,14 @@ class Relay:
     async def read_resource(self, context: Context, _: Any = None) -> dict[str, Any]:
         """``resources/read``."""
         uri = (context.params or {})["uri"]
-        return await self._operate(
-            context, "mcp.resources.read", "resources", {"uri": uri}, "mcp_response", uri=uri
-        )
+        payload = self._addresses.find(uri)
+        result = await self._operate(context, "mcp.resources.read", "resources", payload, "mcp_response", uri=uri)
+        if payload["uri"] != uri and isinstance(result.get("contents"), list):
+            result["contents"] = [
+                {**each, "uri": uri} if isinstance(each, dict) and each.get("uri") == payload["uri"] else each
+                for each in result["contents"]
+            ]
+        return result
 
     async def get_prompt(self, context: Context, _: Any = None) -> dict[str, Any]:
         """``prompts/get``."""
@@ -283,7 +307,7 @@ class Relay:
             answer = answer_of(reply)
             return {**complete, **answer, "_meta": {**answer["_meta"], AUDIT_ID: reply.audit_id}}
         if not reply.ok:
-            raise refused(reply, modern=is_modern(context), uri=uri)
+            raise refused(reply, modern=is_modern(context), uri=uri, name=self._callable)
         found = reply.result.get(member) if isinstance(reply.result, dict) else None
         if not isinstance(found, dict):
             raise unreachable(
@@ -292,6 +316,10 @@ class Relay:
         meta = found.get("_meta")
         kept = {name: value for name, value in meta.items() if name != _SERVER_INFO} if isinstance(meta, dict) else {}
         return {**complete, **found, "_meta": {**kept, AUDIT_ID: reply.audit_id}}
+
+    def _callable(self, name: str) -> str | None:
+        """What clients call a tool or a prompt of the host; None where this bridge does not show it."""
+        return self._tools.show(name) if self._tools.shows(name) else None
 
     def _teller(self, context: Context) -> OnEvent:
         """Passes progress and log messages on while a request runs."""

@@ -23,10 +23,10 @@ from agtphost.errors import Refusal
 from agtphost.iagtp import IHandler
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.uri_templates import fits
 
 Servers = Mapping[str, McpServer]
 
-_EXPRESSION = re.compile(r"\{[^{}]*\}")
 _NEEDLESS = re.compile(r"%(?:2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])", re.ASCII | re.IGNORECASE)
 """Percent-encoded characters that nothing obliges to be (RFC 3986 section 2.3)."""
 
@@ -168,8 +168,16 @@ class Operations:
         having = [each for each in able if uri in each.offers.known("resources")] or [
             each
             for each in able
-            if any(_fits(template, uri) for template in each.offers.known("templates"))
+            if any(fits(template, uri) for template in each.offers.known("templates"))
         ]
+        if not having and len(able) > 1:
+            raise Refusal(
+                Status.UNPROCESSABLE,
+                "unknown-resource",
+                "No hosted MCP server lists that resource, or a template that it follows.",
+                remedy='If a server has it all the same, name it: EXECUTE /mcp/SERVER, or "server" in the payload.',
+                details={"candidates": sorted(each.settings.name for each in able)},
+            )
         return self._one(having or able, "resource")
 
     def _one(self, candidates: list[McpServer], kind: str) -> McpServer:
@@ -313,20 +321,6 @@ def _allowed(
 def _may_have(server: McpServer, capability: str) -> bool:
     terms = server.terms
     return terms is None or capability in terms.capabilities
-
-
-def _fits(template: str, uri: str) -> bool:
-    """Whether a URI may be of a template: its fixed parts are there, in order."""
-    parts = _EXPRESSION.split(template)
-    if not uri.startswith(parts[0]) or not uri.endswith(parts[-1]):
-        return False
-    at = 0
-    for part in parts:
-        at = uri.find(part, at)
-        if at < 0:
-            return False
-        at += len(part)
-    return len(parts) > 1 or uri == template
 
 
 def _ambiguous(uri: str) -> bool:

@@ -1,0 +1,79 @@
+"""Resources of several servers through the bridge, read from whoever listed or linked them: issue 11, item 22."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from tests.system.bridging import stdio
+from tests.system.hosting import Host, running, sample
+from tests.system.trail import LAZY
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+FILE = str(Path(__file__).with_name("noted_server.py"))
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """Two servers with resources of the same names, beside the sample's own."""
+    servers = "".join(
+        f'\n[[mcp.server]]\nname = "{name}"\ncommand = {json.dumps([sys.executable, FILE, name])}\n'
+        for name in ("left", "right")
+    )
+    with running(sample(tmp_path_factory.mktemp("resources"), edit=(LAZY,), append=servers)) as host:
+        yield host
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_each_resource_is_read_from_whoever_showed_it(host: Host, mode: str) -> None:
+    """What two servers list has two addresses, templates too; what a tool linked is read from the tool's server."""
+
+    async def story() -> None:
+        async with Client(stdio(host), mode=mode) as mcp:  # type: ignore[arg-type]
+
+            async def read(uri: str) -> str:
+                (content,) = (await mcp.read_resource(uri)).contents
+                assert str(content.uri) == uri
+                return str(content.text)  # type: ignore[union-attr]
+
+            listed = {str(each.uri) for each in (await mcp.list_resources()).resources}
+            assert {"note://left/own", "note://right/own", "note://shared"} <= listed
+            shared = sorted(uri for uri in listed if uri.endswith("note://shared"))
+            assert len(shared) == 2
+            assert {await read(uri) for uri in shared} == {"shared of left", "shared of right"}
+            assert await read("note://right/own") == "own of right"
+            templates = [each.uri_template for each in (await mcp.list_resource_templates()).resource_templates]
+            numbered = [text.replace("{number}", "3") for text in templates if "{number}" in text]
+            assert {await read(numbered[0]), await read(numbered[1])} == {"3 of left", "3 of right"}
+            for name in ("right", "left"):
+                (linked,) = (await mcp.call_tool(f"{name}__link", {})).content
+                assert await read(str(linked.uri)) == f"7 of {name}"  # type: ignore[union-attr]
+
+    anyio.run(story)
+
+
+@pytest.mark.parametrize(("mode", "code"), [("legacy", -32002), ("2026-07-28", -32602)])
+def test_an_unknown_resource_is_not_found_and_close_matches_can_be_called(host: Host, mode: str, code: int) -> None:
+    """As MCP has it in each revision; and what is proposed in place of a wrong name is a name of this bridge."""
+
+    async def story() -> None:
+        async with Client(stdio(host), mode=mode) as mcp:  # type: ignore[arg-type]
+            with pytest.raises(MCPError) as refused:
+                await mcp.read_resource("note:nothing-like-it")
+            assert refused.value.error.code == code
+            tools = {tool.name for tool in (await mcp.list_tools()).tools}
+            with pytest.raises(MCPError) as refused:
+                await mcp.call_tool("left__lonk", {})
+            close = refused.value.error.data["agtp"]["close_matches"]
+            assert close and set(close) <= tools
+            assert "left__link" in close and "left.link" not in refused.value.error.message
+
+    anyio.run(story)
