@@ -157,6 +157,9 @@ class IChainStore(Interface):
     def heads() -> dict[str, HeadRow]:
         """The newest record of every chain, its hash checked."""
 
+    def damage() -> Sequence[str]:
+        """What is wrong with the newest records and with some others, a line each; no slower with more of them."""
+
     def chain_number(chain: str) -> int:
         """The number of a chain, made up in this transaction if it is new."""
 
@@ -246,6 +249,7 @@ class IWitness(Interface):
     """Remembers the last checkpoint somewhere that is not the store."""
 
     name = Attribute("str: what it is called in messages")
+    always = Attribute("bool: whether it must have seen something wherever the store has a checkpoint")
     remedy = Attribute("str: what an operator does who goes on knowingly with a store that contradicts it")
 
     def last() -> Checkpoint | None:

@@ -28,6 +28,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from agtphost.audit import opening
 from agtphost.audit.chain import RecordSigner, Seconds
 from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
 from agtphost.audit.held import HeldFull, HeldTable
@@ -165,12 +166,11 @@ class Ledger:
         """
         Read heads and lifecycle states, and start the writer thread. Blocks: call it before serving.
 
-        :raises agtphost.stores.StoreError: a head is damaged.
+        :raises agtphost.stores.StoreError: a head is damaged, or the store cannot be read.
         """
-        self._lifecycle.replace(self._writer.load())
-        self._held.replace(self._writer.held())
-        if self._tree is not None:
-            self._tree.check_witnesses()
+        states, held = opening.read(self._store, self._writer, self._tree)
+        self._lifecycle.replace(states)
+        self._held.replace(held)
         self.healthy = self._enough_space() and self._ballasted()
         if not self.healthy:
             self._low = True

@@ -111,6 +111,7 @@ class RemoteWitness:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.name = uri
+        self.always = False  # It may be new to this host, or have forgotten it.
         self.remedy = f"have the operator of {uri} keep what it saw as evidence, and take it out of [audit] witnesses"
         self.state = "idle"
         """``idle``, ``waiting``, ``down`` or ``contradicted``: what logs and operators are told."""

@@ -21,7 +21,7 @@ from queue import Empty, SimpleQueue
 
 from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint
-from agtphost.audit.merkle import Growth, Tree
+from agtphost.audit.merkle import EMPTY_ROOT, Growth, Tree
 from agtphost.iagtp import IChainStore, IWitness
 from agtphost.identity.keys import SigningKey
 from agtphost.stores.rows import CheckpointRow, StoreError
@@ -108,6 +108,21 @@ class TreeKeeper:
             seen = witness.last()
             if seen is not None:
                 self._check(seen, witness.name, witness.remedy)
+            elif witness.always and self._size:
+                raise StoreError(
+                    f"{witness.name} is not there, and the store has a checkpoint of {self._size} records: who took it "
+                    "away may have put an older copy of the store in place. Bring it back; to go on with this store "
+                    f"knowingly, {witness.remedy}"
+                )
+            elif witness.always:
+                # Of nothing, before the first record is: from now on its absence says something.
+                self._note_first(witness)
+
+    def _note_first(self, witness: IWitness) -> None:
+        try:
+            witness.saw(checkpoint.issue(self._origin, 0, EMPTY_ROOT, self._key))
+        except OSError as error:
+            raise StoreError(f"{witness.name} cannot be written: {error.strerror}") from None
 
     def _check(self, seen: Checkpoint, name: str, remedy: str) -> None:
         held = self._growth.size

@@ -28,22 +28,23 @@ class WitnessFile:
     """
 
     def __init__(self, path: Path, keys: Iterable[VerifyingKey]) -> None:
-        self._path = path
+        self.path = path
         self._keys = tuple(keys)
         self.name = str(path)
-        self.remedy = f"move {path} away first and keep it as evidence"
+        self.always = True
+        self.remedy = "run `agtp audit accept-store`, which keeps what contradicts it as evidence"
 
     def last(self) -> Checkpoint | None:
         try:
-            note = self._path.read_text(encoding="utf-8")
+            note = self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise StoreError(f"the witness file {self._path} cannot be read: {error}") from None
+            raise StoreError(f"the witness file {self.path} cannot be read: {error}") from None
         try:
             return checkpoint.verify(note, self._keys) if self._keys else checkpoint.read(note)
         except CheckpointError as error:
-            raise StoreError(f"the witness file {self._path} cannot be believed: {error}") from None
+            raise StoreError(f"the witness file {self.path} cannot be believed: {error}") from None
 
     def saw(self, issued: Checkpoint) -> None:
-        files.replace(self._path, issued.note.encode("utf-8"), files.PUBLIC)
+        files.replace(self.path, issued.note.encode("utf-8"), files.PUBLIC)

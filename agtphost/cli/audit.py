@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from agtphost.cli.audit_accept import accept_command
 from agtphost.cli.audit_entries import HOST, entry_of, pages
 from agtphost.cli.audit_export import export_command
 from agtphost.cli.audit_prove import checkpoint_command, prove_command
@@ -26,6 +27,7 @@ command.add_command(verify_command)
 command.add_command(export_command)
 command.add_command(prove_command)
 command.add_command(checkpoint_command)
+command.add_command(accept_command)
 
 
 @command.command()

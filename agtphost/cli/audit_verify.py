@@ -27,7 +27,7 @@ from agtphost.cli.output import print_json, print_table
 from agtphost.cli.reach import Reach, resolve
 from agtphost.cli.reach import signing_keys as local_keys
 from agtphost.identity.keys import VerifyingKey
-from agtphost.stores import RecordReader, Selection, StoreError
+from agtphost.stores import DamagedRecord, RecordReader, Selection, StoreError
 from agtphost.vocabulary.identifiers import is_agent_id
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _store(config: Config, chains: tuple[str, ...]) -> Report:
                 selection, damaged=lambda chain, why: verifier.note(FaultKind.HASH, chain, "", why)
             ):
                 verifier.add(record)
-        if seen is not None and (why := _contradiction(reader, seen)):
+        if why := "" if chains else _witnessed(reader, seen, config):
             verifier.note(FaultKind.HEAD, "", "", f"{config.audit.witness} {why}")
     return verifier.finish()
 
@@ -146,6 +146,18 @@ def _seen(config: Config, keys: Mapping[str, VerifyingKey], verifier: Verifier) 
     except StoreError as error:
         verifier.note(FaultKind.HEAD, "", "", str(error))
         return None
+
+
+def _witnessed(reader: RecordReader, seen: Checkpoint | None, config: Config) -> str:
+    """How the store and the witness file contradict each other; empty where they do not."""
+    try:
+        if seen is not None:
+            return _contradiction(reader, seen)
+        if not config.audit.witness.exists() and reader.checkpoint() is not None:
+            return "is not there, and the store has checkpoints: an older copy may have been put in place"
+    except DamagedRecord as error:
+        return f"cannot be compared with the store: {error}"
+    return ""
 
 
 def _contradiction(reader: RecordReader, seen: Checkpoint) -> str:

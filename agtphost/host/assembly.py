@@ -14,6 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.application.service import MultiService
 from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
 
 from agtphost.adapters.a2a.fronted import front_bindings
 from agtphost.adapters.mcp.adapter import McpAdapter
@@ -81,6 +82,8 @@ from agtphost.stores import OffReactorRecords, open_store
 from agtphost.stores.ballast import Ballast
 from agtphost.vocabulary.holdings import ANSWERS
 from agtphost.vocabulary.paths import PathGrammar
+
+log = Logger()
 
 
 def now() -> str:
@@ -438,8 +441,16 @@ def _is_new(materials: Materials) -> bool:
 
 
 def _witness(materials: Materials) -> WitnessFile:
+    audit, state = materials.config.audit, materials.config.host.state_dir
+    if not audit.witnesses and audit.witness.resolve().is_relative_to(state.resolve()):
+        log.warn(
+            "the witness file {file} lies in the state directory, and no other host witnesses the log: whoever brings "
+            "back an older state directory brings back the file with it, and nobody notices; put [audit] witness on "
+            "another disk, or name [audit] witnesses",
+            file=str(audit.witness),
+        )
     keys = () if materials.key is None else every_key(materials.key)
-    return WitnessFile(materials.config.audit.witness, keys)
+    return WitnessFile(audit.witness, keys)
 
 
 def _server_names(materials: Materials) -> Mapping[str, str]:

@@ -23,8 +23,8 @@ from agtphost.host.log_throttle import LogThrottling
 from agtphost.host.materials import Materials, gather
 from agtphost.host.services import OrderedServices
 from agtphost.host.signals import Signals
-from agtphost.host.state_lock import StateLock
 from agtphost.stores import StoreError
+from agtphost.stores.state_lock import StateLock
 
 log = Logger()
 

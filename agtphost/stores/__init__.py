@@ -4,8 +4,10 @@ Where records are kept.
 - :mod:`.rows`: what goes in and out
 - :mod:`.sqlite`: the writing side (:class:`~agtphost.iagtp.IChainStore`)
 - :mod:`.reading`: the reading side, paged and re-hashed
+- :mod:`.soundness`: which records of a damaged file can be read
 - :mod:`.records`: the reading side off the reactor (:class:`~agtphost.iagtp.IRecordStore`)
 - :mod:`.connection`, :mod:`.upgrade`, ``schema/``: how the database is opened and made
+- :mod:`.state_lock`: one host per state directory and store
 - :mod:`.memory`: a store without a disk
 """
 

@@ -92,6 +92,9 @@ class MemoryStore:
                 found[chain] = HeadRow(number, row.number, row.seq, row.audit_id, row.issued_at)
         return found
 
+    def damage(self) -> list[str]:
+        return []
+
     def chain_number(self, chain: str) -> int:
         number = self._numbers.get(chain)
         if number is None:

@@ -7,12 +7,14 @@ reported as missing and never returned (T-RB-10).
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
 
 from agtphost.audit.drafts import StoredRecord
+from agtphost.stores import soundness
 from agtphost.stores.connection import Connect, Connection, open_reader
 from agtphost.stores.rows import CheckpointRow, DamagedRecord, RecordFormat, RecordKind, Selection, StateRow
 from agtphost.vocabulary import jsontext
@@ -107,9 +109,15 @@ class RecordReader:
             self._idle.append(connection)
 
     def _rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        with self._connection() as connection:
-            rows: list[Any] = connection.execute(statement, parameters).fetchall()
-            return rows
+        """:raises DamagedRecord: a page of the database is damaged."""
+        try:
+            with self._connection() as connection:
+                rows: list[Any] = connection.execute(statement, parameters).fetchall()
+                return rows
+        except sqlite3.DatabaseError as error:
+            if not soundness.malformed(error):
+                raise
+            raise DamagedRecord(f"the database itself is damaged: {error}") from error
 
     def record(self, audit_id: str) -> StoredRecord | None:
         """
@@ -188,11 +196,21 @@ class RecordReader:
         after = 0 if selection.since is None else self._first_since(chain, selection.since) - 1
         caller = None if selection.caller is None else bytes.fromhex(selection.caller)
         while True:
-            rows = self._rows(
-                f"{_RECORD} WHERE c.agent_id = ? AND r.seq > ? ORDER BY r.seq LIMIT ?",
-                (bytes.fromhex(chain), after, page),
-            )
-            if not rows:
+            try:
+                rows = self._rows(
+                    f"{_RECORD} WHERE c.agent_id = ? AND r.seq > ? ORDER BY r.seq LIMIT ?",
+                    (bytes.fromhex(chain), after, page),
+                )
+            except DamagedRecord as error:
+                if damaged is None:
+                    raise
+                # Again, one by one: it is of use to know which.
+                rows, last = self._salvaged(chain, after, page, damaged, error)
+                if last == after:
+                    return
+            else:
+                last = rows[-1][1] if rows else after
+            if last == after:
                 return
             for row in rows:
                 if selection.until is not None and row[7] >= selection.until:
@@ -207,7 +225,30 @@ class RecordReader:
                     damaged(chain, str(error))
                 else:
                     yield found
-            after = rows[-1][1]
+            after = last
+
+    def _salvaged(
+        self, chain: str, after: int, page: int, damaged: OnDamage, error: DamagedRecord
+    ) -> tuple[list[Any], int]:
+        """What can be read of a page of records, and the last place that was looked at; the rest is told."""
+        rows: list[Any] = []
+        last = after
+        try:
+            with self._connection() as connection:
+                places = list(soundness.one_by_one(connection.execute, chain, after, page))
+        except sqlite3.DatabaseError:
+            damaged(chain, f"the records after {after} of chain {chain!r} cannot be found: {error}")
+            return rows, last
+        for seq, found in places:
+            last = seq
+            if isinstance(found, str):
+                damaged(chain, f"record {seq} of chain {chain!r} {found}")
+                continue
+            try:
+                rows += self._rows(f"{_RECORD} WHERE r.number = ?", (found,))
+            except DamagedRecord:
+                damaged(chain, f"record {seq} of chain {chain!r} cannot be linked: the one before it cannot be read")
+        return rows, last
 
     def _first_since(self, chain: str, since: int) -> int:
         """The first place in a chain issued at ``since`` or later: times never go back within a chain."""
@@ -255,7 +296,10 @@ class RecordReader:
 
     def faults(self) -> list[str]:
         """What SQLite itself finds wrong with the file: a damaged index can hide a record from a walk."""
-        return [text for (text,) in self._rows("PRAGMA integrity_check") if text != "ok"]
+        try:
+            return [text for (text,) in self._rows("PRAGMA integrity_check") if text != "ok"]
+        except DamagedRecord as error:
+            return [str(error)]
 
     def close(self) -> None:
         """Let go of every connection; one in use goes when its read is over."""

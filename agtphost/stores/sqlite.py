@@ -28,6 +28,7 @@ from agtphost.stores.rows import (
     StateRow,
     StoreError,
 )
+from agtphost.stores.soundness import looked_at
 
 ROWS = 128
 """Rows of one INSERT: enough for one statement a commit, few enough to keep each number compiled."""
@@ -117,9 +118,14 @@ class SQLiteStore:
         heads = {}
         for agent_id, chain, number, seq, audit_id, issued_at, signed in self._execute(_HEADS).fetchall():
             if sha256(signed).digest() != audit_id:
-                raise DamagedRecord(f"{self.path}: the newest record of chain {agent_id.hex()!r} is damaged")
+                raise DamagedRecord(
+                    f"{self.path}: the newest record of chain {agent_id.hex()!r}, record {seq}, is damaged"
+                )
             heads[agent_id.hex()] = HeadRow(chain, number, seq, audit_id, issued_at)
         return heads
+
+    def damage(self) -> list[str]:
+        return looked_at(self._execute)
 
     def chain_number(self, chain: str) -> int:
         agent_id = bytes.fromhex(chain)

@@ -110,12 +110,12 @@ async def test_gates_and_held_items_hear_of_it(tmp_path: Path) -> None:
     try:
         await ledger.submit(draft())
         stopping = transition(None, "retired")
-        stopping.changes = (Change(kind="note", key="1", value={"a": 1}),)
+        stopping.changes = (Change(kind="escalation", key="1", value={"a": 1}),)
         sealed(group_writer(sqlite_store(tmp_path)), stopping)
         await ledger.submit(draft())
         state = lifecycle.recorded(ALICE)
         assert state is not None and state.stopped
-        assert held.get("note", "1") is not None
+        assert held.get("escalation", "1") is not None
     finally:
         await ledger.stop()
 

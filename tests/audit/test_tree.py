@@ -95,9 +95,39 @@ def test_an_older_copy_is_refused(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "backup", tmp_path / "records.sqlite3")
     with pytest.raises(StoreError, match="older copy was restored"):
         writing(tmp_path)
-    # Without its witness nothing is noticed: this is what the witness is for.
+    # Taking the witness away as well is no way around.
     (tmp_path / "checkpoint.txt").unlink()
+    with pytest.raises(StoreError, match=r"is not there, and the store has a checkpoint of 1 records.*accept-store"):
+        writing(tmp_path)
+    # The control: who brings back an older witness with it is not noticed; hence the warning at each start.
+    row = sqlite_store(tmp_path).checkpoint()
+    assert row is not None
+    (tmp_path / "checkpoint.txt").write_text(row.note)
     writing(tmp_path)[0].close()
+
+
+def test_the_witness_is_there_before_the_first_record(tmp_path: Path) -> None:
+    """A crash between the first checkpoint and its note leaves no store without a witness: one of nothing is first."""
+    store, tree, writer = writing(tmp_path)
+    note = (tmp_path / "checkpoint.txt").read_text()
+    assert checkpoint.verify(note, [KEY.public]).size == 0
+    sealed(writer, draft())
+    store.close()
+    store, tree, writer = writing(tmp_path)
+    sealed(writer, draft())
+    tree._witnesses = ()  # As if the process died before it told them.
+    tree.catch_up()
+    store.close()
+    writing(tmp_path)[0].close()
+
+
+def test_a_witness_that_cannot_be_written_is_said_at_start(tmp_path: Path) -> None:
+    """And not when its first checkpoint is due."""
+    store = sqlite_store(tmp_path)
+    tree = TreeKeeper(store, "agtp.test", KEY, [WitnessFile(tmp_path / "none" / "checkpoint.txt", [KEY.public])])
+    group_writer(store, tree=tree)
+    with pytest.raises(StoreError, match=r"none/checkpoint\.txt cannot be written"):
+        tree.check_witnesses()
 
 
 def test_an_older_copy_that_went_on_is_refused(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from agtphost.audit import checkpoint
 from agtphost.audit.chain import RecordSigner
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LifecycleEvent, StoredRecord
 from agtphost.audit.merkle import root_of
+from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.writer import GroupWriter, Submission
 from agtphost.identity.jws import parse_unverified
 from agtphost.identity.keys import SigningKey
@@ -339,3 +340,28 @@ def test_agent_ls_shows_the_stored_state(run: Run, store: Path) -> None:
     """What the store knows goes over what the document says."""
     listed = {agent["name"]: agent["status"] for agent in json.loads(run("agent", "ls", "--json").stdout)}
     assert listed == {"demo": "active", "librarian": "suspended"}
+
+
+def test_accepting_a_store_is_said_twice(folder: Path, store: Path, run: Run) -> None:
+    """Shown first, done with --yes; only for a checkpoint that the host itself issued and that its tree has."""
+    witness = folder / "state/checkpoint.txt"
+    refused = run("audit", "accept-store", "--yes")
+    assert refused.exit_code != 0 and "no checkpoint" in refused.stderr
+    key = SigningKey.load(folder / "state" / "signing.key")
+    written = open_store(f"sqlite:{store}", create=False)
+    tree = TreeKeeper(written, "localhost", key)
+    tree.load()
+    tree.catch_up()
+    written.close()
+    witness.write_text("nonsense")
+    shown = run("audit", "accept-store")
+    assert shown.exit_code != 0 and "cannot be believed" in shown.stderr and witness.read_text() == "nonsense"
+    done = run("audit", "accept-store", "--yes")
+    assert done.exit_code == 0, done.output
+    assert checkpoint.verify(witness.read_text(), [key.public]).size == RECORDS + 3
+    (kept,) = witness.parent.glob("checkpoint.txt.*Z")
+    assert kept.read_text() == "nonsense"
+    with sqlite3.connect(store) as connection:
+        connection.execute("UPDATE tile SET hashes = zeroblob(length(hashes))")
+    refused = run("audit", "accept-store", "--yes")
+    assert refused.exit_code == 4 and "not that of its tree" in refused.stderr

@@ -8,7 +8,7 @@ import signal
 import socket
 from pathlib import Path
 
-from agtphost.host.state_lock import NAME
+from agtphost.stores.state_lock import NAME
 from tests.system.hosting import free_port, running, sample
 from tests.system.raw_link import RawLink
 from tests.system.test_start_errors import refuses

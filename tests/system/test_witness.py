@@ -53,10 +53,13 @@ class Pair:
         return self.log
 
     def set_back(self) -> None:
-        """The first database again, and every local trace of later ones gone."""
+        """The first database and its witness file again, and every local trace of later ones gone."""
         for name in ("agtphost.sqlite3", "agtphost.sqlite3-wal", "agtphost.sqlite3-shm", "checkpoint.txt"):
             (self.state / name).unlink(missing_ok=True)
         shutil.copy(self.first, self.state / "agtphost.sqlite3")
+        with closing(sqlite3.connect(self.first)) as connection:
+            (note,) = connection.execute("SELECT note FROM checkpoint ORDER BY size DESC LIMIT 1").fetchone()
+        (self.state / "checkpoint.txt").write_text(note)
 
     def seen(self, host: Host) -> dict[str, Any]:
         """What the witness says it has seen."""

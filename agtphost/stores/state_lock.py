@@ -16,7 +16,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from agtphost.stores import StoreError
+from agtphost.stores.rows import StoreError
 
 NAME = "host.lock"
 

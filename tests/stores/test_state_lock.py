@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from agtphost.host.state_lock import NAME, StateLock
 from agtphost.stores import StoreError
+from agtphost.stores.state_lock import NAME, StateLock
 
 HOLD = (
     "import sys, pathlib\n"
-    "from agtphost.host.state_lock import StateLock\n"
+    "from agtphost.stores.state_lock import StateLock\n"
     "lock = StateLock(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))\n"
     "lock.acquire()\n"
     "print('held', flush=True)\n"

@@ -1,0 +1,107 @@
+"""A state that went back, a witness that is gone, a page that went bad: what the next start says, and the way out."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.stores.test_soundness import broken, middle
+from tests.system.hosting import Host, agtp, running, sample
+from tests.system.raw_link import RawLink
+from tests.system.test_start_errors import refuses
+from tests.system.trail import LAZY
+
+WARNING = "lies in the state directory, and no other host witnesses the log"
+
+
+def calls(host: Host, count: int) -> None:
+    with RawLink(host) as link:
+        for _ in range(count):
+            assert link.ask("ECHO", "/text", {"text": "x"}).status == 200
+
+
+def put_back(config: Path, copy: Path, *names: str) -> None:
+    """Of an older copy of the state directory, these files."""
+    state = config.parent / "state"
+    for name in ("agtphost.sqlite3-wal", "agtphost.sqlite3-shm"):
+        (state / name).unlink(missing_ok=True)
+    for name in names:
+        shutil.copy(copy / name, state / name)
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A deployment that ran twice, and a copy of its state directory from in between."""
+    config = sample(tmp_path_factory.mktemp("rollback"), edit=[LAZY])
+    copy = config.parent.parent / "copy"
+    for last in (False, True):
+        with running(config) as host:
+            assert WARNING in host.output
+            calls(host, 3)
+        if not last:
+            shutil.copytree(config.parent / "state", copy)
+    return config, copy
+
+
+def test_an_older_store_is_refused_with_and_without_its_witness(twice: tuple[Path, Path]) -> None:
+    """Removing the witness is no way around; accepting it is, by name, and what was seen is kept."""
+    config, copy = twice
+    state = config.parent / "state"
+    newest = (state / "checkpoint.txt").read_bytes()
+    put_back(config, copy, "agtphost.sqlite3")
+    refuses(config, ["older copy was restored", "agtp audit accept-store"])
+    (state / "checkpoint.txt").unlink()
+    refuses(config, ["checkpoint.txt is not there, and the store has a checkpoint", "agtp audit accept-store"])
+    done = agtp("audit", "verify", cwd=config.parent)
+    assert done.returncode == 4 and "is not there, and the store has checkpoints" in done.stdout + done.stderr
+    (state / "checkpoint.txt").write_bytes(newest)
+    looked = agtp("audit", "accept-store", cwd=config.parent)
+    assert looked.returncode != 0 and "nothing was changed" in looked.stderr, looked
+    assert (state / "checkpoint.txt").read_bytes() == newest
+    done = agtp("audit", "accept-store", "--yes", cwd=config.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (kept,) = state.glob("checkpoint.txt.*Z")
+    assert kept.read_bytes() == newest
+    with running(config) as host:
+        calls(host, 1)
+        beside = host.agtp("audit", "accept-store", "--yes")
+        assert beside.returncode != 0 and f"another host, pid {host.process.pid}," in beside.stderr
+    assert agtp("audit", "verify", cwd=config.parent).returncode == 0
+
+
+def test_a_witness_elsewhere_is_not_warned_of(tmp_path: Path) -> None:
+    """On another disk it is what it should be."""
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    text = f'\n[audit]\nwitness = "{place}/checkpoint.txt"\n'
+    config = sample(tmp_path, edit=[LAZY])
+    config.write_text(_with_witness(config.read_text(), text))
+    with running(config) as host:
+        assert WARNING not in host.output
+        assert (place / "checkpoint.txt").exists()
+
+
+def _with_witness(text: str, section: str) -> str:
+    if "[audit]\n" not in text:
+        return text + section
+    return text.replace("[audit]\n", "[audit]\n" + section.split("[audit]\n")[1], 1)
+
+
+def test_a_bad_page_is_told_at_start_and_by_verify(tmp_path: Path) -> None:
+    """The records concerned, in the log and by the command; the host takes new records all the same."""
+    config = sample(tmp_path, edit=[LAZY])
+    with running(config) as host:
+        calls(host, 60)
+    state = config.parent / "state"
+    whole = tmp_path / "whole.sqlite3"
+    (state / "agtphost.sqlite3").rename(whole)
+    broken(whole, tmp_path, "record", middle)
+    (tmp_path / "records.sqlite3").rename(state / "agtphost.sqlite3")
+    with running(config) as host:
+        assert "the store is damaged: record" in host.output, host.output
+        calls(host, 1)
+    done = agtp("audit", "verify", cwd=config.parent)
+    said = done.stdout + done.stderr
+    assert done.returncode == 4 and "cannot be read" in said and "record " in said, said
