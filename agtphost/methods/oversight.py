@@ -63,13 +63,13 @@ class Oversight:
         if self.stands_above(context, owner):
             return True
         caller = self.named(context)
-        if caller is None or caller.agent_id == owner:
+        if caller is None or context.assurance is not Assurance.CERTIFICATE or caller.agent_id == owner:
             return False
         return caller.agent_id == recipient or (not recipient and scopes.covers(context.scopes, DECIDE))
 
     def decides_for_people(self, context: EndpointContext) -> bool:
         """Whether the caller may decide in the operator's place, whoever escalated."""
-        return self.named(context) is not None and scopes.covers(context.scopes, DECIDE)
+        return context.assurance is Assurance.CERTIFICATE and scopes.covers(context.scopes, DECIDE)
 
     def actor(self, context: EndpointContext) -> str:
         """
@@ -79,7 +79,8 @@ class Oversight:
         """
         caller = self.named(context)
         if caller is not None:
-            return caller.agent_id
+            sure = context.assurance is Assurance.CERTIFICATE
+            return caller.agent_id if sure else f"{context.assurance.label}:{caller.agent_id}"
         presented = self.fingerprint(context)
         if presented:
             return f"key:{presented}"
@@ -92,9 +93,9 @@ class Oversight:
         )
 
 
-def owner_of(context: EndpointContext) -> Agent:
+def owner_of(context: EndpointContext) -> str:
     """
-    The calling agent that something will belong to.
+    Whom something will belong to: see :attr:`EndpointContext.owner`.
 
     :raises Refusal: 401 where there is none.
     """
@@ -105,4 +106,4 @@ def owner_of(context: EndpointContext) -> Agent:
             "The request names no calling agent.",
             remedy="Send Agent-ID, and present the agent's client certificate.",
         )
-    return context.caller
+    return context.owner
