@@ -21,6 +21,7 @@ from agtphost.adapters.acp import handlers as acp_handlers
 from agtphost.adapters.mcp.desk import Desk
 from agtphost.audit.held import HeldTable
 from agtphost.dispatch import contract_gates
+from agtphost.dispatch.claims import ClaimedScopesGate
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.quotes import MOST_PER_AGENT
 from agtphost.dispatch.rate_gate import RateGate, Rates
@@ -47,9 +48,8 @@ def snapshot(held: HeldTable, owner: str) -> dict[tuple[str, str], tuple[int, st
     """Everything that belongs to an agent: version and content by kind and key."""
     return {
         (kind, item.key): (item.version, json.dumps(item.value, sort_keys=True, default=str))
-        for kind in list(held._kinds)
-        for item in held.of(kind)
-        if item.owner == owner
+        for kind in holdings.HELD
+        for item in held.of(kind, owner)
     }
 
 
@@ -304,19 +304,21 @@ def test_rates() -> None:
 def test_the_memo_of_claims() -> None:
     """Whatever such callers claim pushes out nobody else's effective scopes."""
     scene = Scene()
-    gate = contract_gates.ClaimedScopesGate()
+    gate = ClaimedScopesGate()
 
     def claim(text: str, assurance: Assurance) -> None:
         request = Request(method="QUERY", path="/", headers=Headers([("Authority-Scope", text)]))
         exchange = Exchange(request, Peer(address="10.0.0.1"), 1.0)
         exchange.caller, exchange.assurance = scene.caller, assurance
         gate.check(exchange)
+        assert exchange.scopes == {text}
 
     claim("documents:query", Assurance.CERTIFICATE)
-    kept = dict(gate._memos[True])
+    kept = {owner: dict(own) for owner, own in gate._memo.items()}
+    assert kept
     for number in range(50):
         claim(f"booking:a{number}", Assurance.HEADER)
-    assert gate._memos[True] == kept and len(gate._memos[False]) == 50
+    assert {owner: dict(own) for owner, own in gate._memo.items()} == kept
 
 
 def test_decisions_need_a_certificate() -> None:
