@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import re
-import secrets
 import signal
 import sys
 from collections.abc import Sequence
@@ -43,14 +41,7 @@ _CLIENTS = ("claude", "vscode", "cursor")
 )
 @click.option("--server", metavar="NAME", help="Show this MCP server of the host alone, by its own names.")
 @click.option("--no-endpoints", is_flag=True, help="Show hosted MCP servers alone, and not the host's own endpoints.")
-@click.option(
-    "--token-file",
-    type=EXISTING,
-    metavar="FILE",
-    envvar="AGTP_BRIDGE_TOKEN_FILE",
-    help="With --http: the tokens of clients, one a line, in place of one that is made and printed.",
-)
-@click.option("--no-token", is_flag=True, help="With --http: serve whoever can connect, as the bridge's agent.")
+@click.option("--token-file", type=EXISTING, metavar="FILE", help="With --http: tokens, one a line; clients need one.")
 @click.option("--no-verify", is_flag=True, help="Do not check the records of answers.")
 @click.option("--print-config", type=click.Choice(_CLIENTS), help="Print what to paste into that client, and end.")
 @connection_options
@@ -61,7 +52,6 @@ def command(
     server: str | None,
     no_endpoints: bool,
     token_file: Path | None,
-    no_token: bool,
     no_verify: bool,
     print_config: str | None,
     where: Connection,
@@ -71,10 +61,8 @@ def command(
     Serve the tools, resources and prompts of a host to an MCP client.
 
     The client speaks MCP on stdin and stdout, or to a port of this machine;
-    the host sees one agent, the one of the client certificate. With --http every
-    request needs Authorization: Bearer with a token, or it is 401: the tokens of
-    --token-file or AGTP_BRIDGE_TOKEN, or one that is made for this run and printed.
-    With --http and --json URL and token are printed as JSON.
+    the host sees one agent, the one of the client certificate. With --http and
+    --json the endpoint's URL is printed as JSON.
 
     \b
     Examples:
@@ -85,14 +73,13 @@ def command(
     """
     if server is not None and _SERVER.fullmatch(server) is None:
         raise WrongInput("--server is not the name of an MCP server", "agtp tools ls shows SERVER.TOOL.")
-    if http is None and (no_token or _given(token_file, "token_file")):
-        option = "--no-token" if no_token else "--token-file"
-        raise WrongInput(f"{option} is for --http", "On stdio there is nobody else to keep out.")
+    if token_file is not None and http is None:
+        raise WrongInput("--token-file is for --http", "On stdio there is nobody else to keep out.")
     reach = resolve(where, uri)
-    tokens = () if http is None else _tokens(token_file, none=no_token)
+    tokens = () if token_file is None else _tokens(token_file)
     if print_config is not None:
         text, file = _config_for(
-            print_config, reach, http, server, not no_token, _flags(where, reach, no_endpoints, no_verify)
+            print_config, reach, http, server, token_file, _flags(where, reach, no_endpoints, no_verify)
         )
         if as_json:
             print_json({"client": print_config, "file": file, "config": json.loads(text)})
@@ -108,12 +95,8 @@ def command(
         from agtphost.cli import one_loop
     except ModuleNotFoundError as error:
         raise WrongInput(f"the bridge needs {error.name}", "pip install 'agtphost[bridge]'") from None
-    made = ""
     listener = None
     if http is not None:
-        if not tokens and not no_token:
-            made = secrets.token_urlsafe(32)
-            tokens = (made,)
         try:
             listener = streamable.listening(http)
         except OSError as error:
@@ -130,7 +113,7 @@ def command(
             if listener is None:
                 await stdio.serve(bridge)
             else:
-                await streamable.serve(bridge, listener, functools.partial(_ready, as_json, made), tokens=tokens)
+                await streamable.serve(bridge, listener, functools.partial(_ready, as_json), tokens=tokens)
         finally:
             await link.close()
 
@@ -140,17 +123,10 @@ def command(
         raise failure_of(error) from None
 
 
-def _ready(as_json: bool, made: str, url: str) -> None:
-    """
-    Say where the bridge is, and the token that was made for it: nobody could use it otherwise.
-
-    :param made: empty where the tokens were given, and are known.
-    """
+def _ready(as_json: bool, url: str) -> None:
     if as_json:
-        print_json({"url": url, **({"token": made} if made else {})})
+        print_json({"url": url})
         sys.stdout.flush()
-    elif made:
-        click.echo(f"Authorization: Bearer {made}", err=True)
     click.echo(f"agtp mcp-bridge ready: {url}", err=True)
 
 
@@ -175,43 +151,23 @@ def _link(reactor: Any, reach: Reach, server: str | None, *, verified: bool) -> 
     )
 
 
-def _given(value: object, name: str) -> bool:
-    """Whether an option was on the command line: what the environment says is for every use of the bridge."""
-    source = click.get_current_context().get_parameter_source(name)
-    return value is not None and source is click.core.ParameterSource.COMMANDLINE
-
-
-def _tokens(path: Path | None, *, none: bool) -> tuple[str, ...]:
-    """
-    The tokens in a file, one a line, or in the environment: a session belongs to the one that opened it.
-
-    :param none: that none is wanted.
-    :return: empty where none were given.
-    """
-    from agtphost.bridge.pasting import TOKEN_VARIABLE
-
-    named = os.environ.get(TOKEN_VARIABLE, "")
-    if none:
-        if _given(path, "token_file"):
-            raise WrongInput("--no-token excludes --token-file", "Leave one of them out.")
-        return ()
-    if path is None and not named:
-        return ()
+def _tokens(path: Path) -> tuple[str, ...]:
+    """The tokens in a file, one a line: a session belongs to the one that opened it."""
     try:
-        tokens = tuple((named if path is None else path.read_text()).split())
+        tokens = tuple(path.read_text().split())
     except (OSError, UnicodeDecodeError) as error:
         raise WrongInput(f"the tokens cannot be read: {error}") from None
     if not 0 < len(tokens) <= MOST_TOKENS or any(_TOKEN.fullmatch(token) is None for token in tokens):
         raise WrongInput(
             f"there are no tokens, more than {MOST_TOKENS}, "
             "or one is not 16 to 512 characters of A-Z a-z 0-9 . _ ~ + / = -",
-            f"openssl rand -hex 32 > {path or 'token.txt'}",
+            f"openssl rand -hex 32 > {path}",
         )
     return tokens
 
 
 def _config_for(
-    client: str, reach: Reach, http: int | None, server: str | None, token: bool, flags: Sequence[str]
+    client: str, reach: Reach, http: int | None, server: str | None, token_file: Path | None, flags: Sequence[str]
 ) -> tuple[str, str]:
     """What to paste, and into which file."""
     from agtphost.bridge import pasting
@@ -222,7 +178,7 @@ def _config_for(
     if not http:
         raise WrongInput("--print-config needs the port that the bridge will have", "Give --http a number.")
     url = f"http://127.0.0.1:{http}/mcp"
-    return pasting.http_entry(client, name, url, token), pasting.WHERE_HTTP[client]
+    return pasting.http_entry(client, name, url, token_file is not None), pasting.WHERE_HTTP[client]
 
 
 def _flags(where: Connection, reach: Reach, no_endpoints: bool, no_verify: bool) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from agtphost.cli.arguments import parameters
-from agtphost.cli.definitions import decide
 from agtphost.cli.exchange import ask, connected, require_success, result_of, verify
 from agtphost.cli.failures import ExitStatus, HostRefused, NoConnection
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
@@ -83,31 +82,23 @@ def _changed(described: Any) -> Iterable[str]:
 
 @command.command()
 @click.argument("name", metavar="TOOL")
-@click.option("--sha256", help="Approve only the definition that has this digest.")
-@click.option("--yes", "sure", is_flag=True, help="Do not ask.")
 @host_option
 @connection_options
 @json_option
-def approve(name: str, sha256: str | None, sure: bool, uri: str, where: Connection, as_json: bool) -> None:
+def approve(name: str, uri: str, where: Connection, as_json: bool) -> None:
     """
-    Show what changed in a tool's definition, and approve that.
+    Approve the present definition of a tool that changed.
 
-    A tool whose definition differs from the one approved first is off until then. The difference goes to stderr, and
-    its digest with the approval: what changed once more meanwhile is not approved. On a terminal there is a question
-    first. For operators: agents whose certificate [audit] operators names, or with the scope mcp:tools:approve.
+    A tool whose definition differs from the one approved first is off until then. For operators: agents whose
+    certificate [audit] operators names, or with the scope mcp:tools:approve.
 
     \b
     Examples:
       agtp tools approve files.read_file --as operator
       agtp tools approve weather.forecast --as operator --json
     """
-    reach = resolve(where, uri)
-
-    def asked(**payload: object) -> Any:
-        execute = {"action": APPROVE, "payload_type": MCP_TOOLS, "payload": {"tool": name, **payload}}
-        return result_of(ask(reach, "EXECUTE", "/", execute)).get("mcp_response")
-
-    response = asked(sha256=decide(asked(show=True), name, sha256, sure=sure))
+    execute = {"action": APPROVE, "payload_type": MCP_TOOLS, "payload": {"tool": name}}
+    response = result_of(ask(resolve(where, uri), "EXECUTE", "/", execute)).get("mcp_response")
     if not isinstance(response, dict):
         raise NoConnection("the answer has no mcp_response", "Is this an AGTP host of the same version?")
     if as_json:

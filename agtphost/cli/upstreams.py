@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from agtphost.cli.definitions import decide
 from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.failures import NoConnection
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
@@ -77,21 +76,16 @@ def _waiting(entry: Mapping[str, Any]) -> Iterable[str]:
 @click.argument("name", metavar="PROTOCOL.NAME")
 @click.argument("agent", required=False)
 @click.option("--sha256", help="Approve only what has this digest.")
-@click.option("--yes", "sure", is_flag=True, help="Do not ask.")
 @host_option
 @connection_options
 @json_option
-def approve(
-    name: str, agent: str | None, sha256: str | None, sure: bool, uri: str, where: Connection, as_json: bool
-) -> None:
+def approve(name: str, agent: str | None, sha256: str | None, uri: str, where: Connection, as_json: bool) -> None:
     """
-    Show what changed in a card or manifest, and approve that.
+    Approve a card or manifest that changed.
 
     The present card of an A2A agent, or the present manifest of an AGENT of an ACP server. What differs from the one
-    approved first is off until then. The difference goes to stderr, and its digest with the approval: what changed
-    once more meanwhile is not approved. On a terminal there is a question first. For operators: certificates that
-    [audit] operators names, and agents with the scope a2a:upstreams:approve or acp:upstreams:approve. Tools of MCP
-    servers are approved by agtp tools approve.
+    approved first is off until then. For operators: certificates that [audit] operators names, and agents with the
+    scope a2a:upstreams:approve or acp:upstreams:approve. Tools of MCP servers are approved by agtp tools approve.
 
     \b
     Examples:
@@ -103,15 +97,11 @@ def approve(
     if protocol not in APPROVE or not upstream or (agent is None) == (protocol == "acp"):
         raise click.UsageError("name it as a2a.NAME, or as acp.NAME AGENT; agtp upstreams ls shows which wait")
     action, payload_type = APPROVE[protocol]
-    reach = resolve(where, uri)
-
-    def asked(member: str, **payload: object) -> Any:
-        named = {"name": agent} if agent is not None else {}
-        execute = {"action": action, "payload_type": payload_type, "payload": {**named, **payload}}
-        return result_of(ask(reach, "EXECUTE", f"/{protocol}/{upstream}", execute)).get(member)
-
-    digest = decide(asked("shown", show=True), name, sha256, sure=sure)
-    approved = asked("approved", sha256=digest)
+    payload = {"name": agent} if agent is not None else {}
+    if sha256 is not None:
+        payload["sha256"] = sha256
+    execute = {"action": action, "payload_type": payload_type, "payload": payload}
+    approved = result_of(ask(resolve(where, uri), "EXECUTE", f"/{protocol}/{upstream}", execute)).get("approved")
     if not isinstance(approved, dict):
         raise NoConnection("the answer does not say what was approved", "Is this an AGTP host of the same version?")
     if as_json:

@@ -10,7 +10,6 @@ from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
-from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.holdings import CLAIMS, LONGEST_CLAIM
 from agtphost.vocabulary.status import Status
@@ -44,9 +43,7 @@ class ClaimedScopesGate:
         if known is None:
             claimed = None if claim is None else self._parse(claim)
             known = authority.effective_scopes(caller.scopes, committed, claimed)
-            # Nothing is remembered of who proved nothing: it would push out what is remembered of those who did.
-            sure = exchange.assurance is Assurance.CERTIFICATE
-            if sure and (claim is None or len(claim) <= LONGEST_CLAIM):
+            if claim is None or len(claim) <= LONGEST_CLAIM:
                 self._remember(caller.agent_id, key, known)
         exchange.scopes = known
 

@@ -175,12 +175,7 @@ class MerchantGate:
                 "Have the merchant's registrar sign its Identity Document.",
                 retryable=False,
             )
-        return Purchase(
-            merchant_id=merchant_id,
-            fingerprint=manifest.fingerprint,
-            agent_id=caller.agent_id,
-            owner=exchange.owner,
-        )
+        return Purchase(merchant_id=merchant_id, fingerprint=manifest.fingerprint, agent_id=caller.agent_id)
 
     # What is bought
 
@@ -230,7 +225,7 @@ class MerchantGate:
         # A repeated keyed request gets its stored answer; whether another may use the assertion is decided with it.
         if exchange.idempotency_key is None and self._used.used(intent):
             raise replayed()
-        if self._used.full(purchase.owner):
+        if self._used.full(purchase.agent_id):
             raise Refusal(
                 Status.RATE_LIMITED,
                 "too-many-purchases",
@@ -261,7 +256,7 @@ class MerchantGate:
             raise _conflict("cart-digest-malformed", "Cart-Digest is not sha256: and 64 hexadecimal digits.")
         if quote_id is not None and (not isinstance(quote_id, str) or not is_opaque_id(quote_id)):
             raise _conflict("cart-quote-unknown", "cart_quote_id is not the quote_id of a QUOTE.")
-        buyer, merchant = purchase.owner, purchase.merchant_id
+        buyer, merchant = purchase.agent_id, purchase.merchant_id
         quote = self._quotes.find(buyer, merchant, quote_id=quote_id, digest=digest)
         if quote is None:
             if digest is not None and quote_id is not None and self._quotes.find(buyer, merchant, quote_id=quote_id):

@@ -30,9 +30,6 @@ class Purchase:
     agent_id: str
     """The buyer's."""
 
-    owner: str
-    """Whose quotes it may be bound to, and whose the used assertion is: see :attr:`Exchange.owner`."""
-
     intent: Intent | None = None
     """What the principal wants, where an assertion was presented."""
 
@@ -57,7 +54,7 @@ class Purchase:
             kind=KIND,
             key=intent.key,
             value={"issuer": intent.issuer, "jti": intent.jti},
-            owner=self.owner,
+            owner=self.agent_id,
             expires_at=int(intent.kept_until * 1000),
             expected=0,
         )

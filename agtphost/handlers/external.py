@@ -153,7 +153,7 @@ class ExternalService:
             if caller.owner_id and caller.owner_id.isascii() and caller.owner_id.isprintable():
                 fields["AGTP-Principal-ID"] = caller.owner_id
         if reference.idempotency_header and context.idempotency_key is not None:
-            who = context.owner
+            who = "" if caller is None else caller.agent_id
             # Another caller's key of the same text is another key, also to the upstream.
             digest = sha256(f"{who}\n{context.idempotency_key}".encode()).hexdigest()
             fields[reference.idempotency_header] = digest[:32]

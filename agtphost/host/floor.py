@@ -78,7 +78,7 @@ def floor_methods(
     """
     oversight = Oversight(directory, frozenset(operators), assurance)
     holdings = Holdings(directory, listed, adapters, library, disclosure=disclosure, zones=zones)
-    sightings, standstill = Sightings(claimed=Sightings()), Standstill(held, now)
+    sightings, standstill = Sightings(), Standstill(held, now)
     escalation = Escalation(held, directory, oversight, now, continuations)
     suspension = Suspension(held, sightings, standstill, release, now)
     notification = Notification(held, directory, oversight, listed, now, continuations, hosts)

@@ -29,7 +29,6 @@ from agtphost.config.upstreams import OAuthClient, Override
 from agtphost.host.a2a import a2a_agents
 from agtphost.host.acp import acp_servers
 from agtphost.iagtp import ILedger
-from agtphost.identity.peer import state_owners
 from agtphost.methods.sessions import SUSPENSION
 
 
@@ -197,8 +196,7 @@ def _end_with_callers(held: HeldTable, states: LifecycleTable, endings: Sequence
     def stopped(agent_id: str, state: LifecycleState) -> None:
         if state.stopped:
             for each in endings:
-                for owner in state_owners(agent_id):
-                    each.agent_stopped(owner, state.status.value)
+                each.agent_stopped(agent_id, state.status.value)
 
     held.watch(SUSPENSION, suspended)
     states.watch(stopped)

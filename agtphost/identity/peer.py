@@ -39,10 +39,6 @@ class Assurance(IntEnum):
         return self.name.lower()
 
 
-UNPROVEN = "0" * 16
-"""How the names of the state of unproven callers begin: 64 bits that no Agent-ID can be made to have."""
-
-
 def state_owner(agent_id: str, assurance: Assurance) -> str:
     """
     The name under which state is kept for a caller: its sessions, messages, tasks, contracts, quotas ...
@@ -50,16 +46,11 @@ def state_owner(agent_id: str, assurance: Assurance) -> str:
     The agent's own is for who proved to be that agent. Whoever merely says so has state apart from it, under a
     name that no agent has.
 
-    :return: 64 hexadecimal digits; those of an unproven caller begin with :data:`UNPROVEN`.
+    :return: 64 hexadecimal digits.
     """
     if assurance is Assurance.CERTIFICATE:
         return agent_id
-    return UNPROVEN + sha256(f"{assurance.label}:{agent_id}".encode()).hexdigest()[len(UNPROVEN) :]
-
-
-def state_owners(agent_id: str) -> tuple[str, ...]:
-    """Every name under which state may be kept for callers that are, or say that they are, an agent."""
-    return tuple(state_owner(agent_id, assurance) for assurance in Assurance if assurance is not Assurance.NONE)
+    return sha256(f"{assurance.label}:{agent_id}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

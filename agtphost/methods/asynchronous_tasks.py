@@ -343,7 +343,7 @@ class TaskReading:
         caller = self._oversight.named(context)
         state = parameters.choice(context.input, "state", (*STATES, "all"), "all")
         limit = parameters.count(context.input, "limit", 50, MOST_KEPT)
-        own = () if caller is None else self._held.of(TASK, context.owner)
+        own = () if caller is None else self._held.of(TASK, caller.agent_id)
         listed = [_brief(item.value) for item in own if state in ("all", item.value["state"])]
         listed.sort(key=_place)
         part = self._continuations.part(context, listed, limit, _place)
@@ -378,7 +378,7 @@ class TaskReading:
 
     def _may_read(self, context: EndpointContext, item: Held) -> bool:
         caller = self._oversight.named(context)
-        return (caller is not None and context.owner == item.owner) or self._oversight.stands_above(
+        return (caller is not None and caller.agent_id == item.owner) or self._oversight.stands_above(
             context, item.owner
         )
 

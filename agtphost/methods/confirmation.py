@@ -99,7 +99,7 @@ class Confirmation:
     def _attest(self, context: EndpointContext, receipt: Mapping[str, Any], *changes: Change) -> EndpointResponse:
         """The receipt, kept for repeats of the same call."""
         caller = self._oversight.named(context)
-        owner = "" if caller is None else context.owner
+        owner = "" if caller is None else caller.agent_id
         mine = Change(
             kind=ATTESTATION,
             key=receipt["attestation_id"],
@@ -133,7 +133,7 @@ class Confirmation:
         if self._oversight.decides(context, item.owner, item.value["recipient"]):
             return item
         caller = self._oversight.named(context)
-        if caller is None or context.owner != item.owner:
+        if caller is None or caller.agent_id != item.owner:
             raise _unknown()
         raise Refusal(
             Status.FORBIDDEN,
@@ -190,7 +190,7 @@ class Confirmation:
         if item.value["recipient"] == OPERATOR:
             entitled = self._oversight.stands_above(context, item.value["sender"])
         else:
-            entitled = caller is not None and context.owner == item.owner
+            entitled = caller is not None and caller.agent_id == item.owner
         if not entitled:
             raise _unknown()
         return item
@@ -202,7 +202,7 @@ class Confirmation:
         payload = envelope.parse_unverified(record.format, record.signed)
         caller = self._oversight.named(context)
         parties = {payload.get("agent_id"), payload.get("caller_id")}
-        if not self._oversight.operates(context) and (caller is None or context.owner not in parties):
+        if not self._oversight.operates(context) and (caller is None or caller.agent_id not in parties):
             raise Refusal(
                 Status.FORBIDDEN,
                 "not-entitled",

@@ -72,24 +72,25 @@ class Decisions:
         return ASSURANCES[named]
 
     def _authorize(self, context: EndpointContext, agent_id: str | None) -> None:
-        """About itself every agent may ask that proves to be it; about strangers everybody who has a certificate."""
-        certificate = context.peer.certificate if context.peer is not None else None
-        if certificate is None:
-            raise Refusal(
-                Status.UNAUTHORIZED,
-                "agent-unauthenticated",
-                "What an agent may do is told to that agent and to those who oversee it, by their certificates.",
-                remedy="Connect with the certificate of the agent, of its Genesis issuer, or of an operator.",
-            )
-        if agent_id is None or context.owner == agent_id:
+        """About itself every agent may ask, and about strangers everybody."""
+        caller = context.caller
+        if agent_id is None or (caller is not None and caller.agent_id == agent_id):
             return
-        if certificate.fingerprint:
+        certificate = context.peer.certificate if context.peer is not None else None
+        if certificate is not None and certificate.fingerprint:
             agent = self._directory.by_id(agent_id)
             issuer = agent.issuer_fingerprint if agent is not None else None
             if certificate.fingerprint in self._operators or certificate.fingerprint == issuer:
                 return
         if context.assurance is Assurance.CERTIFICATE and not scopes.missing(context.scopes, (OVERSEER,)):
             return
+        if caller is None and certificate is None:
+            raise Refusal(
+                Status.UNAUTHORIZED,
+                "agent-unauthenticated",
+                "What an agent may do is told to that agent and to those who oversee it.",
+                remedy="Connect with the certificate of the agent, of its Genesis issuer, or of an operator.",
+            )
         raise Refusal(
             Status.FORBIDDEN,
             "acl-not-permitted",

@@ -168,7 +168,7 @@ class Discovery:
     def _deprecation(self, context: EndpointContext, meant: str) -> tuple[tuple[str, str], ...]:
         """The warning, once for each agent that asks this way."""
         peer = context.peer.address if context.peer is not None else ""
-        who = context.owner or peer
+        who = context.caller.agent_id if context.caller is not None else peer
         if who in self._warned:
             return ()
         self._warned[who] = None

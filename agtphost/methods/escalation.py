@@ -22,7 +22,6 @@ from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler
 from agtphost.identity.canonical import canonical
-from agtphost.identity.peer import state_owner
 from agtphost.methods import parameters, sharing
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import OPERATOR, Oversight, owner_of
@@ -76,7 +75,7 @@ class Escalation:
     # ESCALATE
 
     def _escalate(self, context: EndpointContext) -> EndpointResponse:
-        owner, given = owner_of(context), context.input
+        owner, given = owner_of(context).agent_id, context.input
         asked = self._asked(given)
         recipient, routed_to = self._route(given, owner)
         escalation_id = f"esc-{sha256(canonical([owner, asked, routed_to])).hexdigest()[:32]}"
@@ -84,9 +83,7 @@ class Escalation:
         if known is not None:
             return EndpointResponse(status=Status.ACCEPTED, result=receipt(known.value))
         opened = sum(1 for item in self._held.of(ESCALATION, owner) if item.brief["status"] == "pending")
-        assert context.caller is not None, "the owner is one"
-        # Who merely says that it is of an owner takes nothing of that owner's share.
-        whose = state_owner(sharing.share_of(context.caller), context.assurance)
+        whose = sharing.share_of(owner_of(context))
         self._require_share(whose, asked["priority"])
         if opened >= OPEN_PER_AGENT:
             raise Refusal(
@@ -201,19 +198,19 @@ class Escalation:
         caller = self._oversight.named(context)
         seen: set[str] = set()
         for owner in self._held.owners(ESCALATION):
-            if (caller is not None and context.owner == owner) or self._oversight.stands_above(context, owner):
+            if (caller is not None and caller.agent_id == owner) or self._oversight.stands_above(context, owner):
                 seen.add(owner)
                 yield from self._held.of(ESCALATION, owner)
         if caller is None:
             return
-        for recipient in (context.owner, *([""] if self._oversight.decides_for_people(context) else [])):
+        for recipient in (caller.agent_id, *([""] if self._oversight.decides_for_people(context) else [])):
             for item in self._held.by(ESCALATION, "recipient", recipient):
                 if item.owner not in seen and self._visible(context, item):
                     yield item
 
     def _visible(self, context: EndpointContext, item: Held) -> bool:
         caller = self._oversight.named(context)
-        own = caller is not None and context.owner == item.owner
+        own = caller is not None and caller.agent_id == item.owner
         return own or self._oversight.decides(context, item.owner, item.brief["recipient"])
 
 

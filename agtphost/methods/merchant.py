@@ -214,22 +214,21 @@ class Quotation:
             return self._waiting(answer, merchant, buyer, cart)
         return self._quoted(answer, merchant, buyer, cart)
 
-    async def _waiting(self, answer: Awaitable[Any], merchant: Agent, buyer: str, cart: Any) -> Any:
+    async def _waiting(self, answer: Awaitable[Any], merchant: Agent, buyer: Agent, cart: Any) -> Any:
         return self._quoted(await answer, merchant, buyer, cart)
 
-    def _parties(self, context: EndpointContext) -> tuple[Agent, str]:
-        """The merchant, and whose the quote will be."""
-        merchant = context.agent
+    def _parties(self, context: EndpointContext) -> tuple[Agent, Agent]:
+        merchant, buyer = context.agent, context.caller
         if merchant is None or merchant.role != MERCHANT:
             raise _no_merchant()
-        if context.caller is None:
+        if buyer is None:
             raise Refusal(
                 Status.UNAUTHORIZED,
                 "agent-unauthenticated",
                 "A cart is quoted to a calling agent, and the request names none.",
                 remedy="Send Agent-ID, and present the agent's client certificate.",
             )
-        if self._quotes.full(context.owner):
+        if self._quotes.full(buyer.agent_id):
             raise Refusal(
                 Status.RATE_LIMITED,
                 "too-many-quotes",
@@ -238,9 +237,9 @@ class Quotation:
                 headers=(("Retry-After", "60"),),
                 details={"scope": "quotes", "retry_after_seconds": 60},
             )
-        return merchant, context.owner
+        return merchant, buyer
 
-    def _quoted(self, answer: Any, merchant: Agent, buyer: str, cart: Any) -> Any:
+    def _quoted(self, answer: Any, merchant: Agent, buyer: Agent, cart: Any) -> Any:
         """The operator's answer with the quote; its ``cart``, where it has one, is what is quoted."""
         if isinstance(answer, EndpointError):
             return answer
@@ -250,7 +249,7 @@ class Quotation:
         result = dict(response.result) if isinstance(response.result, Mapping) else {}
         offered = result.get("cart", cart)
         digest, total = _priced(offered)
-        quote = self._quotes.find(buyer, merchant.agent_id, digest=digest)
+        quote = self._quotes.find(buyer.agent_id, merchant.agent_id, digest=digest)
         now = self._now()
         changes = response.changes
         # Asked again for the same cart, the same quote is given as long as it is good for half its time.
@@ -258,7 +257,7 @@ class Quotation:
             ends = int(now + self._seconds)
             quote = Quote(
                 quote_id=new_id(now),
-                agent_id=buyer,
+                agent_id=buyer.agent_id,
                 merchant_id=merchant.agent_id,
                 cart_digest=digest,
                 total=total,

@@ -25,7 +25,6 @@ from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
-from agtphost.identity.peer import Assurance, state_owner
 from agtphost.methods import parameters, sharing
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import OPERATOR, Oversight, owner_of
@@ -145,7 +144,8 @@ class Notification:
     # NOTIFY
 
     async def _notify(self, context: EndpointContext) -> EndpointResponse:
-        sender, given, now = owner_of(context), context.input, self._now()
+        caller, given, now = owner_of(context), context.input, self._now()
+        sender = caller.agent_id
         recipient, agent = self._recipient(given)
         if "content" not in given:
             raise parameters.invalid("content", "The parameter content is missing.", "Send content.", missing=True)
@@ -164,9 +164,7 @@ class Notification:
             "status": "held",
         }
         if recipient == OPERATOR:
-            assert context.caller is not None, "the sender is one"
-            # Who merely says that it is of an owner takes nothing of that owner's share.
-            value["sender_owner"] = state_owner(sharing.share_of(context.caller), context.assurance)
+            value["sender_owner"] = sharing.share_of(caller)
             critical = value["urgency"] == "critical"
             value["places"] = sharing.places_of(critical=critical, host=self._is_host(context, sender))
         value["notification_id"] = f"ntf-{self._number(value)}"
@@ -181,7 +179,7 @@ class Notification:
         return self._store(value, until)
 
     def _is_host(self, context: EndpointContext, sender: str) -> bool:
-        return sender in self._hosts and context.assurance is Assurance.CERTIFICATE
+        return sender in self._hosts and self._oversight.named(context) is not None
 
     def _recipient(self, given: Mapping[str, Any]) -> tuple[str, Agent | None]:
         named = parameters.identifier(given, "recipient")
@@ -252,7 +250,7 @@ class Notification:
         limit = parameters.count(given, "limit", 50, INBOX)
         items: Iterable[Held] = ()
         if caller is not None and box == "sent":
-            items = self._held.by(NOTIFICATION, "sender", context.owner)
+            items = self._held.by(NOTIFICATION, "sender", caller.agent_id)
         elif box == "inbox":
             items = self._unread(context, caller)
         shown = [_shown(item) for item in items if urgency in ("all", item.brief["urgency"])]
@@ -264,7 +262,7 @@ class Notification:
 
     def _unread(self, context: EndpointContext, caller: Agent | None) -> Iterator[Held]:
         """The caller's own; or the operator's, where the connection is of one or of the sender's registrar."""
-        for item in _inbox(self._held, OPERATOR if caller is None else context.owner):
+        for item in _inbox(self._held, OPERATOR if caller is None else caller.agent_id):
             above = caller is not None or self._oversight.stands_above(context, item.brief["sender"])
             if above and item.brief["status"] == "held":
                 yield item

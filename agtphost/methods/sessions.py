@@ -20,7 +20,6 @@ from agtphost.audit.lifecycle import LifecycleState
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
-from agtphost.identity.peer import UNPROVEN, state_owners
 from agtphost.vocabulary.status import Status
 
 SUSPENSION = "suspension"
@@ -44,26 +43,15 @@ _NOBODY = "", ""
 
 
 class Sightings:
-    """
-    Which agent and client identity each session was first seen with, and when it was last used.
+    """Which agent and client identity each session was first seen with, and when it was last used."""
 
-    :param claimed: where the sessions of callers are that proved nothing; None: here as well.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic, claimed: Sightings | None = None) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._claimed = claimed
         self._agents: dict[str, OrderedDict[str, float]] = {}
         self._sessions: OrderedDict[str, tuple[str, str]] = OrderedDict()
 
     def sight(self, session_id: str, agent_id: str, identity: str) -> bool:
-        """
-        Note a session; False where it belongs to another.
-
-        :param agent_id: the owner of its state: who proved nothing neither takes nor keeps alive a proven session.
-        """
-        if self._claimed is not None and agent_id.startswith(UNPROVEN):
-            return session_id not in self._sessions and self._claimed.sight(session_id, agent_id, identity)
+        """Note a session; False where it belongs to another."""
         known = self._sessions.get(session_id)
         if known is not None:
             if known != (agent_id, identity):
@@ -89,23 +77,17 @@ class Sightings:
 
     def knows(self, session_id: str, agent_id: str) -> bool:
         """Whether the agent was seen with the session."""
-        if self._claimed is not None and agent_id.startswith(UNPROVEN):
-            return self._claimed.knows(session_id, agent_id)
         known = self._sessions.get(session_id)
         return known is not None and known[0] == agent_id
 
     def end(self, agent_id: str) -> None:
         """End every session of an agent: none of them goes on, should the agent come back."""
-        if self._claimed is not None:
-            for owner in state_owners(agent_id):
-                self._claimed.end(owner)
         for session_id in self._agents.pop(agent_id, ()):
             self._sessions[session_id] = _NOBODY
 
     def ended(self, session_id: str) -> bool:
         """Whether the session ended with its agent."""
-        mine = self._sessions.get(session_id) == _NOBODY
-        return mine or (self._claimed is not None and self._claimed.ended(session_id))
+        return self._sessions.get(session_id) == _NOBODY
 
     def changed(self, agent_id: str, state: LifecycleState) -> None:
         """An agent's state is another one now."""
@@ -251,7 +233,7 @@ class SessionGate:
         if session_id is not None:
             certificate = exchange.peer.certificate
             identity = "" if certificate is None else certificate.fingerprint or certificate.sha256
-            if not self._sightings.sight(session_id, exchange.owner, identity):
+            if not self._sightings.sight(session_id, caller.agent_id, identity):
                 if self._sightings.ended(session_id):
                     raise _ended()
                 raise Refusal(
@@ -262,4 +244,4 @@ class SessionGate:
                 )
         binding = exchange.binding
         if self._standstill and (binding is None or binding.tier != "A" or exchange.method in WORK):
-            self._standstill.refuse(exchange.owner, session_id, exchange.task_id)
+            self._standstill.refuse(caller.agent_id, session_id, exchange.task_id)

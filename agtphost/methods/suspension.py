@@ -91,7 +91,7 @@ class Suspension:
     # SUSPEND
 
     def _suspend(self, context: EndpointContext) -> EndpointResponse:
-        owner, given = owner_of(context), context.input
+        owner, given = owner_of(context).agent_id, context.input
         of = "task" if "task_id" in given and "session_id" not in given else "session"
         name = parameters.identifier(given, f"{of}_id")
         reason = parameters.choice(given, "reason", REASONS, "scheduled_pause")
@@ -164,7 +164,7 @@ class Suspension:
     # RESUME
 
     def _resume(self, context: EndpointContext) -> EndpointResponse:
-        owner, given = owner_of(context), context.input
+        owner, given = owner_of(context).agent_id, context.input
         name = parameters.identifier(given, "workflow_id")
         nonce = parameters.required(given, "resumption_nonce")
         override = parameters.kept(given, "checkpoint", CHECKPOINT)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from agtphost.audit.drafts import HOST_CHAIN, Change
+from agtphost.audit.drafts import Change
 from agtphost.contract.binding import Binding
 from agtphost.contract.recipe import Recipe
 from agtphost.contract.schemas import compile_schema
 from agtphost.iagtp import IHandler
 from agtphost.identity.canonical import canonical
-from agtphost.identity.peer import UNPROVEN, Assurance
+from agtphost.identity.peer import Assurance
 from agtphost.negotiation.durations import timestamp
 from agtphost.vocabulary.paths import Template, parse_template
 
@@ -54,7 +54,7 @@ class Contract:
 
     synthesis_id: str
     agent_id: str
-    """``originating_agent_id``: whose state it is; empty where it was negotiated without credentials."""
+    """``originating_agent_id``; empty for one that was negotiated without credentials."""
 
     definition: Mapping[str, Any]
     recipe: Mapping[str, Any]
@@ -78,11 +78,6 @@ class Contract:
     state_changing: bool
     idempotent: bool
     revoked: bool = False
-
-    @property
-    def chain(self) -> str:
-        """Where its events are told: with the agent that proved to be it, else with the host."""
-        return HOST_CHAIN if self.agent_id.startswith(UNPROVEN) or not self.agent_id else self.agent_id
 
     @property
     def method(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from agtphost.audit.drafts import Change, StreamEvent
+from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
 from agtphost.audit.held import Held, HeldTable
 from agtphost.contract.binding import Binding
 from agtphost.contract.recipe import Recipe
@@ -237,7 +237,7 @@ class ContractTable:
         if scope is Scope.CONNECTION and peer is not None:
             self._links[contract.synthesis_id] = peer.link
         event = StreamEvent(
-            chain=contract.chain, event_type="rcns_propose_accepted", fields=contract.event()
+            chain=agent_id or HOST_CHAIN, event_type="rcns_propose_accepted", fields=contract.event()
         )
         return Issued(contract=contract, changes=changes, events=(event,))
 

@@ -107,7 +107,7 @@ class Negotiator:
     def propose(self, context: EndpointContext) -> EndpointResponse:
         """Answer PROPOSE: 263, 261, or a refusal."""
         evaluation = self._evaluator()
-        caller = context.owner
+        caller = "" if context.caller is None else context.caller.agent_id
         address = "" if context.peer is None else context.peer.address
         self._ceiling.count(f"{context.assurance.label}:{caller or address}")
         named = None if context.headers is None else context.headers.get(HEADER.lower())
@@ -266,7 +266,7 @@ class Negotiator:
     def proposals(self, context: EndpointContext) -> EndpointResponse:
         """``QUERY /proposals``: what waits for a decision; operators see all, agents their own."""
         operator = is_operator(context, self._settings)
-        caller = context.owner
+        caller = "" if context.caller is None else context.caller.agent_id
         sure = context.assurance >= self._settings.min_assurance
         listed = [
             {
@@ -341,7 +341,7 @@ class Negotiator:
 
     def _proposal(self, context: EndpointContext) -> Pending:
         pending = self._reviews.get(context.path_parameters.get("proposal_id", ""))
-        caller = context.owner
+        caller = "" if context.caller is None else context.caller.agent_id
         if pending is not None:
             own = pending.owner == caller and (not caller or context.assurance >= self._settings.min_assurance)
             if own or is_operator(context, self._settings):
@@ -363,7 +363,7 @@ class Negotiator:
         elif context.caller is None or context.assurance < self._settings.min_assurance:
             listed = []
         else:
-            listed = list(self._contracts.of(context.owner))
+            listed = list(self._contracts.of(context.caller.agent_id))
         return [contract.document(self._contracts.state(contract)) for contract in listed]
 
     def persistent(self) -> list[dict[str, Any]]:
@@ -391,7 +391,7 @@ class Negotiator:
     async def attempt(self, context: EndpointContext) -> dict[str, Any]:
         """``INSPECT target=rcns-attempt`` (core v08 section 7.2.4)."""
         found = self._attempts.get(str(context.input.get("attempt_id", "")))
-        caller = context.owner
+        caller = "" if context.caller is None else context.caller.agent_id
         sure = not caller or context.assurance >= self._settings.min_assurance
         own = found is not None and found.owner == caller and sure
         if found is None or not (own or is_operator(context, self._settings)):

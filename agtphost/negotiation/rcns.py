@@ -22,7 +22,6 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
-from agtphost.identity.peer import Assurance
 from agtphost.negotiation.attempts import Attempts
 from agtphost.negotiation.contract import Contract, Origin
 from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts, matched
@@ -167,16 +166,14 @@ class Gate:
 
     def _require_own(self, contract: Contract, exchange: Exchange) -> None:
         """A contract works for its agent, and only if the caller is proven to be that agent."""
-        caller = exchange.caller
-        if caller is not None and contract.agent_id == caller.agent_id != exchange.owner:
-            self._require_assurance(exchange, Assurance.CERTIFICATE)
-        if exchange.owner != contract.agent_id:
+        caller = "" if exchange.caller is None else exchange.caller.agent_id
+        if caller != contract.agent_id:
             raise self._refused(exchange, "contract-not-yours", "The contract is another agent's.", None)
         if contract.agent_id:
             self._require_assurance(exchange)
 
-    def _require_assurance(self, exchange: Exchange, least: Assurance | None = None) -> None:
-        least = self._settings.min_assurance if least is None else least
+    def _require_assurance(self, exchange: Exchange) -> None:
+        least = self._settings.min_assurance
         if exchange.assurance < least:
             raise Refusal(
                 Status.UNAUTHORIZED,
@@ -212,7 +209,7 @@ class Gate:
         caller = exchange.caller
         if caller is not None:
             known = self._contracts.implicit(
-                exchange.owner, exchange.method, exchange.path, exchange.session_id, exchange.peer
+                caller.agent_id, exchange.method, exchange.path, exchange.session_id, exchange.peer
             )
             if known is not None and exchange.assurance >= self._settings.min_assurance:
                 return known
@@ -246,7 +243,7 @@ class Gate:
                 f"negotiation needs {self._settings.gate.min_trust_tier}.",
                 None,
             )
-        return self._deliver(exchange, exchange.owner, self._synthesis(exchange))
+        return self._deliver(exchange, caller.agent_id, self._synthesis(exchange))
 
     def _synthesis(self, exchange: Exchange) -> Synthesis:
         def matches(method: str, path: str) -> bool:
@@ -334,7 +331,7 @@ class Gate:
         return self._attempts.refusal(
             reason,
             explanation,
-            agent_id=exchange.owner,
+            agent_id="" if caller is None else caller.agent_id,
             method=exchange.method,
             path=exchange.path,
             trust_tier=tier,

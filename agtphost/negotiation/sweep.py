@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from agtphost.audit.drafts import Change, StreamEvent
+from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
 from agtphost.contract.recipe_book import RecipeBook
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.identity.peer import Assurance, state_owners
 from agtphost.negotiation.contract import Contract
 from agtphost.negotiation.contracts import ContractTable
 from agtphost.negotiation.settings import OnPolicyChange, Settings
@@ -29,14 +28,13 @@ MAX_TEXT = 2_000
 
 def is_operator(context: EndpointContext, settings: Settings) -> bool:
     """Whether the caller acts for the operator: it holds the scope, and is proven to be who it says."""
-    sure = context.assurance >= max(settings.min_assurance, Assurance.CERTIFICATE)
-    return sure and scopes.covers(context.scopes, OPERATOR)
+    return context.assurance >= settings.min_assurance and scopes.covers(context.scopes, OPERATOR)
 
 
 def is_originator(context: EndpointContext, contract: Contract, settings: Settings) -> bool:
     """Whether the caller is proven to be the agent that a contract was made for."""
-    own = context.caller is not None and context.owner == contract.agent_id
-    return own and context.assurance >= settings.min_assurance
+    caller = context.caller
+    return caller is not None and caller.agent_id == contract.agent_id and context.assurance >= settings.min_assurance
 
 
 class Endings:
@@ -119,7 +117,7 @@ class Endings:
 
     def with_agent(self, agent_id: str) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
         """What ends together with an agent that is revoked: all its contracts (design decision 10)."""
-        ended = [contract for owner in state_owners(agent_id) for contract in self._contracts.of(owner)]
+        ended = list(self._contracts.of(agent_id))
         changes = tuple(contract.held(revoked=True) for contract in ended)
         events = tuple(_event(c, "rcns_revoke", {**c.event(), "reason": "agent-revoked"}) for c in ended)
         return changes, events
@@ -179,7 +177,7 @@ class Endings:
 
 
 def _event(contract: Contract, event_type: str, fields: Mapping[str, Any]) -> StreamEvent:
-    return StreamEvent(chain=contract.chain, event_type=event_type, fields=fields)
+    return StreamEvent(chain=contract.agent_id or HOST_CHAIN, event_type=event_type, fields=fields)
 
 
 def _who(context: EndpointContext) -> dict[str, str]:

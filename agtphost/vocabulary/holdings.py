@@ -312,3 +312,145 @@ CLAIMS: Final = Cache(
 )
 LONGEST_CLAIM: Final = KIB
 """Characters of an Authority-Scope that is remembered."""
+
+
+def _cache(place: str, says: str, in_all: int, octets: int, **more: object) -> Cache:
+    return Cache(place=place, says=says, in_all=in_all, octets=octets, **more)  # type: ignore[arg-type]
+
+
+CACHES: Final = (
+    CLAIMS,
+    _cache(
+        "dispatch.principal_gate:ActingPrincipalGate._valid",
+        "tokens of identity providers that were found good, by hash",
+        4_096,
+        4 * MIB,
+        lives="until the token expires",
+        at_the_cap="the oldest goes",
+    ),
+    _cache(
+        "dispatch.rate_gate:Allowances._owed",
+        "how often a caller may ask; a table for each class of methods and kind of caller",
+        10_000,
+        16 * MIB,
+        lives="a minute without use is as good as forgotten",
+    ),
+    _cache("dispatch.rate_gate:RateGate._exempt", "addresses that are not counted", 4_096, MIB),
+    _cache("dispatch.rate_gate:address_origin", "the network of an address", 4_096, MIB),
+    _cache("protocols.admission:origin_of", "the network of an address", 1_024, MIB),
+    _cache("identity.jws:_kid_of", "the key that a header names", 64, MIB),
+    _cache("methods.relevance:_stem", "words of searches without their endings, up to 64 characters", 20_000, 8 * MIB),
+    _cache(
+        "methods.cognitive:words_of", "words of documents and descriptions of the operator's", 4_096, 64 * MIB
+    ),
+    _cache("methods.candidates:Index._allowed", "what an authority may find", 64, 8 * MIB),
+    _cache("methods.discovery:Discovery._lists", "lists of methods by authority", 64, 32 * MIB),
+    _cache(
+        "methods.discovery:Discovery._warned",
+        "who was told of a deprecated form",
+        10_000,
+        2 * MIB,
+        at_the_cap="the oldest goes",
+    ),
+    _cache(
+        "methods.sessions:Sightings._sessions",
+        "whose a Session-ID is",
+        10_000,
+        8 * MIB,
+        most_of_one=200,
+    ),
+    _cache("adapters.mcp.desk:Desk._levels", "the log level of an agent in a session", 10_000, 4 * MIB),
+    _cache(
+        "adapters.mcp.waiting_calls:WaitingCalls._by_token",
+        "calls of MCP tools that wait for the caller's input",
+        2_000,
+        128 * MIB,
+        most_of_one=100,
+        lives="minutes: ``PATIENCE``",
+        at_the_cap="refused: ``too-many-waiting-calls``",
+    ),
+    _cache(
+        "audit.summaries:Summaries._open",
+        "refusals of one origin that are summed up in one record",
+        1_024,
+        16 * MIB,
+        lives="until the record is written",
+        at_the_cap="further origins are summed up together",
+    ),
+    _cache("negotiation.rate:Ceiling._seen", "how often an agent proposed in the last minute", 10_000, 16 * MIB),
+)
+
+_CONFIGURED = "a few for each thing that the operator configured"
+_HOSTED = "one for each agent that this host knows"
+_HELD = "an index of held items, which are bounded"
+_CALL = "what belongs to one call, and goes with it"
+_LINK = "few by its own code, or one for each connection or process that is open, and those are bounded"
+_START = "made when the host starts or reloads"
+_UNUSED = "not of a running host"
+
+TABLES: Final[Mapping[str, frozenset[str]]] = {
+    _CONFIGURED: frozenset({
+        "adapters.acp.server:ACPServer.changed", "adapters.acp.server:ACPServer.manifests",
+        "adapters.mcp.approval:Approval._servers", "adapters.mcp.catalogue:Catalogue.bindings",
+        "adapters.mcp.catalogue:Catalogue.tools", "adapters.mcp.kept_pins:KeptPins._pins",
+        "adapters.mcp.offers:Offers._known", "adapters.mcp.offers:Offers._until",
+        "adapters.mcp.tool_record:ToolRecord._waiting", "adapters.mcp.tools:ToolPins._approved",
+        "adapters.web.pins:Pins._memory", "audit.held:HeldTable._tables", "audit.held:HeldTable._watchers",
+        "dispatch.scope_dimensions:ScopeDimensionGate._rules", "host.certificate_notices:AgentCertificates._stamps",
+        "host.certificate_notices:AgentCertificates.known", "host.delegation:PeerLink._asked",
+        "host.publication:Publication._forms", "host.rotation:Rotation._seen",
+        "identity.authorities:ClientAuthorities._mandates", "identity.key_ring:KeyRing.links",
+        "identity.key_ring:KeyRing.until", "stores.sqlite:_insert",
+    }),
+    _HOSTED: frozenset({
+        "audit.lifecycle:LifecycleTable._states", "audit.writer:GroupWriter._heads",
+        "audit.writer:GroupWriter._stopped", "dispatch.merchants:MerchantManifests._known",
+        "dispatch.sealing:Sealer._postures", "identity.agents:AgentDirectory._by_id",
+        "methods.publishing:DocumentPublisher._kept", "methods.status_document:Actions._known",
+    }),
+    _HELD: frozenset({
+        "adapters.a2a.fronted:FrontedTasks._clients", "adapters.a2a.fronted:FrontedTasks._tasks",
+        "adapters.web.links:Links._by_key", "adapters.web.links:Links._of", "host.propagation:Propagation._pauses",
+        "host.propagation:Propagation._sending", "host.propagation:Propagation._timers",
+        "methods.hops:Hops._by_token", "methods.hops:Hops._of_key", "methods.sessions:Standstill._escalated",
+        "methods.sessions:Standstill._of", "methods.sessions:Standstill._places",
+        "methods.sessions:Standstill._suspended", "negotiation.contracts:ContractTable._entries",
+        "negotiation.contracts:ContractTable._links", "negotiation.contracts:ContractTable._owned",
+        "negotiation.contracts:ContractTable._persistent",
+    }),
+    _CALL: frozenset({
+        "adapters.a2a.fronted:FrontedTasks._calls", "adapters.a2a.fronted:FrontedTasks._withdrawn",
+        "adapters.mcp.desk:Desk._running", "adapters.mcp.feed:Feed._queue", "adapters.mcp.http_body:Answer._unread",
+        "adapters.mcp.interviews:Interview._asked", "adapters.mcp.jsonrpc:JsonRpcPeer._calls",
+        "adapters.mcp.server:McpServer._waiters", "adapters.mcp.stdio:StdioLink._queue",
+        "adapters.mcp.stdio:StdioLink._unread", "adapters.mcp.streamable_http:HttpLink._posts",
+        "adapters.mcp.turns:Turns._at_work", "adapters.mcp.turns:Turns._queues",
+        "adapters.mcp.waiting_calls:WaitingCalls._of", "adapters.web.endings:Endings._ending",
+        "adapters.web.exchange:_Reading._texts", "adapters.web.upkeep:Upkeep._waiters", "audit.keyed:Quotas._changed",
+        "audit.merkle:Growth._changed", "audit.merkle:Tree._known", "audit.writer:GroupWriter.running",
+        "audit.summaries:Tally.counts",
+        "audit.writer:_Group.heads", "audit.writer:_Group.states", "dispatch.running:RunningCalls._stops",
+        "handlers.composition:Run._last", "http.a2a_runs:Runs._runs",
+        "methods.asynchronous_tasks:AsynchronousTasks._running",
+        "methods.asynchronous_tasks:AsynchronousTasks._working",
+    }),
+    _LINK: frozenset({
+        "adapters.mcp.instances:Instances._by_key", "adapters.mcp.instances:Instances._ending",
+        "adapters.mcp.server_log:ServerLog._kept", "adapters.mcp.server_log:ServerLog._passing",
+        "adapters.mcp.subscribers:Subscribers._listening", "adapters.mcp.supervision:Delays._restarts",
+        "audit.tree:TreeKeeper._recent", "host.log_throttle:Throttle._kinds", "host.log_throttle:_Kind.sample",
+        "protocols.admission:Admission._origins",
+        "protocols.server:AGTPServerFactory._connections", "methods.sessions:Sightings._agents",
+        "dispatch.rate_gate:RateGate._logged",
+    }),
+    _START: frozenset({"methods.inspection:Inspection._own_rules", "negotiation.graph:EndpointGraph._givers"}),
+    _UNUSED: frozenset({
+        "audit.export:_Reading._places", "audit.verify:Verifier._signers", "stores.memory:MemoryStore._by_audit_id",
+        "stores.memory:MemoryStore._by_number", "stores.memory:MemoryStore._chains",
+        "stores.memory:MemoryStore._checkpoints", "stores.memory:MemoryStore._held",
+        "stores.memory:MemoryStore._keyed", "stores.memory:MemoryStore._numbers",
+        "stores.memory:MemoryStore._reservations", "stores.memory:MemoryStore._states",
+        "stores.memory:MemoryStore._tiles",
+    }),
+}
+"""Tables in memory that need no number of their own, by what bounds them."""

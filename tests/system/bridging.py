@@ -9,10 +9,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from mcp import StdioServerParameters
 
@@ -44,14 +43,9 @@ def stdio(host: Host, *words: str) -> StdioServerParameters:
 
 
 class HttpBridge:
-    """One bridge that serves HTTP; whoever connects, unless it is ``guarded`` by a token that it makes or is given."""
+    """One bridge that serves HTTP."""
 
-    def __init__(
-        self, host: Host, *words: str, guarded: bool = False, environ: Mapping[str, str] | None = None
-    ) -> None:
-        if not guarded:
-            words = ("--no-token", *words)
-        self.token = ""
+    def __init__(self, host: Host, *words: str) -> None:
         self.url = ""
         self.lines: list[str] = []
         self.process = subprocess.Popen(
@@ -59,7 +53,6 @@ class HttpBridge:
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
             cwd=host.config.parent,
-            env={**os.environ, **(environ or {})},
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -69,8 +62,6 @@ class HttpBridge:
         for raw in self.process.stderr:
             line = raw.decode(errors="replace").rstrip("\n")
             self.lines.append(line)
-            if line.startswith("Authorization: Bearer "):
-                self.token = line.removeprefix("Authorization: Bearer ")
             found = READY.search(line)
             if found:
                 self.url = found.group(1)
@@ -85,9 +76,9 @@ class HttpBridge:
 
 
 @contextmanager
-def http_bridge(host: Host, *words: str, **options: Any) -> Iterator[HttpBridge]:
+def http_bridge(host: Host, *words: str) -> Iterator[HttpBridge]:
     """A bridge that is ready, and gone afterwards."""
-    bridge = HttpBridge(host, *words, **options)
+    bridge = HttpBridge(host, *words)
     try:
         until(lambda: bridge.url or bridge.process.poll() is not None, 20)
         assert bridge.url, bridge.lines

@@ -478,14 +478,14 @@ def test_a_token_keeps_other_users_of_the_machine_out(host: Host) -> None:
     """With --token-file every request needs it."""
     file = host.config.parent / "token.txt"
     file.write_text("a-token-of-some-length\n")
-    with http_bridge(host, "--token-file", "token.txt", guarded=True) as bridge, httpx.Client(trust_env=False) as http:
+    with http_bridge(host, "--token-file", "token.txt") as bridge, httpx.Client(trust_env=False) as http:
         for given in (None, "Bearer a-token-of-some-lengt", "a-token-of-some-length", "Basic a-token-of-some-length"):
             headers = {} if given is None else {"Authorization": given}
             assert http.post(bridge.url, json=HANDSHAKE, headers={**ACCEPT, **headers}).status_code == 401
         allowed = {**ACCEPT, "Authorization": "Bearer a-token-of-some-length"}
         assert http.post(bridge.url, json=HANDSHAKE, headers=allowed).status_code == 200
     file.write_text("a-token-of-some-length\na-second-token-of-some-length\n")
-    with http_bridge(host, "--token-file", "token.txt", guarded=True) as bridge, httpx.Client(trust_env=False) as http:
+    with http_bridge(host, "--token-file", "token.txt") as bridge, httpx.Client(trust_env=False) as http:
         second = {**ACCEPT, "Authorization": "Bearer a-second-token-of-some-length"}
         session = http.post(bridge.url, json=HANDSHAKE, headers=second).headers["mcp-session-id"]
         for headers, status in ((allowed, 404), (second, 200)):
@@ -493,28 +493,6 @@ def test_a_token_keeps_other_users_of_the_machine_out(host: Host) -> None:
     file.write_text("short")
     done = host.agtp("mcp-bridge", "--http", "0", "--token-file", "token.txt")
     assert done.returncode == 2 and "openssl rand" in done.stderr
-
-
-def test_a_bridge_makes_a_token_unless_it_is_told_not_to(host: Host) -> None:
-    """Nobody is served without one: made and printed, given in the environment, or declined by --no-token."""
-    with http_bridge(host, guarded=True) as bridge, httpx.Client(trust_env=False) as http:
-        assert len(bridge.token) >= 32
-        for given in (None, "Bearer", "Bearer x", f"Bearer {bridge.token}x", bridge.token):
-            headers = {} if given is None else {"Authorization": given}
-            refused = http.post(bridge.url, json=HANDSHAKE, headers={**ACCEPT, **headers})
-            assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer"), given
-        allowed = {**ACCEPT, "Authorization": f"Bearer {bridge.token}"}
-        assert http.post(bridge.url, json=HANDSHAKE, headers=allowed).status_code == 200
-    known = {"AGTP_BRIDGE_TOKEN": "a-token-of-the-environment"}
-    with http_bridge(host, guarded=True, environ=known) as bridge, httpx.Client(trust_env=False) as http:
-        assert not bridge.token, "who gave it knows it"
-        assert http.post(bridge.url, json=HANDSHAKE, headers=ACCEPT).status_code == 401
-        allowed = {**ACCEPT, "Authorization": f"Bearer {known['AGTP_BRIDGE_TOKEN']}"}
-        assert http.post(bridge.url, json=HANDSHAKE, headers=allowed).status_code == 200
-    with http_bridge(host) as bridge, httpx.Client(trust_env=False) as http:
-        assert http.post(bridge.url, json=HANDSHAKE, headers=ACCEPT).status_code == 200
-    done = host.agtp("mcp-bridge", "--no-token")
-    assert done.returncode == 2 and "--no-token is for --http" in done.stderr
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -14,7 +14,7 @@ from agtphost.adapters.a2a.dialects import Operation
 from agtphost.adapters.a2a.failures import TASK_NOT_CANCELABLE, TASK_NOT_FOUND, A2AError
 from agtphost.adapters.a2a.tasks import state_of, task_in
 from agtphost.adapters.mcp.supervision import State
-from agtphost.adapters.web.approval import NOBODY, Approve, Approvers, Waiting, approve_binding
+from agtphost.adapters.web.approval import NOBODY, Approve, Approvers, approve_binding
 from agtphost.adapters.web.endings import AlreadyOver
 from agtphost.adapters.web.links import Link, Links
 from agtphost.contract.binding import Binding, Resolution
@@ -176,8 +176,7 @@ def _full(agent: A2AAgent) -> dict[str, object]:
 def _approving(agent: A2AAgent, approvers: Approvers) -> Binding:
     name = agent.settings.name
 
-    def waiting() -> Mapping[str, Waiting]:
-        card = agent.candidate
-        return {} if card is None else {CARD: Waiting(digest=card.digest, document=card.document)}
+    def waiting() -> Mapping[str, str]:
+        return {} if agent.candidate is None else {CARD: agent.candidate.digest}
 
     return approve_binding(APPROVE, f"/a2a/{name}", Approve("a2a", name, agent.pins, waiting, approvers))

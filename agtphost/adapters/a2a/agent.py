@@ -120,7 +120,7 @@ class A2AAgent:
         except PeerUnreadable as failure:
             raise CardRefused(f"its card cannot be read: {failure}") from None
         card = cards.read(reply.body, settings.url, settings.card_keys)
-        if await self.pins.judge({CARD: card.digest}, {CARD: card.document}):
+        if await self.pins.judge({CARD: card.digest}):
             self.candidate = card
             by = "[[a2a.agent]] pin" if self.pins.fixed(CARD) else f"agtp upstreams approve a2a.{settings.name}"
             raise CardRefused(

@@ -76,8 +76,8 @@ def named_task(context: EndpointContext, payload: Mapping[str, Any], links: Link
 
 
 def owner_of(context: EndpointContext) -> str:
-    """Whose tasks and contexts the caller may use; every action demands a caller."""
-    return context.owner
+    """The caller's Agent-ID; every action demands one."""
+    return context.caller.agent_id if context.caller is not None else ""
 
 
 def read(context: EndpointContext, links: Links, upstream: str, *, forward: bool) -> Sending:

@@ -10,7 +10,7 @@ from zope.interface import implementer
 from agtphost.adapters.acp.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of
 from agtphost.adapters.acp.server import ACPServer
 from agtphost.adapters.mcp.supervision import State
-from agtphost.adapters.web.approval import NOBODY, Approve, Approvers, Waiting, approve_binding
+from agtphost.adapters.web.approval import NOBODY, Approve, Approvers, approve_binding
 from agtphost.adapters.web.endings import AlreadyOver
 from agtphost.adapters.web.failures import PeerRefused, PeerUnreadable
 from agtphost.adapters.web.links import Link, Links
@@ -172,10 +172,5 @@ def _full(server: ACPServer) -> dict[str, object]:
 
 def _approving(server: ACPServer, approvers: Approvers) -> Binding:
     name = server.settings.name
-
-    def waiting() -> Mapping[str, Waiting]:
-        changed = server.changed.items()
-        return {agent: Waiting(digest=digest, document=server.candidates[agent]) for agent, digest in changed}
-
-    handler = Approve("acp", name, server.pins, waiting, approvers)
+    handler = Approve("acp", name, server.pins, lambda: server.changed, approvers)
     return approve_binding(APPROVE, f"/acp/{name}", handler)

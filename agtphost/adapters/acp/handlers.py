@@ -400,7 +400,7 @@ class ReadAgents(_Action):
 
 
 def _owner(context: EndpointContext) -> str:
-    return context.owner
+    return context.caller.agent_id if context.caller is not None else ""
 
 
 def _mode(context: EndpointContext) -> str:

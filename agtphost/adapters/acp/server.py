@@ -58,9 +58,6 @@ class ACPServer:
         self.changed: Mapping[str, str] = {}
         """Agents that are off until their new manifest is approved, and the digests of these."""
 
-        self.candidates: Mapping[str, Mapping[str, Any]] = {}
-        """These manifests, as received."""
-
     async def ask(
         self, method: str, path: tuple[str, ...], seconds: float, body: object = None, caller: Caller = None
     ) -> Any:
@@ -129,13 +126,12 @@ class ACPServer:
         if not admitted:
             raise NotPrepared("it lists none of the agents that may be reached")
         digests = {name: digest_of(manifest) for name, manifest in admitted.items()}
-        off = await self.pins.judge(digests, admitted)
+        off = await self.pins.judge(digests)
         if off - self.changed.keys():
             self.service.say(
                 f"changed manifests are off until approved by agtp upstreams approve: {', '.join(sorted(off))}"
             )
         self.changed = {name: digests[name] for name in sorted(off)}
-        self.candidates = {name: admitted[name] for name in sorted(off)}
         kept = {name: manifest for name, manifest in sorted(admitted.items()) if name not in off}
         if kept != self.manifests:
             self.manifests = kept

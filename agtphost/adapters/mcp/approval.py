@@ -17,8 +17,7 @@ from zope.interface import implementer
 from agtphost.adapters.mcp.kept_pins import KeptPins, pin
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.tool_record import ToolRecord
-from agtphost.adapters.mcp.tools import ToolPins, defining, digest_of
-from agtphost.adapters.web.definitions import shown
+from agtphost.adapters.mcp.tools import ToolPins
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
@@ -64,13 +63,9 @@ class Approval:
             return ToolPins(configured, differs=differs)
         return self._kept.of(server, configured, differs)
 
-    def of(self, tool: str, server: str | None, digest: str | None) -> IHandler:
-        """
-        What answers a request to approve a tool.
-
-        :param digest: of the definition that is approved; None: it is to be shown.
-        """
-        return _Approve(self, tool, server, digest)
+    def of(self, tool: str, server: str | None) -> IHandler:
+        """What answers a request to approve a tool."""
+        return _Approve(self, tool, server)
 
     def require_operator(self, context: EndpointContext) -> str:
         """
@@ -90,11 +85,14 @@ class Approval:
             remedy=f"Connect with the certificate of an operator, or of an agent that has the scope {APPROVER}.",
         )
 
-    def _find(self, tool: str, server: str | None) -> tuple[str, str, McpServer]:
+    async def approve(self, tool: str, server: str | None, approver: str) -> Mapping[str, Any]:
         """
-        The server's name, the tool's own, and the server.
+        Approve the present definition of a tool, durably; first it is on record, then it counts.
 
-        :raises Refusal: 422 for an unknown tool.
+        :param approver: the key fingerprint or the Agent-ID.
+        :return: the tool and the digest of its definition.
+        :raises Refusal: 409 where it changed once more meanwhile, and where the configuration names the digest;
+            422 for an unknown tool; 503 where the store is down.
         """
         prefix, _, rest = tool.partition(".")
         name, bare = (prefix, rest) if server is None or prefix == server else (server, tool)
@@ -106,42 +104,7 @@ class Approval:
                 "No hosted MCP server lists a tool of that name.",
                 remedy="agtp tools ls shows what is listed, and what is off.",
             )
-        return name, bare, found
-
-    def show(self, tool: str, server: str | None) -> Mapping[str, Any]:
-        """
-        The present definition of a tool and the approved one, with their digests.
-
-        :raises Refusal: 422 for an unknown tool.
-        """
-        name, bare, found = self._find(tool, server)
-        present = found.catalogue.tools[bare]
-        before = None if self._kept is None else self._kept.definition(name, bare)
-        approved = found.catalogue.pins.approved(bare)
-        if present.digest == approved:
-            before = defining(present.definition)
-        elif before is not None and digest_of(before) != approved:
-            before = None
-        return {
-            "tool": f"{name}.{bare}",
-            **shown(present.digest, approved, defining(present.definition), before),
-        }
-
-    async def approve(self, tool: str, server: str | None, approver: str, wanted: str) -> Mapping[str, Any]:
-        """
-        Approve the definition of a tool that was shown, durably; first it is on record, then it counts.
-
-        :param approver: the key fingerprint or the Agent-ID.
-        :param wanted: the digest of that definition.
-        :return: the tool and the digest of its definition.
-        :raises Refusal: 409 where it is not the present one, or changed meanwhile, and where the configuration names
-            the digest; 422 for an unknown tool; 503 where the store is down.
-        """
-        name, bare, found = self._find(tool, server)
-        present, pins = found.catalogue.tools[bare], found.catalogue.pins
-        digest = present.digest
-        if wanted != digest:
-            raise _changed(f"{name}.{bare}", "The definition is not the one that was shown: it changed since.", digest)
+        digest, pins = found.catalogue.tools[bare].digest, found.catalogue.pins
         if pins.fixed(bare) and pins.approved(bare) != digest:
             raise Refusal(
                 Status.CONFLICT,
@@ -151,14 +114,15 @@ class Approval:
                 details={"tool": f"{name}.{bare}", "definition_digest": digest},
             )
         if self._record is not None:
-            kept = pin(name, bare, digest, present.definition)
-            await self._record.approved(kept, digest, pins.approved(bare), approver)
+            await self._record.approved(pin(name, bare, digest), digest, pins.approved(bare), approver)
         now = found.catalogue.tools.get(bare)
         if now is None or now.digest != digest:
-            raise _changed(
-                f"{name}.{bare}",
+            raise Refusal(
+                Status.CONFLICT,
+                "tool-definition-changed",
                 "The tool's definition changed again while it was being approved; it is off.",
-                "" if now is None else now.digest,
+                remedy="Look at the new definition, and approve that.",
+                details={"tool": f"{name}.{bare}"},
             )
         found.catalogue.approve(bare)
         for instance in found.instances.all():
@@ -167,31 +131,18 @@ class Approval:
         return {"tool": f"{name}.{bare}", "definition_digest": digest}
 
 
-def _changed(tool: str, explanation: str, digest: str) -> Refusal:
-    return Refusal(
-        Status.CONFLICT,
-        "tool-definition-changed",
-        explanation,
-        remedy=f"Look at the present definition (agtp tools approve {tool} shows it), and approve that.",
-        details={"tool": tool, "definition_digest": digest},
-    )
-
-
 @implementer(IHandler)
 class _Approve:
     """Answers ``mcp.tools.approve``."""
 
     kind = "mcp"
 
-    def __init__(self, approval: Approval, tool: str, server: str | None, digest: str | None) -> None:
-        self._digest = digest
+    def __init__(self, approval: Approval, tool: str, server: str | None) -> None:
         self._approval = approval
         self._tool = tool
         self._server = server
 
     async def handle(self, context: EndpointContext) -> EndpointResponse:
         approver = self._approval.require_operator(context)
-        if self._digest is None:
-            return EndpointResponse(result={"mcp_response": self._approval.show(self._tool, self._server)})
-        result = await self._approval.approve(self._tool, self._server, approver, self._digest)
+        result = await self._approval.approve(self._tool, self._server, approver)
         return EndpointResponse(result={"mcp_response": result}, extra={"mcp_tool_approved": dict(result)})

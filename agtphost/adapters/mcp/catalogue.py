@@ -81,11 +81,7 @@ class Catalogue:
         """
         listed = await dialogue.list_tools(self._server.settings.start_timeout)
         tools = read_tools(listed, self.tools, self._log)
-        offered = self._offered(tools)
-        await self.pins.remember(
-            {name: tool.digest for name, tool in offered.items()},
-            {name: tool.definition for name, tool in offered.items()},
-        )
+        await self.pins.remember({name: tool.digest for name, tool in self._offered(tools).items()})
         self._adopt(tools)
 
     def attend(self, dialogue: Dialogue, *, notified: bool) -> None:

@@ -111,7 +111,7 @@ class Desk:
         seconds = server.settings.timeout
         if context.deadline:
             seconds = min(seconds, context.deadline - LAST_WORD - server.seconds())
-        agent_id = context.owner
+        agent_id = "" if context.caller is None else context.caller.agent_id
         waiting = self._awaited(context, carried, agent_id)
         streamed = streams(context)
         plain = context.task_id is None and not streamed and not carried.meta and not carried.again
@@ -194,7 +194,7 @@ class Desk:
     ) -> Mapping[str, Any]:
         key = None
         if context.task_id is not None and context.caller is not None:
-            key = context.owner, context.task_id
+            key = context.caller.agent_id, context.task_id
             self._running.setdefault(key, []).append(asking)
         feed = None
         if streams(context):

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 from agtphost.adapters.mcp.failures import McpFailure
 from agtphost.adapters.mcp.tool_record import Submit
-from agtphost.adapters.mcp.tools import Definitions, ToolPins, defining
-from agtphost.adapters.web.definitions import kept_definition
+from agtphost.adapters.mcp.tools import ToolPins
 from agtphost.audit.drafts import Change, LedgerUnavailable, StaleChange
 from agtphost.audit.held import Held, HeldTable
 
@@ -24,27 +22,10 @@ KIND = "mcp-tool-pin"
 MOST_AT_ONCE = 200
 """Pins in one commit."""
 
-MOST_SHOWN = 1_000
-"""Approved tools of one server whose definitions are kept beside their digests."""
 
-
-def pin(
-    server: str,
-    tool: str,
-    digest: str,
-    definition: Mapping[str, Any] | None = None,
-    *,
-    expected: int | None = None,
-) -> Change:
-    """
-    What makes a digest the approved one.
-
-    :param definition: what it is of, kept to be shown beside a later one; a long one is not.
-    """
-    value: dict[str, Any] = {"sha256": digest}
-    if definition is not None:
-        value.update(kept_definition(defining(definition)))
-    return Change(kind=KIND, key=f"{server}\n{tool}", value=value, expected=expected)
+def pin(server: str, tool: str, digest: str, *, expected: int | None = None) -> Change:
+    """What makes a digest the approved one."""
+    return Change(kind=KIND, key=f"{server}\n{tool}", value={"sha256": digest}, expected=expected)
 
 
 class KeptPins:
@@ -76,18 +57,13 @@ class KeptPins:
             self._watched(item.key, item)
         return pins
 
-    def definition(self, server: str, tool: str) -> Mapping[str, Any] | None:
-        """The definition that was approved; None where it is not kept."""
-        item = self._held.get(KIND, f"{server}\n{tool}")
-        return None if item is None else item.value.get("definition")
-
     def _watched(self, key: str, item: Held | None) -> None:
         server, _, tool = key.partition("\n")
         pins = self._pins.get(server)
         if pins is not None and item is not None:
             pins.approve(tool, str(item.value["sha256"]))
 
-    async def _keep(self, server: str, first: Mapping[str, str], definitions: Definitions) -> None:
+    async def _keep(self, server: str, first: Mapping[str, str]) -> None:
         """
         Make first definitions durable.
 
@@ -99,11 +75,7 @@ class KeptPins:
             size = 1 if tool_by_tool else MOST_AT_ONCE
             for at in range(0, len(left), size):
                 try:
-                    batch = left[at : at + size]
-                    # Of a server with more tools than anybody looks at, the first ones' definitions are kept.
-                    shown = definitions if pins.count < MOST_SHOWN else {}
-                    changes = [pin(server, *each, shown.get(each[0]), expected=0) for each in batch]
-                    await self._submit(changes, ())
+                    await self._submit([pin(server, *entry, expected=0) for entry in left[at : at + size]], ())
                 except StaleChange:
                     # Another process of the same server was first with one of them: that one is the measure.
                     continue

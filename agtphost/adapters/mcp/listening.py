@@ -58,7 +58,7 @@ class Listening:
                 "Changes are told in interim messages, and the request does not ask for any.",
                 remedy='Send "context": {"stream": true}.',
             )
-        agent_id = context.owner
+        agent_id = "" if context.caller is None else context.caller.agent_id
         subscribed: list[tuple[McpServer, Subscriber]] = []
         feeds: list[Feed] = []
         try:

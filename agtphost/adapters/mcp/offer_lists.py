@@ -77,7 +77,7 @@ class OfferList:
     async def _entries(
         self, context: EndpointContext, server: McpServer
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        agent_id = context.owner
+        agent_id = "" if context.caller is None else context.caller.agent_id
         terms = server.terms
         lacking = terms is not None and KINDS[self._kind].capability not in terms.capabilities
         if lacking or (not self._strict and server.state not in (State.UP, State.IDLE)):

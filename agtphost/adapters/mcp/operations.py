@@ -18,7 +18,6 @@ from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.settings import ToolOverride
 from agtphost.adapters.mcp.small_actions import Cancellation, LevelSetting, TaskRequest
 from agtphost.adapters.mcp.subscribers import LIST_CHANGES
-from agtphost.adapters.web.definitions import wanted
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.iagtp import IHandler
@@ -292,7 +291,7 @@ class Operations:
         return _local("mcp.requests.cancel", Cancellation(self._desk, text(payload, "task_id")))
 
     def _approve(self, payload: Mapping[str, Any], server: str | None) -> Binding:
-        binding = _local("mcp.tools.approve", self._approval.of(text(payload, "tool"), server, wanted(payload)))
+        binding = _local("mcp.tools.approve", self._approval.of(text(payload, "tool"), server))
         # Operators are no agents: the handler decides by the certificate.
         return replace(binding, state_changing=True)
 

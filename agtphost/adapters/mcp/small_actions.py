@@ -22,6 +22,10 @@ from agtphost.vocabulary.status import Status
 _NOTHING: Mapping[str, Any] = {}
 
 
+def _agent_id(context: EndpointContext) -> str:
+    return "" if context.caller is None else context.caller.agent_id
+
+
 @implementer(IHandler)
 class LevelSetting:
     """
@@ -41,7 +45,7 @@ class LevelSetting:
 
     def handle(self, context: EndpointContext) -> EndpointResponse:
         """Note it."""
-        agent_id = context.owner
+        agent_id = _agent_id(context)
         self._desk.set_level(agent_id, context.session_id, self._level)
         for server in self._servers:
             server.level_for(agent_id, context.session_id, self._level)
@@ -64,7 +68,7 @@ class Cancellation:
 
     def handle(self, context: EndpointContext) -> EndpointResponse:
         """Cancel; how many calls that were is the answer."""
-        cancelled = self._desk.cancel(context.owner, self._task_id)
+        cancelled = self._desk.cancel(_agent_id(context), self._task_id)
         return EndpointResponse(result={"mcp_response": {"cancelled": cancelled}})
 
 
@@ -125,7 +129,7 @@ class TaskRequest:
 
         :raises Refusal: 404 where the caller has no such task, or may not call its tool any more.
         """
-        known = self._desk.task(context.owner, self._params["taskId"], self._server)
+        known = self._desk.task(_agent_id(context), self._params["taskId"], self._server)
         server = None if known is None else self._servers.get(known[0])
         if known is None or server is None:
             raise _unknown()

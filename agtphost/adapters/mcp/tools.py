@@ -13,7 +13,6 @@ import hashlib
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from twisted.logger import LogLevel
@@ -34,9 +33,6 @@ MAX_DEFINITION = 256 << 10
 
 MAX_NAME = 128
 """Characters of a tool's name: MCP 2025-11-25, tools, section Tool Names."""
-
-Definitions = Mapping[str, Mapping[str, Any]]
-"""By tool name, as listed."""
 
 _DEFINING = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 _INVISIBLE = frozenset("\u115f\u1160\u2800\u3164\uffa0")
@@ -80,7 +76,7 @@ class ToolPins:
         self,
         configured: Mapping[str, str] | None = None,
         differs: Callable[[str, str, str], None] = lambda name, digest, approved: None,
-        keep: Callable[[Mapping[str, str], Definitions], Awaitable[None]] | None = None,
+        keep: Callable[[Mapping[str, str]], Awaitable[None]] | None = None,
     ) -> None:
         self._configured = dict(configured or {})
         self._approved: dict[str, str] = {}
@@ -91,21 +87,15 @@ class ToolPins:
         """The approved digest; empty where the tool was never seen."""
         return self._configured.get(name) or self._approved.get(name, "")
 
-    @property
-    def count(self) -> int:
-        """Tools that are approved, but for those of the configuration."""
-        return len(self._approved)
-
     def fixed(self, name: str) -> bool:
         """Whether the configuration names the digest, so that nobody else can approve another."""
         return name in self._configured
 
-    async def remember(self, found: Mapping[str, str], definitions: Definitions = MappingProxyType({})) -> None:
+    async def remember(self, found: Mapping[str, str]) -> None:
         """
         Approve what is seen for the first time, as far as there is room.
 
         :param found: digests by tool name.
-        :param definitions: what they are of, to be shown beside a later one.
         :raises McpFailure: it cannot be made durable.
         """
         room = max(MOST_PINS - len(self._approved), 0)
@@ -115,7 +105,7 @@ class ToolPins:
         if self._keep is None:
             self._approved.update(first)
         else:
-            await self._keep(first, definitions)
+            await self._keep(first)
 
     def admits(self, name: str, digest: str) -> bool:
         """Whether this definition of the tool is the approved one."""
@@ -178,14 +168,10 @@ def _fault(definition: Mapping[str, Any]) -> str | None:
     return None
 
 
-def defining(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """What an approval is of: name, texts, schemas and annotations."""
-    return {key: definition[key] for key in _DEFINING if key in definition}
-
-
 def digest_of(definition: Mapping[str, Any]) -> str:
-    """What an approval pins."""
-    return hashlib.sha256(canonical(defining(definition))).hexdigest()
+    """What an approval pins: the digest of name, texts, schemas and annotations."""
+    defining = {key: definition[key] for key in _DEFINING if key in definition}
+    return hashlib.sha256(canonical(defining)).hexdigest()
 
 
 def _read(definition: Mapping[str, Any], digest: str, log: ServerLog) -> Tool | None:

@@ -19,7 +19,7 @@ PATIENCE = 600.0
 """Seconds that a call waits for input."""
 
 MOST_OF_AN_AGENT = 100
-MOST = 10_000
+MOST = 2_000
 MAX_STATE = 64 << 10
 """Characters of a server's own state that are kept for one call."""
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.adapters.web.definitions import shown, wanted
 from agtphost.adapters.web.pins import Pins
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
@@ -50,22 +49,13 @@ class Approvers:
 NOBODY = Approvers()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """Something that is off because it is not what was approved."""
-
-    digest: str
-    document: Mapping[str, Any]
-    """What the digest is of."""
-
-
 @implementer(IHandler)
 class Approve:
     """
     Answers ``a2a.card.approve`` and ``acp.agents.approve``.
 
     :param pins: those of the upstream.
-    :param waiting: what is off, by name; looked at when the request comes.
+    :param waiting: digests of what is off, by name; looked at when the request comes.
     """
 
     kind = "adapter"
@@ -75,7 +65,7 @@ class Approve:
         protocol: str,
         upstream: str,
         pins: Pins,
-        waiting: Callable[[], Mapping[str, Waiting]],
+        waiting: Callable[[], Mapping[str, str]],
         approvers: Approvers,
     ) -> None:
         self._protocol = protocol
@@ -87,36 +77,24 @@ class Approve:
 
     def handle(self, context: EndpointContext) -> EndpointResponse:
         """
-        Show what is off, or approve it as it was shown.
+        Approve what is off, as it is now.
 
         :raises Refusal: 403 for everybody but operators; 409 where nothing is off, where it is another digest than
-            the one in the request, and where the configuration names the digest; 422 for a request without one.
+            the one in the request, and where the configuration names the digest.
         """
         approver = self._approvers.require(context, self._scope)
         name = context.input.get("name", "")
-        found = self._waiting().get(name) if isinstance(name, str) else None
-        if found is None:
+        digest = self._waiting().get(name) if isinstance(name, str) else None
+        if digest is None:
             raise self._conflict("nothing-to-approve", "Nothing of that name is off because it changed.")
         if self._pins.fixed(name):
             raise self._conflict(
                 "pinned-by-configuration", "The configuration names the approved digest; it has to be changed there."
             )
-        asked, digest = wanted(context.input), found.digest
-        if asked is None:
-            before = self._pins.definition(name)
-            return EndpointResponse(
-                result={
-                    "shown": {
-                        "protocol": self._protocol.upper(),
-                        "upstream": self._upstream,
-                        "name": name,
-                        **shown(digest, self._pins.approved(name), found.document, before),
-                    }
-                }
-            )
-        if asked != digest:
+        wanted = context.input.get("sha256", digest)
+        if wanted != digest:
             raise self._conflict("definition-changed-again", "The upstream says something else of itself by now.")
-        change, event = self._pins.approval(name, digest, approver, found.document)
+        change, event = self._pins.approval(name, digest, approver)
         result: dict[str, Any] = {"protocol": self._protocol.upper(), "upstream": self._upstream, "sha256": digest}
         if name:
             result["name"] = name
@@ -129,7 +107,7 @@ class Approve:
             Status.CONFLICT,
             reason,
             explanation,
-            remedy="agtp upstreams ls shows what waits for approval, agtp upstreams approve what it changed to.",
+            remedy="agtp upstreams ls --json shows what waits for approval, and its SHA-256.",
             details={"upstream": self._upstream},
         )
 

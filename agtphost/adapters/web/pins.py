@@ -9,10 +9,8 @@ signs: design decision 16.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
-from agtphost.adapters.web.definitions import kept_definition
 from agtphost.adapters.web.failures import NotPrepared
 from agtphost.audit.drafts import HOST_CHAIN, Change, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.audit.held import Held, HeldTable
@@ -65,14 +63,11 @@ class Pins:
         """Whether the configuration names the digest, so that nobody else can approve another."""
         return name in self._configured
 
-    async def judge(
-        self, found: Mapping[str, str], documents: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
-    ) -> frozenset[str]:
+    async def judge(self, found: Mapping[str, str]) -> frozenset[str]:
         """
         Compare what an upstream says now with what is approved.
 
         :param found: digests by name.
-        :param documents: what they are of, to be shown beside a later one.
         :return: the names of what is off.
         :raises NotPrepared: the store is down: nothing is approved that would be forgotten.
         """
@@ -82,36 +77,27 @@ class Pins:
         for name, digest in found.items():
             known, approved = self._known(name), self.approved(name)
             if not approved:
-                kept = kept_definition(documents[name]) if name in documents else {}
-                changes.append(self._change(name, {"approved": digest, "seen": "", **kept}))
+                changes.append(self._change(name, {"approved": digest, "seen": ""}))
                 events.append(self._event(PINNED, name, sha256=digest))
                 continue
             seen = "" if digest == approved else digest
             if seen:
                 changed.add(name)
             if seen != known.get("seen", ""):
-                changes.append(self._change(name, {**known, "approved": approved, "seen": seen}))
+                changes.append(self._change(name, {"approved": approved, "seen": seen}))
                 if seen:
                     events.append(self._event(CHANGED, name, sha256=seen, approved_sha256=approved))
         if changes:
             await self._commit(changes, events)
         return frozenset(changed)
 
-    def definition(self, name: str) -> Mapping[str, Any] | None:
-        """What was approved; None where it is not kept."""
-        known = self._known(name)
-        return known.get("definition") if known.get("approved") == self.approved(name) else None
-
-    def approval(
-        self, name: str, digest: str, approver: str, document: Mapping[str, Any] | None = None
-    ) -> tuple[Change, StreamEvent]:
-        """What is committed with the answer to the operator that approves a digest, and what that is of."""
+    def approval(self, name: str, digest: str, approver: str) -> tuple[Change, StreamEvent]:
+        """What is committed with the answer to the operator that approves a digest."""
         known = self._known(name)
         event = self._event(
             APPROVED, name, sha256=digest, replaced_sha256=known.get("approved", ""), approved_by=approver
         )
-        kept = {} if document is None else kept_definition(document)
-        return self._change(name, {"approved": digest, "seen": "", **kept}), event
+        return self._change(name, {"approved": digest, "seen": ""}), event
 
     # Behind these
 
@@ -124,7 +110,7 @@ class Pins:
         item = self._held.get(KIND, self._key(name))
         return {} if item is None else item.value
 
-    def _change(self, name: str, value: Mapping[str, Any]) -> Change:
+    def _change(self, name: str, value: Mapping[str, str]) -> Change:
         """On what is known now: a first sight, or an approval, that somebody else's went before is none."""
         item = None if self._held is None else self._held.get(KIND, self._key(name))
         expected = None if self._held is None else 0 if item is None else item.version

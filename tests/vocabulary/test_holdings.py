@@ -1,0 +1,305 @@
+"""The one list of what is held: complete, enforced, and the same in the documentation."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.held import HeldFull, HeldTable, UnknownKind
+from agtphost.dispatch.claims import ClaimedScopesGate
+from agtphost.dispatch.exchange import Exchange
+from agtphost.identity.agents import Agent
+from agtphost.identity.peer import Peer
+from agtphost.stores.rows import HeldRow
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.holdings import ANSWERS, ANY, CACHES, CLAIMS, HELD, TABLES, Holding
+from agtphost.wire.events import Request
+from agtphost.wire.headers import Headers
+from tests.vocabulary.tables import ROOT, found, tables
+
+ALICE, BOB = "a" * 64, "b" * 64
+LISTED = {cache.place for cache in CACHES}.union(*TABLES.values())
+
+
+class Ledger:
+    """What the ledger does with changes: admit, commit, settle."""
+
+    def __init__(self, now: float = 1_000.0, **kinds: Holding) -> None:
+        self.now = now
+        self.table = HeldTable(now=lambda: self.now, kinds={**HELD, **kinds})
+
+    def put(
+        self, kind: str, key: str, owner: str, *, proven: bool = True, seconds: int | None = None, **value: Any
+    ) -> None:
+        expires = None if seconds is None else int((self.now + seconds) * 1000)
+        change = Change(kind=kind, key=key, value=value, owner=owner, expires_at=expires)
+        admitted = self.table.admit((change,), proven=proven)
+        rows = [
+            HeldRow(
+                each.kind, each.key, bytes.fromhex(each.owner), 1, each.expires_at,
+                None if each.value is None else jsontext.encode(each.value),
+            )
+            for each in admitted.changes
+        ]
+        self.table.settle(admitted)
+        self.table.apply(rows)
+
+
+def small(holding: Holding) -> Holding:
+    """The same kind with numbers that a test can reach."""
+    fields = {name: getattr(holding, name) for name in holding.__slots__}
+    return Holding(**{**fields, "per_owner": 4, "in_all": 10, "unproven": 2,
+                      "octets_per_owner": 4_000, "octets_in_all": 6_000})
+
+
+def test_every_table_of_the_host_is_on_the_list() -> None:
+    """A new cache, or one that is gone, fails here; its bound has to be thought of."""
+    assert found() - LISTED == set()
+    assert LISTED - found() == set()
+
+
+def test_a_table_that_is_not_on_the_list_is_noticed() -> None:
+    """The control."""
+    source = "class A:\n    def f(self):\n        self._x: dict[str, int] = {}\n        self._y = OrderedDict()\n"
+    assert set(tables(source, "m")) == {"m:A._x", "m:A._y"}
+    assert set(tables("@lru_cache(maxsize=9)\ndef f(x): ...\n", "m")) == {"m:f"}
+
+
+def test_an_unlisted_kind_is_refused() -> None:
+    """Neither admitted, nor found."""
+    table = HeldTable()
+    with pytest.raises(UnknownKind):
+        table.admit((Change(kind="novelty", key="k", value={}),))
+    with pytest.raises(UnknownKind):
+        table.apply([HeldRow("novelty", "k", b"", 1, None, b"{}")])
+
+
+@pytest.mark.parametrize("kind", sorted(HELD))
+def test_each_kind_is_bounded_by_owner_and_in_all(kind: str) -> None:
+    """Filled to its cap and beyond: items and octets hold, what has finished goes, and others have room."""
+    holding = small(HELD[kind])
+    host = Ledger(**{kind: holding})
+    done = {holding.state: next(iter(holding.finished - {"*", "True"}), True)} if holding.state else {}
+    refused = 0
+    for number in range(20):
+        try:
+            host.put(kind, str(number), ALICE, **done, text="x" * 20)
+        except HeldFull as full:
+            assert full.holding is holding and not full.in_all
+            refused += 1
+    assert host.table.count(kind, ALICE) == 4
+    assert bool(refused) is not bool(holding.finished)
+    host.put(kind, "b", BOB, **done)
+    assert host.table.get(kind, "b") is not None, "another owner has its own share"
+    for owner in (f"{number:064x}" for number in range(20)):
+        try:
+            host.put(kind, f"of {owner}", owner, **done)
+        except HeldFull as full:
+            assert full.in_all
+    assert host.table.count(kind) == 10
+    long = Ledger(**{kind: holding})
+    for number in range(12):
+        try:
+            long.put(kind, f"long {number}", ALICE, **done, text="y" * 1_500)
+        except HeldFull as full:
+            assert full.unit == "octets"
+    assert 0 < long.table.octets(kind, ALICE) <= 4_000
+
+
+@pytest.mark.parametrize("kind", sorted(kind for kind in HELD if HELD[kind].finished and HELD[kind].finished != ANY))
+def test_what_is_open_never_goes_for_what_is_new(kind: str) -> None:
+    """Open escalations, unread messages, running tasks: the newcomer is refused."""
+    holding = small(HELD[kind])
+    host = Ledger(**{kind: holding})
+    for number in range(4):
+        host.put(kind, str(number), ALICE, **{holding.state: "open"})
+    with pytest.raises(HeldFull):
+        host.put(kind, "more", ALICE)
+    assert [item.key for item in host.table.of(kind, ALICE)] == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("kind", sorted(HELD))
+def test_who_has_proven_nothing_has_a_small_share_and_pushes_nothing_out(kind: str) -> None:
+    """A caller below certificate assurance cannot have another's items go."""
+    holding = small(HELD[kind])
+    host = Ledger(**{kind: holding})
+    for number in range(3):
+        host.put(kind, str(number), ALICE, **({holding.state: "True"} if holding.state else {}))
+    with pytest.raises(HeldFull):
+        host.put(kind, "more", ALICE, proven=False)
+    assert host.table.count(kind, ALICE) == 3
+
+
+def test_what_has_expired_leaves_memory_in_bounded_steps() -> None:
+    """And its room is free again, however much expires at once."""
+    host = Ledger()
+    for number in range(1_200):
+        host.put("quote", str(number), f"{number:064x}", seconds=60)
+    host.now += 61
+    steps = 1
+    while host.table.prune():
+        steps += 1
+    assert steps == 3 and host.table.count("quote") == 0
+    assert not host.table._ends and not host.table._tables["quote"].owned
+
+
+def test_what_is_under_way_counts() -> None:
+    """Many changes at once, none of them committed yet, come to no more than the cap; a failure gives it back."""
+    host = Ledger(quote=small(HELD["quote"]))
+    under_way = []
+    for number in range(6):
+        with contextlib.suppress(HeldFull):
+            under_way.append(host.table.admit((Change(kind="quote", key=str(number), value={}, owner=ALICE),)))
+    assert len(under_way) == 4
+    for admitted in under_way:
+        host.table.settle(admitted)
+    assert host.table.count("quote", ALICE) == 0
+
+
+def test_no_request_goes_through_all_items_of_a_kind() -> None:
+    """``HeldTable.all`` is for start-up and for what only operators do."""
+    allowed = {"adapters.mcp.kept_pins", "audit.held"}
+    users = set()
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            called = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "all"
+            if called and ("held" in ast.unparse(node) or path.stem == "held"):
+                users.add(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    assert users <= allowed
+
+
+def test_a_flood_of_claims_pushes_out_its_own_alone() -> None:
+    """Many Authority-Scopes of one agent, and long ones, are forgotten; 275 MiB before (issue 10, item 7)."""
+    gate = ClaimedScopesGate()
+    agents: list[Any] = [type("A", (), {"agent_id": who, "scopes": frozenset({"a:*"})})() for who in (ALICE, BOB)]
+
+    def claim(agent: Agent, text: str) -> None:
+        request = Request(method="QUERY", headers=Headers([("Authority-Scope", text)]))
+        exchange = Exchange(request, Peer(address="x"), 0.0)
+        exchange.caller = agent
+        gate.check(exchange)
+
+    claim(agents[1], "a:kept")
+    for number in range(500):
+        claim(agents[0], f"a:n{number}")
+        claim(agents[0], ",".join(f"a:{number}x{part}" for part in range(200)))
+    assert len(gate._memo[ALICE]) == CLAIMS.most_of_one and len(gate._memo[BOB]) == 1
+    assert gate._remembered == CLAIMS.most_of_one + 1
+    assert all(len(text) <= 1_024 for _, text, _ in gate._memo[ALICE] if text)
+
+
+def test_numbers_are_those_of_the_code() -> None:
+    """Where a cache has its number beside its code."""
+    from agtphost.adapters.mcp import desk, waiting_calls
+    from agtphost.dispatch import principal_gate, rate_gate
+    from agtphost.methods import candidates, cognitive, discovery, relevance, sessions
+    from agtphost.negotiation import rate
+    from agtphost.protocols import admission
+
+    bounds = {cache.place.partition(":")[2]: cache.in_all for cache in CACHES}
+    assert bounds["ActingPrincipalGate._valid"] == principal_gate.REMEMBERED
+    assert bounds["Allowances._owed"] == rate_gate.MOST_CALLERS
+    assert bounds["origin_of"] == admission.origin_of.cache_parameters()["maxsize"]
+    assert bounds["_stem"] == relevance._stem.cache_parameters()["maxsize"]
+    assert bounds["words_of"] == cognitive.words_of.cache_parameters()["maxsize"]
+    assert bounds["Index._allowed"] == candidates.MOST_AUTHORITIES
+    assert (bounds["Discovery._lists"], bounds["Discovery._warned"]) == (discovery.MOST_LISTS, discovery.MOST_WARNED)
+    assert bounds["Sightings._sessions"] == sessions.SIGHTED
+    assert bounds["Desk._levels"] == desk.MOST_LEVELS
+    assert bounds["WaitingCalls._by_token"] == waiting_calls.MOST
+    assert bounds["Ceiling._seen"] == rate.MOST_CALLERS
+
+
+def rows() -> list[str]:
+    """What the page says, row by row."""
+    def size(octets: int) -> str:
+        return f"{octets // (1 << 20)} MiB" if octets >= 1 << 20 else f"{octets // 1024} KiB"
+
+    lines = []
+    for held in HELD.values():
+        lives = "until it ends" if held.lives is None else f"{held.lives // 3600} h"
+        own = f"{held.per_owner:,} / {size(held.octets_per_owner)}"
+        every = f"{held.in_all:,} / {size(held.octets_in_all)}"
+        lines += [f"   * - {held.kind}"]
+        lines += [f"     - {cell}" for cell in (held.says, own, every, f"{held.unproven:,}", lives, held.at_the_cap)]
+    for cache in CACHES:
+        lines += [f"   * - ``{cache.place}``", f"     - {cache.says}", f"     - {cache.most_of_one or '-'}",
+                  f"     - {cache.in_all:,}", f"     - {size(cache.octets)}", f"     - {cache.lives}",
+                  f"     - {cache.at_the_cap}"]
+    return lines
+
+
+def test_the_page_has_every_number() -> None:
+    """``docs/limits.rst`` is written from this list: ``python -m tests.vocabulary.test_holdings`` writes it anew."""
+    text = (Path(__file__).resolve().parents[2] / "docs" / "limits.rst").read_text()
+    shown = [line for line in text.splitlines() if re.match(r"   \* - |     - ", line)]
+    assert shown == [*HEADS[0], *rows()[: 7 * len(HELD)], *HEADS[1], *rows()[7 * len(HELD) :]]
+    assert f"{ANSWERS.keys:,} keys" in text and f"{ANSWERS.unproven_keys:,} keys" in text
+
+
+HEADS = (
+    ["   * - kind", "     - what it is", "     - of one owner", "     - in all", "     - below certificate",
+     "     - kept for", "     - at the bound"],
+    ["   * - cache", "     - what it is", "     - of one", "     - in all", "     - memory", "     - kept",
+     "     - at the bound"],
+)
+PAGE = """What is kept, and how much of it
+================================
+
+Everything that requests make the host keep is on one list, ``agtphost/vocabulary/holdings.py``; this page has its
+numbers, and a test compares them. An owner is an agent; what follows from the operator's own doing belongs to the host.
+Beyond a bound the call is refused with 429 and the reason given here, and nothing of it is done; where all owners
+together have used up what there is, with 503 ``host-full``. Both say in ``kind``, ``unit`` and ``limit`` which bound
+it was.
+
+Held items
+----------
+
+Durable: in the store and in memory. Octets are those of their JSON. *Below certificate* is how many items an owner may
+have where the call that adds one comes from a caller that is not proven by its certificate; nothing goes for its sake.
+
+.. list-table::
+   :header-rows: 1
+
+{held}
+
+Stored answers of keyed requests
+--------------------------------
+
+Requests with an ``Idempotency-Key``: {keys} keys and {octets} MiB of answers an agent, for {hours} hours
+(``[limits] keyed_requests_per_agent``, ``keyed_octets_per_agent``); {few} keys and {little} MiB for a caller below
+certificate assurance. Beyond it a new key is refused: 429 ``idempotency-quota``, with ``Retry-After``. Of an answer
+longer than {longest} KiB the hash is kept; its repeat is answered 409 ``idempotency-result-not-kept``. Answers stay in
+the database and are read when a key is repeated.
+
+Caches
+------
+
+In memory, and lost without harm. *Of one* is the share of one agent or address.
+
+.. list-table::
+   :header-rows: 1
+
+{caches}
+"""
+
+
+def page() -> str:
+    """The page."""
+    every = rows()
+    held, caches = every[: 7 * len(HELD)], every[7 * len(HELD) :]
+    return PAGE.format(
+        held="\n".join([*HEADS[0], *held]), caches="\n".join([*HEADS[1], *caches]), keys=f"{ANSWERS.keys:,}",
+        octets=ANSWERS.octets >> 20, hours=ANSWERS.lives // 3600, few=f"{ANSWERS.unproven_keys:,}",
+        little=ANSWERS.unproven_octets >> 20, longest=ANSWERS.longest >> 10,
+    )
+
+
+if __name__ == "__main__":
+    (Path(__file__).resolve().parents[2] / "docs" / "limits.rst").write_text(page())
