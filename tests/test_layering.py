@@ -10,11 +10,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent / "agtphost"
 
-EVERYONE = {"errors", "vocabulary", "iagtp"}
+EVERYONE = {"errors", "vocabulary", "iagtp", "extras"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "vocabulary": set(),
     "errors": {"vocabulary"},
+    "extras": set(),
     "iagtp": {"wire", "identity", "contract", "dispatch", "handlers", "audit", "stores"},
     "wire": EVERYONE,
     "identity": EVERYONE,
@@ -41,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"handlers"},
 }
 
-TWISTED_FREE = {"vocabulary", "wire", "identity", "contract", "config", "errors", "iagtp"}
+TWISTED_FREE = {"vocabulary", "wire", "identity", "contract", "config", "errors", "extras", "iagtp"}
 
 REACTOR_ALLOWED = {"tap", "cli"}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
 
-WIDE = 10_000
-"""Columns where no terminal limits them: nothing is cut or folded in a pipe."""
+from agtphost import extras
 
 
 def visible(text: str) -> str:
@@ -56,21 +56,44 @@ def print_summary(fields: Mapping[str, object]) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Aligned columns: folded to a terminal's width, never cut anywhere else."""
+    """Aligned columns: folded to a terminal's width where that can be done, never cut anywhere."""
+    cells = [[visible("" if cell is None else str(cell)) for cell in row] for row in rows]
+    if sys.stdout.isatty() and extras.installed("rich"):
+        _fold(columns, cells)
+        return
+    for line in aligned(columns, cells):
+        click.echo(line)
+
+
+def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table, two spaces between columns; cells may have several lines."""
+    table = [[cell.split("\n") for cell in row] for row in (columns, *rows)]
+    widths = [max(max(map(_width, row[place])) for row in table) for place in range(len(columns))]
+    lines = []
+    for row in table:
+        for number in range(max(map(len, row))):
+            parts = [cell[number] if number < len(cell) else "" for cell in row]
+            padded = (part + " " * (width - _width(part)) for part, width in zip(parts, widths, strict=True))
+            lines.append("  ".join(padded).rstrip())
+    return lines
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal: wide characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    kinds = ((unicodedata.combining(each), unicodedata.east_asian_width(each)) for each in text)
+    return sum(0 if combining else 2 if kind in "WF" else 1 for combining, kind in kinds)
+
+
+def _fold(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    terminal = sys.stdout.isatty()
-    console = Console(file=sys.stdout, width=None if terminal else WIDE, highlight=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(visible("" if cell is None else str(cell))) for cell in row))
-    if terminal:
-        console.print(table)
-        return
-    with console.capture() as drawn:
-        console.print(table)
-    click.echo("\n".join(line.rstrip() for line in drawn.get().rstrip("\n").split("\n")))
+        table.add_row(*map(Text, row))
+    Console(file=sys.stdout, highlight=False).print(table)

@@ -11,6 +11,7 @@ from cryptography import x509
 
 from agtphost.config.anchors import anchor_faults
 from agtphost.config.delegation_checks import delegation_faults
+from agtphost.config.extras_checks import extras_faults
 from agtphost.config.faults import Fault
 from agtphost.config.lines import Location
 from agtphost.config.merchant_checks import merchant_faults
@@ -51,6 +52,7 @@ def check(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
     yield from merchant_faults(config)
     yield from witnessing_faults(config)
     yield from delegation_faults(config)
+    yield from extras_faults(config)
 
 
 def _host(config: Config) -> Iterator[Fault]:

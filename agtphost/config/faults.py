@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, Union
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from agtphost.config.lines import Location
 from agtphost.config.secret import Secret
@@ -118,7 +117,7 @@ def _remove(tree: dict[str, Any], location: Location) -> Location:
     return location
 
 
-def _fault(model: type[BaseModel], location: Location, details: ErrorDetails) -> Fault:
+def _fault(model: type[BaseModel], location: Location, details: Mapping[str, Any]) -> Fault:
     kind, context = details["type"], details.get("ctx", {})
     if kind == "extra_forbidden":
         return _unknown(model, location)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from joserfc.jwk import KeySet
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
 
 from agtphost.config import secret
@@ -12,10 +11,13 @@ from agtphost.config.oauth import algorithm
 from agtphost.config.values import Items, Line, Section, around
 from agtphost.identity.bearer import read_keys
 
+if TYPE_CHECKING:
+    from joserfc.jwk import KeySet
+
 
 def _keys(value: Any, info: ValidationInfo) -> KeySet:
-    if isinstance(value, KeySet):
-        return value
+    if hasattr(value, "as_dict"):  # Read before: a section is validated again without its faulty keys.
+        return value  # type: ignore[no-any-return]
     path = around(info).folder / secret.text_of(value)
     try:
         keys = read_keys(path.read_bytes())
@@ -33,7 +35,7 @@ class Platform(Section):
     """The ``iss`` of its assertions. Required."""
 
     jwks: Annotated[
-        KeySet | None,
+        Any,  # a KeySet, or None
         BeforeValidator(_keys),
         PlainSerializer(lambda keys: None if keys is None else keys.as_dict(private=False)),
     ] = None

@@ -18,9 +18,7 @@ import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-import jmespath
-from jmespath.exceptions import JMESPathError
-from jmespath.functions import Functions
+from agtphost import extras
 
 MARK = "="
 """What an expression begins with where constants may stand too."""
@@ -36,8 +34,6 @@ MAX_NODES = 128
 
 MAX_DEPTH = 16
 """Tables and lists inside each other in one mapping."""
-
-_ARGUMENTS = Functions.FUNCTION_TABLE
 
 Say = Callable[[tuple[str | int, ...], str, str], None]
 """Takes a location within the value, a sentence, and a hint."""
@@ -61,6 +57,11 @@ class Expression:
         text = text.strip()
         if not 0 < len(text) <= MAX_CHARACTERS:
             raise ExpressionError(f"an expression has 1 to {MAX_CHARACTERS} characters")
+        if not extras.installed("jmespath"):
+            raise ExpressionError(extras.missing("jmespath"))
+        import jmespath
+        from jmespath.exceptions import JMESPathError
+
         try:
             self._compiled = jmespath.compile(text)
         except (JMESPathError, RecursionError) as error:
@@ -87,6 +88,8 @@ class Expression:
 
         :raises ExpressionError: where the values found do not suit the functions called.
         """
+        from jmespath.exceptions import JMESPathError
+
         try:
             return self._compiled.search(scope)
         except JMESPathError as error:
@@ -101,14 +104,17 @@ class Expression:
 
 
 def _check(tree: Mapping[str, Any], text: str) -> None:
+    from jmespath.functions import Functions
+
+    arguments = Functions.FUNCTION_TABLE
     for count, node in enumerate(_nodes(tree), 1):
         if count > MAX_NODES:
             raise ExpressionError(f"{text[:64]!r} has more than {MAX_NODES} parts")
         if node["type"] == "function_expression":
             name, given = node["value"], len(node["children"])
-            known = _ARGUMENTS.get(name)
+            known = arguments.get(name)
             if known is None:
-                close = difflib.get_close_matches(name, _ARGUMENTS, 1)
+                close = difflib.get_close_matches(name, arguments, 1)
                 hint = f"; did you mean {close[0]}?" if close else ""
                 raise ExpressionError(f"{text[:64]!r} calls {name}, which JMESPath does not have{hint}")
             wanted = known["signature"]

@@ -7,9 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from joserfc.errors import JoseError
-from joserfc.jwk import ECKey, OKPKey, RSAKey, import_key
-
+from agtphost import extras
 from agtphost.adapters.a2a import A2AAgent, A2AAgentSettings, CardKey
 from agtphost.adapters.a2a.agent import configured
 from agtphost.adapters.web.pins import Pins, Submit
@@ -18,8 +16,6 @@ from agtphost.config import Config, peers
 from agtphost.contract.binding import Binding
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.vocabulary import jsontext
-
-_PEM = (OKPKey, ECKey, RSAKey)
 
 
 def headers_of(entry: peers.PeerSection) -> dict[str, str]:
@@ -53,18 +49,24 @@ def card_key(text: str, folder: Path) -> CardKey:
     A key that signs cards.
 
     :param text: base64url of an Ed25519 key, or ``file:PATH`` of a PEM or JWK file.
-    :raises OSError, ValueError: it is none.
+    :raises OSError, ValueError: it is none, or the extra ``oauth`` is not installed.
     """
+    if not extras.installed("joserfc"):
+        raise ValueError(extras.missing("joserfc"))
+    from joserfc.errors import JoseError
+    from joserfc.jwk import ECKey, OKPKey, RSAKey, import_key
+
+    kinds = (OKPKey, ECKey, RSAKey)
     try:
         if not text.startswith("file:"):
             return OKPKey.import_key({"kty": "OKP", "crv": "Ed25519", "x": text})
         octets = (folder / text.removeprefix("file:")).read_bytes()
         if octets.lstrip().startswith(b"{"):
             key = import_key(jsontext.decode(octets))
-            if isinstance(key, _PEM):
+            if isinstance(key, kinds):
                 return key
             raise ValueError("no public key")
-        for kind in _PEM:
+        for kind in kinds:
             try:
                 return kind.import_key(octets)
             except (JoseError, ValueError, TypeError):

@@ -13,17 +13,17 @@ import binascii
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from joserfc import jws
-from joserfc.errors import BadSignatureError, JoseError, SecurityWarning
-from joserfc.jwk import KeySet
-
+from agtphost import extras
 from agtphost.identity.encoding import decode_padded
 from agtphost.vocabulary import jsontext
 
+if TYPE_CHECKING:
+    from joserfc.jwk import KeySet
+
 # RFC 9864 prefers the name Ed25519; what the drafts and deployed providers write is EdDSA, and means the same here.
-warnings.filterwarnings("ignore", "EdDSA is deprecated", SecurityWarning)
+warnings.filterwarnings("ignore", "EdDSA is deprecated")
 
 ALGORITHMS = frozenset(
     {"EdDSA", "Ed25519", "ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}
@@ -87,8 +87,14 @@ class TokenIssuer:
     required_scopes: Collection[str] = ()
     """OAuth scopes that a token must have; they are independent of Authority-Scope."""
 
-    keys: KeySet = field(default_factory=lambda: KeySet([]))
+    keys: KeySet = field(default_factory=lambda: _no_keys())
     """Exchanged when the provider rotates them."""
+
+
+def _no_keys() -> KeySet:
+    from joserfc.jwk import KeySet
+
+    return KeySet([])
 
 
 def read_keys(octets: bytes) -> KeySet:
@@ -97,8 +103,13 @@ def read_keys(octets: bytes) -> KeySet:
 
     Symmetric keys in it are left out: a verification key that could sign is a mistake.
 
-    :raises ValueError: it is none.
+    :raises ValueError: it is none, or the extra ``oauth`` is not installed.
     """
+    if not extras.installed("joserfc"):
+        raise ValueError(extras.missing("joserfc"))
+    from joserfc.errors import JoseError
+    from joserfc.jwk import KeySet
+
     value = jsontext.decode(octets)
     if not isinstance(value, dict) or not isinstance(value.get("keys"), list):
         raise ValueError("it has no list of keys")
@@ -146,6 +157,9 @@ class BearerTokens:
 
     @staticmethod
     def _verify(token: str, header: Mapping[str, Any], issuer: TokenIssuer) -> None:
+        from joserfc import jws
+        from joserfc.errors import BadSignatureError, JoseError
+
         algorithm = header.get("alg")
         if not isinstance(algorithm, str) or algorithm not in ALGORITHMS or algorithm not in issuer.algorithms:
             raise BearerError("oauth-algorithm", "The token's algorithm is not allowed for its issuer.")

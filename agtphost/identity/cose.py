@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 
-import cbor2
-
+from agtphost import extras
 from agtphost.identity.jws import MAX_LENGTH, JWSError
 from agtphost.identity.keys import Signer, VerifyingKey
 from agtphost.vocabulary import jsontext
@@ -31,6 +30,14 @@ class COSEError(JWSError):
     """A COSE message that is not to be believed; ``reason`` as for a JWS."""
 
 
+def _cbor() -> Any:
+    try:
+        import cbor2
+    except ImportError:
+        raise COSEError("unsupported", extras.missing("cbor2")) from None
+    return cbor2
+
+
 def sign1(payload: bytes, signer: Signer) -> bytes:
     """
     Sign ``payload``.
@@ -39,7 +46,7 @@ def sign1(payload: bytes, signer: Signer) -> bytes:
     """
     protected = _encode({_ALG: _EDDSA, _KID: signer.kid.encode(), _TYPE: CONTENT_TYPE})
     signature = signer.sign(_signed(protected, payload))
-    return _encode(cbor2.CBORTag(TAG, [protected, {}, payload, signature]))
+    return _encode(_cbor().CBORTag(TAG, [protected, {}, payload, signature]))
 
 
 def verify1(message: bytes, keys: Mapping[str, VerifyingKey]) -> dict[str, Any]:
@@ -75,7 +82,8 @@ def parse_unverified(message: bytes) -> dict[str, Any]:
 
 
 def _encode(value: Any) -> bytes:
-    return cbor2.dumps(value, canonical=True)
+    encoded: bytes = _cbor().dumps(value, canonical=True)
+    return encoded
 
 
 def _signed(protected: bytes, payload: bytes) -> bytes:
@@ -98,7 +106,7 @@ def _parts(message: bytes) -> tuple[bytes, dict[Any, Any], bytes, bytes]:
     if len(message) > MAX_LENGTH:
         raise COSEError("malformed", f"the message is longer than {MAX_LENGTH} octets")
     tagged = _decoded(message, "message")
-    if not isinstance(tagged, cbor2.CBORTag) or tagged.tag != TAG:
+    if not isinstance(tagged, _cbor().CBORTag) or tagged.tag != TAG:
         raise COSEError("malformed", "the message is not a COSE_Sign1")
     parts = tagged.value
     if not isinstance(parts, (list, tuple)) or len(parts) != 4:
@@ -114,9 +122,9 @@ def _parts(message: bytes) -> tuple[bytes, dict[Any, Any], bytes, bytes]:
 
 def _decoded(octets: bytes, what: str) -> Any:
     """Decode, and insist on the deterministic encoding: a second text for one event would have another hash."""
-    stream = BytesIO(octets)
+    stream, cbor = BytesIO(octets), _cbor()
     try:
-        value = cbor2.load(stream)
+        value = cbor.load(stream)
         again = _encode(value)
     except Exception as error:
         # The library raises many kinds of errors for octets that are not CBOR, recursion among them.

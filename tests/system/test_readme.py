@@ -145,7 +145,8 @@ def test_an_agent_obtains_an_endpoint(tmp_path: Path) -> None:
 def test_ci_runs_the_documented_command(tmp_path: Path) -> None:
     """``.ci/run`` takes the test command from the README, word for word, and runs what it took."""
     (documented,) = lines(section("Run the tests"))
-    assert documented == INSTALLING + "-e '.[dev]' && .venv/bin/python -m pytest"
+    locked = "--require-hashes -r requirements/dev.lock && .venv/bin/pip install -q --no-deps --no-build-isolation -e ."
+    assert documented == INSTALLING + f"{locked} && .venv/bin/python -m pytest"
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     text = script.read_text()
@@ -155,7 +156,8 @@ def test_ci_runs_the_documented_command(tmp_path: Path) -> None:
         ["bash", "-c", f'{taking}; printf %s "$command"'], capture_output=True, text=True, cwd=ROOT, check=True
     )
     assert taken.stdout == documented
-    assert text.rstrip().endswith('bash -c "$command"')
+    assert text.splitlines()[-4] == 'bash -c "$command"'
+    assert text.rstrip().endswith("\n.venv/bin/python -m tests.supply dist")
 
 
 def test_init_makes_the_documented_deployment(tmp_path: Path) -> None:

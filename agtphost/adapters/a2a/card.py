@@ -14,9 +14,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from joserfc import jws
-from joserfc.errors import JoseError
-
 from agtphost.adapters.a2a.settings import CardKey
 from agtphost.adapters.web.failures import NotPrepared
 from agtphost.adapters.web.settings import origin_of
@@ -203,6 +200,9 @@ def _trust(document: Mapping[str, Any], unsigned: Mapping[str, Any], keys: Mappi
 
 
 def _signed(signature: Mapping[str, Any], payload: str, keys: Mapping[str, CardKey]) -> bool:
+    from joserfc import jws
+    from joserfc.errors import JoseError
+
     protected, octets = signature.get("protected"), signature.get("signature")
     if not isinstance(protected, str) or not isinstance(octets, str):
         return False

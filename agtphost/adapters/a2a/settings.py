@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-from joserfc.jwk import ECKey, OKPKey, RSAKey
+from typing import TYPE_CHECKING, TypeAlias
 
 from agtphost.adapters.web.settings import PeerSettings
 
-CardKey = OKPKey | ECKey | RSAKey
+if TYPE_CHECKING:
+    from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+CardKey: TypeAlias = "OKPKey | ECKey | RSAKey"
 """A public key that may have signed a card."""
 
 

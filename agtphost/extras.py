@@ -1,0 +1,41 @@
+"""
+What a plain install leaves out: the extra that brings each package, and what is said where one is missing.
+
+Modules import such packages where they use them, never when they are loaded.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+PACKAGES = {
+    "joserfc": "oauth",
+    "cbor2": "cose",
+    "jmespath": "recipes",
+    "mcp": "bridge",
+    "mcp_types": "bridge",
+    "uvicorn": "bridge",
+    "starlette": "bridge",
+    "h11": "bridge",
+    "nacl": "fast",
+    "rich": "terminal",
+}
+"""The extra of ``pyproject.toml`` by the name that is imported."""
+
+
+def installed(package: str) -> bool:
+    """Whether it can be imported."""
+    try:
+        return find_spec(package) is not None
+    except ImportError:
+        return False
+
+
+def remedy(package: str) -> str:
+    """What to do where it cannot: one line for an operator."""
+    return f"pip install 'agtphost[{PACKAGES[package]}]'"
+
+
+def missing(package: str) -> str:
+    """What is wrong then."""
+    return f"the package {package} is not installed: {remedy(package)}"

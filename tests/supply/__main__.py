@@ -1,0 +1,24 @@
+"""``python -m tests.supply [DIR]``: SBOM and licences of what ``requirements/run.lock`` installs; DIR is ``dist``."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import sys
+from pathlib import Path
+
+from tests.supply.lock import locked
+from tests.supply.sbom import bill, licences
+
+
+def main(folder: Path) -> None:
+    """Write both files."""
+    pins = locked("run")
+    folder.mkdir(parents=True, exist_ok=True)
+    version = importlib.metadata.version("agtphost")
+    (folder / "sbom.cdx.json").write_text(json.dumps(bill(pins, version), indent=2) + "\n")
+    (folder / "licences.txt").write_text(licences(pins))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "dist"))

@@ -1,0 +1,43 @@
+"""Which packages a module imports, and when: as it is loaded, when it is used, or for type checkers alone."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+When = Literal["loaded", "used", "typing"]
+
+
+@dataclass(frozen=True)
+class Import:
+    """Of a package that is neither the standard library's nor ours."""
+
+    package: str
+    when: When
+
+
+def imports(source: str) -> Iterator[Import]:
+    """Every one in a module's text."""
+
+    def walk(node: ast.AST, when: When) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                for part in child.body:
+                    yield from walk(ast.Module([part], []), "typing")
+                for part in child.orelse:
+                    yield from walk(ast.Module([part], []), when)
+            elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield from walk(child, "used" if when == "loaded" else when)
+            elif isinstance(child, (ast.Import, ast.ImportFrom)):
+                names = [alias.name for alias in child.names] if isinstance(child, ast.Import) else [child.module or ""]
+                for name in names:
+                    top = name.partition(".")[0]
+                    if top not in sys.stdlib_module_names and top != "agtphost":
+                        yield Import(top, when)
+            else:
+                yield from walk(child, when)
+
+    yield from walk(ast.parse(source), "loaded")

@@ -1,0 +1,245 @@
+"""Issue 10, item 17: nothing undeclared, nothing unpinned, and the same wheel from the same source."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agtphost import extras
+from tests.supply.__main__ import main
+from tests.supply.imports import imports
+from tests.supply.lock import ROOT, locked, read
+from tests.supply.sbom import normal
+from tests.system.hosting import BIN, Host, agtp, free_port
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+IMPORTED_AS = {
+    "openssl": "pyopenssl",
+    "re2": "google-re2",
+    "zope": "zope-interface",
+    "yaml": "pyyaml",
+    "nacl": "pynacl",
+}
+"""Packages that are imported by another name than they are installed by."""
+
+
+def names(requirements: list[str]) -> set[str]:
+    """The packages of a list of requirements."""
+    return {normal(re.split(r"[^A-Za-z0-9._-]", each, maxsplit=1)[0]) for each in requirements}
+
+
+def package(imported: str) -> str:
+    name = imported.lower().replace("_", "-")
+    return IMPORTED_AS.get(name, name)
+
+
+DECLARED = names(PROJECT["dependencies"])
+OF_EXTRAS = {extra: names(asked) for extra, asked in PROJECT["optional-dependencies"].items()}
+
+
+def undeclared(place: str, source: str) -> list[str]:
+    """What a module imports and nothing declares, or what only an extra brings and it needs to be loaded."""
+    found = []
+    for each in imports(source):
+        name = package(each.package)
+        if name in DECLARED or each.when == "typing":
+            continue
+        extra = extras.PACKAGES.get(each.package)
+        if extra is None or name not in OF_EXTRAS[extra]:
+            found.append(f"{place} imports {each.package}, which nothing declares")
+        elif each.when == "loaded" and not place.startswith(f"agtphost/{extra}/"):
+            found.append(f"{place} imports {each.package} of the extra {extra} when it is loaded")
+    return found
+
+
+def test_every_import_is_declared() -> None:
+    """Of the package and the plugin; what an extra brings is imported in use, or in a package of its name."""
+    files = [*sorted((ROOT / "agtphost").rglob("*.py")), ROOT / "twisted" / "plugins" / "agtphost_plugin.py"]
+    found = [wrong for file in files for wrong in undeclared(str(file.relative_to(ROOT)), file.read_text())]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "source", ["import requests", "def f():\n    import requests", "import joserfc", "from starlette.x import y"]
+)
+def test_an_undeclared_import_is_caught(source: str) -> None:
+    """The control."""
+    assert len(undeclared("agtphost/identity/planted.py", source)) == 1
+    assert undeclared("agtphost/bridge/planted.py", "import starlette") == []
+    assert undeclared("agtphost/identity/planted.py", "def f():\n    import joserfc") == []
+
+
+def test_dependencies_are_few() -> None:
+    """P22: ten at most beside what Twisted itself brings; the extras are those of the table."""
+    twisted = names([each for each in importlib.metadata.requires("twisted") or [] if "dev" not in each])
+    assert len(DECLARED - twisted) <= 10, sorted(DECLARED - twisted)
+    assert set(extras.PACKAGES.values()) <= set(OF_EXTRAS)
+
+
+@pytest.mark.parametrize("name", ["run", "dev", "build"])
+def test_locks_are_whole(name: str) -> None:
+    """Exact versions with hashes and no place; every requirement that is declared is among them, and satisfied."""
+    pins = {pin.name: pin for pin in locked(name)}
+    asked = {"run": DECLARED, "dev": DECLARED | OF_EXTRAS["test"] | OF_EXTRAS["dev"], "build": {"hatchling"}}[name]
+    assert asked - {"agtphost"} - set(pins) == set()
+    assert all(pin.hashes for pin in pins.values())
+
+
+def test_what_runs_is_what_was_tested() -> None:
+    """No version of run.lock is another one in dev.lock, and the one that is installed here is that of the lock."""
+    dev = {pin.name: pin.version for pin in locked("dev")}
+    assert {pin.name: pin.version for pin in locked("run") if dev.get(pin.name) != pin.version} == {}
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "twisted==26.10.0",
+        "twisted>=26 --hash=sha256:" + "a" * 64,
+        "twisted @ file:///tmp/twisted.whl --hash=sha256:" + "a" * 64,
+        "--index-url http://127.0.0.1/simple",
+        "-e .",
+        "twisted==26.10.0 --hash=md5:" + "a" * 32,
+    ],
+)
+def test_a_pin_without_a_hash_is_caught(planted: str) -> None:
+    """The control: nothing of this may stand in a lock file."""
+    good = "zope-event==6.2 \\\n    --hash=sha256:" + "b" * 64
+    assert [pin.name for pin in read(good)] == ["zope-event"]
+    with pytest.raises(ValueError, match="not an exact version with hashes"):
+        read(f"{good}\n{planted}\n")
+
+
+def test_the_bill_of_materials(tmp_path: Path) -> None:
+    """Every pin is a component with hashes and, where it is installed, a licence; twice the same octets."""
+    main(tmp_path / "a")
+    main(tmp_path / "b")
+    text = (tmp_path / "a" / "sbom.cdx.json").read_text()
+    assert text == (tmp_path / "b" / "sbom.cdx.json").read_text()
+    found = json.loads(text)
+    assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.6")
+    assert [each["name"] for each in found["components"]] == [pin.name for pin in locked("run")]
+    references = {each["bom-ref"] for each in found["components"]} | {found["metadata"]["component"]["bom-ref"]}
+    assert {each["ref"] for each in found["dependencies"]} == references
+    assert {other for each in found["dependencies"] for other in each["dependsOn"]} <= references
+    lines = (tmp_path / "a" / "licences.txt").read_text().splitlines()
+    assert len(lines) == len(found["components"])
+    unknown = [line for line in lines if line.endswith("not installed here") and "colorama" not in line]
+    assert len(unknown) < 5, unknown
+    assert "twisted" in "".join(lines) and "MIT" in "".join(lines)
+
+
+def wheel(source: Path, target: Path, umask: int) -> str:
+    """Build it; its SHA-256."""
+    environ = {**os.environ, "SOURCE_DATE_EPOCH": "1577836800"}
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)]
+    subprocess.run(command, cwd=source, env=environ, check=True, capture_output=True, umask=umask)
+    (built,) = target.glob("*.whl")
+    return hashlib.sha256(built.read_bytes()).hexdigest()
+
+
+def copy(target: Path) -> Path:
+    """What goes into the wheel."""
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "dropin.cache")
+    for name in ("agtphost", "twisted"):
+        shutil.copytree(ROOT / name, target / name, ignore=ignored, copy_function=shutil.copy)
+    for name in ("pyproject.toml", "README.rst", "LICENSE", ".gitignore"):
+        shutil.copy(ROOT / name, target / name)
+    return target
+
+
+def test_the_wheel_is_reproducible(tmp_path: Path) -> None:
+    """Built twice, from copies made at other times with other permissions: the same octets. One more octet is seen."""
+    first, second = copy(tmp_path / "first"), copy(tmp_path / "second")
+    for file in second.rglob("*.py"):
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+    digest = wheel(first, tmp_path / "one", 0o022)
+    assert wheel(second, tmp_path / "two", 0o027) == digest
+    with (second / "agtphost" / "errors.py").open("a") as changed:
+        changed.write("\n")
+    assert wheel(second, tmp_path / "three", 0o022) != digest
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """An environment in which no package of an extra can be imported."""
+    folder = tmp_path_factory.mktemp("plain")
+    blocked = sorted(extras.PACKAGES)
+    (folder / "sitecustomize.py").write_text(f"import sys\nfor name in {blocked!r}:\n    sys.modules[name] = None\n")
+    yield {"PYTHONPATH": str(folder)}
+
+
+@pytest.mark.slow
+def test_a_plain_install_serves(plain: dict[str, str], tmp_path: Path) -> None:
+    """Without any extra: `agtp init --production`, a host, a call, a table; and what needs an extra says which."""
+    words = ("--production", "--server-id", "localhost", "--port", str(free_port()))
+    assert agtp("init", str(tmp_path / "host"), *words).returncode == 0
+    config = tmp_path / "host" / "host.toml"
+    host = Host(config, environ=plain)
+    try:
+        host.wait()
+        command = [str(BIN / "agtp"), "agent", "ls"]
+        done = subprocess.run(command, cwd=config.parent, env={**os.environ, **plain}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert "assistant" in done.stdout
+        command = [str(BIN / "agtp"), "call", host.uri, "DISCOVER", "/methods", "--no-cert"]
+        done = subprocess.run(command, cwd=config.parent, env={**os.environ, **plain}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    finally:
+        assert host.stop() == 0
+    with config.open("a") as file:
+        file.write('\n[policies]\nsynthesis_enabled = true\n\n[audit]\nenvelope = "cose"\n')
+    command = [str(BIN / "agtp"), "check", str(config)]
+    done = subprocess.run(command, env={**os.environ, **plain}, capture_output=True, text=True)
+    assert done.returncode != 0
+    for extra in ("recipes", "cose"):
+        assert f"pip install 'agtphost[{extra}]'" in done.stdout + done.stderr
+    assert agtp("check", str(config)).returncode == 0, "with the extras it is sound"
+
+
+def commands(text: str) -> list[str]:
+    """What the recipe runs."""
+    return re.findall(r"^RUN (.+)$", text, re.MULTILINE)
+
+
+def test_ci_and_container_install_from_the_locks() -> None:
+    """Every pip command of both asks for hashes, or installs what was just built from this source and nothing else."""
+    readme = next(line for line in (ROOT / "README.rst").read_text().splitlines() if line.endswith("-m pytest"))
+    said = [*commands((ROOT / "Containerfile").read_text()), *readme.split("&&")]
+    installing = [part for line in said for part in line.split("&&") if "pip install" in part]
+    assert len(installing) == 5
+    for line in installing:
+        assert "--require-hashes" in line or ("--no-deps" in line and ("--no-index" in line or "-e ." in line)), line
+    assert "requirements/dev.lock" in readme and readme.strip().startswith("python3 -m venv .venv &&")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_commands_of_the_container_recipe_work(tmp_path: Path) -> None:
+    """All but useradd, in other directories: from the lock files to a host that says its version."""
+    source = copy(tmp_path / "src")
+    shutil.copytree(ROOT / "requirements", source / "requirements")
+    places = {"/build": tmp_path / "build", "/wheels": tmp_path / "wheels", "/opt/agtphost": tmp_path / "opt"}
+    (tmp_path / "wheels").mkdir()
+    shutil.copy(source / "requirements" / "run.lock", tmp_path / "wheels")
+    environ = {**os.environ, "SOURCE_DATE_EPOCH": "1577836800"}
+    for line in commands((ROOT / "Containerfile").read_text()):
+        if line.startswith("useradd"):
+            continue
+        for place, here in places.items():
+            line = re.sub(rf"(^|[ =]){re.escape(place)}\b", rf"\g<1>{here}", line)
+        done = subprocess.run(["sh", "-c", line], cwd=source, env=environ, capture_output=True, text=True)
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    done = subprocess.run([str(tmp_path / "opt" / "bin" / "agtp"), "--version"], capture_output=True, text=True)
+    assert done.stdout.startswith("agtphost "), done.stderr
