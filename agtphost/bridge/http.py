@@ -162,6 +162,10 @@ class TokenGate:
         await self._app(scope, receive, send)
 
 
+class _Left(Exception):
+    """The client went away in the middle of its body."""
+
+
 class BodyGate:
     """
     Takes a body whole before anything else happens.
@@ -184,6 +188,9 @@ class BodyGate:
         except TimeoutError:
             await PlainTextResponse("the body took too long\n", 408, {"Connection": "close"})(scope, receive, send)
             return
+        except _Left:
+            # Nobody waits for an answer, and half a body is none.
+            return
         if body is None:
             await PlainTextResponse("the body is too large\n", 413, {"Connection": "close"})(scope, receive, send)
             return
@@ -200,7 +207,7 @@ class BodyGate:
 
     async def _body(self, receive: Receive) -> bytes | None:
         """
-        The body; None for one that is too large. What a client that left has sent is nothing.
+        The body; None for one that is too large.
 
         A little more than may be sent is read, and not kept: a client that is still sending sees no answer.
         """
@@ -209,7 +216,7 @@ class BodyGate:
         while True:
             message = await receive()
             if message["type"] != "http.request":
-                return b""
+                raise _Left
             part = message.get("body", b"")
             size += len(part)
             if size > self._limits.body:

@@ -105,8 +105,10 @@ class _Body(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         if self.done.called:
             return
-        if isinstance(reason.value, (ResponseDone, PotentialDataLoss)):
+        if isinstance(reason.value, ResponseDone):
             self.done.callback(b"".join(self._parts))
+        elif isinstance(reason.value, PotentialDataLoss):
+            self.done.errback(Unreachable("the answer does not say how long it is: a cut one could not be told"))
         else:
             self.done.errback(Unreachable("the connection was lost in the middle of the answer"))
 

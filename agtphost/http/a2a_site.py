@@ -31,15 +31,23 @@ LONGEST_BODY = 1 << 20
 """Octets of a request's body."""
 
 
+_TOO_LARGE = (
+    b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Type: text/plain\r\n"
+    b"Content-Length: 23\r\n\r\nThe body is too large.\n"
+)
+
+
 class _Bounded(io.BytesIO):
     """Takes a body of bounded length; the request of a longer one is cut."""
 
-    def __init__(self, request: Any) -> None:
+    def __init__(self, request: BoundedRequest) -> None:
         super().__init__()
         self._request = request
 
     def write(self, octets: Any) -> int:
         """Some octets."""
+        if self._request.is_cut:
+            return len(octets)
         if self.tell() + len(octets) > LONGEST_BODY:
             self._request.cut()
             return len(octets)
@@ -49,6 +57,9 @@ class _Bounded(io.BytesIO):
 class BoundedRequest(Request):
     """A request whose body is kept in memory, and is not long."""
 
+    is_cut = False
+    """Whether its body was too long: then it was answered, and nothing of it is ever read."""
+
     def gotLength(self, length: int | None) -> None:
         """How long the body says it is."""
         self.content = _Bounded(self)
@@ -56,10 +67,20 @@ class BoundedRequest(Request):
             self.cut()
 
     def cut(self) -> None:
-        """Too much: nothing is answered to somebody who is not done talking."""
+        """Too much: 413, and the connection ends; what came of the body is forgotten."""
+        self.is_cut = True
+        if self.content is not None:
+            self.content.seek(0)
+            self.content.truncate()
         transport: Any = self.channel.transport if self.channel is not None else None
         if transport is not None:
+            transport.write(_TOO_LARGE)
             transport.loseConnection()
+
+    def process(self) -> None:
+        """The whole request is there."""
+        if not self.is_cut:
+            super().process()  # type: ignore[no-untyped-call]
 
 
 def tail_of(
