@@ -80,6 +80,7 @@ _DECODER = json.JSONDecoder(
 )
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _STARTS = frozenset("{[")
+_NESTING = frozenset({dict, list})
 _scan: Callable[[str, int], tuple[Any, int]] = vars(_DECODER)["scan_once"]
 
 
@@ -114,24 +115,23 @@ _encode = prepared(_ENCODER)
 
 def _measure(value: Any, max_depth: int, max_tokens: int) -> None:
     """Refuse ``value`` when it is nested too deeply or has too many values and names."""
-    tokens = 0
-    level: list[Any] = [value]
-    depth = 0
+    tokens = depth = 0
+    # Only arrays and objects are carried from level to level: of what is flat, nothing is looked at twice.
+    level: list[Any] = [value] if type(value) in _NESTING else []
     while level:
+        depth += 1
+        if depth > max_depth:
+            _refuse(f"it is nested more than {max_depth} deep")
         below: list[Any] = []
         for item in level:
-            if isinstance(item, dict):
+            if type(item) is dict:
                 tokens += 2 * len(item)
-                below.extend(item.values())
-            elif isinstance(item, list):
+                below += [member for member in item.values() if type(member) in _NESTING]
+            else:
                 tokens += len(item)
-                below.extend(item)
+                below += [member for member in item if type(member) in _NESTING]
         if tokens > max_tokens:
             _refuse(f"it has more than {max_tokens} values and names")
-        if any(isinstance(item, (dict, list)) for item in level):
-            depth += 1
-            if depth > max_depth:
-                _refuse(f"it is nested more than {max_depth} deep")
         level = below
 
 

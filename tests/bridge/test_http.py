@@ -19,7 +19,7 @@ from mcp.server.lowlevel.server import Server
 
 from agtphost.bridge import http
 from agtphost.bridge.clients import Context
-from agtphost.bridge.http import HttpLimits
+from agtphost.bridge.http import BodyGate, HttpLimits
 
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 TOKENS = ("the-first-token-of-two", "the-second-token-of-two")
@@ -452,3 +452,31 @@ def test_another_site_s_name_is_refused_in_both_eras(era: str, headers: dict[str
             assert steps.started == 0
 
     run(story)
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_half_a_body_of_a_client_that_left_is_handed_to_nobody(leaves: bool) -> None:
+    """Not even as an empty one; a client that stays is the control."""
+    reached: list[object] = []
+
+    async def app(scope: object, receive: object, send: object) -> None:
+        reached.append(scope)
+
+    async def story() -> None:
+        messages = iter(
+            [
+                {"type": "http.request", "body": b'{"jsonrpc"', "more_body": True},
+                {"type": "http.disconnect"} if leaves else {"type": "http.request", "body": b":1}"},
+            ]
+        )
+
+        async def receive() -> Any:
+            return next(messages)
+
+        async def send(_: Any) -> None:
+            raise AssertionError("nobody is there to be answered")
+
+        await BodyGate(app, HttpLimits())({"type": "http"}, receive, send)
+
+    run(story)
+    assert bool(reached) is not leaves

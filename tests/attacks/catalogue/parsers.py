@@ -114,7 +114,7 @@ ATTACKS = (
         says="Numbers, dates, tags and aliases that only YAML knows: 400 with a reason, and never a traceback.",
         configure=asking_for_yaml,
         run=_as_agent(
-            *(b"text: 1e.5\n", b"text: .inf\n", b"text: -.nan\n", b"text: 1_.e+1\n", b"text: 2026-99-99\n"),
+            *(b"text: 1.e+5\n", b"text: .inf\n", b"text: .nan\n", b"text: 1_.e+1\n", b"text: 2026-99-99\n"),
             *(b"text: !!float x\n", b"text: !!int ''\n", b"text: &a [*a]\n", b"<<: 1\n", b"%YAML 9.9\n---\na: 1\n"),
             *(b"text: !!python/object/apply:os.abort []\n", b"? [a]\n: 1\n", b"text: \xff\n", b"\x00"),
         ),
