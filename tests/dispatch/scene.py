@@ -67,7 +67,7 @@ def certificate(agent_id: str | None = CALLER, **changes: Any) -> PeerCertificat
         "serial": "01",
         "subject": "CN=caller",
         "not_before": now - timedelta(hours=1),
-        "not_after": now + timedelta(hours=1),
+        "not_after": now + timedelta(days=30),
         "agent_id": agent_id,
         **changes,
     }

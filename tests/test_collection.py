@@ -1,0 +1,47 @@
+"""Tests have the same names in every process: what runs them side by side tells them apart by these."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+IN_MEMORY = ("tests/methods", "tests/client", "tests/dispatch", "tests/identity", "tests/negotiation", "tests/handlers")
+"""Where names are made of keys, identifiers and sets; all of the tests would take a minute to collect."""
+
+
+def collected(seed: int, *places: str) -> list[str]:
+    """Names in the order in which they would run, in a process with that order of sets."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *places],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": str(seed)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    return [line for line in done.stdout.splitlines() if "::" in line]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_names_and_order_are_the_same_in_every_process() -> None:
+    """Nothing at collection depends on chance, on the clock or on the order of a set."""
+    first, second = (collected(seed, *IN_MEMORY) for seed in (1, 2))
+    assert len(first) > 1000
+    assert first == second
+
+
+def test_the_control_is_noticed(tmp_path: Path) -> None:
+    """A test over a set and one over a new key: their names differ."""
+    (tmp_path / "test_over.py").write_text(
+        "import os\nimport pytest\n"
+        "@pytest.mark.parametrize('word', {'a', 'b', 'c', 'd', 'e', 'f', os.urandom(8).hex()})\n"
+        "def test_it(word): pass\n"
+    )
+    assert collected(1, str(tmp_path)) != collected(2, str(tmp_path))
