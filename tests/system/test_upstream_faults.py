@@ -32,8 +32,8 @@ TIMES = int(os.environ.get("AGTP_FAULTS", "1"))
 AT_ONCE = 6
 SLACK = 1.0
 MIB = 1 << 20
-GROWTH = 128 * MIB
-"""Of the host, with more than 500 upstreams that misbehave; 90 MiB were seen."""
+GROWTH = 192 * MIB
+"""Of the host, with more than 500 upstreams that misbehave, and answers of 16 MiB; 133 MiB were seen."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 * TIMES)]
 
@@ -252,7 +252,15 @@ def test_descriptors_are_accounted_for(run: Run) -> None:
 def test_no_child_is_a_zombie_or_left_behind(run: Run) -> None:
     """P16: none is unreaped while the host runs, and none of their descendants outlives it."""
     family = run.process.children(recursive=True)
-    until(lambda: not any(each.status() == psutil.STATUS_ZOMBIE for each in run.process.children()), 5)
+
+    def zombie(child: psutil.Process) -> bool:
+        try:
+            return bool(child.status() == psutil.STATUS_ZOMBIE)
+        except psutil.NoSuchProcess:
+            # Servers that read nothing are restarted meanwhile.
+            return False
+
+    until(lambda: not any(zombie(each) for each in run.process.children()), 5)
     began = time.monotonic()
     assert run.host.stop() == 0
     assert time.monotonic() - began < 8, "servers that are deaf to SIGTERM are ended together"

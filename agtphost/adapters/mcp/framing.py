@@ -24,6 +24,10 @@ class MessageTooLong(Exception):
     """A message is longer than its limit; what follows cannot be framed any more."""
 
 
+class TooManyLines(MessageTooLong):
+    """A message has more lines than any that means something, however short they are."""
+
+
 class Lines:
     """
     Cuts octets at newlines.
@@ -121,7 +125,7 @@ class EventStream:
             if self._size > self._limit:
                 raise MessageTooLong(f"an event is longer than {self._limit} octets")
             if len(self._data) >= MAX_LINES:
-                raise MessageTooLong(f"an event is longer than {MAX_LINES} lines")
+                raise TooManyLines(f"an event is longer than {MAX_LINES} lines")
             self._data.append(value)
         elif name == b"event":
             self._type = value

@@ -15,7 +15,7 @@ from twisted.web.http import PotentialDataLoss
 from twisted.web.iweb import IBodyProducer
 from zope.interface import implementer
 
-from agtphost.adapters.mcp.framing import MAX_MESSAGE, EventStream, MessageTooLong
+from agtphost.adapters.mcp.framing import MAX_MESSAGE, EventStream, MessageTooLong, TooManyLines
 
 
 @implementer(IBodyProducer)
@@ -89,7 +89,7 @@ class Answer(Protocol):
         try:
             events = self._events.feed(data)
         except MessageTooLong as error:
-            self.too_long = True
+            self.too_long = not isinstance(error, TooManyLines)
             self.abandon(str(error))
             return
         self._unread.extend(events)

@@ -243,7 +243,9 @@ class _Reading:
             if not self._ended:
                 self._answer.abandon("nobody reads on")
         if self._reason is not None:
-            raise (PeerTooLong if self._answer.too_long else PeerLost)(self._reason)
+            if self._answer.lost:
+                raise PeerLost(self._reason)
+            raise (PeerTooLong if self._answer.too_long else PeerUnreadable)(self._reason)
 
     async def discard(self) -> None:
         """Let go of it."""

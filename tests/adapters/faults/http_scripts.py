@@ -15,6 +15,7 @@ from tests.adapters.faults.registry import (
     LOST,
     OK,
     REFUSED,
+    TOO_LONG,
     UNREADABLE,
     either,
     fault,
@@ -217,14 +218,14 @@ def _(stage: Any) -> None:
         time.sleep(0.02)
 
 
-@fault("an-endless-event", "HAC", UNREADABLE, "one event that never ends", streamed=True, heavy=True)
+@fault("an-endless-event", "HAC", TOO_LONG, "one event that never ends", streamed=True, heavy=True)
 def _(stage: Any) -> None:
     stage.stream()
     while True:
         stage.put(b"data: " + b"x" * 65536 + b"\n")
 
 
-@fault("an-endless-event-line", "HAC", UNREADABLE, "one line that never ends", streamed=True, heavy=True)
+@fault("an-endless-event-line", "HAC", TOO_LONG, "one line that never ends", streamed=True, heavy=True)
 def _(stage: Any) -> None:
     stage.stream()
     stage.put(b"data: ")

@@ -149,7 +149,7 @@ def _(stage: Any) -> None:
 # Amounts
 
 
-@fault("an-endless-line", "PHSAC", TOO_LONG, "one text that never ends, as fast as it goes", heavy=True)
+@fault("an-endless-line", "PHSAC", TOO_LONG, "one text that never ends, as fast as it goes", heavy=True, P=LATE["P"])
 def _(stage: Any) -> None:
     stage.begin()
     stage.put(stage.good()[:20])
