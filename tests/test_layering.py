@@ -30,8 +30,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "negotiation": EVERYONE | {"wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "methods": EVERYONE | {"wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "client": EVERYONE | {"wire", "identity"},
-    "http": EVERYONE | {"contract", "identity", "wire"},
-    "bridge": EVERYONE | {"client", "contract", "identity"},
+    "http": EVERYONE | {"contract", "identity", "wire", "protocols"},
+    "bridge": EVERYONE | {"client", "contract", "identity", "protocols"},
     "conformance": EVERYONE | {"wire", "identity", "contract"},
     "cli": EVERYONE
     | {"bridge", "conformance", "client", "config", "identity", "contract", "handlers", "audit", "stores", "http"},

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import h11
 import uvicorn
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -34,8 +33,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from agtphost.bridge.connections import Places, bounded_protocol
 from agtphost.bridge.events import Journal
 
 ADDRESS = "127.0.0.1"
@@ -60,7 +59,7 @@ class HttpLimits:
     """At a time; one more is answered 503."""
 
     connections: int = 512
-    """At a time; requests on more are answered 503."""
+    """At a time; one more takes the place of the one that has waited longest without a whole request, if any has."""
 
     body: int = 4 << 20
     """Octets; more are answered 413."""
@@ -71,6 +70,9 @@ class HttpLimits:
     body_seconds: float = 20.0
     """For its body; then it is answered 408."""
 
+    write_seconds: float = 30.0
+    """For taking anything of an answer that waits; then the connection is cut."""
+
 
 def listening(port: int) -> socket.socket:
     """
@@ -79,7 +81,8 @@ def listening(port: int) -> socket.socket:
     :param port: 0 lets the system choose.
     :raises OSError: if the port is taken.
     """
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # The event loop switches Nagle's algorithm off where a socket says that it is TCP's: 40 ms a call.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((ADDRESS, port))
@@ -130,6 +133,7 @@ def application(
     )
     routes = [Route(PATH, endpoint=StreamableHTTPASGIApp(sessions))]
     app: ASGIApp = BodyGate(Starlette(routes=routes, lifespan=lambda _: sessions.run()), limits)
+    app = NameGate(app, hosts)
     return TokenGate(app, tokens) if tokens else app
 
 
@@ -164,6 +168,33 @@ class TokenGate:
 
 class _Left(Exception):
     """The client went away in the middle of its body."""
+
+
+class NameGate:
+    """
+    Refuses by ``Host`` and ``Origin`` before a body is taken; the SDK looks at them once it has one.
+
+    :param app: what is behind it.
+    :param hosts: what ``Host`` may be.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
+        self._app = app
+        self._hosts = {host.encode() for host in hosts}
+        self._origins = {b"http://" + host for host in self._hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """421 for another host, 403 for another site's page."""
+        if scope["type"] == "http":
+            fields = {name: value for name, value in scope["headers"] if name in (b"host", b"origin")}
+            if fields.get(b"host") not in self._hosts:
+                await PlainTextResponse("that host is not here\n", 421, {"Connection": "close"})(scope, receive, send)
+                return
+            if fields.get(b"origin") not in (None, *self._origins):
+                text = "pages of other sites are not served\n"
+                await PlainTextResponse(text, 403, {"Connection": "close"})(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 class BodyGate:
@@ -230,44 +261,6 @@ class BodyGate:
                 return None
 
 
-def timed_protocol(seconds: float) -> type[H11Protocol]:
-    """
-    Uvicorn's protocol, with an end to waiting for a request's header.
-
-    :param seconds: from the connection, or the first octet of a further request.
-    """
-
-    class TimedProtocol(H11Protocol):
-        _timer: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self._start()
-
-        def data_received(self, data: bytes) -> None:
-            begins = self.conn.their_state is h11.IDLE
-            super().data_received(data)
-            if self.conn.their_state is h11.IDLE and begins:
-                self._start()
-            else:
-                self._end()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._end()
-            super().connection_lost(exc)
-
-        def _start(self) -> None:
-            if self._timer is None:
-                self._timer = self.loop.call_later(seconds, self.transport.close)
-
-        def _end(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-
-    return TimedProtocol
-
-
 class _Listener(uvicorn.Server):
     """Uvicorn, which leaves signals to :func:`serve`."""
 
@@ -290,8 +283,7 @@ def listener_for(
             server_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=_STOP_SECONDS,
-            limit_concurrency=limits.connections,
-            http=timed_protocol(limits.head_seconds),
+            http=bounded_protocol(Places(limits.connections), limits.head_seconds, limits.write_seconds),
             ws="none",
         )
     )

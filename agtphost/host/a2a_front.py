@@ -16,11 +16,12 @@ from agtphost.audit.held import Held, HeldTable
 from agtphost.config import Config
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import ConfigurationError, Problem, Refusal
+from agtphost.host.listener import http_limits
 from agtphost.host.materials import client_authorities
 from agtphost.http.a2a_clients import Clients, Principal
 from agtphost.http.a2a_front import A2AFront, Exposed, FrontResource, FrontSettings
 from agtphost.http.a2a_runs import Runs
-from agtphost.http.sidecar import Connections, https_options
+from agtphost.http.tls import Connections, https_options
 from agtphost.iagtp import IAgentDirectory, IDispatcher, IGate, ILedger
 from agtphost.identity.certificates import CertificateError
 from agtphost.identity.encoding import decode_padded
@@ -87,7 +88,7 @@ def a2a_front(
         signer,
         reactor,
     )
-    return A2AFront(reactor, given.listen, front_tls(config), resource)
+    return A2AFront(reactor, given.listen, front_tls(config), resource, http_limits(config))
 
 
 def _exposed(config: Config, directory: IAgentDirectory) -> dict[str, Exposed]:

@@ -8,7 +8,9 @@ from twisted.internet.ssl import CertificateOptions
 
 from agtphost.config import Config
 from agtphost.config.presence import bootstrap_facts
-from agtphost.http.sidecar import Page, Sidecar, https_options
+from agtphost.host.listener import http_limits
+from agtphost.http.sidecar import Page, Sidecar
+from agtphost.http.tls import https_options
 from agtphost.http.wellknown import PATH, Namespace, encoded
 
 
@@ -20,7 +22,7 @@ def sidecar(reactor: Any, config: Config, endpoint: str) -> Sidecar:
     :raises agtphost.errors.ConfigurationError: for files and endpoints that cannot be used.
     """
     page = Page(body=encoded(Namespace(**bootstrap_facts(config))), max_age=config.wellknown.max_age)
-    return Sidecar(reactor, endpoint, sidecar_options(config), {PATH: page})
+    return Sidecar(reactor, endpoint, sidecar_options(config), {PATH: page}, http_limits(config))
 
 
 def sidecar_options(config: Config) -> CertificateOptions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from twisted.application.service import Service
@@ -14,6 +14,7 @@ from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.supervision import State
 from agtphost.adapters.web.upkeep import Upkeep
 from agtphost.config import Config
+from agtphost.http.site import HTTP_LIMITS
 from agtphost.iagtp import IDispatcher
 from agtphost.protocols import (
     AGTPServerFactory,
@@ -38,11 +39,8 @@ def listening_service(reactor: Any, config: Config, tls: ServerTLS, dispatcher: 
     """
     given = config.limits
     wire_limits = Limits(**{field.name: getattr(given, field.name) for field in fields(Limits)})
-    limits = ConnectionLimits(
-        **{field.name: getattr(given, field.name) for field in fields(ConnectionLimits)}
-    )
     factory = AGTPServerFactory(
-        dispatcher, limits, reactor, wire_limits, strict_request_line=config.wire.strict_request_line
+        dispatcher, connection_limits(config), reactor, wire_limits, strict_request_line=config.wire.strict_request_line
     )
     endpoint = server_endpoint(
         reactor,
@@ -51,6 +49,23 @@ def listening_service(reactor: Any, config: Config, tls: ServerTLS, dispatcher: 
         description=config.listen.endpoint or "",
     )
     return ListeningService(endpoint, tls, factory, reactor, given.drain_timeout)
+
+
+def connection_limits(config: Config) -> ConnectionLimits:
+    """``[limits]``, as far as connections are concerned."""
+    given = config.limits
+    return ConnectionLimits(**{field.name: getattr(given, field.name) for field in fields(ConnectionLimits)})
+
+
+def http_limits(config: Config) -> ConnectionLimits:
+    """The same for each HTTP listener, which has fewer connections, and shorter ones."""
+    limits = connection_limits(config)
+    return replace(
+        limits,
+        connections=min(limits.connections, HTTP_LIMITS.connections),
+        requests_per_connection=min(limits.requests_per_connection, HTTP_LIMITS.requests_per_connection),
+        idle_timeout=min(limits.idle_timeout, HTTP_LIMITS.idle_timeout),
+    )
 
 
 PATIENCE = 10.0

@@ -16,7 +16,7 @@ from typing import Any
 
 from twisted.web.server import Request
 
-from agtphost.http.a2a_site import field_of
+from agtphost.http.exchange import field_of
 from agtphost.identity.peer import Peer, PeerCertificate, Withdrawable
 from agtphost.vocabulary import scopes
 
@@ -38,6 +38,9 @@ class Client:
     certificate: PeerCertificate | None = None
     fields: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Header fields that its calls carry; none of them is the client's own word."""
+
+    proven: bool = True
+    """Whether it has shown anything that proves who it is."""
 
     def peer(self) -> Peer:
         """The other end of one call."""
@@ -99,7 +102,7 @@ class Clients:
         if not self._vouched:
             raise NotAdmitted("A client certificate with an AGTP identity is needed")
         if not self.guarded and not self.certified:
-            return Client(key="anybody", address=address, fields=self._fields)
+            return Client(key="anybody", address=address, fields=self._fields, proven=False)
         known = [mine for mine in self._tokens if hmac.compare_digest(mine, token.encode())]
         if known:
             return Client(key=sha256(known[0]).hexdigest()[:32], address=address, fields=self._fields)

@@ -8,6 +8,7 @@ from typing import Any
 from twisted.web.server import Request
 
 from agtphost.http.a2a_rpc import RpcCall
+from agtphost.protocols.limits import UNREAD
 
 
 class Gone:
@@ -24,7 +25,7 @@ class Gone:
 class EventStream:
     """Answers one call with a stream of events; a client that does not read is let go."""
 
-    MOST_UNREAD = 4 << 20
+    MOST_UNREAD = UNREAD
     """Octets."""
 
     def __init__(self, request: Request, call: RpcCall) -> None:

@@ -26,10 +26,12 @@ from agtphost.http.a2a_events import EventStream, Gone
 from agtphost.http.a2a_messages import NO_PUSH, NOT_CANCELABLE, UNKNOWN_TASK, UNSUPPORTED, RpcFault, invalid
 from agtphost.http.a2a_rpc import RpcCall, Unreadable, fault_response, read_call
 from agtphost.http.a2a_runs import Exposed, Run, Runs, request_of
-from agtphost.http.a2a_site import Listening, field_of, host_of, tail_of
+from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
+from agtphost.http.site import HTTP_LIMITS, HttpService
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.agents import Agent
 from agtphost.identity.keys import Signer
+from agtphost.protocols import ConnectionLimits
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire.events import Response
 
@@ -59,6 +61,16 @@ class FrontSettings:
     """Seconds that SendMessage waits for the end of the call, which goes on after that."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Admitted:
+    """What the head of a request says."""
+
+    exposed: Exposed
+    label: str
+    client: Client | None = None
+    """None for who asks for the card."""
+
+
 class FrontResource(Resource):
     """
     Answers for the exposed agents, at ``/agents/NAME``.
@@ -70,6 +82,8 @@ class FrontResource(Resource):
     """
 
     isLeaf = True
+
+    longest_body = LONGEST_BODY
 
     def __init__(
         self,
@@ -97,23 +111,40 @@ class FrontResource(Resource):
 
     # HTTP
 
-    def render(self, request: Request) -> bytes | int:
-        """One HTTP request."""
+    def admit(self, request: BoundedRequest) -> bytes | None:
+        """See :class:`agtphost.http.exchange.Gatekeeper`: who may not call sends no body."""
         if field_of(request, "origin") is not None:
             return tail_of(request, 403, b"Browsers' pages are not served here.\n")
-        path = request.path.decode("ascii", "replace")
-        label, card = self._label(path)
+        label, card = self._label(request.path.decode("ascii", "replace"))
         exposed = self._exposed.get(label)
         if exposed is None:
             return tail_of(request, 404, b"No agent is here.\n")
         if card:
-            return self._card(request, label, exposed.agent)
+            if request.method not in (b"GET", b"HEAD"):
+                return tail_of(request, 405, b"Send a GET.\n", ("Allow", "GET, HEAD"))
+            request.admitted = _Admitted(exposed, label)
+            return None
         if request.method != b"POST":
             return tail_of(request, 405, b"Send a POST.\n", ("Allow", "POST"))
         try:
             client = self._clients.of(request)
         except NotAdmitted as error:
             return tail_of(request, 401, f"{error}.\n".encode(), ("WWW-Authenticate", "Bearer"))
+        if client.proven:
+            request.channel.proven()
+        request.admitted = _Admitted(exposed, label, client)
+        return None
+
+    def render(self, request: BoundedRequest) -> bytes | int:
+        """One HTTP request."""
+        if request.admitted is None:
+            refusal = self.admit(request)
+            if refusal is not None:
+                return refusal
+        admitted: _Admitted = request.admitted
+        exposed, client = admitted.exposed, admitted.client
+        if client is None:
+            return self._card(request, admitted.label, exposed.agent)
         try:
             call = read_call(request)
         except Unreadable as unreadable:
@@ -135,8 +166,6 @@ class FrontResource(Resource):
         return (label if prefix == "/agents" else ""), card
 
     def _card(self, request: Request, label: str, agent: Agent) -> bytes:
-        if request.method not in (b"GET", b"HEAD"):
-            return tail_of(request, 405, b"Send a GET.\n", ("Allow", "GET, HEAD"))
         base = self._settings.url or host_of(request)
         card = card_of(
             agent,
@@ -259,7 +288,7 @@ def _finish(request: Request, octets: bytes) -> None:
     request.finish()  # type: ignore[no-untyped-call]
 
 
-class A2AFront(Listening):
+class A2AFront(HttpService):
     """
     The service of ``[a2a.front]``.
 
@@ -270,5 +299,12 @@ class A2AFront(Listening):
 
     name = "a2a front"
 
-    def __init__(self, reactor: Any, endpoint: str, tls: Any, resource: FrontResource) -> None:
-        super().__init__(reactor, endpoint, tls, resource, "the A2A front")
+    def __init__(
+        self,
+        reactor: Any,
+        endpoint: str,
+        tls: Any,
+        resource: FrontResource,
+        limits: ConnectionLimits = HTTP_LIMITS,
+    ) -> None:
+        super().__init__(reactor, endpoint, tls, resource, "the A2A front", limits)

@@ -11,7 +11,7 @@ from twisted.web.server import Request
 from agtphost.http import a2a_legacy as legacy
 from agtphost.http.a2a_card import VERSION
 from agtphost.http.a2a_messages import NO_PUSH, RpcFault, invalid
-from agtphost.http.a2a_site import field_of
+from agtphost.http.exchange import field_of
 from agtphost.vocabulary import jsontext, media_types
 
 OPERATIONS = frozenset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from enum import Enum
 from functools import lru_cache
 
 from agtphost.protocols.limits import ConnectionLimits, Network
@@ -47,6 +48,13 @@ def origin_of(address: str, exempt: tuple[Network, ...]) -> str | None:
     if isinstance(parsed, ipaddress.IPv6Address):
         return str(ipaddress.IPv6Network((parsed, 64), strict=False))
     return address
+
+
+class Crowded(Enum):
+    """Where a new connection finds no room."""
+
+    LISTENER = "the listener has as many connections as it takes"
+    ORIGIN = "the address has its share"
 
 
 class _Origin:
@@ -99,8 +107,21 @@ class Admission:
         self.connections += 1
         return True
 
+    def origin(self, address: str) -> str | None:
+        """Whom a canonical address is counted as; None for who is not counted."""
+        return origin_of(address, self._limits.exempt_addresses)
+
+    def crowded(self, address: str) -> Crowded | None:
+        """Which number of connections keeps this address out; None where it is none of them."""
+        if self.connections >= self._limits.connections:
+            return Crowded.LISTENER
+        origin = self._known(address)
+        if origin is not None and origin.connections >= self._limits.connections_per_address:
+            return Crowded.ORIGIN
+        return None
+
     def vouch(self, address: str) -> None:
-        """The handshake of an admitted connection ended with a client certificate."""
+        """The client of an admitted connection has proven who it is: by its certificate, say."""
         origin = self._known(address)
         if origin is not None:
             origin.allowance += 1

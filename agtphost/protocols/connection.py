@@ -44,6 +44,8 @@ from agtphost.protocols.limits import (
     ABORT_AFTER,
     READ_AHEAD,
     SLOWEST_READER,
+    STALL,
+    UNREAD,
     UNREAD_INTERIM,
     ConnectionLimits,
 )
@@ -231,6 +233,16 @@ class ServerConnection:
 
     # What the owner does
 
+    @property
+    def unread(self) -> int:
+        """Octets that wait here for the peer to read on."""
+        return len(self._output)
+
+    @property
+    def expendable(self) -> int:
+        """A connection of AGTP is not cut for another's sake."""
+        return 0
+
     def sweep(self, now: float) -> None:
         """
         Act on the deadline, if it is over.
@@ -273,7 +285,10 @@ class ServerConnection:
             self._body_since = self._seconds()
             self.deadline = self._body_since + limits.body_gap_timeout
         elif wait is Wait.TAKING or wait is Wait.FLUSHING:
-            self.deadline = self._seconds() + limits.write_timeout
+            patience = limits.write_timeout
+            if len(self._output) > UNREAD:
+                patience = min(patience, STALL)
+            self.deadline = self._seconds() + patience
         elif wait is Wait.CLOSE:
             # An answer just given to the system is still on its way; cutting would lose it.
             way = ABORT_AFTER + self._last / SLOWEST_READER

@@ -81,3 +81,12 @@ SLOWEST_READER = 32_768
 
 UNREAD_INTERIM = 1_048_576
 """Octets of interim messages that may wait for a peer that does not read; it may miss none, so it is cut."""
+
+UNREAD = 1_048_576
+"""Octets of an answer that may wait for a peer that takes nothing, without haste; an answer on its way is larger."""
+
+STALL = 5.0
+"""Seconds that a peer may take nothing of a larger answer: then memory is worth more than patience."""
+
+UNREAD_IN_ALL = 134_217_728
+"""Octets that may wait for the peers of one listener together; beyond, those with the most are cut."""

@@ -21,8 +21,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.protocols.accepting import AcceptingFactory
 from agtphost.protocols.prompt import PromptServerEndpoint
-from agtphost.protocols.server import AGTPServerFactory, SecureServerFactory
+from agtphost.protocols.server import SecureServerFactory
 
 log = Logger()
 
@@ -63,7 +64,7 @@ class ListeningService(Service):
     Listens while it runs, sweeps the connections, and drains them when it stops.
 
     :param endpoint: where to listen.
-    :param tls: makes each connection's TLS; see :class:`agtphost.protocols.tls.ServerTLS`.
+    :param tls: makes each connection's TLS; see :class:`agtphost.protocols.tls.ServerTLS`. None: plain TCP.
     :param factory: makes the connections; used by no other service.
     :param clock: the reactor.
     :param drain_timeout: seconds that owed answers get when the service stops.
@@ -72,13 +73,13 @@ class ListeningService(Service):
     def __init__(
         self,
         endpoint: IStreamServerEndpoint,
-        tls: IOpenSSLServerConnectionCreator,
-        factory: AGTPServerFactory,
+        tls: IOpenSSLServerConnectionCreator | None,
+        factory: AcceptingFactory,
         clock: IReactorTime,
         drain_timeout: float,
     ) -> None:
         self._endpoint = endpoint
-        self._secure = SecureServerFactory(tls, factory, clock)
+        self._listener = factory if tls is None else SecureServerFactory(tls, factory, clock)
         self._factory = factory
         self._clock = clock
         self._drain_timeout = drain_timeout
@@ -138,7 +139,7 @@ class ListeningService(Service):
     def _listen(self) -> None:
         if self._listening is not None:
             return
-        self._listening = self._endpoint.listen(self._secure)
+        self._listening = self._endpoint.listen(self._listener)
         self._listening.addCallbacks(self._began, self._failed)
         if self._failure is not None:
             message = f"the host cannot listen: {self._failure.getErrorMessage()}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -14,8 +13,8 @@ import pytest_twisted
 from twisted.internet.threads import deferToThread
 
 from agtphost.errors import ConfigurationError
-from agtphost.http import sidecar
-from agtphost.http.sidecar import Page, Sidecar, https_options
+from agtphost.http.sidecar import Page, Sidecar
+from agtphost.http.tls import https_options
 from tests.client.credentials import Credentials, create
 
 PATH = "/.well-known/agtp"
@@ -92,27 +91,6 @@ async def test_nothing_else_is(
     port = (await serving()).port
     answered = await deferToThread(ask, credentials, port, method, path, b"x" * 300_000 if method != "GET" else None)
     assert answered[0] == status
-
-
-@pytest_twisted.ensureDeferred
-async def test_connections_are_bounded(
-    credentials: Credentials, serving: Callable[[], Awaitable[Sidecar]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One beyond the bound is closed at once; when one ends there is room again."""
-    monkeypatch.setattr(sidecar, "CONNECTIONS", 1)
-    port = (await serving()).port
-    held = await deferToThread(socket.create_connection, ("127.0.0.1", port))
-    await deferToThread(lambda: None)
-    with pytest.raises((OSError, http.client.HTTPException)):
-        await deferToThread(ask, credentials, port, "GET", PATH)
-    held.close()
-    for _ in range(100):
-        try:
-            assert (await deferToThread(ask, credentials, port, "GET", PATH))[0] == 200
-            return
-        except (OSError, http.client.HTTPException):
-            continue
-    raise AssertionError("there is no room again")
 
 
 def test_files_that_cannot_be_used_are_named(credentials: Credentials, tmp_path: Path) -> None:

@@ -1,0 +1,377 @@
+"""
+The server's side of one HTTP connection: Twisted's HTTP/1.1, with an end to all waiting and a bound on all keeping.
+
+It has the same deadlines as a connection of AGTP (:class:`agtphost.protocols.ConnectionLimits`), acted upon by the
+same sweep. The rules:
+
+- From the connection, or the end of its TLS handshake, to the end of the first head: ``header_timeout`` in all.
+- A body may pause for ``body_gap_timeout``, and has ``body_min_rate`` on the whole.
+- What is written in one turn of the reactor is one ``transport.write``, unless it is more than the high-water mark:
+  the head of an answer never leaves without its body.
+- While the peer does not take what it is sent, nothing of it is read and no further request is looked at.
+- An answer that ends the connection is followed by the end of our side alone; what the peer still sends is read and
+  forgotten for a moment, because a connection that is closed over unread octets loses the answer.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+from twisted.internet.interfaces import IDelayedCall, IHandshakeListener, IPushProducer, IReactorTime
+from twisted.python.failure import Failure
+from twisted.web.http import HTTPChannel
+from twisted.web.server import Site
+from zope.interface import implementer
+
+from agtphost.http.exchange import BoundedRequest
+from agtphost.protocols.automaton import Wait
+from agtphost.protocols.limits import (
+    ABORT_AFTER,
+    READ_AHEAD,
+    SLOWEST_READER,
+    STALL,
+    UNREAD,
+    ConnectionLimits,
+)
+
+if TYPE_CHECKING:
+    from agtphost.http.site import Bodies, HttpFactory
+
+MOST_FIELDS = 100
+"""Of one head."""
+
+LONGEST_HEAD = 16_384
+"""Octets, in all."""
+
+FORGOTTEN = 4 << 20
+"""Octets that are read and forgotten after the last answer."""
+
+READILY = {Wait.HANDSHAKE: 4, Wait.HEADER: 4, Wait.IDLE: 3, Wait.BODY: 2, Wait.TAKING: 1, Wait.CLOSE: 5}
+"""How readily a connection is cut for another's sake, by what it waits for. One that is owed an answer is not."""
+
+LATE = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+@implementer(IPushProducer)
+class _Unregulated:
+    """Stands where Twisted pauses and resumes reading: :meth:`BoundedChannel._regulate` does that."""
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+
+    def pauseProducing(self) -> None:
+        """No."""
+
+    def resumeProducing(self) -> None:
+        """No."""
+
+    def stopProducing(self) -> None:
+        """No."""
+
+    def unregisterProducer(self) -> None:
+        """The channel hears no more of the transport's buffer."""
+        self._transport.unregisterProducer()
+
+
+@implementer(IHandshakeListener)
+class BoundedChannel(HTTPChannel):
+    """
+    One accepted connection.
+
+    :param address: the peer's, canonical.
+    """
+
+    timeOut = None
+    maxHeaders = MOST_FIELDS
+    totalHeadersSize = LONGEST_HEAD
+    requestFactory: Any = BoundedRequest
+    site: Any
+
+    def __init__(
+        self, owner: HttpFactory, site: Site, limits: ConnectionLimits, clock: IReactorTime, address: str
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.factory = cast(Any, owner)
+        self.site = site
+        self.bodies: Bodies = owner.bodies
+        self.address = address
+        self._owner = owner
+        self._limits = limits
+        self._clock = clock
+        self.deadline = math.inf
+        self._wait = Wait.HANDSHAKE
+        self._output = bytearray()
+        self._flushing: IDelayedCall | None = None
+        self._expires = math.inf
+        self._spent = False  # whether the next answer is the last
+        self._closing = False  # whether nothing is read as a request any more
+        self._ended = False  # whether our side has ended
+        self._held = False
+        self._known = False
+        self._served = 0
+        self._last = 0
+        self._forgotten = 0
+        self._body_since = 0.0
+        self._body = 0
+
+    # What the owner does
+
+    @property
+    def unread(self) -> int:
+        """See :class:`agtphost.protocols.accepting.Accepted`."""
+        return len(self._output)
+
+    @property
+    def expendable(self) -> int:
+        """See :class:`agtphost.protocols.accepting.Accepted`."""
+        return READILY.get(self._wait, 0)
+
+    def sweep(self, now: float) -> None:
+        """Act on the deadline, if it is over."""
+        if now >= self._expires:
+            self._spent = True
+        if now < self.deadline:
+            return
+        if self._wait is Wait.BODY or (self._wait is Wait.HEADER and (self.requests or self._buffer)):
+            self.write(LATE)
+            self.loseConnection()
+        elif self._wait is Wait.IDLE or self._wait is Wait.HEADER:
+            self.loseConnection()
+        else:
+            self.cut()
+
+    def drain(self) -> None:
+        """End the connection, after the answer that is owed, if one is."""
+        self._spent = True
+        if not self._handlingRequest:
+            self.loseConnection()
+
+    def cut(self) -> None:
+        """End the connection at once."""
+        self._wait, self.deadline = Wait.GONE, math.inf
+        self._output.clear()
+        transport: Any = self.transport
+        transport.abortConnection()
+
+    # The transport
+
+    def connectionMade(self) -> None:
+        """A TCP connection is there."""
+        super().connectionMade()  # type: ignore[no-untyped-call]
+        self._networkProducer = _Unregulated(self.transport)
+        self._expires = self._clock.seconds() + self._limits.connection_age
+        self._expect(Wait.HANDSHAKE if self.isSecure() else Wait.HEADER)  # type: ignore[no-untyped-call]
+        self._owner.opened(self)
+
+    def handshakeCompleted(self) -> None:
+        """The TLS handshake is complete."""
+        if self._wait is Wait.HANDSHAKE:
+            self._expect(Wait.HEADER)
+
+    def proven(self) -> None:
+        """The client has proven who it is."""
+        if not self._known:
+            self._known = True
+            self._owner.authenticated(self)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Some octets arrived, decrypted."""
+        if self._closing:
+            self._forgotten += len(data)
+            if self._forgotten > FORGOTTEN:
+                self.cut()
+            return
+        super().dataReceived(data)  # type: ignore[no-untyped-call]
+        self._settle()
+
+    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
+        """The transport is gone."""
+        self._wait, self.deadline, self._closing = Wait.GONE, math.inf, True
+        self._output.clear()
+        if self._flushing is not None:
+            self._flushing.cancel()
+            self._flushing = None
+        super().connectionLost(reason)  # type: ignore[no-untyped-call]
+        self._owner.closed(self)
+
+    def pauseProducing(self) -> None:
+        """The transport has enough: no request is looked at until the peer has taken it."""
+        self._waitingForTransport = self.paused = True
+        if self._requestProducer is not None:
+            self._requestProducer.pauseProducing()
+
+    def resumeProducing(self) -> None:
+        """The transport has handed everything to the system."""
+        self._waitingForTransport = False
+        self._flush()
+        if self._output or self._waitingForTransport:
+            self._settle()
+            return
+        if self._requestProducer is not None:
+            self._requestProducer.resumeProducing()
+        self.paused = self._closing
+        if not self._closing:
+            self.dataReceived(b"")
+
+    # Requests
+
+    def allHeadersReceived(self) -> None:
+        """A head is complete: its request is judged before its body is taken."""
+        request = self.requests[-1]
+        self.persistent = self.checkPersistence(request, self._version)  # type: ignore[no-untyped-call]
+        if not request.begun(self._command, self._path, self._version, self.length):
+            return
+        self._body, self._body_since = 0, self._clock.seconds()
+        expected = request.requestHeaders.getRawHeaders(b"Expect", [b""])[0].lower()
+        if expected == b"100-continue" and self._version == b"HTTP/1.1" and self.length != 0:
+            self._send100Continue()
+
+    def allContentReceived(self) -> None:
+        """A request is complete, unless it was answered before."""
+        if not self._closing:
+            self._expect(Wait.ANSWER)
+            super().allContentReceived()  # type: ignore[no-untyped-call]
+
+    def requestDone(self, request: Any) -> None:
+        """An answer is complete."""
+        self._served += 1
+        self._last = len(self._output)
+        if self._spent or self._served >= self._limits.requests_per_connection:
+            self.persistent = False
+        self._flush()
+        super().requestDone(request)  # type: ignore[no-untyped-call]
+        self._settle()
+
+    def progressed(self, octets: int) -> None:
+        """A body grew: it may pause again, unless it is too slow on the whole."""
+        gap, rate = self._limits.body_gap_timeout, self._limits.body_min_rate
+        self._body += octets
+        self.deadline = self._clock.seconds() + gap
+        if rate:
+            self.deadline = min(self.deadline, self._body_since + gap + self._body / rate)
+
+    # Answers
+
+    def write(self, data: bytes) -> None:
+        """Have something sent in this turn of the reactor."""
+        if self._ended or self._wait is Wait.GONE:
+            return
+        self._output += data
+        if self._flushing is None:
+            self._flushing = self._clock.callLater(0, self._later)
+
+    def writeSequence(self, iovec: Any) -> None:
+        """See :meth:`write`."""
+        self.write(b"".join(iovec))
+
+    def writeHeaders(self, version: bytes, code: bytes, reason: bytes, headers: Any) -> None:
+        """The head of an answer."""
+        if self._spent or self._served + 1 >= self._limits.requests_per_connection:
+            headers.setRawHeaders(b"Connection", [b"close"])
+        lines = [version, b" ", code, b" ", reason, b"\r\n"]
+        for name, values in headers.getAllRawHeaders():
+            for value in values:
+                lines += (name, b": ", value, b"\r\n")
+        lines.append(b"\r\n")
+        self.writeSequence(lines)
+
+    def loseConnection(self) -> None:
+        """End the connection once everything is written; nothing that arrives is a request any more."""
+        if self._closing:
+            return
+        self._closing = self.paused = True
+        self.persistent = False
+        self._buffer = b""
+        self._dataBuffer = []
+        self._settle()
+
+    def _send100Continue(self) -> None:
+        self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _respondToBadRequestAndDisconnect(self) -> None:
+        self.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        self.loseConnection()
+
+    # Waiting
+
+    def _later(self) -> None:
+        self._flushing = None
+        self._settle()
+
+    def _settle(self) -> None:
+        """After anything that happened: send, and see who is waited for."""
+        if self._busyReceiving or self._wait is Wait.GONE:
+            return
+        self._flush()
+        wait = self._waiting()
+        if wait is not self._wait:
+            self._expect(wait)
+        self._regulate()
+
+    def _waiting(self) -> Wait:
+        if self._ended:
+            return Wait.CLOSE
+        if self._output or self._waitingForTransport:
+            return Wait.TAKING
+        if self._handlingRequest:
+            return Wait.ANSWER
+        if self.requests:
+            return Wait.HEADER if self.line_mode else Wait.BODY
+        # Who has asked nothing yet has no connection to keep alive.
+        return Wait.HEADER if self._buffer or not self._served else Wait.IDLE
+
+    def _expect(self, wait: Wait) -> None:
+        limits, now = self._limits, self._clock.seconds()
+        self._wait = wait
+        if wait is Wait.ANSWER:
+            self.deadline = math.inf  # a handler's deadline is the dispatcher's
+        elif wait is Wait.TAKING:
+            patience = limits.write_timeout
+            self.deadline = now + (min(patience, STALL) if len(self._output) > UNREAD else patience)
+        elif wait is Wait.CLOSE:
+            self.deadline = now + min(ABORT_AFTER + self._last / SLOWEST_READER, limits.write_timeout)
+        else:
+            self.deadline = now + {
+                Wait.HANDSHAKE: limits.handshake_timeout,
+                Wait.HEADER: limits.header_timeout,
+                Wait.BODY: limits.body_gap_timeout,
+                Wait.IDLE: limits.idle_timeout,
+            }[wait]
+
+    def _flush(self) -> None:
+        """Give the transport what it takes; what it has taken whole shows that the peer reads."""
+        transport: Any = self.transport
+        output, most, wrote = self._output, self._limits.output_high_water, False
+        if self._wait is Wait.GONE or self._wait is Wait.HANDSHAKE:
+            return
+        while output and not self._waitingForTransport:
+            piece = bytes(memoryview(output)[:most])
+            del output[:most]
+            transport.write(piece)
+            wrote = True
+        if wrote and self._wait is Wait.TAKING:
+            self._expect(Wait.TAKING)
+        if self._closing and not self._ended and not output and not self._waitingForTransport:
+            self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        transport: Any = self.transport
+        transport.unregisterProducer()
+        if self.isSecure():  # type: ignore[no-untyped-call]
+            transport.loseConnection()  # waits for the peer's own end, and reads until then
+        else:
+            transport.loseWriteConnection()
+
+    def _regulate(self) -> None:
+        """Stop reading from the socket, or read on."""
+        waiting = len(self._buffer) + sum(map(len, self._dataBuffer))
+        hold = not self._ended and (self._wait is Wait.TAKING or waiting > READ_AHEAD)
+        if hold is not self._held:
+            self._held = hold
+            transport: Any = self.transport
+            if hold:
+                transport.pauseProducing()
+            else:
+                transport.resumeProducing()

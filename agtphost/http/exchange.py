@@ -1,0 +1,150 @@
+"""One HTTP request and its answer: admitted before its body is taken, its body of bounded length."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, Protocol
+
+from twisted.web.server import Request
+
+if TYPE_CHECKING:
+    from agtphost.http.channel import BoundedChannel
+
+LONGEST_BODY = 1 << 20
+"""Octets of a request's body."""
+
+
+class Gatekeeper(Protocol):
+    """A resource that decides by the head of a request whether its body is taken at all."""
+
+    longest_body: int
+    """Octets."""
+
+    def admit(self, request: BoundedRequest) -> bytes | None:
+        """None for a request that may go on; the body of its refusal otherwise, by :func:`tail_of`."""
+
+
+class _Body(io.BytesIO):
+    """A body in memory, which counts among all those of its listener."""
+
+    def __init__(self, request: BoundedRequest, longest: int) -> None:
+        super().__init__()
+        self._request = request
+        self._longest = longest
+        self._counted = 0
+
+    def write(self, octets: Any) -> int:
+        """Some octets; too many end the request."""
+        more = len(octets)
+        if self._counted + more > self._longest:
+            self._request.turn_away(413, b"The body is too large.\n")
+        elif not self._request.channel.bodies.take(more):
+            self._request.turn_away(503, b"Too much is being sent here; try again.\n", ("Retry-After", "5"))
+        else:
+            self._counted += more
+            self._request.channel.progressed(more)
+            return super().write(octets)
+        return more
+
+    def count(self) -> int:
+        """What it holds; asked once, when it ends."""
+        counted, self._counted = self._counted, 0
+        return counted
+
+
+class BoundedRequest(Request):
+    """A request whose head is judged first, and whose body is kept in memory."""
+
+    channel: BoundedChannel
+
+    admitted: Any = None
+    """What the resource found out when it admitted the request; None before."""
+
+    def __init__(self, channel: Any, queued: object = False) -> None:
+        # Forms are nothing that is served here: their parsers meet no stranger's octets.
+        super().__init__(channel, queued, parsePOSTFormSubmission=False)  # type: ignore[no-untyped-call]
+        self._bodies = channel.bodies
+
+    def begun(self, method: bytes, uri: bytes, version: bytes, length: int | None) -> bool:
+        """
+        The head is complete.
+
+        :param length: of the body; None where it is not announced.
+        :return: whether the body may come; otherwise the request is answered, and its connection ends.
+        """
+        self.method, self.uri, self.clientproto = method, uri, version
+        self.path = uri.partition(b"?")[0]
+        keeper: Gatekeeper = self.channel.site.resource
+        if length != 0:
+            refusal = keeper.admit(self)
+            if refusal is not None:
+                self._end(refusal)
+                return False
+            if length is not None and length > keeper.longest_body:
+                self.turn_away(413, b"The body is too large.\n")
+                return False
+        self.content = _Body(self, keeper.longest_body)
+        return True
+
+    def handleContentChunk(self, data: bytes) -> None:
+        """Some of the body; what follows a refusal is nothing."""
+        if self.content is not None and not self.finished:
+            self.content.write(data)
+
+    def turn_away(self, status: int, text: bytes, *fields: tuple[str, str]) -> None:
+        """Answer before the body is whole, and end the connection."""
+        self._end(tail_of(self, status, text, *fields))
+
+    def _end(self, octets: bytes) -> None:
+        self.responseHeaders.setRawHeaders("Connection", ["close"])
+        self.channel.persistent = False
+        self.write(octets)  # type: ignore[no-untyped-call]
+        self.finish()  # type: ignore[no-untyped-call]
+
+    def release(self) -> None:
+        """The body is needed no more."""
+        if isinstance(self.content, _Body):
+            self._bodies.give_back(self.content.count())
+
+    def _cleanup(self) -> None:
+        self.release()
+        super()._cleanup()  # type: ignore[no-untyped-call]
+
+    def connectionLost(self, reason: Any) -> None:
+        """See :class:`twisted.web.http.Request`."""
+        self.release()
+        super().connectionLost(reason)  # type: ignore[no-untyped-call]
+
+
+def tail_of(
+    request: Request,
+    status: int,
+    octets: bytes,
+    *fields: tuple[str, str],
+    kind: str = "text/plain",
+    cache: str = "no-store",
+) -> bytes:
+    """Set the head of an answer; its body, for the caller to return or write."""
+    request.setResponseCode(status)
+    everything = (("Content-Type", kind), ("Content-Length", str(len(octets))), ("Cache-Control", cache), *fields)
+    for name, value in everything:
+        request.responseHeaders.setRawHeaders(name, [value])
+    return b"" if request.method == b"HEAD" else octets
+
+
+def field_of(request: Request, name: str) -> str | None:
+    """
+    A header field's last value, whatever octets it has.
+
+    :return: None where it is absent; what is not ASCII is there as U+FFFD, so that it equals nothing.
+    """
+    values = request.requestHeaders.getRawHeaders(name.encode("ascii"))
+    return values[-1].decode("ascii", "replace") if values else None
+
+
+def host_of(request: Request) -> str:
+    """The address that a client asked, as it sees it."""
+    scheme = "https" if request.isSecure() else "http"  # type: ignore[no-untyped-call]
+    host = request.getHost()  # type: ignore[no-untyped-call]
+    name = getattr(host, "host", "localhost")
+    return f"{scheme}://{f'[{name}]' if ':' in name else name}:{getattr(host, 'port', 0)}"

@@ -1,0 +1,170 @@
+"""Which connections a listener has, whatever it speaks: admission, deadlines and ending of all of them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IAddress, IReactorTime
+from twisted.internet.protocol import ServerFactory
+from twisted.logger import Logger
+
+from agtphost.protocols.admission import Admission, Crowded, canonical_address
+from agtphost.protocols.limits import UNREAD_IN_ALL, ConnectionLimits
+
+log = Logger()
+
+
+class Accepted(Protocol):
+    """One connection, as its listener sees it."""
+
+    address: str
+    """The peer's, canonical."""
+
+    @property
+    def unread(self) -> int:
+        """Octets that wait here for the peer to read on."""
+
+    @property
+    def expendable(self) -> int:
+        """How readily it is cut for another's sake; 0: it is not, because an answer is owed."""
+
+    def sweep(self, now: float) -> None:
+        """Act on the deadline, if it is over."""
+
+    def drain(self) -> None:
+        """End it, after the answer that is owed, if one is."""
+
+    def cut(self) -> None:
+        """End it at once."""
+
+
+class AcceptingFactory(ServerFactory):
+    """
+    Keeps the connections of one listener.
+
+    :param limits: of connections.
+    :param clock: whose seconds all deadlines are counted in.
+    :param room: whether one that is owed nothing makes room for a new connection where a number of connections is
+        reached: of those that are cut most readily the oldest, from the same address where it is its share.
+    """
+
+    noisy = False
+
+    def __init__(self, limits: ConnectionLimits, clock: IReactorTime, *, room: bool = False) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._room = room
+        self._admission = Admission(limits)
+        self._connections: dict[Accepted, None] = {}  # oldest first
+        self._drained: Deferred[None] | None = None
+        self._patient = True
+        self.refused = 0
+        """Connections closed at once, because a limit was reached or the host is stopping."""
+
+    @property
+    def connections(self) -> int:
+        """Open connections, those that shake hands included."""
+        return len(self._connections)
+
+    @property
+    def calls(self) -> int:
+        """Requests in dispatch, those whose peer has gone included."""
+        return 0
+
+    def admitted(self, addr: IAddress | None) -> str | None:
+        """The canonical address of a new connection, counted; None for one that is to be closed without a word."""
+        address = canonical_address(str(getattr(addr, "host", "") or "unix"))
+        now = self._clock.seconds()
+        if self._drained is None and (self._admission.admit(address, now) or self._made_room(address, now)):
+            return address
+        self.refused += 1
+        return None
+
+    def _made_room(self, address: str, now: float) -> bool:
+        crowded = self._admission.crowded(address) if self._room else None
+        if crowded is None:
+            return False
+        origin, chosen, most = self._admission.origin(address), None, 0
+        for connection in self._connections:
+            readily = connection.expendable
+            if readily > most and (
+                crowded is Crowded.LISTENER or self._admission.origin(connection.address) == origin
+            ):
+                chosen, most = connection, readily
+        if chosen is None:
+            return False
+        chosen.cut()
+        self.closed(chosen)  # its transport says so a turn of the reactor later
+        return self._admission.admit(address, now)
+
+    def sweep(self) -> None:
+        """Act on every deadline that is over. To be called every now and then, once a second or so."""
+        now = self._clock.seconds()
+        unread = 0
+        for connection in tuple(self._connections):
+            try:
+                connection.sweep(now)
+                unread += connection.unread
+            except Exception:
+                # One connection's fault must not keep the others from their deadlines.
+                log.failure("a connection failed at its deadline, and is cut")
+                connection.cut()
+        if unread > UNREAD_IN_ALL:
+            self._relieve(unread)
+        self._admission.prune(now)
+
+    def _relieve(self, unread: int) -> None:
+        """Cut those who leave the most unread, until the rest is bearable."""
+        for connection in sorted(self._connections, key=lambda each: each.unread, reverse=True):
+            if unread <= UNREAD_IN_ALL:
+                return
+            unread -= connection.unread
+            connection.cut()
+
+    # Ending
+
+    def drain(self) -> Deferred[None]:
+        """
+        Take no more connections, close those that wait for nothing, and the others after their answer.
+
+        To be called once.
+
+        :return: fires when no connection is left and no call is running.
+        """
+        self._drained = drained = Deferred[None]()
+        for connection in tuple(self._connections):
+            connection.drain()
+        self._note_end()
+        return drained
+
+    def cut(self) -> None:
+        """End every connection at once, and wait for no call any more."""
+        self._patient = False
+        for connection in tuple(self._connections):
+            connection.cut()
+        self._note_end()
+
+    def _note_end(self) -> None:
+        drained = self._drained
+        ended = not self._connections and not (self.calls and self._patient)
+        if drained is not None and ended and not drained.called:
+            drained.callback(None)
+
+    # What connections tell
+
+    def opened(self, connection: Accepted) -> None:
+        """It has a transport; it is to be swept from now on."""
+        self._connections[connection] = None
+
+    def authenticated(self, connection: Accepted) -> None:
+        """Its client has proven who it is."""
+        self._admission.vouch(connection.address)
+
+    def closed(self, connection: Accepted) -> None:
+        """It has no transport any more; nothing the second time."""
+        if connection not in self._connections:
+            return
+        del self._connections[connection]
+        self._admission.release(connection.address)
+        self._note_end()
