@@ -91,6 +91,13 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
         "# Handlers are imported from here.",
         'python_path = ["."]',
     ]
+    if production:
+        lines += [
+            "",
+            "[audit]",
+            "# Who may read records over the wire: callers with a certificate, about themselves.",
+            'read_acl = "agent_only"',
+        ]
     for server in deployment.servers:
         lines += ["", "[[mcp.server]]", f"name = {quoted(server.name)}", _transport(server)]
     return "\n".join(lines) + "\n"

@@ -19,6 +19,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.held import HeldFull
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema, TooCostly
+from agtphost.dispatch.encoding import is_heavy, written
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Invocation
 from agtphost.dispatch.purchase import Purchase, replayed
@@ -89,6 +90,8 @@ class Dispatcher:
                     await self._use_up(exchange, exchange.purchase)
                 performed = True
                 answer = await self._handle(exchange, interim)
+            if is_heavy(answer):
+                answer = await written(answer, self._clock)
             if isinstance(answer, EndpointResponse):
                 outcome = self._sealer.success(exchange, answer)
             else:

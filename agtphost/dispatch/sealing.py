@@ -26,6 +26,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.identity.trust import TrustPosture
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.identifiers import uuid7
+from agtphost.vocabulary.jsonslices import Encoded
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Response
 from agtphost.wire.headers import Headers
@@ -106,6 +107,8 @@ class Sealer:
             body = b""
         elif answer.enveloped:
             body = self.envelope(exchange, answer.status, answer.result)
+        elif type(answer.result) is Encoded:
+            body = answer.result.octets
         else:
             body = jsontext.encode(answer.result)
         content_type = answer.content_type or self._answer_type(exchange)
@@ -158,6 +161,9 @@ class Sealer:
         body: dict[str, Any] = {"status": int(status)}
         if exchange.task_id is not None:
             body["task_id"] = exchange.task_id
+        if type(result) is Encoded:
+            begun, rest = jsontext.encode(body), jsontext.encode({"attribution": attribution})
+            return b"".join((begun[:-1], b',"result":', result.octets, b",", rest[1:]))
         body["result"] = result
         body["attribution"] = attribution
         return jsontext.encode(body)

@@ -44,6 +44,9 @@ TASKS = "/a2a-tasks"
 
 LONGEST_ID = 128
 
+MOST_CARDS = 256
+"""Cards that are kept signed, by the address that they were asked at."""
+
 _LISTING = (
     *("contextId", "status", "pageSize", "pageToken"),
     *("statusTimestampAfter", "includeArtifacts"),
@@ -103,6 +106,7 @@ class FrontResource(Resource):
         self._runs = runs
         self._signer = signer
         self._clock = clock
+        self._cards: dict[tuple[str, str], tuple[object, bytes]] = {}
         self._answers: Mapping[str, Callable[[Client, RpcCall], Awaitable[Mapping[str, Any]]]] = {
             "GetTask": self._get,
             "ListTasks": self._list,
@@ -167,14 +171,21 @@ class FrontResource(Resource):
 
     def _card(self, request: Request, label: str, agent: Agent) -> bytes:
         base = self._settings.url or host_of(request)
-        card = card_of(
-            agent,
-            f"{base}/agents/{label}",
-            guarded=self._clients.guarded,
-            signer=self._signer,
-            certified=self._clients.certified,
-        )
-        return tail_of(request, 200, jsontext.encode(card), kind="application/json")
+        shown: tuple[object, object] = (agent.document, agent.posture)
+        known, octets = self._cards.get((label, base), (None, b""))
+        if known != shown:
+            card = card_of(
+                agent,
+                f"{base}/agents/{label}",
+                guarded=self._clients.guarded,
+                signer=self._signer,
+                certified=self._clients.certified,
+            )
+            octets = jsontext.encode(card)
+            if len(self._cards) >= MOST_CARDS:
+                self._cards.clear()
+            self._cards[label, base] = shown, octets
+        return tail_of(request, 200, octets, kind="application/json")
 
     async def _answered(self, request: Request, exposed: Exposed, client: Client, call: RpcCall) -> None:
         gone = Gone(request)

@@ -8,6 +8,7 @@ same sweep. The rules:
 - A body may pause for ``body_gap_timeout``, and has ``body_min_rate`` on the whole.
 - What is written in one turn of the reactor is one ``transport.write``, unless it is more than the high-water mark:
   the head of an answer never leaves without its body.
+- Of requests that are sent at once each waits for its turn of the reactor.
 - While the peer does not take what it is sent, nothing of it is read and no further request is looked at.
 - An answer that ends the connection is followed by the end of our side alone; what the peer still sends is read and
   forgotten for a moment, because a connection that is closed over unread octets loses the answer.
@@ -103,6 +104,7 @@ class BoundedChannel(HTTPChannel):
         self._wait = Wait.HANDSHAKE
         self._output = bytearray()
         self._flushing: IDelayedCall | None = None
+        self._next: IDelayedCall | None = None
         self._expires = math.inf
         self._spent = False  # whether the next answer is the last
         self._closing = False  # whether nothing is read as a request any more
@@ -189,9 +191,10 @@ class BoundedChannel(HTTPChannel):
         """The transport is gone."""
         self._wait, self.deadline, self._closing = Wait.GONE, math.inf, True
         self._output.clear()
-        if self._flushing is not None:
-            self._flushing.cancel()
-            self._flushing = None
+        for call in (self._flushing, self._next):
+            if call is not None:
+                call.cancel()
+        self._flushing = self._next = None
         super().connectionLost(reason)  # type: ignore[no-untyped-call]
         self._owner.closed(self)
 
@@ -210,9 +213,8 @@ class BoundedChannel(HTTPChannel):
             return
         if self._requestProducer is not None:
             self._requestProducer.resumeProducing()
-        self.paused = self._closing
-        if not self._closing:
-            self.dataReceived(b"")
+        self._go_on()
+        self._settle()
 
     # Requests
 
@@ -240,8 +242,25 @@ class BoundedChannel(HTTPChannel):
         if self._spent or self._served >= self._limits.requests_per_connection:
             self.persistent = False
         self._flush()
+        self.paused = True  # who sends many requests at once has one in each turn of the reactor
         super().requestDone(request)  # type: ignore[no-untyped-call]
+        self._go_on()
         self._settle()
+
+    def _go_on(self) -> None:
+        """Look at the next request, if one is there, once the others have had their turn."""
+        if self._closing or self._waitingForTransport:
+            return
+        if not self._buffer:
+            self.paused = False
+        elif self._next is None:
+            self._next = self._clock.callLater(0, self._look)
+
+    def _look(self) -> None:
+        self._next = None
+        if not self._closing and not self._waitingForTransport:
+            self.paused = False
+            self.dataReceived(b"")
 
     def progressed(self, octets: int) -> None:
         """A body grew: it may pause again, unless it is too slow on the whole."""

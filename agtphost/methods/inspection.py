@@ -26,6 +26,9 @@ log = Logger()
 MOST_ENTRIES = 500
 """Entries of one answer; a longer stream is read in pages."""
 
+MOST_UNPROVEN = 50
+"""The same for callers without a certificate: a hundred octets of theirs ask for 150 kB."""
+
 HOST = "host"
 """What ``chain`` says to name the host's own chain, which has no Agent-ID."""
 
@@ -177,7 +180,7 @@ class Inspection:
     async def _chain(self, context: EndpointContext) -> EndpointResponse:
         """A page of a chain, newest first: what a walk by single records would return, in one answer."""
         chain = await self._named_chain(context)
-        limit = parameters.count(context.input, "limit", 100, MOST_ENTRIES)
+        limit = _page(context)
         before = self._continuations.position(context) or parameters.count(context.input, "before", 0, 2**53) or None
         records = await self._records.walk(chain, before, limit)
         return EndpointResponse(
@@ -194,7 +197,7 @@ class Inspection:
     async def _lifecycle(self, context: EndpointContext) -> EndpointResponse:
         agent_id = parameters.agent_id(context.input)
         self._authorize(context, {agent_id})
-        limit = parameters.count(context.input, "limit", 100, MOST_ENTRIES)
+        limit = _page(context)
         before = self._continuations.position(context)
         rest = await self._events(agent_id, before, limit + 1)
         events = rest[:limit]
@@ -223,6 +226,12 @@ class Inspection:
         agent_id = parameters.agent_id(context.input)
         self._authorize(context, {agent_id})
         return agent_id
+
+
+def _page(context: EndpointContext) -> int:
+    """How many entries the caller gets at once."""
+    most = MOST_ENTRIES if context.assurance is Assurance.CERTIFICATE else MOST_UNPROVEN
+    return parameters.count(context.input, "limit", min(100, most), most)
 
 
 def entry(record: StoredRecord, payload: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ async def served(credentials: Credentials) -> AsyncIterator[int]:
     options = https_options(credentials.server.cert, credentials.server.key)
     pages: dict[str, Page] = {}
     sidecar = Sidecar(reactor, "ssl:0:interface=127.0.0.1", options, pages)
-    sidecar._site.resource._pages = {}
+    sidecar._factory._site.resource._pages = {}
     sidecar.startService()
     try:
         await until(lambda: sidecar.port)
@@ -42,7 +42,7 @@ async def served(credentials: Credentials) -> AsyncIterator[int]:
             "url": f"https://localhost:{sidecar.port}/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"
         }
         body = json.dumps(card(0, supportedInterfaces=[interface])).encode()
-        sidecar._site.resource._pages[PATH.encode()] = Page(body=body)
+        sidecar._factory._site.resource._pages[PATH.encode()] = Page(body=body)
         yield sidecar.port
     finally:
         await sidecar.stopService()

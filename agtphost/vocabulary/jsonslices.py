@@ -1,0 +1,110 @@
+"""Large JSON texts, written in slices: so that whoever writes one can do something else in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from agtphost.vocabulary import jsontext
+
+HEAVY = 5_000
+"""Values and names, and 32 characters of text for one each, that are written in one go: some milliseconds' work."""
+
+TEXT = 262_144
+"""Characters of one text that are written in one go."""
+
+
+class Encoded:
+    """
+    A value that is JSON text already, to be put into another where it stands.
+
+    :param octets: of the whole text.
+    """
+
+    __slots__ = ("octets",)
+
+    def __init__(self, octets: bytes) -> None:
+        self.octets = octets
+
+
+def weight(value: Any, most: int = HEAVY) -> int:
+    """What it takes to write a value, in values; counted no further than a little over ``most``."""
+    kind = type(value)
+    if kind is str:
+        return 1 + len(value) // 32
+    if kind is not dict and kind is not list and kind is not tuple:
+        return 1
+    found, containers = 1, [value]
+    while containers:
+        container = containers.pop()
+        found += len(container)
+        if found > most:
+            break
+        for item in container.values() if type(container) is dict else container:
+            kind = type(item)
+            if kind is str:
+                if len(item) > 31:
+                    found += len(item) // 32
+            elif kind is dict or kind is list or kind is tuple:
+                containers.append(item)
+    return found
+
+
+def slices(value: Any) -> Iterator[bytes]:
+    """
+    The text of :func:`jsontext.encode`, piece by piece.
+
+    :raises ValueError: as that does.
+    :raises TypeError: as that does.
+    """
+    if weight(value) <= HEAVY:
+        yield jsontext.encode(value)
+    elif isinstance(value, str):
+        yield b'"'
+        for at in range(0, len(value), TEXT):
+            yield jsontext.encode(value[at : at + TEXT])[1:-1]
+        yield b'"'
+    elif isinstance(value, dict):
+        yield from _members(value)
+    elif isinstance(value, (list, tuple)):
+        yield from _items(value)
+    else:
+        yield jsontext.encode(value)
+
+
+def _members(value: dict[Any, Any]) -> Iterator[bytes]:
+    separator, batch, load = b"{", dict[Any, Any](), 0
+    for name, item in value.items():
+        more = weight(item)
+        if batch and load + more > HEAVY:
+            yield separator + jsontext.encode(batch)[1:-1]
+            separator, batch, load = b",", {}, 0
+        if more > HEAVY:
+            yield separator + jsontext.encode({name: 0})[1:-2]
+            separator = b","
+            yield from slices(item)
+        else:
+            batch[name] = item
+            load += more
+    if batch:
+        yield separator + jsontext.encode(batch)[1:-1]
+    yield b"}"
+
+
+def _items(value: list[Any] | tuple[Any, ...]) -> Iterator[bytes]:
+    separator, batch, load = b"[", list[Any](), 0
+    for item in value:
+        more = weight(item)
+        if batch and load + more > HEAVY:
+            yield separator + jsontext.encode(batch)[1:-1]
+            separator, batch, load = b",", [], 0
+        if more > HEAVY:
+            yield separator
+            separator = b","
+            yield from slices(item)
+        else:
+            batch.append(item)
+            load += more
+    if batch:
+        yield separator + jsontext.encode(batch)[1:-1]
+    yield b"]"
