@@ -59,24 +59,6 @@ def body_unproven(target: Target, seconds: float) -> None:
             assert not answer or answer.startswith(b"HTTP/1.1 401"), answer[:80]
 
 
-def handshakes(target: Target, seconds: float) -> None:
-    """Connections that begin a handshake and leave, one after the other."""
-    hello, end = _hello(), time.monotonic() + seconds
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", target.port), 2) as link:
-            link.sendall(hello)
-
-
-def _hello() -> bytes:
-    """A ClientHello."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
-    with contextlib.suppress(ssl.SSLWantReadError):
-        context.wrap_bio(received, sent).do_handshake()
-    return sent.read()
-
-
 @contextlib.contextmanager
 def _unreading(target: Target, octets: bytes) -> Iterator[list[ssl.SSLSocket]]:
     """Certified peers with a small window that have asked, and read nothing."""
@@ -153,20 +135,6 @@ ATTACKS = (
         who="stranger",
         says="Bodies of clients without a token are announced to the A2A front: 401 by the head, none is kept.",
         run=body_unproven,
-    ),
-    Attack(
-        name="handshake-flood",
-        who="stranger",
-        says="Handshakes that are begun and left: ten a second for each address, the rest gets no TLS.",
-        run=handshakes,
-    ),
-    Attack(
-        name="pipelining-unread",
-        who="agent",
-        says=f"{READERS} agents send requests and read nothing: 2 MiB each at the most, then nothing more is read.",
-        run=_unread("ECHO", "/text", {"text": "x" * 2000}, 50),
-        memory=(READERS * 2 + 16) * MIB,
-        disk=200 * MIB,
     ),
     Attack(
         name="large-pages-unread",
