@@ -1,4 +1,4 @@
-"""The A2A front's requests: a body that is too long is 413, and nothing of it is read."""
+"""Requests of HTTP listeners: a body that is too long is 413, and nothing of it is read."""
 
 from __future__ import annotations
 
@@ -8,35 +8,49 @@ import pytest
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.web.resource import Resource
-from twisted.web.server import Request, Site
 
-from agtphost.http.a2a_site import LONGEST_BODY, BoundedRequest
+from agtphost.http.channel import BoundedChannel
+from agtphost.http.exchange import LONGEST_BODY, BoundedRequest
+from agtphost.http.site import HTTP_LIMITS, HttpFactory
 
 
 class Reader(Resource):
     """Remembers what it was given."""
 
     isLeaf = True
+    longest_body = LONGEST_BODY
 
     def __init__(self) -> None:
         super().__init__()
         self.read: list[bytes] = []
 
-    def render(self, request: Request) -> bytes:
+    def admit(self, request: BoundedRequest) -> None:
+        """Everybody."""
+
+    def render(self, request: BoundedRequest) -> bytes:
         assert request.content is not None
         self.read.append(request.content.read())
         return b"read"
 
 
-def asked(octets: bytes, request: Any = BoundedRequest, piece: int = 1 << 16) -> tuple[Reader, StringTransport]:
-    reader = Reader()
-    site = Site(reader, request, reactor=Clock())
-    site.log = lambda request: None  # type: ignore[method-assign]
-    channel: Any = site.buildProtocol(None)
-    transport = StringTransport()
+class Transport(StringTransport):
+    """Says that its side has ended."""
+
+    ended = False
+
+    def loseWriteConnection(self) -> None:
+        self.ended = True
+
+
+def asked(octets: bytes, request: Any = BoundedRequest, piece: int = 1 << 16) -> tuple[Reader, Transport]:
+    reader, clock = Reader(), Clock()
+    channel: BoundedChannel = HttpFactory(reader, HTTP_LIMITS, clock).buildProtocol(None)
+    channel.requestFactory = request
+    transport = Transport()
     channel.makeConnection(transport)
     for at in range(0, len(octets), piece):
         channel.dataReceived(octets[at : at + piece])
+    clock.advance(0)
     return reader, transport
 
 
@@ -62,7 +76,7 @@ def test_a_cut_body_is_413_and_never_read(octets: bytes, piece: int) -> None:
     reader, transport = asked(octets, piece=piece)
     assert transport.value().count(b"HTTP/1.1") == 1
     assert transport.value().startswith(b"HTTP/1.1 413 ")
-    assert transport.disconnecting
+    assert transport.ended
     assert reader.read == []
 
 
@@ -74,13 +88,12 @@ def test_a_body_of_the_longest_length_is_read(octets: bytes) -> None:
     assert transport.value().startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_site_that_reads_what_it_cut_is_noticed() -> None:
-    """The control: the channel hands a cut request on like any other, so only the request itself stops it."""
-    handed: list[bool] = []
+def test_a_request_that_is_not_ended_is_noticed() -> None:
+    """The control: where nothing ends the request, the resource gets what is left of its body."""
 
     class Careless(BoundedRequest):
-        def process(self) -> None:
-            handed.append(self.is_cut)
+        def turn_away(self, status: int, text: bytes, *fields: tuple[str, str]) -> None:
+            pass
 
-    asked(chunked(LONGEST_BODY + 0x8000), Careless, piece=1 << 24)
-    assert handed == [True]
+    reader, _ = asked(chunked(LONGEST_BODY + 0x8000), Careless, piece=1 << 24)
+    assert reader.read != []
