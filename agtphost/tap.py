@@ -40,12 +40,11 @@ def makeService(options: Options) -> IService:
     from agtphost.config import load
     from agtphost.host.materials import gather
     from agtphost.host.root import Host
+    from agtphost.host.standing_down import StandardError, reasons
 
     path = Path(options["config"])
     try:
-        return Host(gather(load(path, os.environ), os.environ), reactor, os.environ)
+        return Host(gather(load(path, os.environ), os.environ), reactor, os.environ, StandardError())
     except ConfigurationError as error:
-        print(f"agtphost cannot start with {path}:", file=sys.stderr)
-        for problem in error.problems:
-            print(f"  {problem}", file=sys.stderr)
+        print(reasons(path, error.problems), file=sys.stderr)
         raise SystemExit(1) from None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,18 +22,11 @@ from agtphost.host.log_throttle import LogThrottling
 from agtphost.host.materials import Materials, gather
 from agtphost.host.services import OrderedServices
 from agtphost.host.signals import Signals
+from agtphost.host.standing_down import CannotStart, StandardError
 from agtphost.stores import StoreError
 from agtphost.stores.state_lock import StateLock
 
 log = Logger()
-
-
-def refuse_to_start(config: Config, problems: tuple[Problem, ...]) -> SystemExit:
-    """Every reason on standard error, and the exit status that says so."""
-    print(f"agtphost cannot start with {config.file}:", file=sys.stderr)
-    for problem in problems:
-        print(f"  {problem}", file=sys.stderr)
-    return SystemExit(1)
 
 
 def settle_collector() -> None:
@@ -55,11 +47,14 @@ class Host(Service):
 
     :param materials: checked already.
     :param environ: of which MCP servers get six names, and secrets are resolved from.
+    :param said: where a start in vain is told, besides the log.
     """
 
     name = "agtphost"
 
-    def __init__(self, materials: Materials, reactor: Any, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, materials: Materials, reactor: Any, environ: Mapping[str, str], said: StandardError | None = None
+    ) -> None:
         self._materials = materials
         self._reactor = reactor
         self._environ = environ
@@ -68,30 +63,35 @@ class Host(Service):
         self._log = LogThrottling(reactor)
         config = materials.config
         self._lock = StateLock(config.host.state_dir, config.store.path)
+        self._said = said or StandardError()
 
     def startService(self) -> None:
         """
         Assemble and start everything.
 
-        :raises SystemExit: where the state, the store or the port cannot be had.
+        :raises CannotStart: where the state, the store or the port cannot be had; it ends the process with status 1.
         """
         super().startService()  # type: ignore[no-untyped-call]
-        config = self._materials.config
         try:
             # By the process that serves, whose number is in it, and not by the one that a daemon is forked from.
             self._lock.acquire()
             self._services = assemble(self._materials, self._reactor, self._environ)
             self._services.startService()  # type: ignore[no-untyped-call]
-        except StoreError as error:
-            raise refuse_to_start(config, (Problem(message=str(error)),)) from None
-        except AmbiguousEndpoints as error:
-            raise refuse_to_start(config, (Problem(message=str(error)),)) from None
+        except (StoreError, AmbiguousEndpoints) as error:
+            raise self._refusal((Problem(message=str(error)),)) from None
         except ConfigurationError as error:
-            raise refuse_to_start(config, error.problems) from None
+            raise self._refusal(error.problems) from None
+        # Whoever waits for the end of what was said, such as a pipe's reader, has it now.
+        self._said.close()
         self._signals.startService()
         # What is said while it starts is said in full: it is the operator's own.
         self._log.startService()
         settle_collector()
+
+    def _refusal(self, problems: Sequence[Problem]) -> CannotStart:
+        self._lock.release()
+        self._said.tell(self._materials.config.file, problems)
+        return CannotStart(1)
 
     def stopService(self) -> Deferred[None]:
         """Stop everything in order."""
