@@ -160,6 +160,8 @@ def _upstream(case: Case, ports: dict[str, int], folder: Path, deadline: float) 
     if fault.settings and case.letter in "PH":
         lines.append(fault.settings)
     if case.letter == "P":
+        # Dozens of servers that hang do not read either; all of them restarted beside honest callers is another test.
+        lines.append("input_timeout = 600")
         words = [*PROGRAM[1:], "stdio", fault.name]
         lines += [f"command = {json.dumps(['{python}', *words])}", f'cwd = "{ROOT}"']
     else:
