@@ -5,16 +5,21 @@ Twisted asks OpenSSL for octets until it says that there are no more, and then
 for octets to send, which nearly always means two exceptions for each request.
 A segment that is exactly one TLS record gives its octets at once and leaves
 nothing behind, so neither question is needed. Everything else, the handshake
-included, goes Twisted's way.
+included, goes Twisted's way, when it is its turn: :mod:`agtphost.protocols.handshakes`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from OpenSSL.SSL import Error
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.protocol import connectionDone
 from twisted.protocols.policies import ProtocolWrapper
 from twisted.protocols.tls import TLSMemoryBIOProtocol
+from twisted.python.failure import Failure
+
+from agtphost.protocols.handshakes import HandshakeTurns
 
 HEADER = 5
 """Octets before a record's content: type, version, length (RFC 8446 section 5.1)."""
@@ -22,6 +27,12 @@ HEADER = 5
 
 class RecordwiseTLS(TLSMemoryBIOProtocol):
     """The TLS side of one accepted connection."""
+
+    turns: HandshakeTurns | None = None
+    """Of its listener; None where handshakes need not wait for each other."""
+
+    _kept: bytes | None = None
+    """What came of a handshake that waits for its turn; nothing more is read meanwhile."""
 
     _owed = 0
     """Octets of the record that the segments so far end in; 0 where they end with a record."""
@@ -31,6 +42,33 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
 
     def dataReceived(self, bytes: Any) -> None:
         """Octets from the socket."""
+        if not self._handshakeDone and self.turns is not None:
+            if self._kept is not None:
+                self._kept += bytes
+                return
+            if not self.turns.take(self):
+                self._kept = bytes
+                self._socket.pauseProducing()
+                return
+        self._received(bytes)
+
+    @property
+    def _socket(self) -> IPushProducer:
+        return cast(IPushProducer, self.transport)
+
+    def go_on(self) -> None:
+        """See :class:`agtphost.protocols.handshakes.Waiting`."""
+        octets, self._kept = self._kept, None
+        if octets is not None:
+            self._socket.resumeProducing()
+            self._received(octets)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Whoever is gone has no turn any more."""
+        self._kept = None
+        super().connectionLost(reason)  # type: ignore[no-untyped-call]
+
+    def _received(self, bytes: Any) -> None:
         whole = self._account(bytes)
         if not whole or not self._handshakeDone or self._appSendBuffer or self._lostTLSConnection or self._aborted:
             super().dataReceived(bytes)  # type: ignore[no-untyped-call]

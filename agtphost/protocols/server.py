@@ -10,6 +10,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 from agtphost.iagtp import IDispatcher
 from agtphost.protocols.accepting import AcceptingFactory
 from agtphost.protocols.connection import ServerConnection
+from agtphost.protocols.handshakes import HandshakeTurns
 from agtphost.protocols.limits import ConnectionLimits
 from agtphost.protocols.records import RecordwiseTLS
 from agtphost.wire import Connection, Limits, Role
@@ -81,10 +82,13 @@ class SecureServerFactory(TLSMemoryBIOFactory):
         self, tls: IOpenSSLServerConnectionCreator, factory: AcceptingFactory, clock: IReactorTime
     ) -> None:
         super().__init__(tls, False, factory, clock)
+        self._turns = HandshakeTurns(clock)
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
         """One connection; None where the factory does not admit it, so that no TLS state is made for it."""
         connection = self.wrappedFactory.buildProtocol(addr)
         if connection is None:
             return None
-        return RecordwiseTLS(self, connection)  # type: ignore[no-untyped-call]
+        tls = RecordwiseTLS(self, connection)  # type: ignore[no-untyped-call]
+        tls.turns = self._turns
+        return tls

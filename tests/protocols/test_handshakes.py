@@ -1,0 +1,113 @@
+"""Handshakes that begin together do not keep a turn of the reactor to themselves."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+from twisted.internet.error import ConnectionDone
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.python.failure import Failure
+
+from agtphost.protocols.handshakes import MOST, HandshakeTurns
+from agtphost.protocols.records import RecordwiseTLS
+from agtphost.protocols.tls import ServerTLS
+from tests.protocols.loopback import Site, make_site
+
+CROWD = 2 * MOST + 12
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return make_site(tmp_path_factory.mktemp("site"))
+
+
+def hello() -> bytes:
+    """What a client begins with."""
+    context = ssl.create_default_context()
+    outgoing = ssl.MemoryBIO()
+    tls = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return outgoing.read()
+
+
+def turn(clock: Clock) -> None:
+    """One of the reactor: unlike ``Clock.advance``, it leaves what is called later meanwhile to the next one."""
+    (call,) = clock.getDelayedCalls()
+    made = call.func
+    call.cancel()
+    made()
+
+
+class Crowd:
+    """Peers that greet in the same turn."""
+
+    def __init__(self, site: Site, turns: HandshakeTurns | None) -> None:
+        factory = TLSMemoryBIOFactory(ServerTLS.load(site.files), False, Factory.forProtocol(Protocol))
+        self.peers = []
+        for _ in range(CROWD):
+            peer = RecordwiseTLS(factory, Protocol())  # type: ignore[no-untyped-call]
+            peer.turns = turns
+            peer.makeConnection(StringTransport())
+            self.peers.append(peer)
+        for peer in self.peers:
+            octets = hello()
+            peer.dataReceived(octets[:100])
+            peer.dataReceived(octets[100:])
+
+    @property
+    def answered(self) -> list[bool]:
+        return [bool(peer.transport.value()) for peer in self.peers]
+
+
+def test_a_few_in_each_turn(site: Site) -> None:
+    """In the order of their coming; who waits is not read from, and nothing is lost of what it said."""
+    clock = Clock()
+    crowd = Crowd(site, HandshakeTurns(clock))
+    counts = [sum(crowd.answered)]
+    states = [peer.transport.producerState for peer in crowd.peers]
+    assert states[-1] == "paused"
+    while clock.getDelayedCalls():
+        turn(clock)
+        counts.append(sum(crowd.answered))
+    steps = [after - before for before, after in zip([0, *counts], counts, strict=False)]
+    assert max(steps) <= MOST, steps
+    assert crowd.answered == [True] * CROWD
+    assert {peer.transport.producerState for peer in crowd.peers} == {"producing"}
+
+
+def test_without_turns_all_are_at_once(site: Site) -> None:
+    """The control."""
+    assert Crowd(site, None).answered == [True] * CROWD
+
+
+def test_who_has_gone_has_no_turn(site: Site) -> None:
+    """One that waits and is lost is passed over, and its successors are not."""
+    clock = Clock()
+    crowd = Crowd(site, HandshakeTurns(clock))
+    gone = crowd.peers[-2]
+    gone.connectionLost(Failure(ConnectionDone()))
+    last = gone.transport.value()
+    while clock.getDelayedCalls():
+        turn(clock)
+    assert gone.transport.value() == last
+    assert all(crowd.answered[:-2]) and crowd.answered[-1]
+
+
+def test_nothing_is_called_when_nobody_begins(tmp_path: Path) -> None:
+    """No timer is left behind."""
+    clock = Clock()
+    turns = HandshakeTurns(clock)
+
+    class One:
+        def go_on(self) -> None:
+            raise AssertionError("it had its turn")
+
+    assert turns.take(One())
+    turn(clock)
+    assert clock.getDelayedCalls() == []
