@@ -15,7 +15,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from agtphost.contract.schemas import CompiledSchema, TooCostly, compile_schema
+from agtphost.contract.schemas import CompiledSchema, compile_schema
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
@@ -134,11 +134,8 @@ class Overrides:
         except (TypeError, ValueError) as error:
             raise _violated(path, f"it is not JSON: {error}") from None
         schema = self._schemas[path]
-        try:
-            valid = schema.is_valid(answer)
-        except TooCostly as error:
-            raise _violated(path, str(error)) from None
-        if not valid:
+        # These schemas are the host's own and cost little for each entry: no budget cuts a long list short.
+        if not schema.checks(answer):
             raise _violated(path, str(schema.faults(answer)[:5]))
         for fault in _faults(path, answer, context, known):
             raise _violated(path, fault)

@@ -109,6 +109,7 @@ async def test_a_thousand_cycles_leave_nothing() -> None:
     """P16, T-MC-70: 0 zombies, 0 orphans, 0 descriptors, 0 timers after 1,000 spawned and ended servers."""
     await run(AT_ONCE)
     me = psutil.Process()
+    others = {child.pid for child in me.children(recursive=True)}
     descriptors, timers = me.num_fds(), len(reactor.getDelayedCalls())  # type: ignore[attr-defined]
     began = time.monotonic()
     seen = await run(CYCLES)
@@ -125,7 +126,7 @@ async def test_a_thousand_cycles_leave_nothing() -> None:
         await until(gone, 5, f"orphans: {left}")
     finally:
         end(left)
-    assert [child.pid for child in me.children(recursive=True)] == []
+    assert {child.pid for child in me.children(recursive=True)} <= others
     assert me.num_fds() <= descriptors
     assert len(reactor.getDelayedCalls()) <= timers  # type: ignore[attr-defined]
 

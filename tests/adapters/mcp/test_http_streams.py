@@ -107,9 +107,13 @@ async def test_a_token_is_renewed_before_it_expires_and_after_a_refusal() -> Non
     """Renewal happens off the path; a token that the server refuses is replaced for the next call."""
     async with guarded(lifetime=1.0) as (endpoint, tokens, server):
         await server.call_tool("plain", {}, {}, 10)
-        await until(lambda: len(tokens.forms) == 2, 5)
-        await server.call_tool("plain", {}, {}, 10)
-        assert endpoint.tokens[-1] == "token-2"
+        await until(lambda: len(tokens.forms) >= 2, 20)
+        # The answer may still be on its way: until it is there, the token that is valid goes on.
+        for _ in range(200):
+            await server.call_tool("plain", {}, {}, 10)
+            if endpoint.tokens[-1] != "token-1":
+                break
+        assert endpoint.tokens[-1] in {f"token-{number}" for number in range(2, len(tokens.forms) + 1)}
     async with guarded() as (endpoint, tokens, server):
         endpoint.refuse.add("token-1")
         with pytest.raises(RequestRefused):

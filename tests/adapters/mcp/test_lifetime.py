@@ -138,6 +138,7 @@ async def test_a_hundred_cycles_leave_nothing() -> None:
     timer.
     """
     me = psutil.Process()
+    others = set(me.children(recursive=True))
     before = me.num_fds()
     timers = len(reactor.getDelayedCalls())
     for cycle in range(100):
@@ -150,7 +151,7 @@ async def test_a_hundred_cycles_leave_nothing() -> None:
         elif cycle % 3 == 1:
             link.abort("enough")
         await link.close()
-    assert me.children(recursive=True) == []
+    assert set(me.children(recursive=True)) <= others
     assert me.num_fds() <= before
     assert len(reactor.getDelayedCalls()) == timers
 
