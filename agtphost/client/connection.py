@@ -16,7 +16,7 @@ from OpenSSL import SSL
 from OpenSSL.crypto import X509
 from twisted.internet import error as network
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IHandshakeListener, IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IHandshakeListener, IReactorTime, ITCPTransport
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -121,6 +121,9 @@ class Link(Protocol):
     def handshakeCompleted(self) -> None:
         """Let calls begin, if the certificate is for the host that was dialled."""
         assert self.transport is not None
+        if ITCPTransport.providedBy(self.transport):
+            # The first request follows the handshake's last flight at once; it need not wait for that to be confirmed.
+            self.transport.setTcpNoDelay(True)
         certificate: X509 = self.transport.getPeerCertificate()  # type: ignore[attr-defined]
         try:
             tls.verify_peer_name(certificate.to_cryptography().public_bytes(Encoding.DER), self._host)

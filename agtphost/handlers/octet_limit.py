@@ -12,6 +12,7 @@ from math import inf
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import ITCPTransport
 from twisted.internet.protocol import Factory
 from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 
@@ -30,6 +31,12 @@ class LimitedConnection(ProtocolWrapper):
     _received = 0
     _head: bytearray | None = None
     """What came of a head that has not ended; None once it has."""
+
+    def makeConnection(self, transport: Any) -> None:
+        """A connection is there; requests are written whole, so nothing is gained by waiting for more to send."""
+        if ITCPTransport.providedBy(transport):
+            transport.setTcpNoDelay(True)
+        super().makeConnection(transport)  # type: ignore[no-untyped-call]
 
     def dataReceived(self, data: bytes) -> None:
         """Some octets of the answer."""

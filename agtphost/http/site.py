@@ -9,11 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.interfaces import IAddress, IOpenSSLServerConnectionCreator, IReactorTime
+from twisted.internet.interfaces import (
+    IAddress,
+    IOpenSSLServerConnectionCreator,
+    IProtocolNegotiationFactory,
+    IReactorTime,
+)
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 from twisted.web.server import Site
+from zope.interface import implementer
 
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.http.channel import BoundedChannel
@@ -57,6 +63,7 @@ class Bodies:
         self.octets -= octets
 
 
+@implementer(IProtocolNegotiationFactory)
 class HttpFactory(AcceptingFactory):
     """
     Makes a :class:`BoundedChannel` of every connection that is admitted.
@@ -75,6 +82,10 @@ class HttpFactory(AcceptingFactory):
         if address is None:
             return None
         return BoundedChannel(self, self._site, self._limits, self._clock, address)
+
+    def acceptableProtocols(self) -> list[bytes]:
+        """What clients may ask for by ALPN."""
+        return [b"http/1.1"]
 
     def log(self, request: object) -> None:
         """What is asked over HTTP has no line of its own: what came of it is on record."""
