@@ -63,6 +63,7 @@ def test_init_production(run: Run, here: Path) -> None:
         trusted_issuers=issuer_keys(config.identity.trusted_issuers, config.folder),
     )
     assert ([agent.name for agent in agents], problems) == (["assistant"], [])
+    assert config.audit.read_acl == "agent_only"
 
 
 def test_a_production_host_admits_a_caller(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

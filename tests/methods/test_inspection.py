@@ -145,6 +145,23 @@ def test_a_stream_goes_on_with_its_token(library: Library, target: str, member: 
     assert (other.status, body_of(other)["reason"]) == (422, "continuation-token-invalid")
 
 
+@pytest.mark.parametrize(
+    ("asked", "unproven", "proven"), [({}, 50, 100), ({"limit": 500}, 50, 120), ({"limit": 7}, 7, 7)]
+)
+def test_callers_without_a_certificate_get_short_pages(asked: dict[str, int], unproven: int, proven: int) -> None:
+    """Fifty records at the most where others get what they ask for, and a token that leads on."""
+    library = Library()
+    writer = group_writer(library.store)
+    for _ in range(115):
+        sealed(writer, draft(DESK.agent_id, caller_id=CALLER.agent_id))
+    stage = library.stage()
+    body = {"target": "chain", "agent_id": DESK.agent_id, **asked}
+    for certificate, count in ((None, unproven), (AS_CALLER, proven)):
+        answer = stage.ask("INSPECT", body=body, certificate=certificate)
+        assert len(body_of(answer)["result"]["records"]) == count
+        assert (answer.headers.get("continuation-token") is None) == (count == 120)
+
+
 def test_the_hosts_own_chain(library: Library) -> None:
     """``chain=host`` names the chain of refusals and server-level answers."""
     _, body = inspect(library.stage(), target="chain", chain="host")

@@ -14,7 +14,7 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ import psutil
 import pytest
 
 from tests.system.hosting import Host, running, sample
-from tests.system.raw_link import RawLink, client_context
+from tests.system.raw_link import RawLink, client_context, request
 from tests.system.trail import LAZY
 
 FAULTY = Path(__file__).with_name("faulty_host.py")
@@ -221,13 +221,19 @@ def test_peers_are_not_cut_without_timers(tmp_path: Path) -> None:
         assert [peer for peer in peers if peer.ended is not None] == []
 
 
-def pipeline_without_reading(host: Host, number: int, seconds: float) -> list[float | None]:
-    """
-    Peers that send small requests as fast as they can, and read no answer.
+SMALL = (b"AGTP/1.0 QUERY /\r\n\r\n" * 500, b"AGTP/1.0 DISCOVER /\r\n\r\n" * 500)
+PAGES = (request("INSPECT", "/", {"target": "chain", "chain": "host", "limit": 500}) * 50,) * 2
 
+
+def pipeline_without_reading(
+    host: Host, number: int, seconds: float, requests: Sequence[bytes] = SMALL
+) -> list[float | None]:
+    """
+    Peers that send requests as fast as they can, and read no answer.
+
+    :param requests: of every other peer, with a certificate and without; less than a TLS record each.
     :return: after how long each was cut; None: never.
     """
-    requests = [b"AGTP/1.0 QUERY /\r\n\r\n" * 500, b"AGTP/1.0 DISCOVER /\r\n\r\n" * 500]
     contexts = [client_context(host), client_context(host, identified=False)]
     peers = [RawLink(host, context=contexts[place % 2], receive_buffer=4096) for place in range(number)]
     cut: list[float | None] = [None] * number
@@ -275,6 +281,21 @@ def test_peers_that_do_not_read_are_cut_and_cost_little(host: Host) -> None:
     assert max(ends) > LIMIT - 0.1
     assert watch.growth < BOUND
     assert_unharmed(watch)
+
+
+@pytest.mark.slow
+def test_large_pages_that_nobody_reads_cost_little(host: Host) -> None:
+    """Issue 10, item 10: 20 peers ask for pages of up to 500 records, and read none; 2 MiB each."""
+    with RawLink(host) as link:
+        for _ in range(500):
+            assert link.ask("DISCOVER", "/").status == 200
+        page = link.ask("INSPECT", "/", {"target": "chain", "chain": "host", "limit": 500})
+        assert len(page.body) > 800_000
+    with watching(host) as watch:
+        cut = pipeline_without_reading(host, UNREADING, 40, PAGES)
+    print(f"the host grew by {watch.growth / 1024 / KIB:.0f} MiB")
+    assert None not in cut
+    assert watch.growth < BOUND
 
 
 @pytest.mark.slow
