@@ -40,6 +40,9 @@ class Refusal(Exception):
     :param changes: held items that change with the record of the refusal
         (:class:`agtphost.audit.drafts.Change`).
     :param extra: further members of the record.
+    :param scopes: with 262 and 455, the scopes concerned: what is missing, or was claimed in excess; for the record
+        (core v08 section 10). Empty where no scope would help.
+    :param cause: what was wrong in a token, for the record, where ``reason`` has to be coarser on the wire.
     """
 
     def __init__(
@@ -54,6 +57,8 @@ class Refusal(Exception):
         close: bool = False,
         changes: Sequence[Any] = (),
         extra: Mapping[str, object] | None = None,
+        scopes: Sequence[str] = (),
+        cause: str = "",
     ) -> None:
         super().__init__(f"{int(status)} {reason}: {explanation}")
         self.status = status
@@ -65,6 +70,8 @@ class Refusal(Exception):
         self.close = close
         self.changes = changes
         self.extra: Mapping[str, object] = extra or {}
+        self.scopes = tuple(scopes)
+        self.cause = cause
 
 
 class ProtocolError(Exception):

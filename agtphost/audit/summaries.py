@@ -57,6 +57,11 @@ class Refused:
     address: str = ""
     claimed: Mapping[str, str] = field(default_factory=dict)
     """What the request said of itself: ``agent_id``, ``certificate`` ..."""
+    cause: str = ""
+    """What was wrong, where the reason is coarser."""
+
+    violation: Mapping[str, Any] | None = None
+    """Of a scope violation: ``method``, ``path``, and the ``scopes`` concerned as a tuple."""
 
 
 class Tally:
@@ -98,7 +103,7 @@ class Tally:
 class Summary:
     """The refusals of one origin, while they are counted."""
 
-    __slots__ = ("addresses", "claims", "count", "origin", "origins", "outcomes", "since", "until")
+    __slots__ = ("addresses", "claims", "count", "origin", "origins", "outcomes", "since", "until", "violations")
 
     def __init__(self, origin: Origin, now: int) -> None:
         self.origin = origin
@@ -107,13 +112,16 @@ class Summary:
         self.outcomes = Tally(MOST_OUTCOMES)
         self.claims = Tally(MOST_CLAIMS)
         self.addresses = Tally(MOST_CLAIMS)
+        self.violations = Tally(MOST_CLAIMS)
         self.origins = Tally(MOST_NAMED)
 
     def add(self, refused: Refused, now: int) -> None:
         """Count one more."""
         self.count += 1
         self.until = now
-        self.outcomes.add((refused.status, refused.reason))
+        self.outcomes.add((refused.status, refused.reason, refused.cause))
+        if refused.violation is not None:
+            self.violations.add(tuple(sorted(refused.violation.items())))
         if refused.address:
             self.addresses.add(refused.address)
         if refused.claimed:
@@ -127,13 +135,13 @@ class Summary:
             self.origins.add(other.origin, other.count)
         self.count += other.count
         self.since, self.until = min(self.since, other.since), max(self.until, other.until)
-        for name in ("outcomes", "claims", "addresses"):
+        for name in ("outcomes", "claims", "addresses", "violations"):
             getattr(self, name).merge(getattr(other, name))
 
     def event(self, summary_id: str) -> StreamEvent:
         """What is signed into the host's chain."""
         since, until = (Seconds().text(moment) for moment in (self.since, self.until))
-        reasons = sorted({reason for _, reason in self.outcomes.counts})
+        reasons = sorted({reason for _, reason, _ in self.outcomes.counts})
         told = ", ".join(reasons[:3]) + (" ..." if len(reasons) > 3 else "")
         fields: dict[str, Any] = {
             "summary_id": summary_id,
@@ -142,12 +150,13 @@ class Summary:
             "until": until,
             "count": self.count,
             "explanation": f"{self.count:,} refusals of {told} between {since} and {until}",
-            "outcomes": self.outcomes.listed(lambda key: {"status": key[0], "reason": key[1]}),
+            "outcomes": self.outcomes.listed(_outcome),
         }
         if self.outcomes.rest:
             fields["further_outcomes"] = self.outcomes.rest
         for name, tally, describe in (
             ("claimed", self.claims, dict),
+            ("scope_violations", self.violations, _violation),
             ("addresses", self.addresses, lambda address: {"address": address}),
             ("origins", self.origins, lambda origin: {"kind": origin.kind, "name": origin.name}),
         ):
@@ -156,6 +165,15 @@ class Summary:
             if tally.rest:
                 fields[f"further_{name}"] = tally.rest
         return StreamEvent(chain=HOST_CHAIN, event_type=EVENT, fields=fields)
+
+
+def _outcome(key: tuple[int, str, str]) -> dict[str, object]:
+    status, reason, cause = key
+    return {"status": status, "reason": reason, **({"cause": cause} if cause else {})}
+
+
+def _violation(key: tuple[tuple[str, Any], ...]) -> dict[str, object]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in key}
 
 
 class Summaries:

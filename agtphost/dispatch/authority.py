@@ -48,6 +48,7 @@ def effective_scopes(
             "Authority-Scope claims scopes that the caller's Identity Document does not declare.",
             remedy="Claim declared scopes only, or have the registrar issue a document that declares these.",
             details={"scopes": list(excess)},
+            scopes=excess,
         )
     if committed is not None:
         excess = scopes.missing(committed, sorted(claimed))
@@ -58,6 +59,7 @@ def effective_scopes(
                 "Authority-Scope claims scopes that the caller's certificate does not commit to.",
                 remedy="Claim committed scopes only, or present a certificate that commits to these.",
                 details={"scopes": list(excess)},
+                scopes=excess,
             )
     return claimed
 
@@ -79,6 +81,7 @@ def require_scopes(exchange: Exchange, binding: Binding) -> None:
             remedy="Claim the missing scopes in Authority-Scope if the Identity Document declares them; "
             "otherwise the registrar has to grant them.",
             details={"missing_scopes": list(lacking), "required_scopes": list(binding.required_scopes)},
+            scopes=lacking,
         )
 
 

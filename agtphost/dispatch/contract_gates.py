@@ -181,6 +181,7 @@ def require_consent(exchange: Exchange, policy: MethodPolicy) -> None:
             "path": exchange.path,
             "consents": {"agent": agent, "server": policy.wildcards_accepted},
         },
+        scopes=(),
     )
 
 

@@ -28,6 +28,7 @@ from agtphost.dispatch.room import no_room
 from agtphost.dispatch.running import Leaving, RunningCalls
 from agtphost.dispatch.sealing import RETRY_AFTER, Outcome, Sealer, new_id
 from agtphost.dispatch.standing import after_handler, stopped
+from agtphost.dispatch.violations import claims_of
 from agtphost.dispatch.waiting import bounded
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
@@ -99,6 +100,8 @@ class Dispatcher:
         except Refusal as refusal:
             if self._refusals is not None:
                 refusal = self._refusals.counted(exchange, refusal)
+            if refusal.cause:
+                _told(exchange, refusal)
             outcome = self._sealer.refusal(exchange, refusal)
         except CancelledError:
             objection = None if self._running is None else self._running.objection(exchange)
@@ -415,6 +418,18 @@ class Dispatcher:
         draft.reservation = None
         draft.changes, draft.events = (), ()
         return self._sealer.response(exchange, outcome, response_id, self._ledger.submit_undurable(draft))
+
+
+def _told(exchange: Exchange, refusal: Refusal) -> None:
+    """A caller that is not believed: the address is for the log alone, not for the record."""
+    claimed = claims_of(exchange)
+    log.warn(
+        "{address} was not believed: {cause}; Agent-ID {claimed}, certificate of {certified}",
+        address=exchange.peer.address,
+        cause=refusal.cause,
+        claimed=claimed.get("agent_id", "none or malformed"),
+        certified=claimed.get("certificate_agent_id") or claimed.get("certificate") or "nobody",
+    )
 
 
 async def _resumed(begun: Coroutine[Any, Any, Any], awaited: Any) -> Any:

@@ -35,8 +35,9 @@ States = Callable[[Agent], LifecycleState]
 """The present lifecycle state of an agent."""
 
 
-def _unauthenticated(explanation: str, remedy: str) -> Refusal:
-    return Refusal(Status.UNAUTHORIZED, "agent-unauthenticated", explanation, remedy=remedy)
+def _unauthenticated(cause: str, explanation: str, remedy: str) -> Refusal:
+    """One reason on the wire for all of them (core v08 section 5.6); the record says which it was."""
+    return Refusal(Status.UNAUTHORIZED, "agent-unauthenticated", explanation, remedy=remedy, cause=cause)
 
 
 class StoppedAgent(Refusal):
@@ -110,6 +111,7 @@ class FramingGate:
                     "invalid-agent-id",
                     "Agent-ID is not 64 lower-case hexadecimal digits.",
                     remedy="Send the canonical Agent-ID, the hash of the agent's Genesis.",
+                    cause="agent-id-malformed",
                 )
             exchange.agent_id = agent_id
         if "task-id" in fields:
@@ -139,6 +141,7 @@ class FramingGate:
                 "invalid-identifier",
                 f"{name} is not 1 to 128 visible ASCII characters.",
                 remedy="Send a shorter, printable identifier.",
+                cause="agent-id-malformed" if name == "Agent-ID" else "",
             )
         return value
 
@@ -163,12 +166,15 @@ class ConnectionGate:
             return
         if certificate.malformed:
             raise _unauthenticated(
+                "certificate-malformed",
                 f"The client certificate has an AGTP extension that cannot be read: {certificate.malformed}.",
                 "Have the certificate issued again.",
             )
         if not certificate.valid_from <= exchange.now <= certificate.valid_to:
             raise _unauthenticated(
-                "The client certificate is outside its validity period.", "Connect with a renewed certificate."
+                "certificate-not-valid-now",
+                "The client certificate is outside its validity period.",
+                "Connect with a renewed certificate.",
             )
         if self._objection is not None and (why := self._objection(certificate, exchange.now)):
             self._refuse_revoked(why)
@@ -176,13 +182,16 @@ class ConnectionGate:
             return
         if exchange.agent_id is not None and exchange.agent_id != certificate.agent_id:
             raise _unauthenticated(
+                "agent-id-certificate-mismatch",
                 "Agent-ID and the client certificate name different agents.",
                 "Send the Agent-ID of the certificate, or leave the header out.",
             )
         owner = exchange.request.headers.get("owner-id")
         if owner is not None and certificate.principal_id is not None and owner != certificate.principal_id:
             raise _unauthenticated(
-                "Owner-ID and the client certificate name different owners.", "Leave Owner-ID out."
+                "owner-id-certificate-mismatch",
+                "Owner-ID and the client certificate name different owners.",
+                "Leave Owner-ID out.",
             )
 
 
@@ -191,6 +200,7 @@ class ConnectionGate:
         """The connection stays open, and is good for nothing (companion section 9.3)."""
         if why == "unknown":
             raise _unauthenticated(
+                "revocation-unknown",
                 "Whether the client certificate was revoked is not known: the revocation list is out of date.",
                 "Try again when the operator has renewed the list.",
             )
@@ -228,6 +238,7 @@ class CallerGate:
         caller = self._by_id(agent_id)
         if caller is None:
             raise _unauthenticated(
+                "agent-unknown",
                 "The Agent-ID does not resolve to an agent that this host knows.",
                 "Have the operator add the agent's Genesis and Identity Document to the known agents.",
             )
@@ -248,6 +259,7 @@ class CallerGate:
         owner = certificate.principal_id
         if owner is not None and caller.owner_id is not None and owner != caller.owner_id:
             raise _unauthenticated(
+                "certificate-owner-mismatch",
                 "The client certificate names another owner than the agent's documents.",
                 "Have the certificate issued again.",
             )

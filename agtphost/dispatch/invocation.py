@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
 from agtphost.vocabulary import jsontext, media_types, scopes
 from agtphost.vocabulary.status import Status
@@ -209,4 +210,5 @@ def _result(response: Response) -> Mapping[str, Any]:
         reason or "invocation-failed",
         body.get("explanation", "") if isinstance(body, dict) else "",
         details={"audit_id": response.headers.get("audit-id") or ""},
+        scopes=scopes_of(body),
     )

@@ -23,6 +23,7 @@ from agtphost.audit.summaries import Origin, Refused, Summaries
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.rate_gate import Allowances, address_origin
 from agtphost.dispatch.sealing import Outcome
+from agtphost.dispatch.violations import claims_of, violation_of
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate, ILedger
 from agtphost.identity.peer import Assurance
@@ -111,6 +112,8 @@ class RefusalRecords:
             reason=outcome.reason,
             address=exchange.peer.address,
             claimed=_claimed(exchange, origin),
+            cause=outcome.cause,
+            violation=violation_of(exchange, outcome),
         )
         return self._summaries.add(origin, refused)
 
@@ -158,10 +161,10 @@ def _may_have_acted(exchange: Exchange, origin: Origin) -> bool:
 
 def _claimed(exchange: Exchange, origin: Origin) -> dict[str, str]:
     """Who the request said it was, where that is not what the origin says already."""
-    claimed = {}
-    if exchange.agent_id is not None and exchange.agent_id != origin.name:
-        claimed["agent_id"] = exchange.agent_id
-    certificate = exchange.peer.certificate
-    if certificate is not None and origin.kind == "address":
-        claimed["certificate"] = certificate.sha256
+    claimed = claims_of(exchange)
+    if claimed.get("agent_id") == origin.name:
+        del claimed["agent_id"]
+    if origin.kind != "address":
+        claimed.pop("certificate", None)
+        claimed.pop("certificate_agent_id", None)
     return claimed

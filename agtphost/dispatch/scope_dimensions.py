@@ -99,6 +99,7 @@ class ScopeDimensionGate:
             + (f", or call with the scope {rule.unless_scope}." if rule.unless_scope else "."),
             details={**named, **rule.bound(), **lifted},
             extra={"scope_dimension": named},
+            scopes=() if rule.unless_scope is None else (rule.unless_scope,),
         )
 
 

@@ -19,6 +19,7 @@ from agtphost.audit.keyed import read_unkept
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.standing import standing
+from agtphost.dispatch.violations import action_of, evidence_of
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.agents import Agent
@@ -62,6 +63,10 @@ class Outcome:
     extra: Mapping[str, Any] | None = None
     continuation: str = ""
     """A Continuation-Token: this is an interim message."""
+    scopes: tuple[str, ...] = ()
+    """With 262 and 455: the scopes concerned."""
+    cause: str = ""
+    """What was wrong, where :attr:`reason` is coarser."""
 
 
 class Sealer:
@@ -152,6 +157,8 @@ class Sealer:
             close=refusal.close,
             changes=tuple(refusal.changes),
             extra=refusal.extra,
+            scopes=refusal.scopes,
+            cause=refusal.cause,
         )
 
     def envelope(self, exchange: Exchange, status: int, result: Any) -> bytes:
@@ -221,6 +228,9 @@ class Sealer:
             payload["requested_method"] = exchange.requested_method
         if refused:
             payload["reason"] = outcome.reason
+            evidence = evidence_of(exchange, outcome)
+            if evidence:
+                _extend(payload, evidence)
         if binding is not None:
             payload["tier"] = binding.tier
             if binding.state_changing and not refused:
@@ -229,6 +239,8 @@ class Sealer:
                 _extend(payload, binding.extra)
         if outcome.extra:
             _extend(payload, outcome.extra)
+        if exchange.method == "EXECUTE" and (action := action_of(exchange)):
+            _extend(payload, action)
         if exchange.invoked:
             # What was called in this call's course: its records are found from here, and they from its Task-ID.
             payload["invoked"] = list(exchange.invoked)

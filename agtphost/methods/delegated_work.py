@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 
 from agtphost.dispatch.invocation import BOUNDS, Invocation
+from agtphost.dispatch.violations import scopes_of
 from agtphost.dispatch.waiting import bounded
 from agtphost.errors import Refusal
 from agtphost.identity.delegation import Lineage
@@ -208,6 +209,7 @@ class Work:
                     remedy=str(document.get("remedy", ""))[:500],
                     details={"peer": host.server_id, "peer_audit_id": answer.audit_id},
                     extra={"delegation": {**lineage.members(), "peer": host.server_id}},
+                    scopes=scopes_of(document),
                 )
         nested = document.get("sub_agent_error") if answer.status == Status.DELEGATION_FAILURE else None
         error = {"status": answer.status, "reason": _token(document), "audit_id": answer.audit_id}

@@ -57,6 +57,7 @@ def require_subset(hop: Hop, effective: frozenset[str], of: str = "the delegator
         remedy="Grant less.",
         details={"missing_scopes": list(excess), "detail": "scope-exceeded" if excess else "not-strict-subset"},
         extra={"delegation": {**hop.said(), "exceeding": list(excess)}},
+        scopes=excess or sorted(granted),
     )
 
 

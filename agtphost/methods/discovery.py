@@ -128,6 +128,7 @@ class Discovery:
                 "anonymous-discovery-disabled",
                 "This host does not answer discovery without a calling agent.",
                 remedy="Send Agent-ID, and present the agent's client certificate.",
+                scopes=(),
             )
         path, warning = self._path(context)
         if path in self._overrides:

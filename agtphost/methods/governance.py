@@ -261,6 +261,7 @@ def _beyond(
         details={"missing_scopes": list(missing)},
         changes=changes,
         extra=said,
+        scopes=missing,
     )
 
 

@@ -125,6 +125,7 @@ class Evaluation:
                 "This proposal is only evaluated for an agent whose identity is established.",
                 remedy="Connect with the agent's client certificate and propose again under this Negotiation-ID.",
                 details={"required_assurance": self._settings.min_assurance.label, "mechanism": "AGTP-CERT"},
+                scopes=(),
             )
 
     @staticmethod
@@ -142,6 +143,7 @@ class Evaluation:
                     "missing_scopes": list(lacking),
                     "required_scopes": list(required),
                 },
+                scopes=lacking,
             )
 
     def _capability(self, proposal: Proposal, context: EndpointContext) -> Synthesis:

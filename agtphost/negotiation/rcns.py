@@ -233,6 +233,7 @@ class Gate:
                 f"Runtime negotiation needs the scope {SCOPE}.",
                 remedy="Claim it if the Identity Document declares it; otherwise the registrar has to grant it.",
                 details={"scope": SCOPE, "missing_scopes": [SCOPE], "required_scopes": [SCOPE]},
+                scopes=(SCOPE,),
             )
         self._require_assurance(exchange)
         if caller.posture.trust_tier > self._settings.gate.min_trust_tier:
@@ -275,6 +276,7 @@ class Gate:
                 remedy="Claim the missing scopes if the Identity Document declares them.",
                 details={"scope": lacking[0], "missing_scopes": list(lacking),
                          "required_scopes": list(found.needs.required_scopes)},
+                scopes=lacking,
             )
         return found
 

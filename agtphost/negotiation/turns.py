@@ -80,6 +80,8 @@ class Turn:
             headers=(*refusal.headers, *self.headers),
             changes=(*refusal.changes, *self.changes(rejected=rejected)),
             extra={**refusal.extra, "negotiation_id": self.negotiation_id},
+            scopes=refusal.scopes,
+            cause=refusal.cause,
         )
 
 

@@ -250,6 +250,7 @@ def _unsuccessful(
         },
         changes=changes,
         extra=extra,
+        scopes=(),
     )
 
 

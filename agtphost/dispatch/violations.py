@@ -1,0 +1,108 @@
+"""
+What the record of a refusal says of who asked and what was missing: core v08 sections 10.2 and 10.3.
+
+A caller that is not believed is named as what it said it was, and never as
+more; a scope violation names the scopes concerned. All of it is bounded, and
+nothing here is believed by anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from agtphost.dispatch.exchange import Exchange
+from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.status import Status
+
+if TYPE_CHECKING:
+    from agtphost.dispatch.sealing import Outcome
+
+VIOLATIONS = frozenset({Status.AUTHORIZATION_REQUIRED, Status.SCOPE_VIOLATION})
+"""The statuses that tell of scopes."""
+
+MOST_SCOPES = 32
+LONGEST = 128
+"""Signs of one scope, of an action's name, and of a path in a summary."""
+
+
+def claims_of(exchange: Exchange) -> dict[str, str]:
+    """
+    Who a request says it comes from: ``agent_id`` where the header has the form of one, and ``certificate``.
+
+    The latter is the SHA-256 of the client certificate; ``certificate_agent_id`` is the agent that it names.
+    """
+    said: dict[str, str] = {}
+    agent_id = exchange.agent_id
+    if agent_id is None:
+        # Another field was malformed, or this one stands twice.
+        headers = exchange.request.headers
+        sent = None if "agent-id" in headers.repeated else headers.get("agent-id")
+        agent_id = sent if sent is not None and is_agent_id(sent) else None
+    if agent_id is not None:
+        said["agent_id"] = agent_id
+    certificate = exchange.peer.certificate
+    if certificate is not None:
+        if certificate.sha256:
+            said["certificate"] = certificate.sha256
+        if certificate.agent_id is not None:
+            said["certificate_agent_id"] = certificate.agent_id
+    return said
+
+
+def evidence_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any]:
+    """Members of the record of a refusal, beside those that every record has."""
+    said: dict[str, Any] = {}
+    if outcome.cause:
+        said["cause"] = outcome.cause
+    if exchange.caller is None:
+        claimed = claims_of(exchange)
+        if claimed:
+            said["claimed"] = claimed
+    elif exchange.assurance is not Assurance.CERTIFICATE and exchange.peer.certificate is not None:
+        # Known by header alone, over the connection of somebody whose certificate names no agent.
+        said["claimed"] = {"certificate": exchange.peer.certificate.sha256}
+    if outcome.status in VIOLATIONS:
+        said["scopes"] = list(_shown(outcome.scopes))
+        if len(outcome.scopes) > MOST_SCOPES:
+            said["further_scopes"] = len(outcome.scopes) - MOST_SCOPES
+    return said
+
+
+def action_of(exchange: Exchange) -> dict[str, str]:
+    """What an EXECUTE names: its action, its payload type, and the tool where nothing else tells which it was."""
+    parameters = exchange.parameters
+    binding = exchange.binding
+    named = [(name, parameters.get(name)) for name in ("action", "payload_type")]
+    payload = parameters.get("payload")
+    if isinstance(payload, dict) and (binding is None or not binding.extra):
+        named.append(("tool", payload.get("tool")))
+    return {
+        name: value
+        for name, value in named
+        if isinstance(value, str) and 0 < len(value) <= LONGEST and value.isascii() and value.isprintable()
+    }
+
+
+def violation_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any] | None:
+    """The same of a scope violation that is summed up; None of any other refusal."""
+    if outcome.status not in VIOLATIONS:
+        return None
+    return {
+        "method": (exchange.method or exchange.request.method)[:LONGEST],
+        "path": exchange.request.path[:LONGEST],
+        "scopes": _shown(outcome.scopes),
+    }
+
+
+def scopes_of(body: object) -> tuple[str, ...]:
+    """The scopes that a refusal's body names: what a call that failed for another one's refusal passes on."""
+    if not isinstance(body, Mapping):
+        return ()
+    named = body.get("missing_scopes") or body.get("scopes")
+    return tuple(scope for scope in named if isinstance(scope, str)) if isinstance(named, list) else ()
+
+
+def _shown(scopes: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(scope[:LONGEST] for scope in scopes[:MOST_SCOPES])
