@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    found.add_argument("--seconds", type=float, default=3.0, help="how long an attack may last (default: 3)")
+    found.add_argument("--seconds", type=float, default=2.0, help="how long an attack may last (default: 2)")
     found.add_argument("--only", action="append", metavar="NAME", default=[], help="this attack alone")
     found.add_argument("--list", action="store_true", help="say what there is, and attack nothing")
     found.add_argument("--json", action="store_true", help="print JSON in place of the table")
@@ -120,7 +120,7 @@ def main(words: list[str] | None = None) -> int:
         for attack in found:
             print(f"{attack.name:<34} {attack.who:<9} {attack.says}")
         return 0
-    seconds, quiet = (0.5, 0.5) if given.short else (given.seconds, 1.5)
+    seconds, quiet = (0.5, 0.5) if given.short else (given.seconds, 1.0)
     folder = given.keep or Path(tempfile.mkdtemp(prefix="attacks-"))
     folder.mkdir(parents=True, exist_ok=True)
     which, since, results = cores(), time.monotonic(), []

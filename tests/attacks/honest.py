@@ -11,8 +11,8 @@ TLS. It waits for both cores as a call does, has the same to do on this side, an
 it waits longer than before is the machine's doing, or the attacker's own appetite for the core of the callers, and is
 not held against the host.
 
-One line of JSON per call on standard output: kind, when it was due, how long it took (seconds), what went wrong.
-It ends when its standard input does.
+One line of JSON per call on standard output: kind, which caller of that kind, when it was due, how long it took
+(seconds), what went wrong. It ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -150,15 +150,15 @@ class Probe:
 class Schedule:
     """Runs a call when it is due, again and again, and says how it went."""
 
-    def __init__(self, kind: str, shift: float, call: Callable[[], str | None], over: threading.Event) -> None:
-        self._kind, self._call, self._over = kind, call, over
+    def __init__(self, kind: str, number: int, call: Callable[[], str | None], over: threading.Event) -> None:
+        self._kind, self._number, self._call, self._over = kind, number, call, over
         self._interval = 1 / RATES[kind]
-        self._due = time.monotonic() + shift * self._interval
+        self._due = time.monotonic() + number / CALLERS[kind] * self._interval
 
     def run(self) -> None:
         while not self._over.wait(max(0.0, self._due - time.monotonic())):
             wrong = self._call()
-            line = json.dumps([self._kind, self._due, time.monotonic() - self._due, wrong])
+            line = json.dumps([self._kind, self._number, self._due, time.monotonic() - self._due, wrong])
             os.write(1, line.encode() + b"\n")
             self._due += self._interval
 
@@ -185,12 +185,12 @@ def main() -> None:
             return lambda: fetch(place.wellknown, "/.well-known/agtp", nobody)
         return getattr(Caller(place, context), kind)  # type: ignore[no-any-return]
 
-    calls = [(kind, number / CALLERS[kind], made(kind)) for kind in RATES for number in range(CALLERS[kind])]
+    calls = [(kind, number, made(kind)) for kind in RATES for number in range(CALLERS[kind])]
     for _ in range(10):  # The host compiles and connects what it needs.
         for _, _, call in calls[:5]:
             call()
     threads = [
-        threading.Thread(target=Schedule(kind, shift, call, over).run, daemon=True) for kind, shift, call in calls
+        threading.Thread(target=Schedule(kind, number, call, over).run, daemon=True) for kind, number, call in calls
     ]
     for thread in threads:
         thread.start()

@@ -30,7 +30,7 @@ from pathlib import Path
 
 from tests.attacks.attack import Attack
 from tests.attacks.cores import Cores, staying
-from tests.attacks.honest import PATIENCE, RATES
+from tests.attacks.honest import CALLERS, PATIENCE, RATES
 from tests.attacks.measure import Gauge
 from tests.attacks.site import Site, copied, serving
 from tests.system.hosting import until
@@ -57,6 +57,9 @@ class Sample:
     """One call of an honest caller."""
 
     kind: str
+    number: int
+    """Of the caller."""
+
     due: float
     seconds: float
     wrong: str | None
@@ -75,21 +78,22 @@ class Callers:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        self._last = {(kind, number): -math.inf for kind in RATES for number in range(CALLERS[kind])}
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self._last = dict.fromkeys(RATES, -math.inf)
-        until(lambda: all(due > 0 for due in self._last.values()), 60)
+        until(lambda: min(self._last.values()) > 0, 60)
 
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             sample = Sample(*json.loads(line))
             self.samples.append(sample)
-            self._last[sample.kind] = max(self._last[sample.kind], sample.due)
+            self._last[sample.kind, sample.number] = sample.due
 
     def heard_until(self, moment: float) -> None:
-        """Wait until every call of each kind that was due before has ended."""
-        until(lambda: all(due >= moment for due in self._last.values()), 2 * PATIENCE + 5)
+        """Wait until it is that late, and every call of each caller that was due before has ended."""
+        time.sleep(max(0.0, moment - time.monotonic()))
+        until(lambda: all(due + 1 / RATES[kind] >= moment for (kind, _), due in self._last.items()), 2 * PATIENCE + 5)
 
     def between(self, begin: float, end: float) -> Window:
         """The calls that were due in a stretch of time; waits for them."""

@@ -119,7 +119,7 @@ def test_amend_adds_and_replaces(tmp_path: Path) -> None:
 
 
 def samples(kind: str, *seconds: float) -> list[Sample]:
-    return [Sample(kind, float(number), value, None) for number, value in enumerate(seconds)]
+    return [Sample(kind, 0, float(number), value, None) for number, value in enumerate(seconds)]
 
 
 def test_time_is_judged_by_the_quiet_and_by_the_machine() -> None:

@@ -87,9 +87,7 @@ def negotiations(target: Target, seconds: float) -> None:
 
 def keys(target: Target, seconds: float) -> None:
     """A new Idempotency-Key with every call: the quota ends it, with a refusal of its own."""
-    counts = flood(
-        target, seconds, lambda n: request("EXECUTE", "/", TOOL, Idempotency_Key=f"key-{n}"), 2_000
-    )
+    counts = flood(target, seconds, lambda n: request("EXECUTE", "/", TOOL, Idempotency_Key=f"key-{n}"), 2_000)
     answered = sum(counts.values())
     assert counts.get((200, ""), 0), counts
     if answered > KEYS:
@@ -112,6 +110,7 @@ def few_keys(folder: Path) -> None:
 
 def claims(target: Target, seconds: float) -> None:
     """Another Authority-Scope with every request, as long as a header may be: what was worked out is forgotten."""
+
     def make(number: int) -> bytes:
         scope = ",".join(f"n{number}:p{part}" for part in range(500))
         return request("ECHO", "/text", {"text": "x"}, Authority_Scope=scope)
@@ -143,7 +142,5 @@ ATTACKS = (
     _attack("many-negotiations", "Proposals without an end: what they leave stays few.", negotiations),
     _attack("many-keys", "A new Idempotency-Key each time: the quota ends it.", keys, configure=few_keys),
     _attack("many-claims", "Another long Authority-Scope each time: nothing of them stays.", claims, memory=48 * MIB),
-    _attack(
-        "noisy-owner", "One owner's messages to the operator: others still arrive.", inbox_of_the_operator
-    ),
+    _attack("noisy-owner", "One owner's messages to the operator: others still arrive.", inbox_of_the_operator),
 )
