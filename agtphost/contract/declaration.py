@@ -27,7 +27,7 @@ REQUIRED = (
 
 OPTIONAL = (
     *("namespace", "required_scopes", "deprecated"),
-    *("min_assurance", "timeout", "strict_output", "agents", "cost"),
+    *("min_assurance", "timeout", "strict_output", "agents", "cost", "action"),
 )
 """AGTP-API section 6.3, then our own."""
 
@@ -37,6 +37,10 @@ RESERVED_DISCOVER = ("methods", "agents", "genesis", "tools", "apis", "patterns"
 LONGEST_TIMEOUT = 86_400.0
 """Seconds: one day."""
 
+FRAMEWORKS = ("mcp", "a2a", "acp")
+"""What the actions of carried frameworks begin with: ``mcp.tools.call``."""
+
+_ACTION = re.compile(r"[a-z][a-z0-9]*(?:[-_.][a-z0-9]+)*", re.ASCII)
 _ERROR_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _VERSION = re.compile(r"[0-9A-Za-z.+_-]{1,64}", re.ASCII)
 
@@ -100,6 +104,7 @@ class Declaration:
             "min_assurance": self._assurance(impact),
             "timeout": self._timeout(),
             "cost": self._cost(),
+            "action": self._action(method, path),
         }
         if self._wrong or block is None or taken is None or given is None:
             return None
@@ -216,6 +221,21 @@ class Declaration:
             )
         elif (method, path) in self._rules.reserved:
             self._say(("path",), f"{method} {path[:128]} is answered by the host itself")
+
+    def _action(self, method: str, path: str) -> str:
+        """The application's own name for it, by which ``EXECUTE /`` calls it (core v08 section 7.2.8)."""
+        value = self._table.get("action", "")
+        if "action" not in self._table:
+            return ""
+        if not isinstance(value, str) or len(value) > 64 or _ACTION.fullmatch(value) is None:
+            self._say(("action",), f"action {str(value)[:64]!r} is no name such as reserve-flight")
+        elif value.partition(".")[0] in FRAMEWORKS:
+            self._say(("action",), f"action {value!r} begins as those of {', '.join(FRAMEWORKS)} do")
+        if method != "EXECUTE":
+            self._say(("action",), f"action is for EXECUTE, and this endpoint is {method or 'none'}")
+        if "{" in path:
+            self._say(("action",), "an endpoint with an action has parameters in its path, which no action names")
+        return str(value)
 
     def _parameters(self, path: str) -> None:
         """Every parameter of the path is declared, as text (AGTP-API section 5.3)."""

@@ -12,6 +12,7 @@ from agtphost.contract.schemas import CompiledSchema
 from agtphost.contract.semantic import Impact, Semantic
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import budget
+from agtphost.vocabulary.status import Status
 
 if TYPE_CHECKING:
     from agtphost.contract.service import ServiceReference
@@ -115,6 +116,9 @@ class Endpoint:
     cost: Mapping[str, Decimal] | None = None
     """What a call takes, by budget unit: every answer says so in ``Cost-Estimate``, and Budget-Limit is held to it."""
 
+    action: str = ""
+    """What ``EXECUTE /`` calls it by, besides its own path; empty: it has no such name (core v08 section 7.2.8)."""
+
     file: str = ""
     """Where it was declared."""
 
@@ -151,6 +155,8 @@ class Endpoint:
             "required_scopes": list(self.required_scopes),
             "min_assurance": self.min_assurance.label,
         }
+        if self.action:
+            members["action"] = self.action
         if self.namespace is not None:
             members["namespace"] = self.namespace
         if self.deprecated is not None:
@@ -171,6 +177,7 @@ class Endpoint:
             tier="B",
             description=self.description,
             required_scopes=self.required_scopes,
+            scope_status=Status.SCOPE_VIOLATION if self.action else Status.AUTHORIZATION_REQUIRED,
             min_assurance=self.min_assurance,
             input_schema=self.input_schema,
             output_schema=self.output_schema,
@@ -181,5 +188,6 @@ class Endpoint:
             timeout=self.timeout,
             cost=self.cost,
             headers=self._headers(),
+            extra={"action": self.action} if self.action else {},
             details=self.projection(),
         )

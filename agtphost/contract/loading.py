@@ -146,3 +146,16 @@ def _clashes(endpoints: Sequence[Endpoint]) -> Iterator[tuple[int, Problem]]:
                 hint=f"the other one is at {first.file}:{first.line}",
             ),
         )
+    named: dict[str, Endpoint] = {}
+    for index, endpoint in enumerate(endpoints):
+        first = named.setdefault(endpoint.action, endpoint) if endpoint.action else endpoint
+        if first is not endpoint:
+            yield (
+                index,
+                Problem(
+                    message=f"{endpoint.name}: the action {endpoint.action} is declared twice",
+                    file=endpoint.file,
+                    line=endpoint.line,
+                    hint=f"the other one is at {first.file}:{first.line}",
+                ),
+            )

@@ -338,7 +338,7 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
             grammar=PathGrammar({*catalog.methods, *policy.custom}),
             policy=policy,
             table=table,
-            action=ActionGate(carrier, adapters),
+            action=ActionGate(carrier, adapters, bound),
             principal=principal,
             rate=rate,
             bounds=(*bounds.bounds(config, bound), *delegating.gates),

@@ -74,7 +74,7 @@ class Prepared:
     def bind(self, workshop: Workshop) -> Binding:
         """The endpoint with its handler."""
         binding = self.endpoint.bind(self.make(workshop), self.agent_ids)
-        return replace(binding, extra=self.extra) if self.extra else binding
+        return replace(binding, extra={**binding.extra, **self.extra}) if self.extra else binding
 
 
 def prepare(

@@ -24,6 +24,7 @@ from agtphost.methods import execution, parameters, relevance
 from agtphost.methods.documents import Library
 from agtphost.methods.relevance import Question
 from agtphost.methods.zones import Zones
+from agtphost.vocabulary import scopes
 
 DOMAINS = ("agents", "endpoints", "tools", "documents")
 FORMATS = ("structured", "natural", "raw")
@@ -151,9 +152,23 @@ def of_binding(binding: Binding) -> Holding:
     )
 
 
+def _place_of(word: str) -> str:
+    """A word of ``scope`` as a place among the holdings; one of a foreign domain stays as it is."""
+    domain, colon, rest = word.partition(":")
+    if not colon or domain not in DOMAINS or not scopes.is_token(word):
+        return word if not colon or scopes.is_token(word) else ""
+    return domain if rest in ("*", "query") else f"{domain}/{rest}"
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which holdings a question is about: ``documents``, ``documents/reports``, ``-tools`` and so on."""
+    """
+    Which holdings a question is about: ``documents``, ``documents/reports``, ``-tools`` and so on.
+
+    A word may have the form of a scope token, as in core v08 appendix D: ``documents:research`` is
+    ``documents/research``, ``documents:*`` and ``documents:query`` all documents. One of a domain that is none
+    here, ``knowledge:session``, holds nothing.
+    """
 
     included: tuple[str, ...]
     excluded: tuple[str, ...]
@@ -174,14 +189,15 @@ class Scope:
         included: list[str] = []
         excluded: list[str] = []
         for word in listed:
-            name = word.lstrip("-!") if isinstance(word, str) else ""
-            if name.partition("/")[0] not in DOMAINS:
+            given_name = word.lstrip("-!") if isinstance(word, str) else ""
+            name = _place_of(given_name)
+            if name.partition("/")[0] not in DOMAINS and ":" not in name:
                 raise parameters.invalid(
                     "scope",
                     "scope names what is no domain here.",
                     f"Use {', '.join(DOMAINS)}, documents/FOLDER, or one of them with a leading '-'.",
                 )
-            (included if name == word else excluded).append(name)
+            (included if given_name == word else excluded).append(name)
         return cls(tuple(included), tuple(excluded))
 
     def wants(self, domain: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agtphost.methods import parameters
-from agtphost.vocabulary import media_types, scopes
+from agtphost.vocabulary import media_types, scopes, uris
 
 MOST_CALLS = 16
 """Calls of one task."""
@@ -34,7 +34,7 @@ class Asked:
     """The parameters of DELEGATE, their syntax good and nothing about them proven."""
 
     target: str
-    """Agent-ID of the delegatee."""
+    """Agent-ID of the delegatee, or its URI under a domain, until the host has looked it up."""
 
     calls: tuple[Call, ...]
     sequence: bool
@@ -60,7 +60,7 @@ def read(given: Mapping[str, Any]) -> Asked:
 
     :raises agtphost.errors.Refusal: 422 naming the first parameter that is missing or malformed.
     """
-    target = parameters.agent_id(given, "target_agent_id")
+    target = _target(given)
     calls, sequence = _task(given)
     scope = _scope(given)
     return Asked(
@@ -73,6 +73,20 @@ def read(given: Mapping[str, Any]) -> Asked:
         callback=parameters.text(given, "callback"),
         asynchronous=_asynchronous(given),
     )
+
+
+def _target(given: Mapping[str, Any]) -> str:
+    """An Agent-ID; or the address of an agent under a domain's name, which only its host can resolve."""
+    value = parameters.required(given, "target_agent_id")
+    if not value.startswith(f"{uris.SCHEME}://"):
+        return parameters.agent_id(given, "target_agent_id")
+    try:
+        uri = uris.parse(value)
+    except uris.UriError as error:
+        raise parameters.invalid("target_agent_id", error.explanation, "Send an Agent-ID.") from None
+    if uri.agent_id is None and uri.agent_name is None:
+        raise parameters.invalid("target_agent_id", "The URI addresses no agent.", "Send an agent's URI, or its ID.")
+    return uri.agent_id or str(uri)
 
 
 def _asynchronous(given: Mapping[str, Any]) -> bool:
@@ -146,10 +160,17 @@ def _call(value: Any) -> Call:
 
 
 def _a2a_task(value: Mapping[str, Any]) -> Call:
-    """An A2A task, ``{agent?, a2a_task_id?, message, artifacts?}`` (core v08 section 8.4), as a message."""
+    """
+    An A2A task, ``{agent?, a2a_task_id?, message, artifacts?}`` (core v08 section 8.4), as a message.
+
+    The message may be plain text, as in appendix G. The ``a2a_task_id`` is the delegator's own word for the
+    task: it goes on with one that the A2A agent has under it, and else names a new one, as the Task-ID does.
+    """
     if not value.keys() <= _A2A_MEMBERS:
         raise parameters.invalid("task", f"task is not {_FORM}, nor an A2A task.", f"Send {_FORM}.")
     message, artifacts = value.get("message", {}), value.get("artifacts", [])
+    if isinstance(message, str):
+        message = {"parts": [{"text": message}]}
     if not isinstance(message, dict) or not isinstance(artifacts, list):
         raise parameters.invalid("task", "task.message or task.artifacts is no A2A one.", "Send an A2A message.")
     parts = message.get("parts", [])
@@ -157,9 +178,7 @@ def _a2a_task(value: Mapping[str, Any]) -> Call:
     if not isinstance(parts, list) or not all(isinstance(each, list) for each in more):
         raise parameters.invalid("task", "The parts of an A2A task are no lists.", "Send an A2A message.")
     sent = {**message, "parts": [*parts, *(part for each in more if each is not None for part in each)]}
-    if "a2a_task_id" in value:
-        sent["taskId"] = value["a2a_task_id"]
-    payload = {"message": sent, **({"agent": value["agent"]} if "agent" in value else {})}
+    payload = {"message": sent, **{name: value[name] for name in ("agent", "a2a_task_id") if name in value}}
     carried = {"action": "a2a.message.send", "payload_type": media_types.A2A, "payload": payload}
     return Call(method="EXECUTE", path="/", parameters=carried)
 

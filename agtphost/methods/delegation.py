@@ -38,6 +38,8 @@ from agtphost.methods.delegated_work import Work
 from agtphost.methods.delegation_tokens import CHAIN, TokenCheck, require_subset
 from agtphost.methods.governance import Governance
 from agtphost.methods.hops import Hops
+from agtphost.vocabulary import uris
+from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
 
 
@@ -72,6 +74,7 @@ class Delegation:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._directory = directory
+        self._server_id = server_id
         self._rules = rules
         self._peers = peers or {}
         self._tasks = tasks
@@ -89,7 +92,7 @@ class Delegation:
             delegatee's host cannot be reached, 550 where the task failed, 551 for a token or chain that cannot be
             verified.
         """
-        hop = self._hop(context, delegated_task.read(context.input))
+        hop = self._hop(context, self._resolved(delegated_task.read(context.input)))
         self._require_permission(hop)
         require_subset(hop, context.scopes)
         self._require_zone(hop, context)
@@ -149,6 +152,16 @@ class Delegation:
                 details={"target_agent_id": asked.target},
             )
         return Hop(asked=asked, delegator=delegator, target=target, before=before)
+
+    def _resolved(self, asked: Asked) -> Asked:
+        """The same with the Agent-ID where an agent of this host is named by its URI, as in core v08 appendix G."""
+        if is_agent_id(asked.target):
+            return asked
+        uri = uris.parse(asked.target)
+        # The server's own name may be given with its port.
+        known = uri.host == self._server_id.partition(":")[0].lower()
+        agent = self._directory.by_name(uri.agent_name or "") if known else None
+        return asked if agent is None else replace(asked, target=agent.agent_id)
 
     def _delegatee(self, agent_id: str) -> Delegatee | None:
         agent = self._directory.by_id(agent_id)

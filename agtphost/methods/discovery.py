@@ -269,13 +269,16 @@ def _same(one: list[Any], other: list[Any]) -> bool:
 
 
 def method_entry(binding: Binding) -> dict[str, Any]:
-    """A binding among the methods (AGTP-API section 5.8)."""
-    return {
+    """A binding among the methods (AGTP-API section 5.8); one that an action names, with the action."""
+    entry = {
         "method": binding.method,
         "path": binding.path,
         "description": binding.description,
         "tier": binding.tier,
     }
+    if "action" in binding.details:
+        entry["action"] = binding.details["action"]
+    return entry
 
 
 def tool_method(tool: Binding) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """
 EXECUTE: the carrier of framework payloads (core v08 sections 7.2.8 and 8).
 
-``parameters.action`` names the operation and ``payload_type`` the framework.
-The floor binding of EXECUTE never runs: the gate :class:`ActionGate` replaces
+``parameters.action`` names the operation and ``payload_type`` the framework;
+without a framework it is an action of the operator's own, an EXECUTE endpoint
+that declares ``action`` and takes what ``parameters.parameters`` holds. The floor binding of EXECUTE never runs: the gate :class:`ActionGate` replaces
 it with the binding of the action, so that the action's own scopes, assurance
 and schema are what the later gates check, before any payload handler runs.
 """
@@ -24,6 +25,7 @@ from agtphost.iagtp import IGate, IHandler, IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.methods import parameters
 from agtphost.vocabulary import media_types
+from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.status import Status
 
 TOOL_ACTION = "mcp.tools.call"
@@ -101,6 +103,40 @@ def _with_input(given: Mapping[str, Any]) -> Any:
     return {**payload, **beside} if beside and isinstance(payload, dict) else payload
 
 
+def _carried(exchange: Exchange) -> str:
+    """The framework that Content-Type names; empty for a plain body."""
+    sent = media_types.essence(exchange.request.headers.get("content-type") or "")
+    return sent if sent not in media_types.JSON_BODIES and sent != media_types.AGTP_YAML else ""
+
+
+def _named(exchange: Exchange) -> str:
+    """The framework that ``payload_type`` names; empty where none."""
+    return media_types.essence(parameters.text(exchange.parameters, "payload_type") or "")
+
+
+def _framework(exchange: Exchange) -> str:
+    return _carried(exchange) or _named(exchange)
+
+
+def _own_input(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What an action of the operator's own is called with: ``parameters``, or ``payload`` in its place."""
+    if "parameters" in given and "payload" in given:
+        raise parameters.invalid(
+            "payload", "parameters and payload are both there, and the action takes one.", "Send parameters alone."
+        )
+    name = "payload" if "payload" in given else "parameters"
+    value = given.get(name, {})
+    if not isinstance(value, dict):
+        raise parameters.invalid(name, f"{name} is not an object.", "Send what the action takes, by name.")
+    return value
+
+
+def _take_key(exchange: Exchange) -> None:
+    """``idempotency_key`` counts as the header does, which goes first."""
+    if exchange.idempotency_key is None and "idempotency_key" in exchange.parameters:
+        exchange.idempotency_key = parameters.identifier(exchange.parameters, "idempotency_key")
+
+
 @implementer(IHandler)
 class Carrier:
     """Marks the bindings that :class:`ActionGate` resolves further."""
@@ -124,12 +160,16 @@ class ActionGate:
 
     :param carrier: the handler of the floor bindings.
     :param adapters: one per framework.
+    :param endpoints: the operator's; those that declare an action are called by it.
     """
 
     name = "action"
 
-    def __init__(self, carrier: Carrier, adapters: Sequence[IPayloadAdapter]) -> None:
+    def __init__(
+        self, carrier: Carrier, adapters: Sequence[IPayloadAdapter], endpoints: Iterable[Binding] = ()
+    ) -> None:
         self._carrier = carrier
+        self._actions = {str(each.details["action"]): each for each in endpoints if "action" in each.details}
         self._by_type = {kind: adapter for adapter in adapters for kind in adapter.payload_types}
 
     def check(self, exchange: Exchange) -> None:
@@ -137,17 +177,38 @@ class ActionGate:
         if binding is None or binding.handler is not self._carrier:
             if exchange.method == "QUERY" and binding is not None and exchange.path == "/":
                 self._question(exchange, binding)
+            elif exchange.method == "EXECUTE" and "idempotency_key" in exchange.parameters and binding is not None:
+                self._keyed(exchange, binding)
             return
         # An anonymous caller learns nothing of which actions exist.
         authority.require_assurance(exchange, binding)
         action = parameters.required(exchange.parameters, "action")
-        adapter = self._adapter(exchange)
-        payload = _with_input(exchange.parameters)
-        resolution = adapter.resolve(action, payload, self._server(exchange))
-        exchange.binding = resolution.binding
-        exchange.input = resolution.input
-        if exchange.idempotency_key is None:
-            exchange.idempotency_key = parameters.text(exchange.parameters, "idempotency_key")
+        own = self._actions.get(action)
+        if own is not None and exchange.path == "/" and not _framework(exchange):
+            exchange.binding = own
+            exchange.input = _own_input(exchange.parameters)
+        else:
+            adapter = self._adapter(exchange)
+            payload = _with_input(exchange.parameters)
+            resolution = adapter.resolve(action, payload, self._server(exchange))
+            exchange.binding = resolution.binding
+            exchange.input = resolution.input
+        _take_key(exchange)
+
+    @staticmethod
+    def _keyed(exchange: Exchange, binding: Binding) -> None:
+        """An EXECUTE on a path of its own: its ``idempotency_key`` counts too (core v08 section 7.2.8)."""
+        schema = binding.input_schema.schema if binding.input_schema is not None else {}
+        if "idempotency_key" in schema.get("properties", {}):
+            # The operator has a parameter of that name: it is his, and may be of any form.
+            given = exchange.parameters["idempotency_key"]
+            if exchange.idempotency_key is None and isinstance(given, str) and is_opaque_id(given):
+                exchange.idempotency_key = given
+            return
+        _take_key(exchange)
+        if exchange.requested_method is not None:
+            return  # What the operator's policy says of HTTP verbs stays in the input (AGTP-API section 3.6).
+        exchange.input = {name: value for name, value in exchange.input.items() if name != "idempotency_key"}
 
     def _question(self, exchange: Exchange, binding: Binding) -> None:
         """
@@ -171,9 +232,7 @@ class ActionGate:
 
     def _adapter(self, exchange: Exchange) -> IPayloadAdapter:
         """Payload type and Content-Type may each name the framework; naming two is refused (adapters.md G2)."""
-        sent = media_types.essence(exchange.request.headers.get("content-type") or "")
-        carried = sent if sent not in media_types.JSON_BODIES and sent != media_types.AGTP_YAML else ""
-        named = media_types.essence(parameters.text(exchange.parameters, "payload_type") or "")
+        carried, named = _carried(exchange), _named(exchange)
         if carried and named and carried != named:
             raise Refusal(
                 Status.BAD_REQUEST,

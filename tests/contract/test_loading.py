@@ -408,3 +408,40 @@ def test_no_damage_to_a_file_makes_loading_raise(at: int, cut: int, new: str) ->
     endpoints, problems = read(text)
     assert endpoints or problems
     assert all(0 <= problem.line <= text.count("\n") + 1 and problem.message for problem in problems)
+
+
+def acting(action: str, path: str = "/flights", method: str = "EXECUTE") -> str:
+    """The sound file as an action."""
+    text = SOUND.replace('"/rooms/{room_id}"', f'"{path}"').replace('method = "BOOK"', f'method = "{method}"', 1)
+    return f"action = {action}\n{text}"
+
+
+def test_an_action_is_declared(tmp_path: Path) -> None:
+    """Core v08 section 7.2.8: an EXECUTE endpoint has a name that ``action`` calls it by, and 455 for its scopes."""
+    (tmp_path / "a.toml").write_text(acting('"reserve-flight"'))
+    (endpoint,), problems = load_endpoints(tmp_path, RULES)
+    assert not problems
+    assert (endpoint.action, endpoint.projection()["action"]) == ("reserve-flight", "reserve-flight")
+    assert endpoint.bind(object()).scope_status == 455  # type: ignore[arg-type]
+    (tmp_path / "b.toml").write_text(acting('"reserve-flight"', "/trains"))
+    (one,), (problem,) = load_endpoints(tmp_path, RULES)
+    assert "declared twice" in problem.message
+    assert one.path == "/flights"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (acting("7"), "is no name"),
+        (acting('"Reserve Flight"'), "is no name"),
+        (acting('"mcp.tools.call"'), "begins as those"),
+        (acting('"x"', method="BOOK"), "is for EXECUTE"),
+        (acting('"x"', "/rooms/{room_id}"), "parameters in its path"),
+    ],
+)
+def test_a_wrong_action_is_told(tmp_path: Path, text: str, said: str) -> None:
+    """A name of no form, one of a framework's, one of another method's, one with a path that it cannot fill."""
+    (tmp_path / "a.toml").write_text(text)
+    endpoints, problems = load_endpoints(tmp_path, RULES)
+    assert not endpoints
+    assert any(said in problem.message for problem in problems)

@@ -62,6 +62,7 @@ _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
         "type": "object",
         "properties": {
             "agent": {},
+            "a2a_task_id": {"type": "string", "minLength": 1, "maxLength": 256},
             "message": _MESSAGE,
             "configuration": {"type": "object"},
             "metadata": {"type": "object"},

@@ -92,6 +92,10 @@ def read(context: EndpointContext, links: Links, upstream: str, *, forward: bool
     message = dict(_message(payload))
     contradicted = precedence.differences(context, payload, payload.get("metadata"), message.get("metadata"))
     link, ignored = _link(context, message, links, upstream)
+    called = payload.get("a2a_task_id")
+    if link is None and called is not None:
+        # A delegator's own name for the task, which may be the first that anybody hears of it (core v08 appendix G).
+        link = links.by_remote(owner, upstream, called) or links.by_task(owner, upstream, called)
     _require_state(payload, link)
     configuration = _configuration(payload)
     message.setdefault("messageId", secrets.token_hex(16))
