@@ -3,7 +3,9 @@ EXECUTE: the carrier of framework payloads (core v08 sections 7.2.8 and 8).
 
 ``parameters.action`` names the operation and ``payload_type`` the framework;
 without a framework it is an action of the operator's own, an EXECUTE endpoint
-that declares ``action`` and takes what ``parameters.parameters`` holds. The floor binding of EXECUTE never runs: the gate :class:`ActionGate` replaces
+that declares ``action`` and takes what ``parameters.parameters`` holds.
+
+The floor binding of EXECUTE never runs: the gate :class:`ActionGate` replaces
 it with the binding of the action, so that the action's own scopes, assurance
 and schema are what the later gates check, before any payload handler runs.
 """
