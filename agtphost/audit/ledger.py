@@ -166,17 +166,25 @@ class Ledger:
         """
         Read heads and lifecycle states, and start the writer thread. Blocks: call it before serving.
 
-        :raises agtphost.stores.StoreError: a head is damaged, or the store cannot be read.
+        :raises agtphost.stores.StoreError: see :meth:`read`.
         """
-        states, held = opening.read(self._store, self._writer, self._tree)
-        self._lifecycle.replace(states)
-        self._held.replace(held)
+        self.read()
         self.healthy = self._enough_space() and self._ballasted()
         if not self.healthy:
             self._low = True
             log.error(_DECLINES, why=self._shortage)
         self._thread = Thread(target=self._run, name="agtphost-ledger", daemon=True)
         self._thread.start()
+
+    def read(self) -> None:
+        """
+        Read heads, lifecycle states and held items: all of a start that the store can forbid.
+
+        :raises agtphost.stores.StoreError: a head is damaged, the store cannot be read, or a witness contradicts it.
+        """
+        states, held = opening.read(self._store, self._writer, self._tree)
+        self._lifecycle.replace(states)
+        self._held.replace(held)
 
     def stop(self) -> Deferred[None]:
         """Write what waits, close the store, and end the thread. Afterwards everything fails."""

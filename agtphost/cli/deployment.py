@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agtphost.config import load
-from agtphost.errors import ConfigurationError
+from agtphost.config import examine, load
+from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import certificates, files
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.provisioning import AgentDescription, issue_agent
+from agtphost.stores import open_store
+from agtphost.stores.state_lock import StateLock
 
 AGENT = "assistant"
 """The agent that a new deployment answers for."""
@@ -135,6 +137,43 @@ def write_production(deployment: Deployment) -> list[Path]:
     """
     keys = make_keys(deployment)
     return [*_configure(deployment, production=True), *keys]
+
+
+def set_up_again(deployment: Deployment) -> tuple[list[Path], list[Path]]:
+    """
+    Begin a production host's records anew: an empty store, and what was there put aside as evidence.
+
+    Its configuration, keys and agents stay; of the keys, what is missing is made.
+
+    :param deployment: with the ``server_id`` of the ``host.toml`` that is there.
+    :return: what was put aside, and the keys and certificates there are now.
+    :raises ConfigurationError: the configuration is not sound beyond what is made here.
+    :raises StoreError: a host runs with this state, or the store cannot be made.
+    :raises OSError: if something cannot be written.
+    """
+    config = examine(deployment.host_toml).config
+    state, store = config.host.state_dir, config.store.path
+    if config.host.development or state != deployment.state:
+        where = f"state_dir is {state}" if not config.host.development else "its profile is development"
+        problem = Problem(message=f"this is no host that `agtp init --production` wrote: {where}")
+        raise ConfigurationError([problem])
+    files.make_directory(state)
+    lock = StateLock(state, store)
+    lock.acquire()
+    try:
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+        aside = []
+        for path in (*(store.with_name(f"{store.name}{end}") for end in ("", "-wal", "-shm")), config.audit.witness):
+            if path.exists():
+                kept = path.with_name(f"{path.name}.{stamp}")
+                path.rename(kept)
+                aside.append(kept)
+        keys = make_keys(deployment)
+        open_store(config.store.url, create=True).close()
+    finally:
+        lock.release()
+    load(deployment.host_toml)
+    return aside, keys
 
 
 def _configure(deployment: Deployment, *, production: bool) -> list[Path]:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
-from agtphost.cli.deployment import Deployment, Server, write_development, write_production
+from agtphost.cli.deployment import Deployment, Server, set_up_again, write_development, write_production
 from agtphost.cli.failures import WrongInput, misconfigured
 from agtphost.cli.options import json_option
 from agtphost.cli.output import print_json
 from agtphost.errors import ConfigurationError
+from agtphost.stores import StoreError
 
 
 def _servers(entries: tuple[str, ...]) -> tuple[Server, ...]:
@@ -40,6 +41,11 @@ def _servers(entries: tuple[str, ...]) -> tuple[Server, ...]:
     "--mcp", "servers", multiple=True, metavar="NAME=COMMAND", help="Host this MCP server; or NAME=URL."
 )
 @click.option("--production", is_flag=True, help="Make the keys and certificates of a production host.")
+@click.option(
+    "--again",
+    is_flag=True,
+    help="With --production: go on without the records of before, which are put aside; make keys that are missing.",
+)
 @click.option("--server-id", metavar="NAME", help="The host's stable name; in production its host name.")
 @click.option("--address", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(1, 65_535), default=4480, show_default=True, help="The port.")
@@ -48,6 +54,7 @@ def command(
     directory: Path,
     servers: tuple[str, ...],
     production: bool,
+    again: bool,
     server_id: str | None,
     address: str,
     port: int,
@@ -60,14 +67,21 @@ def command(
     they are made now: an authority, the server's certificate, the signing key,
     the registrar that issues agents, and one agent to answer for.
 
-    Nothing that exists is overwritten.
+    Nothing that exists is overwritten. A production host whose store is lost, or
+    not to be had back, is set up again by --production --again: it keeps its
+    host.toml, keys and agents, and begins with an empty store; what is left of
+    the one before is put aside under another name.
 
     \b
     Examples:
       agtp init work
       agtp init work --mcp files='npx -y @modelcontextprotocol/server-filesystem /data'
       agtp init /etc/agtphost --production --server-id agents.example.com --address 0.0.0.0
+      agtp init /etc/agtphost --production --again
     """
+    if again:
+        _again(directory.absolute(), production=production, server_id=server_id, as_json=as_json)
+        return
     if production and server_id is None:
         raise WrongInput("--production needs --server-id", "Name the host as its clients will reach it.")
     deployment = Deployment(
@@ -93,6 +107,36 @@ def command(
     click.echo(f"\nNext:\n  cd {shlex.quote(str(directory))}\n  twistd -n agtp --config host.toml")
     if production:
         click.echo(PRODUCTION_NOTES)
+
+
+def _again(directory: Path, *, production: bool, server_id: str | None, as_json: bool) -> None:
+    """Set a production host up once more."""
+    from agtphost.config import examine
+
+    file = directory / "host.toml"
+    if not production:
+        raise WrongInput("--again needs --production", "A development host makes what is missing by itself.")
+    try:
+        config = examine(file).config
+        if server_id not in (None, config.host.server_id):
+            raise WrongInput(f"{file} is of {config.host.server_id}, and not of {server_id}")
+        deployment = Deployment(
+            directory=directory, server_id=config.host.server_id, address="", port=config.listen.port, servers=()
+        )
+        aside, keys = set_up_again(deployment)
+    except ConfigurationError as error:
+        raise misconfigured(error) from None
+    except StoreError as error:
+        raise WrongInput(str(error)) from None
+    except OSError as error:
+        raise WrongInput(f"{error.filename} cannot be written: {error.strerror}") from None
+    if as_json:
+        listed = {"aside": [str(path) for path in aside], "there": [str(path) for path in keys]}
+        print_json({"host_toml": str(file), **listed})
+        return
+    for path in aside:
+        click.echo(f"put aside {path}")
+    click.echo(f"{config.host.server_id} begins with an empty store; `agtp check {file}` tells what else is wrong")
 
 
 PRODUCTION_NOTES = """

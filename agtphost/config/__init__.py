@@ -12,7 +12,7 @@
 
 from agtphost.config.policies import MethodPolicy, Policies, Redirect
 from agtphost.config.profiles import Profile, load_profile
-from agtphost.config.reading import load
+from agtphost.config.reading import Reading, examine, load
 from agtphost.config.secret import Secret
 from agtphost.config.sections import Config
 from agtphost.config.upstreams import MCPServer, ToolOverride
@@ -23,9 +23,11 @@ __all__ = [
     "MethodPolicy",
     "Policies",
     "Profile",
+    "Reading",
     "Redirect",
     "Secret",
     "ToolOverride",
+    "examine",
     "load",
     "load_profile",
 ]

@@ -103,19 +103,47 @@ def surroundings_of(document: Document, environ: Mapping[str, str]) -> Surroundi
     return Surroundings(folder=folder, state_dir=state, environ=environ)
 
 
-def load(path: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) -> Config:
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A configuration, and what is wrong with it."""
+
+    config: Config
+    """Without the keys that are faulty: their defaults stand in for them."""
+
+    problems: tuple[Problem, ...]
+    """In file order."""
+
+    sections: frozenset[str]
+    """Top-level tables that something is wrong in: what is concluded from their defaults is no finding."""
+
+
+def examine(path: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) -> Reading:
     """
-    Read ``host.toml``.
+    Read ``host.toml`` as far as it goes.
 
     :param path: of the file; relative paths inside it are relative to its directory.
     :param environ: for ``AGTPHOST_STATE_DIR`` and the variables that secrets name.
-    :raises ConfigurationError: with every problem found, in file order.
+    :raises ConfigurationError: the file cannot be read, or is not TOML.
     """
     document = read(path)
     surroundings = surroundings_of(document, environ)
     config, faults, removed = admit(Config, copy.deepcopy(document.tree), surroundings)
     config = config.model_copy(update={"file": document.file})
     faults.extend(concluded(check(config, surroundings), removed))
-    if faults:
-        raise ConfigurationError(document.problems(faults))
-    return config
+    return Reading(
+        config=config,
+        problems=tuple(document.problems(faults)),
+        sections=frozenset(str(fault.location[0]) for fault in faults if fault.location),
+    )
+
+
+def load(path: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) -> Config:
+    """
+    Read ``host.toml``.
+
+    :raises ConfigurationError: with every problem found, in file order; see also :func:`examine`.
+    """
+    reading = examine(path, environ)
+    if reading.problems:
+        raise ConfigurationError(reading.problems)
+    return reading.config

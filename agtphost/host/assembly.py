@@ -78,12 +78,14 @@ from agtphost.methods.publishing import DocumentPublisher
 from agtphost.methods.status_document import StatusDocuments
 from agtphost.methods.upstreams import UpstreamReport
 from agtphost.methods.zones import Zones
-from agtphost.stores import OffReactorRecords, open_store
+from agtphost.stores import MemoryStore, OffReactorRecords, SQLiteStore, open_store
 from agtphost.stores.ballast import Ballast
 from agtphost.vocabulary.holdings import ANSWERS
 from agtphost.vocabulary.paths import PathGrammar
 
 log = Logger()
+
+Store = SQLiteStore | MemoryStore
 
 
 def now() -> str:
@@ -91,13 +93,16 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> OrderedServices:
+def assemble(
+    materials: Materials, reactor: Any, environ: Mapping[str, str], store: Store | None = None
+) -> OrderedServices:
     """
     Build the host.
 
     Opens the store, so it is called once the process is the one that serves:
     a database connection must not live through the fork of a daemon.
 
+    :param store: another one than the configuration names: a rehearsal's.
     :raises agtphost.stores.StoreError: the store cannot be opened.
     :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
     """
@@ -105,7 +110,8 @@ def assemble(materials: Materials, reactor: Any, environ: Mapping[str, str]) -> 
     catalog, policy, directory = materials.catalog, materials.policy, materials.directory
 
     # Evidence: store, ledger, lifecycle states.
-    store = open_store(config.store.url, create=_is_new(materials))
+    if store is None:
+        store = open_store(config.store.url, create=is_new(config))
     states = LifecycleTable()
     held = HeldTable()
     signer = None if materials.key is None else fastest_signer(materials.key)
@@ -434,9 +440,8 @@ def _ballast(config: Config) -> Ballast:
     return Ballast(database.with_name(f"{database.name}.reserve"), octets)
 
 
-def _is_new(materials: Materials) -> bool:
+def is_new(config: Config) -> bool:
     """Whether this host never ran before: only then is a store made. A missing one later is a fault."""
-    config = materials.config
     return config.host.development or not (config.host.state_dir / HISTORY).exists()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twisted.logger import Logger
 
@@ -62,6 +62,25 @@ class Materials:
         return self.catalogs.primary
 
 
+class Parts(dict[str, list[Problem]]):
+    """What is wrong with each part of the materials, in the order in which they are read."""
+
+    def __missing__(self, part: str) -> list[Problem]:
+        return self.setdefault(part, [])
+
+
+RESTS_ON: Mapping[str, frozenset[str]] = {
+    "catalog": frozenset({"catalog", "policies"}),
+    "identity": frozenset({"identity", "host"}),
+    "endpoints": frozenset({"endpoints", "recipes", "catalog", "policies", "identity", "host"}),
+    "policies": frozenset({"policies", "catalog", "endpoints", "recipes"}),
+    "query": frozenset({"query"}),
+    "audit": frozenset({"audit", "host"}),
+    "tls": frozenset({"tls", "host", "identity"}),
+}
+"""Each part, and the tables of the configuration that it is made from."""
+
+
 def gather(config: Config, environ: Mapping[str, str] = os.environ) -> Materials:
     """
     Read and check everything; in the development profile, make what is missing first.
@@ -69,12 +88,24 @@ def gather(config: Config, environ: Mapping[str, str] = os.environ) -> Materials
     :param environ: where the secrets of external services are.
     :raises ConfigurationError: with every problem found.
     """
-    problems: list[Problem] = []
-    if config.host.development:
-        _provision(config)
-    catalogs = _catalogs(config, problems)
-    admitted, clashes = distinct(agents.load(config, problems))
-    problems.extend(clashes)
+    parts = Parts()
+    materials = examine(config, environ, parts)
+    if materials is None:
+        raise ConfigurationError([problem for part in parts.values() for problem in part])
+    return materials
+
+
+def examine(config: Config, environ: Mapping[str, str], parts: Parts) -> Materials | None:
+    """
+    The same, with what is wrong by part.
+
+    :param parts: takes what is wrong.
+    :return: None where anything is.
+    """
+    made = not config.host.development or _provision(config, parts["identity"])
+    catalogs = _catalogs(config, parts["catalog"])
+    admitted, clashes = distinct(agents.load(config, parts["identity"]))
+    parts["identity"].extend(clashes)
     directory = AgentDirectory(admitted)
     _remark(admitted)
     custom = _custom(config, catalogs)
@@ -100,14 +131,15 @@ def gather(config: Config, environ: Mapping[str, str] = os.environ) -> Materials
     if config.endpoints.on_error == "skip":
         _tell(endpoint_problems)
     else:
-        problems.extend(endpoint_problems)
-    policy = _policy(config, catalogs, custom, endpoints, problems)
-    overrides = bindings.overrides(config, problems)
-    documents = _documents(config, problems)
-    key = _key(config, problems)
-    tls = _tls(config, problems)
-    if problems or tls is None:
-        raise ConfigurationError(problems)
+        parts["endpoints"].extend(endpoint_problems)
+    policy = _policy(config, catalogs, custom, endpoints, parts["policies"])
+    overrides = bindings.overrides(config, parts["policies"])
+    documents = _documents(config, parts["query"])
+    # Of keys that could not be made it is said why, and not that they are missing.
+    key = _key(config, parts["audit"]) if made else None
+    tls = _tls(config, parts["tls"]) if made else None
+    if any(parts.values()) or tls is None:
+        return None
     return Materials(
         config=config,
         catalogs=catalogs,
@@ -139,14 +171,23 @@ def _relaxed(config: Config) -> bool:
     return relaxed
 
 
-def _provision(config: Config) -> None:
-    """The first start of the development profile (interface section 1)."""
+def _provision(config: Config, problems: list[Problem]) -> bool:
+    """
+    The first start of the development profile (interface section 1).
+
+    :return: whether the host's own keys and certificates are there.
+    """
     try:
         provision_development(
             config.host.state_dir, server_id=config.host.server_id, hosted=agents.descriptions(config)
         )
     except (ProvisioningError, OSError) as error:
-        raise ConfigurationError([Problem(message=str(error), file=str(config.host.state_dir))]) from None
+        described = error.descriptions if isinstance(error, ProvisioningError) else ()
+        problems.extend(Problem(message=why, file=str(path)) for path, why in described)
+        if not described:
+            problems.append(Problem(message=str(error), file=str(config.host.state_dir)))
+        return bool(described)
+    return True
 
 
 def _catalogs(config: Config, problems: list[Problem]) -> CatalogSet:
@@ -190,7 +231,7 @@ def _policy(
         profiles=given.profiles,
         wildcards_accepted=config.policies.wildcards_accepted,
     )
-    problems.extend(reading.errors)
+    problems.extend(replace(error, file=error.file or str(config.file)) for error in reading.errors)
     for warning in reading.warnings:
         log.warn("policies.methods: {warning}", warning=str(warning))
     return reading.policy

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from twisted.application.service import IService, MultiService, Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from agtphost.audit.ledger import Ledger
+from agtphost.errors import Problem
+from agtphost.stores import StoreError
 
 log = Logger()
 
@@ -44,6 +48,13 @@ class Keeping(Service):
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+
+    def in_the_way(self) -> Iterator[Problem]:
+        """What the store says against a start; see :class:`agtphost.host.rehearsal.IPrecondition`."""
+        try:
+            self._ledger.read()
+        except (StoreError, OSError) as error:
+            yield Problem(message=str(error))
 
     def startService(self) -> None:
         """Read the chains' heads and start the writer."""

@@ -9,7 +9,7 @@ while the host runs is not admitted before that entry is durable.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -65,12 +65,16 @@ class Uptake(Service):
 
         :raises ConfigurationError: a label is that of an agent which ended less than 90 days ago.
         """
-        known = self._directory.known()
-        problems = [problem for agent in known if (problem := self._label_problem(agent)) is not None]
+        problems = list(self.in_the_way())
         if problems:
             raise ConfigurationError(problems)
+        known = self._directory.known()
         super().startService()  # type: ignore[no-untyped-call]
         self._begin(self._record_all(known))
+
+    def in_the_way(self) -> Iterator[Problem]:
+        """Labels that cannot be used again yet; see :class:`agtphost.host.rehearsal.IPrecondition`."""
+        return (problem for agent in self._directory.known() if (problem := self._label_problem(agent)) is not None)
 
     def stopService(self) -> Deferred[None] | None:
         """What was begun is finished."""

@@ -51,7 +51,15 @@ RENEWAL = 0.8
 
 
 class ProvisioningError(Exception):
-    """Identity material cannot be made; the message says why, and names the file."""
+    """
+    Identity material cannot be made; the message says why, and names the file.
+
+    :param descriptions: the descriptions of agents that are to blame, each with what is wrong; the rest was made.
+    """
+
+    def __init__(self, message: str, descriptions: Sequence[tuple[Path, str]] = ()) -> None:
+        super().__init__(message)
+        self.descriptions = descriptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -459,15 +467,18 @@ def provision_development(
         raise ProvisioningError(str(error)) from None
     demo = state_dir / "agents" / "demo"
     issue_agent(demo, DEMO, registrar, issuer=issuer, authority=authority, now=moment)
+    faulty: list[tuple[Path, str]] = []
     for path in hosted:
-        _issue_hosted(state_dir / "hosted", path, registrar, issuer, moment)
+        try:
+            _issue_hosted(state_dir / "hosted", path, registrar, issuer, moment)
+        except ProvisioningError as error:
+            faulty.append((path, str(error)))
+    if faulty:
+        raise ProvisioningError("\n".join(f"{path}: {why}" for path, why in faulty), faulty)
 
 
 def _issue_hosted(directory: Path, path: Path, registrar: SigningKey, issuer: str, now: datetime) -> None:
-    try:
-        description = AgentDescription.read(path.read_bytes(), path.name.removesuffix(DOCUMENT_SUFFIX))
-        if not is_agent_name(description.name):
-            raise ProvisioningError("name: it is no label of letters, digits, '-' and '_'")
-        issue_agent(directory / description.name, description, registrar, issuer=issuer, now=now)
-    except ProvisioningError as error:
-        raise ProvisioningError(f"{path}: {error}") from None
+    description = AgentDescription.read(path.read_bytes(), path.name.removesuffix(DOCUMENT_SUFFIX))
+    if not is_agent_name(description.name):
+        raise ProvisioningError("name: it is no label of letters, digits, '-' and '_'")
+    issue_agent(directory / description.name, description, registrar, issuer=issuer, now=now)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterator
 from typing import Any
 
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint, serverFromString
+from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import (
     IAddress,
     IListeningPort,
@@ -107,6 +109,20 @@ class ListeningService(Service):
         else:
             self._waiting.append(waiting)
         return waiting
+
+    def in_the_way(self) -> Iterator[Problem]:
+        """
+        Listen for a moment, and tell what is against it; see :class:`agtphost.host.rehearsal.IPrecondition`.
+
+        For a reactor that does not run, and a service that is not started.
+        """
+        try:
+            self._listen()
+        except ConfigurationError as error:
+            yield from error.problems
+        if self._port is not None:
+            self._port.connectionLost(Failure(ConnectionDone()))  # type: ignore[attr-defined, no-untyped-call]
+        self._listening = self._failure = self._port = None
 
     def privilegedStartService(self) -> None:
         """

@@ -312,8 +312,8 @@ def open_sqlite(path: Path, *, create: bool, opener: Connect = connect) -> SQLit
     """
     if create:
         _make(path)
-    elif not path.exists():
-        raise StoreError(f"{path} does not exist; a store is only made when the host is set up")
+    else:
+        expect(path)
     try:
         connection = open_writer(opener, str(path))
         try:
@@ -326,6 +326,15 @@ def open_sqlite(path: Path, *, create: bool, opener: Connect = connect) -> SQLit
     except Exception as error:
         raise StoreError(f"{path} cannot be used as a store: {error}") from error
     return SQLiteStore(path, opener, connection)
+
+
+def expect(path: Path) -> None:
+    """:raises StoreError: there is no file; the message says what to do."""
+    if not path.exists():
+        raise StoreError(
+            f"{path} does not exist; a store is only made when the host is set up. Restore it from a backup; to set "
+            "this host up again knowingly, without its records, run agtp init DIR --production --again"
+        )
 
 
 def _make(path: Path) -> None:

@@ -1,0 +1,213 @@
+"""
+Looking whether a host would start, by starting it: all but the last step, on things that are put aside.
+
+``agtp check`` and a start run the same code. What the first start of a
+development host makes, it makes in a directory that is gone afterwards; the
+store is read and not written; the port is listened on for a moment.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from pydantic import BaseModel
+from twisted.logger import ILogObserver, LogLevel, formatEvent, globalLogPublisher
+from zope.interface import implementer
+
+from agtphost.config import Config, examine
+from agtphost.contract.table import AmbiguousEndpoints
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.host import materials
+from agtphost.host.assembly import assemble, is_new
+from agtphost.host.materials import RESTS_ON, Materials, Parts
+from agtphost.stores import StoreError
+from agtphost.stores.rehearsed import rehearse_store
+from agtphost.stores.state_lock import StateLock
+
+
+@runtime_checkable
+class IPrecondition(Protocol):
+    """A service of the host whose start can be refused."""
+
+    def in_the_way(self) -> Iterator[Problem]:
+        """Every reason why :meth:`startService` would raise; changes nothing that lasts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rehearsal:
+    """What came of it."""
+
+    config: Config
+    problems: Sequence[Problem]
+    """Each would keep the host from starting, or stands in a file that it reads."""
+
+    remarks: Sequence[str]
+    """What a start would warn of."""
+
+
+def rehearse(path: Path, environ: Mapping[str, str], reactor: Any) -> Rehearsal:
+    """
+    Find everything that is in the way of a start, in the configuration and beyond.
+
+    :param reactor: one that does not run.
+    :raises ConfigurationError: the file cannot be read at all.
+    """
+    reading = examine(path, environ)
+    config, found = reading.config, list(reading.problems)
+    remarks: list[str] = []
+
+    @implementer(ILogObserver)
+    def note(event: Any) -> None:
+        level = event.get("log_level")
+        if level is not None and level >= LogLevel.warn:
+            remarks.append(formatEvent(event))
+
+    globalLogPublisher.addObserver(note)
+    try:
+        with tempfile.TemporaryDirectory(prefix="agtp-check-") as made:
+            aside = _Aside(config, Path(made).resolve())
+            found += aside.named(_beyond(config, aside, environ, reading.sections, reactor, remarks))
+            told = [aside.name(remark) for remark in remarks]
+    finally:
+        globalLogPublisher.removeObserver(note)
+    return Rehearsal(config=config, problems=list(dict.fromkeys(found)), remarks=list(dict.fromkeys(told)))
+
+
+def _beyond(
+    config: Config,
+    aside: _Aside,
+    environ: Mapping[str, str],
+    faulty: frozenset[str],
+    reactor: Any,
+    remarks: list[str],
+) -> Iterator[Problem]:
+    """What is wrong with what the configuration names, as far as it rests on sound tables."""
+    if "host" in faulty:
+        return
+    if (unwritable := _unwritable(config.host.state_dir)) is not None:
+        yield unwritable
+        return
+    aside.fill()
+    parts = Parts()
+    gathered = materials.examine(aside.config, environ, parts)
+    for part, problems in parts.items():
+        if not RESTS_ON[part] & faulty:
+            yield from problems
+    taken = StateLock(config.host.state_dir, config.store.path).holder()
+    if taken is not None:
+        remarks.append(f"a host{taken} uses this state: its store and its port were not looked at")
+    if faulty & {"store", "audit", "listen"}:
+        return
+    if gathered is not None:
+        yield from _assembled(gathered, config, aside, environ, reactor, running=taken is not None)
+    elif taken is None:
+        yield from _store_alone(config, aside)
+
+
+def _unwritable(state: Path) -> Problem | None:
+    """A host writes there, or makes it."""
+    nearest = next(path for path in (state, *state.parents) if path.exists())
+    if os.access(nearest, os.W_OK | os.X_OK):
+        return None
+    return Problem(
+        message=f"[host] state_dir {state} cannot be {'written' if nearest == state else 'made'}: permission denied",
+        file=str(nearest),
+        hint="the host runs as the user who owns it",
+    )
+
+
+def _assembled(
+    gathered: Materials, config: Config, aside: _Aside, environ: Mapping[str, str], reactor: Any, *, running: bool
+) -> Iterator[Problem]:
+    try:
+        store = rehearse_store(config.store.path, create=is_new(config) or running, aside=aside.folder)
+        services = assemble(gathered, reactor, environ, store)
+    except (StoreError, AmbiguousEndpoints) as error:
+        yield Problem(message=str(error))
+    except ConfigurationError as error:
+        yield from error.problems
+    else:
+        for service in () if running else services:
+            if isinstance(service, IPrecondition):
+                yield from service.in_the_way()
+        store.close()
+
+
+def _store_alone(config: Config, aside: _Aside) -> Iterator[Problem]:
+    """Something else is wrong already: whether there is a store at all can be said nevertheless."""
+    try:
+        rehearse_store(config.store.path, create=is_new(config), aside=aside.folder).close()
+    except StoreError as error:
+        yield Problem(message=str(error))
+
+
+class _Aside:
+    """
+    The state directory once more: links to its files, so that what is written or replaced is written elsewhere.
+
+    :param folder: an empty directory.
+    """
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self.folder = folder
+        self._real = config
+        self._state = folder / "state"
+        self.config: Config = _moved(config, config.host.state_dir, self._state)
+        if (config.listen.endpoint or "").startswith("systemd:"):
+            # The socket is handed over to the host alone.
+            listen = self.config.listen.model_copy(update={"endpoint": None, "port": 0})
+            self.config = self.config.model_copy(update={"listen": listen})
+        witness = config.audit.witness
+        if not witness.is_relative_to(config.host.state_dir):
+            audit = self.config.audit.model_copy(update={"witness": folder / "witness" / witness.name})
+            self.config = self.config.model_copy(update={"audit": audit})
+
+    def fill(self) -> None:
+        """Make the links. Where there is no state yet, there is none here: a first start makes it."""
+        state, store = self._real.host.state_dir, self._real.store.path
+        if state.is_dir():
+            self._link(state, self._state, store)
+        witness = self._real.audit.witness
+        apart = self.config.audit.witness
+        if not witness.is_relative_to(state):
+            apart.parent.mkdir(mode=0o700)
+            if witness.exists():
+                apart.symlink_to(witness)
+
+    def _link(self, source: Path, target: Path, store: Path) -> None:
+        target.mkdir(mode=0o700)
+        for entry in source.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                self._link(entry, target / entry.name, store)
+            elif not entry.name.startswith(store.name) and entry.name != "host.lock":
+                (target / entry.name).symlink_to(entry)
+
+    def name(self, text: str) -> str:
+        """A sentence with the names of the real files."""
+        text = text.replace(str(self._state), str(self._real.host.state_dir))
+        return text.replace(str(self.folder / "witness"), str(self._real.audit.witness.parent))
+
+    def named(self, problems: Iterable[Problem]) -> list[Problem]:
+        """The same for problems."""
+        return [
+            replace(each, message=self.name(each.message), file=self.name(each.file), hint=self.name(each.hint))
+            for each in problems
+        ]
+
+
+def _moved(value: Any, old: Path, new: Path) -> Any:
+    """A configuration whose paths below one directory lie below another."""
+    if isinstance(value, Path):
+        return new / value.relative_to(old) if value.is_relative_to(old) else value
+    if isinstance(value, BaseModel):
+        moved = {name: _moved(getattr(value, name), old, new) for name in type(value).model_fields}
+        return value.model_copy(update={name: each for name, each in moved.items() if each is not getattr(value, name)})
+    if isinstance(value, tuple):
+        moved_items = tuple(_moved(each, old, new) for each in value)
+        return value if all(a is b for a, b in zip(value, moved_items, strict=True)) else moved_items
+    return value

@@ -1,0 +1,193 @@
+"""``agtp check`` and a start find the same in the way, and check finds all of it at once (issue 11, item 18)."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from tests.system.hosting import agtp, free_port, running, sample
+from tests.system.test_daemon import reasons
+from tests.system.test_start_errors import edited, endpoint, start, store_of
+from tests.system.trail import LAZY
+
+Arrange = Callable[[Path], AbstractContextManager[object]]
+
+
+def there(config: Path) -> dict[str, bytes]:
+    """Every file of a deployment, but what SQLite keeps beside a database for its readers."""
+    return {
+        str(path): path.read_bytes()
+        for path in config.parent.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and not path.name.endswith(("-shm", "-wal"))
+    }
+
+
+def check(config: Path) -> list[str]:
+    """What check says is wrong; it changes nothing."""
+    before = there(config)
+    done = agtp("check", str(config), "--json")
+    assert there(config) == before
+    problems = json.loads(done.stdout)["problems"]
+    assert done.returncode == (2 if problems else 0), done.stderr
+    return [problem["message"] for problem in problems]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A production host that was set up and ran: its ``host.toml``."""
+    folder = tmp_path_factory.mktemp("served") / "work"
+    port = str(free_port())
+    done = agtp("init", str(folder), "--production", "--server-id", "localhost", "--port", port)
+    assert done.returncode == 0, done.stderr
+    config = folder / "host.toml"
+    serve(config, "caller")
+    return config
+
+
+def serve(config: Path, newcomer: str) -> None:
+    """Run once; that an agent was issued is on record then, and under a checkpoint."""
+    done = agtp("agent", "new", newcomer, "--owner", "owner", cwd=config.parent)
+    assert done.returncode == 0, done.stderr
+    with running(config):
+        pass
+
+
+@pytest.fixture
+def production(served: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(served.parent, tmp_path / "work")) / "host.toml"
+
+
+def lose_store(config: Path) -> AbstractContextManager[object]:
+    for path in (config.parent / "state").glob("agtphost.sqlite3*"):
+        path.unlink()
+    return nullcontext()
+
+
+def lose_witness(config: Path) -> AbstractContextManager[object]:
+    (config.parent / "state" / "checkpoint.txt").unlink()
+    return nullcontext()
+
+
+def older_store(config: Path) -> AbstractContextManager[object]:
+    """The store of before, and the checkpoint of a later run."""
+    state = config.parent / "state"
+    old = {path.name: path.read_bytes() for path in state.glob("agtphost.sqlite3*")}
+    serve(config, "latecomer")
+    for path in state.glob("agtphost.sqlite3*"):
+        path.unlink()
+    for name, octets in old.items():
+        if not name.endswith(".reserve"):
+            (state / name).write_bytes(octets)
+    return nullcontext()
+
+
+def breaks_agent(config: Path) -> AbstractContextManager[object]:
+    document = config.parent / "agents" / "assistant" / "document.json"
+    document.write_text(document.read_text().replace("Answers for this host.", "Answers for nobody."))
+    return nullcontext()
+
+
+@contextmanager
+def port_taken(config: Path) -> Iterator[None]:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        found = re.search(r"port = \d+", config.read_text())
+        assert found is not None
+        edited((found[0], f"port = {other.getsockname()[1]}"))(config)
+        yield
+
+
+def no_such_name(config: Path) -> AbstractContextManager[object]:
+    edited(append='\n[identity.server_names]\n"x.example.com" = "nobody"\n')(config)
+    return nullcontext()
+
+
+def damaged_history(config: Path) -> AbstractContextManager[object]:
+    (config.parent / "state" / "manifest.json").write_text("{")
+    return nullcontext()
+
+
+IN_THE_WAY: dict[str, tuple[Arrange, str]] = {
+    "the store is lost": (lose_store, r"agtphost\.sqlite3 does not exist.*--again"),
+    "the witness is lost": (lose_witness, r"checkpoint\.txt is not there"),
+    "the store is older than its checkpoint": (older_store, "records are missing, or an older copy"),
+    "an agent is broken": (breaks_agent, "document|signature"),
+    "the port is taken": (port_taken, "cannot listen"),
+    "a server name stands for nobody": (no_such_name, "nobody"),
+    "the manifest's history is damaged": (damaged_history, "history cannot be read"),
+}
+
+
+@pytest.mark.parametrize("name", IN_THE_WAY)
+def test_check_says_what_the_start_says(production: Path, name: str) -> None:
+    """The same sentences, before anything is started, and nothing is changed by it."""
+    arrange, reason = IN_THE_WAY[name]
+    assert check(production) == []
+    with arrange(production):
+        found = check(production)
+        done = start(production)
+    assert done.returncode == 1, done.stdout + done.stderr
+    said = reasons(done.stdout + done.stderr)[1:]
+    assert any(re.search(reason, message) for message in found), found
+    assert len(said) == len(found)
+    for message in found:
+        assert any(message in line for line in said), (message, said)
+
+
+def test_everything_is_told_at_once(tmp_path: Path) -> None:
+    """A key, an endpoint, an agent, the port and the store, each of another layer, in one answer."""
+    config = sample(tmp_path, edit=(LAZY,))
+    edited(append="\n[limits]\nbody = -1\n")(config)
+    endpoint("library.toml", 'method = "QUERY"', 'method = "query"')(config)
+    (config.parent / "agents" / "broken.agent.json").write_text('{"name": 5}')
+    (config.parent / "state").mkdir(mode=0o700)
+    store_of(config).write_bytes(b"a letter to a friend\n" * 100)
+    found = "\n".join(check(config))
+    for reason in ("body", "query", "name: it is not a line of text", r"agtphost\.sqlite3"):
+        assert re.search(reason, found), (reason, found)
+
+
+def test_a_fault_is_told_once_and_without_its_consequences(tmp_path: Path) -> None:
+    """Of a table that cannot be read, nothing is concluded: methods that it would have made known are not blamed."""
+    config = sample(tmp_path, edit=(LAZY,))
+    endpoint("library.toml", 'method = "QUERY"', 'method = "FROBNICATE"')(config)
+    edited(append='\n[policies.methods]\ncustom = ["FROBNICATE", "not a method"]\n')(config)
+    found = check(config)
+    assert len(found) == 1, found
+    assert "not a method" in found[0]
+
+
+def test_of_a_host_that_runs_store_and_port_are_left_alone(tmp_path: Path) -> None:
+    """Before a restart the configuration is checked while the host serves: that is sound, and said."""
+    config = sample(tmp_path, edit=(LAZY,))
+    with running(config) as host:
+        done = agtp("check", str(config))
+        assert done.returncode == 0, done.stderr
+        assert re.search(rf"a host, pid {host.process.pid}, uses this state", done.stderr)
+
+
+def test_a_production_host_is_set_up_again_knowingly(production: Path) -> None:
+    """Without its store it does not start; with ``--again`` it does, and what was there is kept."""
+    state = production.parent / "state"
+    key = (state / "signing.key").read_bytes()
+    lose_store(production)
+    assert check(production)
+    again: subprocess.CompletedProcess[str] = agtp("init", str(production.parent), "--production", "--again")
+    assert again.returncode == 0, again.stderr
+    assert list(state.glob("checkpoint.txt.*")), again.stdout
+    assert (state / "signing.key").read_bytes() == key
+    assert check(production) == []
+    with running(production):
+        # And not while it runs.
+        refused = agtp("init", str(production.parent), "--production", "--again")
+        assert refused.returncode == 2
+        assert "another host" in refused.stderr
