@@ -111,8 +111,12 @@ def bounded_protocol(places: Places, head_seconds: float, write_seconds: float) 
 
         @property
         def expendable(self) -> int:
-            """How readily it is cut for another's sake: not while an answer is owed, unless nobody takes it."""
-            if self._stall is not None:
+            """
+            How readily it is cut for another's sake.
+
+            Not while an answer is owed, unless nobody takes it, or more was asked before it came.
+            """
+            if self._stall is not None or self.flow.read_paused:
                 return 1
             if self.cycle is not None and not self.cycle.response_complete:
                 return 2 if self.conn.their_state is h11.SEND_BODY else 0

@@ -127,7 +127,8 @@ class BoundedChannel(HTTPChannel):
     @property
     def expendable(self) -> int:
         """See :class:`agtphost.protocols.accepting.Accepted`."""
-        return READILY.get(self._wait, 0)
+        # Who asks more before it has its answer is in no hurry for that.
+        return READILY.get(self._wait, 1 if self._dataBuffer else 0)
 
     def sweep(self, now: float) -> None:
         """Act on the deadline, if it is over."""
