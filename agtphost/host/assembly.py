@@ -251,6 +251,7 @@ def assemble(
                 zones,
                 categories=lambda method: entry.categories if (entry := catalog.entry(method)) is not None else (),
                 continuations=continuations,
+                merchants=market.manifest_of,
             ),
             overrides=Overrides(materials.overrides),
             zones=zones,

@@ -22,12 +22,13 @@ from typing import Any
 from twisted.internet.defer import DeferredLock
 
 from agtphost.contract.binding import Binding
+from agtphost.dispatch.merchants import MERCHANT, MerchantManifest
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.methods import execution, parameters
 from agtphost.methods.continuation import Continuations
-from agtphost.methods.filters import Filter
+from agtphost.methods.filters import Filter, result_type
 from agtphost.methods.relevance import STOP_WORDS, said_in
 from agtphost.methods.zones import Zones
 
@@ -50,6 +51,8 @@ EVERYTHING = "*"
 """Criteria that everything meets: the filter alone decides."""
 
 _WORD = re.compile(r"[^\W_]+")
+
+Merchants = Callable[[Agent], MerchantManifest]
 
 Run = Callable[..., Awaitable[Any]]
 """Runs a function with its arguments off the reactor."""
@@ -194,6 +197,7 @@ class Candidates:
     :param zones: which agents a caller may be shown.
     :param categories: a method's categories in the catalog, for the filter of that name.
     :param continuations: makes the tokens of results that are longer than an answer.
+    :param merchants: the manifests of merchants, for ``result_type`` (core v08 section 9).
     """
 
     def __init__(
@@ -206,7 +210,9 @@ class Candidates:
         *,
         categories: Callable[[str], Collection[str]] = lambda method: (),
         continuations: Continuations | None = None,
+        merchants: Merchants | None = None,
     ) -> None:
+        self._merchants = merchants
         self._continuations = continuations or Continuations()
         self._directory = directory
         self._bindings = bindings
@@ -232,11 +238,15 @@ class Candidates:
         :raises agtphost.errors.Refusal: 422 for criteria or a filter that cannot be read.
         """
         given = context.input
-        words = _words(given.get("criteria", given.get("intent")), "criteria" in given or "intent" in given)
+        named = "criteria" in given or "intent" in given
+        # A filter alone decides among everything; it is the caller's criteria then.
+        criteria = given.get("criteria", given.get("intent")) if named or "filter" not in given else EVERYTHING
+        words = _words(criteria, named)
+        kind = result_type(given)
         bound = "max_results" if "max_results" in given else "limit"
         search = Search(
             words=words,
-            chosen=Filter.read(given.get("filter"), self._categories),
+            chosen=Filter.read(given.get("filter"), self._categories).only(kind),
             authority=context.authority(),
             admits=context.admits,
             tools=context.assurance >= execution.FLOOR,
@@ -248,7 +258,7 @@ class Candidates:
         async with self._turn:
             total, found = await self._run(index.find, search)
         results = [
-            {"rank": rank, "score": score, **shown(candidate)}
+            {"rank": rank, "score": score, **shown(candidate), **(self._typed(candidate.thing) if kind else {})}
             for rank, (candidate, score) in enumerate(found, search.offset + 1)
         ]
         answer: dict[str, Any] = {"total": total, "returned": len(results), "results": results}
@@ -258,6 +268,10 @@ class Candidates:
                 result=answer, headers=self._continuations.header(context, answer["next_offset"])
             )
         return EndpointResponse(result=answer)
+
+    def _typed(self, thing: Agent | Binding) -> Mapping[str, Any]:
+        """What a search for agents of a role says besides."""
+        return typed(thing, self._merchants) if isinstance(thing, Agent) else {}
 
     def _current(self) -> Index:
         """The index over what there is now."""
@@ -308,6 +322,14 @@ def _binding_text(binding: Binding) -> str:
     if binding.input_schema is not None:
         fields = tuple(binding.input_schema.schema.get("properties", {}))
     return " ".join((binding.description, *said, *fields))
+
+
+def typed(agent: Agent, merchants: Merchants | None) -> dict[str, Any]:
+    """An agent's role; of a merchant the manifest too, for a buyer to verify (core v08 section 9)."""
+    if agent.role != MERCHANT or merchants is None:
+        return {"role": agent.role}
+    manifest = merchants(agent)
+    return {"role": agent.role, "manifest": manifest.document, "manifest_fingerprint": manifest.fingerprint}
 
 
 def shown(candidate: Candidate) -> dict[str, Any]:

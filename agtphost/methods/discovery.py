@@ -17,13 +17,14 @@ from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import DISCOVERY
-from agtphost.dispatch.merchants import MERCHANT, MerchantManifest
+from agtphost.dispatch.merchants import MerchantManifest
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.methods import execution, parameters
-from agtphost.methods.candidates import Candidates
+from agtphost.methods.candidates import Candidates, typed
+from agtphost.methods.filters import result_type
 from agtphost.methods.overrides import Overrides
 from agtphost.methods.zones import Zones
 from agtphost.vocabulary import jsontext, media_types
@@ -48,9 +49,6 @@ MOST_LISTS = 64
 
 MOST_LISTED = 32 * 1024 * 1024
 """Octets of all lists of methods that are kept."""
-
-RESULT_TYPES = ("agent", "merchant", "any")
-"""``result_type`` of DISCOVER: core v08 section 9."""
 
 
 def document(result: Any, content_type: str = "") -> EndpointResponse:
@@ -227,25 +225,13 @@ class Discovery:
     def _agents(self, context: EndpointContext) -> EndpointResponse:
         if not self._disclosed(context):
             return document([])
-        kind = context.input.get("result_type", "")
+        kind = result_type(context.input)
         # What is withheld is withheld silently (AGTP-API section 5.8.2).
         hosted = list(filter(self._zones.in_lists(context), self._directory.hosted()))
         if not kind:
             return document([agent_entry(agent) for agent in hosted])
-        if kind not in RESULT_TYPES:
-            raise parameters.invalid(
-                "result_type", "That type of result is not served.", f"Use {', '.join(RESULT_TYPES)}."
-            )
         wanted = [agent for agent in hosted if kind in ("any", agent.role)]
-        return document([self._typed(agent) for agent in wanted])
-
-    def _typed(self, agent: Agent) -> dict[str, Any]:
-        """An agent with its role; a merchant with its manifest, for a buyer to verify."""
-        entry = {**agent_entry(agent), "role": agent.role}
-        if agent.role == MERCHANT and self._merchants is not None:
-            manifest = self._merchants(agent)
-            entry.update(manifest=manifest.document, manifest_fingerprint=manifest.fingerprint)
-        return entry
+        return document([{**agent_entry(agent), **typed(agent, self._merchants)} for agent in wanted])
 
     def _genesis(self, context: EndpointContext) -> EndpointResponse:
         """The addressed agent's Genesis as it was received, octet for octet (AGTP-API section 5.8.1)."""

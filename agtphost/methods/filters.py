@@ -9,8 +9,12 @@ from typing import Any
 from agtphost.contract.binding import Binding
 from agtphost.identity.agents import Agent
 from agtphost.methods import parameters
+from agtphost.vocabulary import scopes
 
 KINDS = ("agent", "endpoint", "tool")
+
+RESULT_TYPES = ("agent", "merchant", "any")
+"""``result_type`` of DISCOVER: core v08 section 9."""
 
 Check = Callable[[Agent | Binding], bool]
 
@@ -76,8 +80,38 @@ def _trust(name: str, value: Any) -> Check:
 
 
 def _scopes(name: str, value: Any) -> Check:
-    held = _texts(name, value)
-    return lambda thing: isinstance(thing, Binding) and frozenset(thing.required_scopes) <= held
+    """What can be called with these scopes alone, and the agents that hold every one of them."""
+    named = _texts(name, value)
+
+    def check(thing: Agent | Binding) -> bool:
+        if isinstance(thing, Binding):
+            return frozenset(thing.required_scopes) <= named
+        return all(scopes.covers(thing.scopes, token) for token in named)
+
+    return check
+
+
+def _geography(name: str, value: Any) -> Check:
+    """Where an agent says that it is at work, or registered: ``geography`` or ``registered_jurisdiction``."""
+    wanted = {text.casefold() for text in _texts(name, value)}
+
+    def check(thing: Agent | Binding) -> bool:
+        if not isinstance(thing, Agent):
+            return False
+        told = [thing.document.get(member) for member in ("geography", "registered_jurisdiction")]
+        places = [place for each in told for place in (each if isinstance(each, (list, tuple)) else [each])]
+        return any(isinstance(place, str) and place.casefold() in wanted for place in places)
+
+    return check
+
+
+def result_type(given: Mapping[str, Any]) -> str:
+    """
+    ``result_type`` of DISCOVER (core v08 section 9); empty where the request has none.
+
+    :raises agtphost.errors.Refusal: 422 for another word.
+    """
+    return parameters.choice(given, "result_type", RESULT_TYPES) if "result_type" in given else ""
 
 
 CHECKS: Mapping[str, Callable[[str, Any], Check]] = {
@@ -86,9 +120,12 @@ CHECKS: Mapping[str, Callable[[str, Any], Check]] = {
     "zone": _of_agent(lambda agent: agent.governance_zone),
     "org_domain": _of_agent(lambda agent: str(agent.document.get("org_domain", ""))),
     "principal": _of_agent(lambda agent: agent.principal),
+    "tier": _trust,
     "trust_tier": _trust,
     "trust_tier_min": _trust,
     "method": _of_binding(lambda binding: binding.method),
+    "geography": _geography,
+    "capabilities": _capability,
     "capability": _capability,
     "capability_domains": _capability,
     "impact": _of_binding(lambda binding: _semantic(binding, "impact")),
@@ -97,7 +134,7 @@ CHECKS: Mapping[str, Callable[[str, Any], Check]] = {
 }
 """
 By name. One about agents leaves only agents, one about endpoints only endpoints and tools;
-capabilities are of all. ``category`` is besides, for it needs the catalog.
+capabilities and scopes are of all. ``category`` is besides, for it needs the catalog.
 """
 
 _USABLE = ", ".join(("kinds", "category", *CHECKS))
@@ -109,6 +146,15 @@ class Filter:
 
     kinds: frozenset[str]
     checks: tuple[Check, ...]
+
+    def only(self, kind: str) -> Filter:
+        """The same for a ``result_type``: agents alone, and of them the merchants, the others, or both."""
+        if not kind:
+            return self
+        role: tuple[Check, ...] = ()
+        if kind != "any":
+            role = (lambda thing: isinstance(thing, Agent) and thing.role == kind,)
+        return Filter(self.kinds & {"agent"}, (*self.checks, *role))
 
     @classmethod
     def read(cls, given: Any, categories: Callable[[str], Collection[str]] = lambda method: ()) -> Filter:

@@ -214,6 +214,9 @@ def test_filters(chosen: dict[str, Any], paths: set[str]) -> None:
         ({"criteria": "x", "filter": {"colour": "red"}}, "filter.colour"),
         ({"criteria": "x", "filter": {"kinds": ["boat"]}}, "filter.kinds"),
         ({"criteria": "x", "filter": {"trust_tier": 9}}, "filter.trust_tier"),
+        ({"filter": {"tier": "gold"}}, "filter.tier"),
+        ({"filter": {"geography": 49}}, "filter.geography"),
+        ({"filter": {"capabilities": {}}}, "filter.capabilities"),
         ({"criteria": "x", "filter": {"method": []}}, "filter.method"),
         ({"criteria": "x", "filter": {"category": 5}}, "filter.category"),
         ({"criteria": "x", "offset": -1}, "offset"),
@@ -284,6 +287,35 @@ def test_what_an_agent_can_do_is_filtered_like_what_an_endpoint_is() -> None:
     on = Stage(agents=(able, DESK, CALLER), endpoints=[ROOMS, PAPERS])
     assert sorted(names(search(on, criteria="*", filter={"capability": "transaction"}))) == ["/room", "able"]
     assert names(search(on, criteria="*", filter={"capability_domains": ["lending"]})) == ["able"]
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "wanted"),
+    [
+        ("capabilities", ["lending"], ["able"]),
+        ("scopes", ["lake:sail"], ["able"]),
+        ("scopes", ["booking:room", "mcp:tools:execute"], ["desk"]),
+        ("tier", 1, ["able"]),
+        ("tier", 2, ["able", "desk"]),
+        ("geography", "de", ["able"]),
+        ("geography", ["FR", "GB"], ["desk"]),
+        ("geography", "US", []),
+        ("principal", "Lake Ltd", ["able"]),
+    ],
+)
+def test_every_word_of_the_drafts_table_alone(word: str, value: Any, wanted: list[str]) -> None:
+    """AGTP-329, core v08 section 7.2.2: capabilities, scopes, tier, geography and principal, and no criteria."""
+    able = agent("able", hosted=True, scopes=("lake:*",))
+    able = replace(
+        able,
+        principal="Lake Ltd",
+        posture=replace(able.posture, trust_tier=1),
+        document={**able.document, "capabilities": ["lending"], "geography": ["DE", "AT"]},
+    )
+    desk = replace(DESK, document={**DESK.document, "registered_jurisdiction": "GB"})
+    on = Stage(agents=(able, desk, CALLER), endpoints=[ROOMS, PAPERS])
+    found = search(on, filter={"kinds": ["agent"], word: value})
+    assert sorted(names(found)) == wanted
 
 
 def test_agents_of_other_zones_are_never_candidates() -> None:

@@ -186,6 +186,25 @@ def test_merchants_are_found_with_their_manifests(story: Story) -> None:
     assert verified.merchant_id == story.shop_id()
 
 
+def test_searches_with_criteria_keep_to_the_type(story: Story) -> None:
+    """AGTP-330: criteria and ``result_type`` together, merchants with the manifest that the list shows."""
+    with story.client() as client:
+
+        def found(kind: str, **more: object) -> list[dict[str, object]]:
+            given = {"criteria": "*", "result_type": kind, **more}
+            return list(client.call(story.host.uri, "DISCOVER", "/", given).result["results"])
+
+        (shop,) = found("merchant")
+        (listed,) = client.call(story.host.uri, "DISCOVER", "/agents", {"result_type": "merchant"}).json()
+        assert {entry["name"] for entry in found("any")} == {"librarian", "shop"}
+        assert [entry["name"] for entry in found("agent")] == ["librarian"]
+        assert found("merchant", filter={"kinds": ["endpoint"]}) == []
+        refused = client.call(story.host.uri, "DISCOVER", "/", {"criteria": "*", "result_type": "x"})
+    assert (shop["name"], shop["role"], shop["manifest"]) == ("shop", "merchant", listed["manifest"])
+    assert shop["manifest_fingerprint"] == listed["manifest_fingerprint"]
+    assert (refused.status, refused.json()["parameter"]) == (422, "result_type")
+
+
 def test_a_cart_is_quoted_with_a_signature_that_holds(story: Story) -> None:
     """AGTP-054, AGTP-299: total, digest and validity are signed by the host, and Cost-Estimate says the price."""
     with story.client() as client:
