@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from agtphost import extras
+from tests.attacks.site import amend
 from tests.supply.__main__ import main
 from tests.supply.imports import imports
 from tests.supply.lock import ROOT, locked, read
@@ -198,8 +199,8 @@ def test_a_plain_install_serves(plain: dict[str, str], tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
     finally:
         assert host.stop() == 0
-    with config.open("a") as file:
-        file.write('\n[policies]\nsynthesis_enabled = true\n\n[audit]\nenvelope = "cose"\n')
+    amend(config.parent, "policies", "synthesis_enabled = true")
+    amend(config.parent, "audit", 'envelope = "cose"')
     command = [str(BIN / "agtp"), "check", str(config)]
     done = subprocess.run(command, env={**os.environ, **plain}, capture_output=True, text=True)
     assert done.returncode != 0
