@@ -83,15 +83,18 @@ class Reply:
         return value["result"] if isinstance(value, dict) and "result" in value else value
 
     def _word(self, *names: str) -> str:
-        for name in names:
-            value = self.document.get(name)
-            if isinstance(value, str):
-                return value
+        """The first member of the body that is a text; then the first of its ``error``, where that is an object."""
+        error = self.document.get("error")
+        for members in (self.document, error if isinstance(error, dict) else {}):
+            for name in names:
+                value = members.get(name)
+                if isinstance(value, str):
+                    return value
         return ""
 
     @property
     def reason(self) -> str:
-        """The stable token of a refusal; empty where there is none. The drafts name the member four ways."""
+        """The stable token of a refusal; empty where there is none. Servers name the member in four ways."""
         return self._word("reason", "error", "code", "type")
 
     @property

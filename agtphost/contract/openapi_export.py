@@ -255,7 +255,13 @@ class _Export:
                     "application/json": {
                         "schema": {
                             "type": "object",
-                            "properties": {"error": {"type": "string", "examples": list(endpoint["errors"])}},
+                            "properties": {
+                                "reason": {"type": "string", "examples": list(endpoint["errors"])},
+                                "error": {
+                                    "type": "object",
+                                    "properties": {"code": {"type": "string"}, "message": {"type": "string"}},
+                                },
+                            },
                         }
                     }
                 },

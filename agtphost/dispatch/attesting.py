@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.sealing import Outcome, Sealer
+from agtphost.dispatch.sealing import NOTHING, Outcome, Sealer
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.peer import Assurance
@@ -39,8 +39,10 @@ class AttestingSealer(Sealer):
         # Bodies are JSON objects with members, so this goes in front of the last brace.
         self._member = f',"attestation_type":"{kind}"}}'.encode()
 
-    def envelope(self, exchange: Exchange, status: int, result: Any) -> bytes:
-        return super().envelope(exchange, status, result)[:-1] + self._member
+    def envelope(
+        self, exchange: Exchange, status: int, result: Any, beside: Mapping[str, Any] = NOTHING
+    ) -> bytes:
+        return super().envelope(exchange, status, result, beside)[:-1] + self._member
 
     def success(self, exchange: Exchange, answer: EndpointResponse) -> Outcome:
         outcome = super().success(exchange, answer)

@@ -64,6 +64,11 @@ class Invocation:
         """Whether the request itself names the agent it is for, by the path ``/agents/NAME``."""
         return self._exchange.request.path.startswith("/agents/")
 
+    @property
+    def two_tokens(self) -> bool:
+        """Whether the request line has no request-target, as deployed clients write it."""
+        return self._exchange.request.two_tokens
+
     def authority(self) -> tuple[Any, ...]:
         """Everything of the exchange that :func:`.authority.admits` looks at, but for the binding."""
         exchange = self._exchange

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LifecycleEvent, Sealed, StreamEvent
@@ -28,11 +29,13 @@ from agtphost.identity.trust import TrustPosture
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.identifiers import uuid7
 from agtphost.vocabulary.jsonslices import Encoded
-from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.status import Status, phrase_of
 from agtphost.wire.events import Response
 from agtphost.wire.headers import Headers
 
 RETRY_AFTER = ("Retry-After", "1")
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 REGISTERED = frozenset({"synthesis_id", "contract_hash", "negotiation_origin"})
 """Members that stand in a record by their own name wherever they apply (AGTP-API section 10.1.6)."""
@@ -111,7 +114,7 @@ class Sealer:
         elif answer.status == Status.NO_CONTENT:
             body = b""
         elif answer.enveloped:
-            body = self.envelope(exchange, answer.status, answer.result)
+            body = self.envelope(exchange, answer.status, answer.result, _beside(answer))
         elif type(answer.result) is Encoded:
             body = answer.result.octets
         else:
@@ -136,15 +139,17 @@ class Sealer:
         """
         The outcome of a refused request.
 
-        The drafts call the stable token ``reason``, ``type``, ``code`` and
-        ``error`` in different places, so a body has it under all four names.
+        The drafts call the stable token ``reason``, ``type`` and ``code`` in
+        different places, so a body has it under all three names. ``error`` is
+        an object, as HAIDIP has it and deployed clients read it.
         """
         token = refusal.reason
         body: dict[str, Any] = {"status": int(refusal.status)}
         if exchange.task_id is not None:
             body["task_id"] = exchange.task_id
         body.update(refusal.details)
-        body.update(reason=token, type=token, code=token, error=token, explanation=refusal.explanation)
+        error = {"code": token, "message": refusal.explanation}
+        body.update(reason=token, type=token, code=token, error=error, explanation=refusal.explanation)
         if refusal.remedy:
             body["remedy"] = refusal.remedy
         body["attribution"] = self._attribution(None)
@@ -161,13 +166,21 @@ class Sealer:
             cause=refusal.cause,
         )
 
-    def envelope(self, exchange: Exchange, status: int, result: Any) -> bytes:
-        """The method response body of core v08 section 5.7."""
+    def envelope(
+        self, exchange: Exchange, status: int, result: Any, beside: Mapping[str, Any] = NOTHING
+    ) -> bytes:
+        """
+        The method response body of core v08 section 5.7.
+
+        :param beside: further members, beside ``result``.
+        """
         binding = exchange.binding
         attribution = self._attribution(None if binding is None or binding.server_level else exchange.agent)
         body: dict[str, Any] = {"status": int(status)}
         if exchange.task_id is not None:
             body["task_id"] = exchange.task_id
+        if beside:
+            body.update(beside)
         if type(result) is Encoded:
             begun, rest = jsontext.encode(body), jsontext.encode({"attribution": attribution})
             return b"".join((begun[:-1], b',"result":', result.octets, b",", rest[1:]))
@@ -329,6 +342,14 @@ def deprecation(state: LifecycleState) -> tuple[str, str]:
     if state.deadline is not None:
         parts.append(f"migration_deadline={state.deadline}")
     return ("AGTP-Agent-Warning", "; ".join(parts))
+
+
+def _beside(answer: EndpointResponse) -> Mapping[str, Any]:
+    """What an answer's envelope has beside its result: ``error`` where a handler answered with a refusal's status."""
+    if answer.status < 400 and answer.status != Status.AUTHORIZATION_REQUIRED:
+        return answer.beside
+    phrase = phrase_of(answer.status)
+    return {"error": {"code": phrase.lower().replace(" ", "-"), "message": f"{phrase}."}, **answer.beside}
 
 
 class _Randomness:

@@ -122,6 +122,9 @@ class EndpointResponse:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further members of the record: extension fields such as ``negotiation_id``."""
 
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    """Further members of the response body, beside ``result``."""
+
     body: bytes | None = None
     """Ready octets to send instead of ``result``: documents that are served as received."""
 

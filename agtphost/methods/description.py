@@ -3,7 +3,9 @@ DESCRIBE: capabilities, Identity Documents and the namespace (core v08 sections 
 
 ``DESCRIBE /`` is the Capability Document, ``DESCRIBE /agents`` the signed
 Agent Namespace Document, ``DESCRIBE /agents/NAME`` an agent's Identity
-Document and ``DESCRIBE /agents/NAME/status`` its status.
+Document and ``DESCRIBE /agents/NAME/status`` its status. Where ``Accept``
+prefers a type of Identity Documents, ``DESCRIBE /`` is that of the agent
+that is addressed, as deployed clients ask for it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from agtphost.iagtp import IAgentDirectory, IHandler, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.packages import FAILURE, Package, PackageError
 from agtphost.methods import execution, parameters
-from agtphost.methods.publishing import DocumentPublisher, accepted
+from agtphost.methods.publishing import IDENTITY, DocumentPublisher, accepted
 from agtphost.methods.status_document import StatusDocuments
 from agtphost.methods.zones import Sees, Zones
 from agtphost.vocabulary import media_types
@@ -112,7 +114,10 @@ class Description:
             shown = self._namespace(self._zones.in_lists(context))
             return self._publisher.document(shown, _form(context, "json"))
         if "name" in context.path_parameters:
-            return self._agent(context)
+            return self._agent(context, _form(context, "manifest"))
+        accept = context.headers.get("accept") if context.headers is not None else None
+        if accept is not None and (form := accepted(accept, "", IDENTITY)):
+            return self._agent(context, form)
         return EndpointResponse(result=self._capabilities(context))
 
     # Capabilities
@@ -163,12 +168,16 @@ class Description:
 
     # Agents
 
-    def _agent(self, context: EndpointContext) -> EndpointResponse | Awaitable[EndpointResponse]:
+    def _agent(self, context: EndpointContext, form: str) -> EndpointResponse | Awaitable[EndpointResponse]:
         agent = context.agent
         if agent is None:
-            raise Refusal(Status.NOT_FOUND, "agent-not-hosted", "No agent of that name is hosted here.")
+            raise Refusal(
+                Status.NOT_FOUND,
+                "agent-not-hosted",
+                "No hosted agent is addressed.",
+                remedy="Address one by /agents/NAME, or by its Agent-ID; DISCOVER /agents lists them.",
+            )
         state = self._states(agent)
-        form = _form(context, "manifest")
         if context.path.endswith("/status") or form == "status":
             written = self._status.write(agent, state, context)
             return self._status_of(written, form) if isinstance(written, dict) else self._status_later(written, form)

@@ -159,7 +159,7 @@ class Inspection:
 
     # Targets
 
-    async def _audit(self, context: EndpointContext) -> Mapping[str, Any]:
+    async def _audit(self, context: EndpointContext) -> Mapping[str, Any] | EndpointResponse:
         audit_id = parameters.matching(
             context.input, "audit_id", is_audit_id, "64 lower-case hexadecimal digits"
         )
@@ -168,7 +168,11 @@ class Inspection:
             raise _missing("No record has that Audit-ID.")
         payload = envelope.parse_unverified(record.format, record.signed)
         self._authorize(context, {str(payload.get("agent_id", "")), str(payload.get("caller_id", ""))})
-        return {"audit_id": audit_id, **entry(record, payload)}
+        shown = {"audit_id": audit_id, **entry(record, payload)}
+        if record.format == envelope.JWS and context.invocation is not None and context.invocation.two_tokens:
+            # Deployed clients, known by their request line, read the record at the top of the body.
+            return EndpointResponse(result=shown, beside={envelope.JWS: shown[envelope.JWS]})
+        return shown
 
     async def _chain_head(self, context: EndpointContext) -> Mapping[str, Any]:
         chain = await self._named_chain(context)

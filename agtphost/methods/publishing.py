@@ -60,18 +60,28 @@ ACCEPTED: Mapping[str, str] = {
 """The form of a document by a media type in Accept; empty: the usual one."""
 
 
-def accepted(header: str | None, otherwise: str) -> str:
+IDENTITY: Mapping[str, str] = {
+    **dict.fromkeys((media_types.AGTP_JSON, media_types.JSON, "*/*"), ""),
+    media_types.IDENTITY_JSON: "manifest",
+    media_types.IDENTITY_YAML: "yaml",
+    "text/html": "html",
+}
+"""The form of an Identity Document by a media type that asks for one; empty: the type asks for something else."""
+
+
+def accepted(header: str | None, otherwise: str, forms: Mapping[str, str] = ACCEPTED) -> str:
     """
     The form that an Accept field prefers: of several the one of greatest weight, of equals the first.
 
     :param header: as in RFC 9110 section 12.5.1; what is malformed or not known in it is passed over.
     :param otherwise: the usual form, also where the field names none that is known.
+    :param forms: the form by media type.
     """
     best, form = 0.0, otherwise
     for part in (header or "")[:1_000].split(","):
         essence, _, parameters_ = part.partition(";")
         named = essence.strip().lower()
-        found = ACCEPTED.get(named)
+        found = forms.get(named)
         weight = _WEIGHT.fullmatch(parameters_.strip().replace(" ", ""))
         if found is not None and weight is not None and float(weight[1] or 1) > best:
             best, form = float(weight[1] or 1), found or otherwise

@@ -48,6 +48,13 @@ class Scope(Enum):
     """Until it expires."""
 
 
+ENDS = (
+    "The contract ends with the connection that it was made on. "
+    "Name a Session-ID, here and in each call under it, for one that other connections of the session can use."
+)
+"""What whoever has a contract of scope ``connection`` is told."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Contract:
     """One contract as it was committed."""
@@ -140,6 +147,7 @@ class Contract:
             ],
             "contract_hash": self.digest,
             "expires_at": timestamp(self.expires_at),
+            **({"note": ENDS} if self.scope is Scope.CONNECTION else {}),
         }
 
     def _expiry(self) -> str:

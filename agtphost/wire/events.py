@@ -34,6 +34,11 @@ class Request:
     line: bytes = b""
     """The request line as received, CRLF included: what ``request_hash`` covers besides the body."""
 
+    @property
+    def two_tokens(self) -> bool:
+        """Whether the line has no request-target, as deployed clients write it (design decision 2)."""
+        return self.line.count(b" ") == 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:

@@ -196,6 +196,8 @@ def test_the_reply_helpers_escape() -> None:
         (202, b"not json", True, None, ""),
         (262, b'{"reason":"scope-required"}', False, {"reason": "scope-required"}, "scope-required"),
         (404, b'{"error":"e","code":7}', False, {"error": "e", "code": 7}, "e"),
+        (404, b'{"error":{"code":"e","message":"m"}}', False, {"error": {"code": "e", "message": "m"}}, "e"),
+        (404, b'{"error":{"code":7}}', False, {"error": {"code": 7}}, ""),
         (301, b"", False, None, ""),
     ],
 )

@@ -110,7 +110,7 @@ def test_declared_errors_are_422_raised_or_returned() -> None:
     for answer in (raising, lambda context: EndpointError("desk_taken", {"desk": 4})):
         response = Scene(answer).ask(body=GOOD)
         body = document(response)
-        assert (response.status, body["error"], body["details"]) == (422, "desk_taken", {"desk": 4})
+        assert (response.status, body["error"]["code"], body["details"]) == (422, "desk_taken", {"desk": 4})
 
 
 def test_deferreds_and_coroutines_are_waited_for() -> None:

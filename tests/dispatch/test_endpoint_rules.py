@@ -271,7 +271,7 @@ def test_a_declared_error_is_422_and_names_itself() -> None:
 
     scene, _ = served(toml("BOOK /x"), answer=fail)
     body = document(scene.ask("BOOK", "/x"))
-    assert (body["status"], body["error"], body["details"]) == (422, "room_unavailable", {"until": "noon"})
+    assert (body["status"], body["reason"], body["details"]) == (422, "room_unavailable", {"until": "noon"})
 
 
 def test_every_required_scope_is_required() -> None:

@@ -101,7 +101,8 @@ def test_each_gate_ends_the_exchange_before_every_later_one(
     body = document(response)
     assert (response.status, body["reason"]) == (status, reason)
     assert body["explanation"]
-    assert body["type"] == body["code"] == body["error"] == reason
+    assert body["type"] == body["code"] == reason
+    assert body["error"] == {"code": reason, "message": body["explanation"]}
     assert not scene.recorder.calls
     assert len(scene.ledger.drafts) == 1
     assert scene.ledger.drafts[0].payload["reason"] == reason

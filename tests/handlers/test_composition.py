@@ -137,7 +137,7 @@ def test_a_failed_step_is_told_in_full() -> None:
         step("QUERY /never"),
     )
     body = stage.call()
-    assert (body["status"], body["error"]) == (422, "composition_failed")
+    assert (body["status"], body["reason"]) == (422, "composition_failed")
     details = body["details"]
     assert {name: details[name] for name in ("recipe", "recipe_version", "step", "method", "path", "status")} == {
         "recipe": "trip",
