@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,13 +12,17 @@ from agtphost.cli.configured import NO_HOST, find_config
 from agtphost.cli.failures import WrongInput, misconfigured
 from agtphost.cli.options import EXISTING, Connection, json_option
 from agtphost.cli.output import print_json, visible
-from agtphost.errors import ConfigurationError
+from agtphost.errors import ConfigurationError, Problem
+
+if TYPE_CHECKING:
+    from agtphost.config import Config
 
 
 @click.command()
 @click.argument("file", type=EXISTING, required=False, metavar="[HOST.TOML]")
+@click.option("--ask", is_flag=True, help="Start the MCP servers too, and compare their tools with the rules for them.")
 @json_option
-def command(file: Path | None, as_json: bool) -> None:
+def command(file: Path | None, ask: bool, as_json: bool) -> None:
     """
     Validate a host.toml and everything it names: all problems, with file, line and hint.
 
@@ -29,6 +34,7 @@ def command(file: Path | None, as_json: bool) -> None:
     \b
     Examples:
       agtp check host.toml
+      agtp check --ask
       agtp check --json
     """
     path = find_config(Connection(config=file))
@@ -43,14 +49,39 @@ def command(file: Path | None, as_json: bool) -> None:
         found = rehearse(path, os.environ, reactor)
     except ConfigurationError as error:
         raise misconfigured(error) from None
+    config, problems, remarks = found.config, list(found.problems), list(found.remarks)
+    if ask:
+        asked = _asked(config, reactor)
+        problems += asked[0]
+        remarks += asked[1]
     if not as_json:
-        for remark in found.remarks:
+        for remark in remarks:
             click.echo(f"note: {visible(remark)}", err=True)
-    if found.problems:
-        raise misconfigured(ConfigurationError(found.problems))
-    config = found.config
+    if problems:
+        raise misconfigured(ConfigurationError(problems))
     if as_json:
-        print_json({"file": str(config.file), "problems": [], "notes": list(found.remarks)})
+        print_json({"file": str(config.file), "problems": [], "notes": remarks})
     else:
         servers = len(config.mcp.server)
         click.echo(f"{config.file}: sound ({config.host.profile}, MCP servers: {servers})")
+
+
+def _asked(config: Config, reactor: Any) -> tuple[list[Problem], list[str]]:
+    """What the MCP servers' own lists of tools say of the rules for them."""
+    from twisted.internet.defer import Deferred
+
+    from agtphost.host.asking import ask
+
+    outcome: list[Any] = []
+
+    def begin() -> None:
+        asking = Deferred.fromCoroutine(ask(config, reactor, os.environ))
+        asking.addBoth(outcome.append).addBoth(lambda _: reactor.stop())
+
+    reactor.callWhenRunning(begin)
+    reactor.run()
+    answer = outcome[0] if outcome else None
+    if not isinstance(answer, tuple):
+        raise WrongInput(f"the MCP servers could not be asked: {getattr(answer, 'value', 'it was interrupted')}")
+    problems, remarks = answer
+    return problems, remarks

@@ -64,7 +64,10 @@ def ls(stderr: bool, uri: str, where: Connection, as_json: bool) -> None:
 
 
 def _waiting(entry: Mapping[str, Any]) -> Iterable[str]:
-    """What is off because it changed, and the command that approves it."""
+    """What is off because it changed, and the command that approves it; and rules that protect nothing."""
+    for tool in entry.get("unmatched_rules") or ():
+        server = entry.get("name", "")
+        yield f"protects nothing: the configuration has rules for tool {tool} of {server}, which has none of that name"
     waiting = entry.get("waiting_for_approval")
     name = f"{str(entry.get('protocol', '')).lower()}.{entry.get('name', '')}"
     for what, digest in waiting.items() if isinstance(waiting, dict) else ():

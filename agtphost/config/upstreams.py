@@ -220,6 +220,12 @@ class MCPServer(Section):
     pins: Table[str, Token] = Field(default_factory=dict)
     """Approved definition digests by tool name; without one, the first listing is what is approved."""
 
+    unmatched_rules: Literal["off", "warn"] | None = None
+    """
+    Of names in ``tools`` and ``pins`` that no listed tool has: ``off`` keeps all tools of the server off, ``warn``
+    tells them and goes on; None: ``off`` in production, ``warn`` in development.
+    """
+
     isolation: Annotated[Literal["shared", "per-agent", "per-session"], BeforeValidator(_isolation)] = "shared"
     """Who shares a process, or an HTTP session: everyone, the calls of one agent, or those of one of its sessions."""
 

@@ -55,6 +55,7 @@ from agtphost.host.refusals import Summarizing, refusal_limits
 from agtphost.host.revision import Watch
 from agtphost.host.rotation import Rotation
 from agtphost.host.services import Keeping, OrderedServices
+from agtphost.host.unmatched import unmatched
 from agtphost.host.uptake import Uptake
 from agtphost.host.witnesses import Witnesses, witnessing
 from agtphost.identity.agents import Agent
@@ -108,6 +109,8 @@ def assemble(
     """
     config = materials.config
     catalog, policy, directory = materials.catalog, materials.policy, materials.directory
+    for remark in unmatched(materials):
+        log.warn("{remark}", remark=remark)
 
     # Evidence: store, ledger, lifecycle states.
     if store is None:
@@ -143,6 +146,7 @@ def assemble(
         held=held,
         ledger=ledger,
         operators=frozenset(config.audit.operators),
+        production=not config.host.development,
     )
     servers = tuple(mcp.servers.values())
     web = upstreams.web_upstreams(

@@ -56,7 +56,7 @@ def _credentials(entry: OAuthClient | None) -> ClientCredentials | None:
     )
 
 
-def settings_of(entry: MCPServer) -> McpServerSettings:
+def settings_of(entry: MCPServer, *, production: bool = True) -> McpServerSettings:
     """One configuration entry in the adapter's own terms."""
     headers = _plain(entry.headers)
     if entry.bearer is not None:
@@ -82,6 +82,7 @@ def settings_of(entry: MCPServer) -> McpServerSettings:
             )
             for name, tool in entry.tools.items()
         },
+        unmatched_rules=entry.unmatched_rules or ("off" if production else "warn"),
         pins=dict(entry.pins),
         headers=headers,
         ca=None if entry.ca is None else str(entry.ca),
@@ -115,18 +116,20 @@ def mcp_adapter(
     held: HeldTable,
     ledger: ILedger,
     operators: frozenset[str],
+    production: bool = True,
 ) -> McpAdapter:
     """
     A service for each entry, and what carries payloads to them.
 
     :param held: where approved tool definitions are kept, and what goes on.
+    :param production: whether rules for tools that there are not keep a server's tools off, unless it says otherwise.
     """
     entries = list(entries)
     submit = _submitter(ledger)
     approval = Approval(KeptPins(held, submit), operators, ToolRecord(reactor, held, submit))
     servers = [
-        McpServer(reactor, settings_of(entry), environ, pins=approval.pins(entry.name, entry.pins))
-        for entry in entries
+        McpServer(reactor, settings, environ, pins=approval.pins(settings.name, settings.pins))
+        for settings in (settings_of(entry, production=production) for entry in entries)
     ]
     desk = Desk(reactor, held)
 

@@ -185,7 +185,13 @@ class McpAdapter:
                 return found
         searched = list(self._servers.values()) if server is None else [self._servers[server]]
         # One that is off counts as had: a call that meant it must not reach another server's tool of the same name.
-        having = [each for each in searched if tool in each.catalogue.bindings or tool in each.catalogue.changed]
+        having = [
+            each
+            for each in searched
+            if tool in each.catalogue.bindings
+            or tool in each.catalogue.changed
+            or (each.catalogue.barred and tool in each.catalogue.tools)
+        ]
         if len(having) > 1:
             candidates = sorted(f"{each.settings.name}.{tool}" for each in having)
             raise Refusal(
@@ -215,6 +221,14 @@ class McpAdapter:
                 "tool-definition-changed",
                 "The tool's definition changed after it was approved; it is off.",
                 remedy="The operator has to approve the new definition.",
+                details={"tool": f"{server.settings.name}.{tool}"},
+            )
+        if catalogue.barred and tool in catalogue.tools:
+            raise Refusal(
+                Status.UNAVAILABLE,
+                "tool-rules-unmatched",
+                "A rule of this host's operator names a tool that the server does not have: all its tools are off.",
+                remedy="The operator has to mend the rule; `agtp upstreams ls` names it.",
                 details={"tool": f"{server.settings.name}.{tool}"},
             )
         override = server.settings.tools.get(tool)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
@@ -26,6 +27,13 @@ AFTER_FAILURE = 60.0
 
 POLLED = 300.0
 """Seconds between listings where a server has changes to tell and no way to tell them."""
+
+
+def unmatched_sentence(server: str, name: str, tools: Iterable[str]) -> str:
+    """What an operator is told of a rule that protects nothing."""
+    close = difflib.get_close_matches(name, list(tools), 1)
+    meant = f" (did you mean {close[0]!r}?)" if close else ""
+    return f"the configuration has rules for {name!r} of {server}, and no tool there has that name{meant}"
 
 
 class Catalogue:
@@ -72,6 +80,9 @@ class Catalogue:
 
         self.changed: frozenset[str] = frozenset()
         """Those that are off because their definition changed after it was approved."""
+
+        self.unmatched: tuple[str, ...] = ()
+        """Names under ``tools`` and ``pins`` of the configuration that no listed tool has: they protect nothing."""
 
     async def load(self, dialogue: Dialogue) -> None:
         """
@@ -140,13 +151,30 @@ class Catalogue:
         changed = frozenset(n for n, tool in offered.items() if not self.pins.admits(n, tool.digest))
         for name in sorted(changed - self.changed):
             self._log.event(f"the definition of tool {name[:64]!r} changed; it is off until approved again")
+        self._match(tools)
         before = self._digests() if self.known else None
         self.bindings = {
-            n: tool_binding(self._server, tool) for n, tool in offered.items() if n not in changed
+            n: tool_binding(self._server, tool)
+            for n, tool in offered.items()
+            if n not in changed and not self.barred
         }
         self.tools, self.changed, self.known = tools, changed, True
         if before is not None and before != self._digests():
             self._tell()
+
+    @property
+    def barred(self) -> bool:
+        """Whether all tools are off, because a rule that is meant for one of them fits none."""
+        return bool(self.unmatched) and self._server.settings.unmatched_rules == "off"
+
+    def _match(self, tools: Mapping[str, Tool]) -> None:
+        settings = self._server.settings
+        unmatched = tuple(sorted({*settings.tools, *settings.pins} - tools.keys()))
+        if unmatched and unmatched != self.unmatched:
+            off = "; its tools are off until that is mended" if settings.unmatched_rules == "off" else ""
+            for name in unmatched:
+                self._log.event(f"{unmatched_sentence(settings.name, name, tools)}{off}")
+        self.unmatched = unmatched
 
     def _digests(self) -> dict[str, str]:
         return {name: self.tools[name].digest for name in self.bindings if name in self.tools}

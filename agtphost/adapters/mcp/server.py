@@ -346,6 +346,7 @@ class McpServer(Service):
             server=dialogue.terms.server if dialogue else {},
             tools=len(self.catalogue.bindings),
             changed_tools=tuple(sorted(self.catalogue.changed)),
+            unmatched_rules=self.catalogue.unmatched,
             restarts=max(self._attempts - 1, 0),
             capabilities=dialogue.terms.capabilities if dialogue else {},
             instructions=dialogue.terms.instructions[:MAX_INSTRUCTIONS] if dialogue else "",

@@ -105,6 +105,13 @@ class McpServerSettings:
     tools: Mapping[str, ToolOverride] = field(default_factory=dict)
     """Overrides by the tool's own name."""
 
+    unmatched_rules: Literal["off", "warn"] = "warn"
+    """
+    What a name in ``tools`` or ``pins`` leads to that no listed tool has: a rule that protects nothing.
+
+    ``off``: every tool of the server is off until the name is mended.
+    """
+
     pins: Mapping[str, str] = field(default_factory=dict)
     """Approved definition digests by tool name; without an entry the first listing is what is approved."""
 

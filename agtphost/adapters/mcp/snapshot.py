@@ -56,6 +56,9 @@ class ServerSnapshot:
     changed_tools: tuple[str, ...]
     """Tools that are off until their new definition is approved."""
 
+    unmatched_rules: tuple[str, ...]
+    """Tools that the configuration has rules for and the server does not have: for operators."""
+
     restarts: int
     capabilities: Mapping[str, Any]
     """As the server declares them; empty while not up."""
@@ -100,11 +103,12 @@ class ServerSnapshot:
         shown["latency"] = self.calls.latency
         shown["link"] = {name: list(v) if isinstance(v, tuple) else v for name, v in self.link.items()}
         shown["changed_tools"] = list(self.changed_tools)
+        shown["unmatched_rules"] = list(self.unmatched_rules)
         return shown
 
     def public(self) -> dict[str, object]:
         """The members that any caller of DESCRIBE may see."""
         shown = asdict(self)
-        for name in ("link", "reason"):
+        for name in ("link", "reason", "unmatched_rules"):
             del shown[name]
         return shown

@@ -1,0 +1,65 @@
+"""Asking MCP servers for their tools without a host: for ``agtp check --ask``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred, DeferredList
+
+from agtphost.adapters.mcp.catalogue import unmatched_sentence
+from agtphost.adapters.mcp.server import McpServer
+from agtphost.adapters.mcp.supervision import State
+from agtphost.config import Config
+from agtphost.errors import Problem
+from agtphost.host.upstreams import settings_of
+
+LOOK_EVERY = 0.05
+"""Seconds between two looks whether a server has answered."""
+
+SETTLED = frozenset({State.BACKOFF, State.FAILED})
+"""States in which a server will not answer soon."""
+
+
+async def ask(config: Config, reactor: Any, environ: Mapping[str, str]) -> tuple[list[Problem], list[str]]:
+    """
+    Start every MCP server, compare its tools with the rules for them, and end it again.
+
+    :return: what keeps tools off, and what a host would warn of.
+    """
+    production = not config.host.development
+    servers = [
+        McpServer(reactor, settings_of(entry.model_copy(update={"start": "eager"}), production=production), environ)
+        for entry in config.mcp.server
+    ]
+    for server in servers:
+        server.startService()
+    try:
+        await DeferredList([Deferred.fromCoroutine(_answered(server, reactor)) for server in servers])
+        problems: list[Problem] = []
+        remarks: list[str] = []
+        for server in servers:
+            told = list(_told(server))
+            if server.catalogue.barred:
+                hint = "mend the name, or write unmatched_rules = \"warn\""
+                problems += [Problem(message=each, file=str(config.file), hint=hint) for each in told]
+            else:
+                remarks += told
+        return problems, remarks
+    finally:
+        await DeferredList([server.stopService() for server in servers])
+
+
+async def _answered(server: McpServer, reactor: Any) -> None:
+    end = reactor.seconds() + server.settings.start_timeout
+    while not server.catalogue.known and server.state not in SETTLED and reactor.seconds() < end:
+        turn: Deferred[None] = Deferred()
+        reactor.callLater(LOOK_EVERY, turn.callback, None)
+        await turn
+
+
+def _told(server: McpServer) -> Iterator[str]:
+    if not server.catalogue.known:
+        yield f"MCP server {server.settings.name} does not answer: {server.snapshot().reason or 'it took too long'}"
+    for name in server.catalogue.unmatched:
+        yield unmatched_sentence(server.settings.name, name, server.catalogue.tools)
