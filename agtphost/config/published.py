@@ -96,12 +96,14 @@ class DataClass(Section):
     sensitivity: Literal["informational", "reversible", "irreversible", "low", "medium", "high"] = "informational"
     requires_authorization: bool = False
 
+    def public(self) -> dict[str, Any]:
+        """The entry of the manifest's ``data_manifest.available_data`` for everybody (AGIS sections 12.2 and 14)."""
+        return {"class": self.name, "description": self.description, "formats": list(self.formats)}
+
     def document(self) -> dict[str, Any]:
-        """The entry of the manifest's ``data_manifest.available_data``."""
+        """The entry for readers that are known."""
         return {
-            "class": self.name,
-            "description": self.description,
-            "formats": list(self.formats),
+            **self.public(),
             "sensitivity": self.sensitivity,
             "requires_authorization": self.requires_authorization,
         }

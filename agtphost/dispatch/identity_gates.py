@@ -316,6 +316,9 @@ class AddresseeGate:
             self._refuse_moved(exchange, path)
         if path.startswith("/agents/"):
             agent: Agent | None = self._named(exchange, path)
+        elif path == "/agents":
+            # The list of agents is the host's own, and is there whatever becomes of the only one of them.
+            agent = None
         else:
             agent = self._fallback(exchange)
         exchange.agent = agent

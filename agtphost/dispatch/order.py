@@ -17,6 +17,7 @@ from agtphost.dispatch.merchant_gate import METHOD, MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger, INegotiator
 from agtphost.identity.authorities import ClientAuthorities
+from agtphost.identity.peer import Assurance
 from agtphost.identity.revocation import Revocations
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.paths import PathGrammar
@@ -66,6 +67,15 @@ class Collaborators:
     yaml: bool = False
     """Whether YAML bodies are read."""
 
+    anonymous_discovery: bool = True
+    """Whether callers that are not authenticated may read the built-ins."""
+
+    floor: Assurance = Assurance.CERTIFICATE
+    """How surely a caller must be known to count as authenticated there."""
+
+    operators: Collection[str] = ()
+    """Key fingerprints of operators, who are no agents."""
+
     negotiator: INegotiator | None = None
     """None: nothing is negotiated, and contracts are unknown."""
 
@@ -88,6 +98,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         contract_gates.PolicyGate(given.policy, given.table),
         contract_gates.EndpointGate(given.table, given.policy, given.negotiator),
         contract_gates.AnonymousGate(),
+        *(() if given.anonymous_discovery else (contract_gates.DiscoveryGate(given.floor, given.operators),)),
         *((given.principal,) if given.principal is not None else ()),
         claims.ClaimedScopesGate(),
         contract_gates.AuthorityGate(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from OpenSSL import SSL
@@ -23,6 +23,7 @@ from agtphost.http.a2a_front import A2AFront, Exposed, FrontResource, FrontSetti
 from agtphost.http.a2a_runs import Runs
 from agtphost.http.tls import Connections, https_options
 from agtphost.iagtp import IAgentDirectory, IDispatcher, IGate, ILedger
+from agtphost.identity.agents import Agent
 from agtphost.identity.certificates import CertificateError
 from agtphost.identity.encoding import decode_padded
 from agtphost.identity.keys import Signer
@@ -61,11 +62,13 @@ def a2a_front(
     signer: Signer | None,
     tasks: FrontedTasks | None,
     oauth: IGate | None,
+    offered: Callable[[Iterable[Agent]], Collection[Agent]],
 ) -> A2AFront | None:
     """
     The server of ``[a2a.front]``; None where none is configured.
 
     :param tasks: from :func:`fronted_tasks`.
+    :param offered: which agents can be called at present.
     :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
     :raises ConfigurationError: for agents that are not hosted, files and endpoints that cannot be used.
     """
@@ -80,13 +83,18 @@ def a2a_front(
         _principal(oauth) if given.oauth and oauth is not None else None,
     )
     resource = FrontResource(
-        FrontSettings(url=given.url or "", timeout=given.timeout),
+        FrontSettings(
+            url=given.url or "",
+            timeout=given.timeout,
+            disclosed=config.policies.anonymous_discovery and config.policies.agent_disclosure == "public",
+        ),
         _exposed(config, directory),
         clients,
         dispatcher,
         Runs(dispatcher, tasks),
         signer,
         reactor,
+        lambda agent: bool(offered((agent,))),
     )
     return A2AFront(reactor, given.listen, front_tls(config), resource, http_limits(config))
 

@@ -74,10 +74,12 @@ from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.namespace import Namespace
 from agtphost.methods.overrides import Overrides
+from agtphost.methods.oversight import Oversight
 from agtphost.methods.proposal import Ending, Proposing
 from agtphost.methods.publishing import DocumentPublisher
 from agtphost.methods.status_document import StatusDocuments
 from agtphost.methods.upstreams import UpstreamReport
+from agtphost.methods.visibility import Visibility
 from agtphost.methods.zones import Zones
 from agtphost.stores import MemoryStore, OffReactorRecords, SQLiteStore, open_store
 from agtphost.stores.ballast import Ballast
@@ -178,6 +180,13 @@ def assemble(
 
     # Methods and endpoints. The lists show what is in `everything`, which is complete before the first request.
     everything: list[Binding] = []
+    operators = frozenset(config.audit.operators)
+    visibility = Visibility(
+        states.state_of,
+        Zones(config.policies.zones, filtering=config.policies.zone_filtering),
+        disclosure=config.policies.agent_disclosure,
+        oversight=Oversight(directory, operators, state_changing_floor(config)),
+    )
     publication = Publication(
         config,
         catalog=catalog,
@@ -185,7 +194,7 @@ def assemble(
         endpoints=materials.endpoints,
         built_ins=everything,
         adapters=adapters,
-        directory=directory,
+        hosted=lambda: visibility.offered(directory.hosted()),
         key=materials.key,
         now=now,
         versions_supported=materials.catalogs.versions,
@@ -214,9 +223,7 @@ def assemble(
     # Contracts: held items that stand in for endpoints nobody registered.
     negotiating = negotiator(materials, held, lambda: (*everything, *bound), reactor)
 
-    zones = Zones(config.policies.zones, filtering=config.policies.zone_filtering)
     propagation = Propagation(reactor, config, held, records, lambda: ledger)
-    operators = frozenset(config.audit.operators)
 
     def following(agent: Agent, status: LifecycleStatus, fields: Mapping[str, object]) -> tuple[Change, ...]:
         return (
@@ -244,21 +251,19 @@ def assemble(
             admitted,
             listed,
             publication,
-            anonymous=config.policies.anonymous_discovery,
-            disclosure=config.policies.agent_disclosure,
+            visibility,
             apis=[entry.document() for entry in config.api],
             candidates=Candidates(
                 directory,
                 admitted,
                 listed,
                 partial(deferToThreadPool, reactor, reactor.getThreadPool()),
-                zones,
+                visibility,
                 categories=lambda method: entry.categories if (entry := catalog.entry(method)) is not None else (),
                 continuations=continuations,
                 merchants=market.manifest_of,
             ),
             overrides=Overrides(materials.overrides),
-            zones=zones,
             patterns=negotiating.patterns,
             contracts=negotiating.contracts,
             merchants=market.manifest_of,
@@ -272,7 +277,7 @@ def assemble(
             publisher,
             status,
             partial(deferToThreadPool, reactor, reactor.getThreadPool()),
-            zones,
+            visibility,
         ),
         inspect=inspection,
         change=Lifecycle(
@@ -300,8 +305,7 @@ def assemble(
         library=Library(materials.documents),
         aside=partial(deferToThreadPool, reactor, reactor.getThreadPool()),
         operators=operators,
-        disclosure=config.policies.agent_disclosure,
-        zones=zones,
+        visibility=visibility,
         assurance=state_changing_floor(config),
         release=negotiating.release_contract,
         continuations=continuations,
@@ -358,13 +362,14 @@ def assemble(
             ledger=ledger,
             negotiator=negotiating,
             yaml=config.wire.yaml,
+            anonymous_discovery=config.policies.anonymous_discovery,
+            floor=state_changing_floor(config),
+            operators=operators,
         )
     )
     reports = [adapter.upstreams for adapter in adapters]
     inspection.offer("upstreams", UpstreamReport(reports, operators).read, own_rules=True)
-    definitions = Definitions(
-        admitted, materials.endpoints, catalog, anonymous=config.policies.anonymous_discovery
-    )
+    definitions = Definitions(admitted, materials.endpoints, catalog)
     inspection.offer(TARGET, definitions.read, own_rules=True)
     inspection.offer("contract", negotiating.contract, own_rules=True)
     inspection.offer("rcns-attempt", negotiating.attempt, own_rules=True)
@@ -372,6 +377,8 @@ def assemble(
     running = RunningCalls(states.state_of, reactor)
     states.watch(running.changed)
     states.watch(floor.sessions.changed)
+    # The manifest names those agents alone that can be called.
+    states.watch(lambda agent_id, state: publication.renew())
     summaries = Summaries()
     summarizing = Summarizing(reactor, summaries, ledger, config.audit.refusal_summary_seconds)
     refusals = RefusalRecords(refusal_limits(config), summaries, ledger, rate)
@@ -418,7 +425,9 @@ def assemble(
     Watch(reactor, publication.refresh).setServiceParent(host)  # type: ignore[no-untyped-call]
     if config.wellknown.listen is not None:
         sidecar(reactor, config, config.wellknown.listen).setServiceParent(host)  # type: ignore[no-untyped-call]
-    front = a2a_front.a2a_front(reactor, config, directory, dispatcher, materials.key, fronted, principal)
+    front = a2a_front.a2a_front(
+        reactor, config, directory, dispatcher, materials.key, fronted, principal, visibility.offered
+    )
     if front is not None:
         front.setServiceParent(host)  # type: ignore[no-untyped-call]
     listening = listening_service(reactor, config, materials.tls, dispatcher)

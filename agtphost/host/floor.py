@@ -22,7 +22,7 @@ from agtphost.methods.planning import Planning
 from agtphost.methods.sessions import SessionGate, Sightings, Standstill
 from agtphost.methods.summary import Aside, Summary
 from agtphost.methods.suspension import Release, Suspension
-from agtphost.methods.zones import Zones
+from agtphost.methods.visibility import Visibility
 from agtphost.vocabulary.catalog import Catalog
 
 
@@ -53,9 +53,8 @@ def floor_methods(
     endpoints: Iterable[Binding],
     library: Library,
     aside: Aside,
+    visibility: Visibility,
     operators: Iterable[str] = (),
-    disclosure: str = "public",
-    zones: Zones | None = None,
     assurance: Assurance = Assurance.CERTIFICATE,
     release: Release | None = None,
     continuations: Continuations | None = None,
@@ -69,7 +68,7 @@ def floor_methods(
     :param endpoints: the operator's; one on ``/`` takes the place of QUERY, SUMMARIZE or PLAN.
     :param aside: calls a function off the reactor.
     :param operators: key fingerprints that decide escalations.
-    :param zones: which hosted agents a caller may be shown.
+    :param visibility: which hosted agents a caller is shown.
     :param assurance: how surely callers of what changes state must be known.
     :param release: answers SUSPEND with ``synthesis_id``.
     :param continuations: makes the tokens of lists that are longer than an answer.
@@ -77,7 +76,7 @@ def floor_methods(
     :param now: seconds since the epoch.
     """
     oversight = Oversight(directory, frozenset(operators), assurance)
-    holdings = Holdings(directory, listed, adapters, library, disclosure=disclosure, zones=zones)
+    holdings = Holdings(directory, listed, adapters, library, visibility)
     sightings, standstill = Sightings(), Standstill(held, now)
     escalation = Escalation(held, directory, oversight, now, continuations)
     suspension = Suspension(held, sightings, standstill, release, now)

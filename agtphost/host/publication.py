@@ -18,7 +18,8 @@ from agtphost.contract.reserved import DISCOVERY
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointResponse
 from agtphost.host.revision import History, Revision
-from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
+from agtphost.iagtp import IPayloadAdapter
+from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.identity.key_history import earlier_of
 from agtphost.identity.keys import SigningKey
@@ -54,6 +55,7 @@ class Publication:
     Nothing is built before :meth:`refresh`, the first request or :meth:`announce_to`:
     ``built_ins`` may still grow until then.
 
+    :param hosted: the agents that the manifest may name; after a change of it, :meth:`renew`.
     :param now: the present time, RFC 3339.
     :param versions_supported: of the catalog; empty means that of ``catalog`` alone.
     :param negotiated: definitions of endpoints that were negotiated to stay; None while that is unknown.
@@ -68,7 +70,7 @@ class Publication:
         endpoints: Sequence[Endpoint],
         built_ins: Sequence[Binding],
         adapters: Sequence[IPayloadAdapter],
-        directory: IAgentDirectory,
+        hosted: Callable[[], Sequence[Agent]],
         key: SigningKey | None,
         now: Callable[[], str],
         versions_supported: Sequence[str] = (),
@@ -90,7 +92,7 @@ class Publication:
         self._endpoints = endpoints
         self._built_ins = built_ins
         self._adapters = adapters
-        self._directory = directory
+        self._hosted = hosted
         self._key = key
         self._history = History(config.host.state_dir / HISTORY, now)
         self._upstreams: dict[str, Mapping[str, Any]] = {
@@ -98,7 +100,7 @@ class Publication:
         }
         self._looked: tuple[Any, ...] | None = None
         self._shown: tuple[Mapping[str, Any], ...] = ()
-        self._forms: dict[bool, Published] = {}
+        self._forms: dict[tuple[bool, bool], Published] = {}
         self._announce: Callable[[int], None] = lambda _: None
         self._counting = True
         self._own = ""
@@ -117,22 +119,25 @@ class Publication:
         self._announce = announce
         self.refresh()
 
-    def __call__(self, disclosed: bool) -> EndpointResponse:
+    def __call__(self, disclosed: bool, known: bool = False) -> EndpointResponse:
         """
         The signed manifest as it is sent.
 
         :param disclosed: whether the reader may see which agents are hosted.
+        :param known: whether it is certain who reads: only then data classes are told in full (AGIS section 12.2).
         :raises Refusal: 503 for a first manifest whose version cannot be made durable.
         """
-        return self.published(disclosed).response
+        return self.published(disclosed, known).response
 
-    def published(self, disclosed: bool) -> Published:
+    def published(self, disclosed: bool, known: bool = False) -> Published:
         """The same with the document it was encoded from."""
         self.refresh()
-        form = self._forms.get(disclosed)
+        # Without data classes there is nothing more to tell.
+        kind = disclosed, known and bool(self._config.data_class)
+        form = self._forms.get(kind)
         if form is None:
             try:
-                form = self._forms[disclosed] = self._build(disclosed)
+                form = self._forms[kind] = self._build(*kind)
             except OSError as error:
                 log.error("the manifest's history cannot be written: {why}", why=str(error))
                 raise Refusal(
@@ -159,7 +164,7 @@ class Publication:
             self._count()
 
     def renew(self) -> None:
-        """The host's key is another one: what was signed with the one before is signed anew."""
+        """The host's key is another one, or other agents can be called: what was signed before is signed anew."""
         self._forms.clear()
 
     def _agree(self) -> tuple[Mapping[str, Any], ...]:
@@ -207,7 +212,7 @@ class Publication:
         """Number what can be called, and say so if it moved."""
         if not self._own:
             # What is the host's own does not change while it runs; with a thousand endpoints this takes a while.
-            own = self._document(False, _UNDATED)
+            own = self._document(False, True, _UNDATED)
             own["endpoints"] = [entry for entry in own["endpoints"] if "proposed" not in entry]
             self._own = manifest.surface_digest(own)
         definitions = {_path_of(entry): entry.get("definitions", "") for entry in self._shown}
@@ -228,12 +233,13 @@ class Publication:
 
     # Building
 
-    def _build(self, disclosed: bool) -> Published:
+    def _build(self, disclosed: bool, known: bool) -> Published:
         self.builds += 1
-        digest = manifest.content_digest(self._document(disclosed, _UNDATED))
-        revision = self._history.document("disclosed" if disclosed else "reserved", digest)
-        document = self._document(disclosed, revision)
-        headers = (("ETag", _etag(digest, revision)), ("Cache-Control", self._cache_control()))
+        digest = manifest.content_digest(self._document(disclosed, known, _UNDATED))
+        kind = ("disclosed" if disclosed else "reserved") + ("-known" if known else "")
+        revision = self._history.document(kind, digest)
+        document = self._document(disclosed, known, revision)
+        headers = (("ETag", _etag(digest, revision)), ("Cache-Control", self._cache_control(known)))
         signed = manifest.sign_manifest(document, self._key)
         response = EndpointResponse(
             body=jsontext.encode(signed),
@@ -243,7 +249,7 @@ class Publication:
         )
         return Published(document=signed, response=response)
 
-    def _document(self, disclosed: bool, revision: Revision) -> dict[str, Any]:
+    def _document(self, disclosed: bool, known: bool, revision: Revision) -> dict[str, Any]:
         config = self._config
         return manifest.build_manifest(
             manifest.ServerFacts(
@@ -262,14 +268,14 @@ class Publication:
             disclosure=manifest.Disclosure(
                 level=config.policies.agent_disclosure,
                 notice=config.policies.agent_disclosure_notice,
-                agents=[agent for agent in self._directory.hosted() if agent.listed] if disclosed else (),
+                agents=self._hosted() if disclosed else (),
             ),
             endpoints=self._endpoints,
             built_ins=self._built_ins,
             surface=manifest.Surface(
                 apis=[entry.document() for entry in config.api],
                 hosted_protocols=self._shown,
-                data_classes=[entry.document() for entry in config.data_class],
+                data_classes=[entry.document() if known else entry.public() for entry in config.data_class],
                 negotiated=self._agreed,
                 directory=DISCOVERY,
             ),
@@ -287,10 +293,10 @@ class Publication:
             features.append("signed-manifest")
         return tuple(features)
 
-    def _cache_control(self) -> str:
+    def _cache_control(self, known: bool) -> str:
         """AGTP-API section 8.11. What not every reader gets is not for caches that several readers share."""
         policies = self._config.policies
-        shared = policies.agent_disclosure != "authenticated" and policies.anonymous_discovery
+        shared = policies.agent_disclosure != "authenticated" and policies.anonymous_discovery and not known
         age = f"max-age={self._config.manifest.max_age}"
         return age if shared else f"private, {age}"
 

@@ -63,6 +63,9 @@ class FrontSettings:
     timeout: float
     """Seconds that SendMessage waits for the end of the call, which goes on after that."""
 
+    disclosed: bool = True
+    """Whether everybody may read the cards; else only clients that are admitted."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Admitted:
@@ -82,6 +85,7 @@ class FrontResource(Resource):
     :param clients: admits them.
     :param runs: the calls under way.
     :param clock: for SendMessage's patience.
+    :param offered: whether an agent can be called at present; of one that cannot, there is no card.
     """
 
     isLeaf = True
@@ -97,6 +101,7 @@ class FrontResource(Resource):
         runs: Runs,
         signer: Signer | None,
         clock: Any,
+        offered: Callable[[Agent], bool] = lambda agent: True,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._settings = settings
@@ -107,6 +112,7 @@ class FrontResource(Resource):
         self._signer = signer
         self._clock = clock
         self._cards: dict[tuple[str, str], tuple[object, bytes]] = {}
+        self._offered = offered
         self._answers: Mapping[str, Callable[[Client, RpcCall], Awaitable[Mapping[str, Any]]]] = {
             "GetTask": self._get,
             "ListTasks": self._list,
@@ -126,9 +132,12 @@ class FrontResource(Resource):
         if card:
             if request.method not in (b"GET", b"HEAD"):
                 return tail_of(request, 405, b"Send a GET.\n", ("Allow", "GET, HEAD"))
-            request.admitted = _Admitted(exposed, label)
-            return None
-        if request.method != b"POST":
+            if not self._offered(exposed.agent):
+                return tail_of(request, 404, b"The agent is not in service.\n")
+            if self._settings.disclosed:
+                request.admitted = _Admitted(exposed, label)
+                return None
+        elif request.method != b"POST":
             return tail_of(request, 405, b"Send a POST.\n", ("Allow", "POST"))
         try:
             client = self._clients.of(request)
@@ -136,7 +145,7 @@ class FrontResource(Resource):
             return tail_of(request, 401, f"{error}.\n".encode(), ("WWW-Authenticate", "Bearer"))
         if client.proven:
             request.channel.proven()
-        request.admitted = _Admitted(exposed, label, client)
+        request.admitted = _Admitted(exposed, label, None if card else client)
         return None
 
     def render(self, request: BoundedRequest) -> bytes | int:

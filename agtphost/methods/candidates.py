@@ -30,7 +30,7 @@ from agtphost.methods import execution, parameters
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.filters import Filter, result_type
 from agtphost.methods.relevance import STOP_WORDS, said_in
-from agtphost.methods.zones import Zones
+from agtphost.methods.visibility import Visibility
 
 DEFAULT_RESULTS = 10
 MOST_RESULTS = 100
@@ -194,7 +194,7 @@ class Candidates:
     :param bindings: everything registered; read at every search.
     :param adapters: whose tools are found.
     :param run: takes the search off the reactor.
-    :param zones: which agents a caller may be shown.
+    :param visibility: which agents a caller is shown.
     :param categories: a method's categories in the catalog, for the filter of that name.
     :param continuations: makes the tokens of results that are longer than an answer.
     :param merchants: the manifests of merchants, for ``result_type`` (core v08 section 9).
@@ -206,7 +206,7 @@ class Candidates:
         bindings: Callable[[], Iterable[Binding]],
         adapters: Sequence[IPayloadAdapter],
         run: Run,
-        zones: Zones,
+        visibility: Visibility,
         *,
         categories: Callable[[str], Collection[str]] = lambda method: (),
         continuations: Continuations | None = None,
@@ -218,7 +218,7 @@ class Candidates:
         self._bindings = bindings
         self._adapters = adapters
         self._run = run
-        self._zones = zones
+        self._visibility = visibility
         self._categories = categories
         self._things: list[Any] = []
         self._index = Index((), (), ())
@@ -230,11 +230,10 @@ class Candidates:
         """Whether the parameters are those of a search."""
         return not given.keys().isdisjoint(("criteria", "intent", "filter", "max_results", "limit"))
 
-    async def search(self, context: EndpointContext, disclosed: bool) -> EndpointResponse:
+    async def search(self, context: EndpointContext) -> EndpointResponse:
         """
         Answer a search.
 
-        :param disclosed: whether the caller may see the hosted agents.
         :raises agtphost.errors.Refusal: 422 for criteria or a filter that cannot be read.
         """
         given = context.input
@@ -250,7 +249,7 @@ class Candidates:
             authority=context.authority(),
             admits=context.admits,
             tools=context.assurance >= execution.FLOOR,
-            sees=self._zones.in_searches(context) if disclosed else _nobody,
+            sees=self._visibility.in_searches(context),
             offset=self._continuations.position(context) or parameters.start(given, "offset", FURTHEST),
             limit=parameters.count(given, bound, DEFAULT_RESULTS, MOST_RESULTS),
         )
@@ -283,10 +282,6 @@ class Candidates:
             self._things = things
             self._index = Index(agents, bindings, tools)
         return self._index
-
-
-def _nobody(agent: Agent) -> bool:
-    return False
 
 
 def _words(criteria: Any, present: bool) -> list[str] | None:

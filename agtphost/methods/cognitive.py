@@ -23,7 +23,7 @@ from agtphost.identity.agents import Agent
 from agtphost.methods import execution, parameters, relevance
 from agtphost.methods.documents import Library
 from agtphost.methods.relevance import Question
-from agtphost.methods.zones import Zones
+from agtphost.methods.visibility import Visibility
 from agtphost.vocabulary import scopes
 
 DOMAINS = ("agents", "endpoints", "tools", "documents")
@@ -62,8 +62,7 @@ class Holdings:
 
     :param bindings: everything that can be called; read at every call.
     :param adapters: whose tools are among it.
-    :param disclosure: ``public``, ``authenticated`` or ``private``: who sees the hosted agents.
-    :param zones: which of them a caller may be shown.
+    :param visibility: which agents a caller is shown.
     """
 
     def __init__(
@@ -72,24 +71,19 @@ class Holdings:
         bindings: Callable[[], Iterable[Binding]],
         adapters: Sequence[IPayloadAdapter],
         library: Library,
-        *,
-        disclosure: str = "public",
-        zones: Zones | None = None,
+        visibility: Visibility,
     ) -> None:
-        self._zones = Zones() if zones is None else zones
+        self._visibility = visibility
         self._directory = directory
         self._bindings = bindings
         self._adapters = adapters
         self.library = library
-        self._disclosure = disclosure
 
     def agents(self, context: EndpointContext) -> Iterator[Holding]:
         """The hosted agents, where the caller may see them."""
-        public = self._disclosure == "public"
-        if public or (self._disclosure == "authenticated" and context.assurance.label == "certificate"):
-            # A question is a search: what it finds is bounded as candidates are (core v08 section 7.2.2).
-            for agent in filter(self._zones.in_searches(context), self._directory.hosted()):
-                yield _of_agent(agent)
+        # A question is a search: what it finds is bounded as candidates are (core v08 section 7.2.2).
+        for agent in filter(self._visibility.in_searches(context), self._directory.hosted()):
+            yield _of_agent(agent)
 
     def endpoints(self, context: EndpointContext) -> list[Binding]:
         """What the caller could call."""

@@ -30,7 +30,6 @@ class Definitions:
 
     :param bindings: everything registered; read at every call.
     :param endpoints: the operator's, whose definitions say more than their bindings.
-    :param anonymous: whether callers without Agent-ID may discover.
     """
 
     def __init__(
@@ -38,18 +37,15 @@ class Definitions:
         bindings: Callable[[], Iterable[Binding]],
         endpoints: Iterable[Endpoint],
         catalog: Catalog,
-        *,
-        anonymous: bool,
     ) -> None:
         self._bindings = bindings
         self._endpoints = {(endpoint.method, endpoint.path): endpoint for endpoint in endpoints}
         self._catalog = catalog
-        self._anonymous = anonymous
 
     async def read(self, context: EndpointContext) -> EndpointResponse:
         """One definition, by ``method`` and ``path`` as they are registered."""
         named = parameters.required(context.input, "method"), parameters.required(context.input, "path")
-        for binding in self._bindings() if self._anonymous or context.caller is not None else ():
+        for binding in self._bindings():
             if (binding.method, binding.path) == named and context.admits(binding):
                 return EndpointResponse(
                     result=self._definition(binding), enveloped=False, content_type=media_types.ENDPOINT_JSON

@@ -28,7 +28,8 @@ from agtphost.identity.packages import FAILURE, Package, PackageError
 from agtphost.methods import execution, parameters
 from agtphost.methods.publishing import IDENTITY, DocumentPublisher, accepted
 from agtphost.methods.status_document import StatusDocuments
-from agtphost.methods.zones import Sees, Zones
+from agtphost.methods.visibility import Visibility
+from agtphost.methods.zones import Sees
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.status import Status
 
@@ -82,7 +83,7 @@ class Description:
     :param publisher: gives documents their form and signature.
     :param status: writes status documents.
     :param aside: calls a function that waits for files off the reactor.
-    :param zones: which agents a caller may be shown.
+    :param visibility: which agents a caller is shown; without one, every one that can be called.
     """
 
     kind = "built_in"
@@ -97,9 +98,9 @@ class Description:
         publisher: DocumentPublisher | None = None,
         status: StatusDocuments | None = None,
         aside: Callable[[Callable[[], None]], Awaitable[None]] = at_once,
-        zones: Zones | None = None,
+        visibility: Visibility | None = None,
     ) -> None:
-        self._zones = Zones() if zones is None else zones
+        self._visibility = Visibility(states) if visibility is None else visibility
         self._directory = directory
         self._methods = methods
         self._adapters = adapters
@@ -111,7 +112,7 @@ class Description:
 
     def handle(self, context: EndpointContext) -> EndpointResponse | Awaitable[EndpointResponse]:
         if context.path == "/agents":
-            shown = self._namespace(self._zones.in_lists(context))
+            shown = self._namespace(self._visibility.in_lists(context))
             return self._publisher.document(shown, _form(context, "json"))
         if "name" in context.path_parameters:
             return self._agent(context, _form(context, "manifest"))
@@ -128,6 +129,8 @@ class Description:
         if version_min is not None and not _VERSION.fullmatch(version_min):
             raise parameters.invalid("version_min", "version_min is not a version.", "Send 1.0.")
         agent = context.agent
+        if agent is not None and not self._visibility.documents_of(context, agent):
+            agent = None
         score = agent.document.get("trust_score") if agent is not None else None
         tools = [tool.name for tool in execution.callable_tools(self._adapters, context)]
         satisfied = version_min is None or version_key(version_min) <= version_key(PROTOCOL_VERSION)
@@ -169,14 +172,16 @@ class Description:
     # Agents
 
     def _agent(self, context: EndpointContext, form: str) -> EndpointResponse | Awaitable[EndpointResponse]:
-        agent = context.agent
-        if agent is None:
+        agent, named = context.agent, "name" in context.path_parameters
+        if agent is None or not (named or self._visibility.documents_of(context, agent)):
             raise Refusal(
                 Status.NOT_FOUND,
                 "agent-not-hosted",
                 "No hosted agent is addressed.",
                 remedy="Address one by /agents/NAME, or by its Agent-ID; DISCOVER /agents lists them.",
             )
+        if named:
+            self._visibility.require_documents(context, agent)
         state = self._states(agent)
         if context.path.endswith("/status") or form == "status":
             written = self._status.write(agent, state, context)

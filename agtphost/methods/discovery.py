@@ -26,12 +26,15 @@ from agtphost.methods import execution, parameters
 from agtphost.methods.candidates import Candidates, typed
 from agtphost.methods.filters import result_type
 from agtphost.methods.overrides import Overrides
-from agtphost.methods.zones import Zones
+from agtphost.methods.visibility import Visibility
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.status import Status
 
-Manifest = Callable[[bool], EndpointResponse]
-"""The signed server manifest as it is sent; the argument says whether hosted agents are disclosed."""
+Manifest = Callable[[bool, bool], EndpointResponse]
+"""
+The signed server manifest as it is sent: whether hosted agents are disclosed, and whether the reader is known, so that
+data classes are told in full.
+"""
 
 
 Listing = Callable[[EndpointContext], Any]
@@ -65,14 +68,12 @@ class Discovery:
     :param bindings: everything registered, in registration order; read at every call.
     :param adapters: whose tools are listed.
     :param manifest: builds the server manifest.
-    :param anonymous: whether callers without Agent-ID may discover.
-    :param disclosure: ``public``, ``authenticated`` or ``private``: who sees the hosted agents.
+    :param visibility: which agents a caller is shown.
     :param patterns: what this host would synthesize (AGTP-API section 5.8.6).
     :param contracts: the contracts that the caller may see (AGTP-API section 5.8.7).
     :param apis: the HTTP APIs that this server fronts (AGTP-API section 5.8.5).
     :param candidates: answers searches; None on a host that does not search.
     :param overrides: built-ins that the operator answers himself.
-    :param zones: which agents a caller may be shown.
     :param merchants: the manifests of merchants, for ``result_type`` (core v08 section 9).
     """
 
@@ -84,21 +85,19 @@ class Discovery:
         bindings: Callable[[], Iterable[Binding]],
         adapters: Sequence[IPayloadAdapter],
         manifest: Manifest,
+        visibility: Visibility,
         *,
-        anonymous: bool,
-        disclosure: str,
         patterns: Listing = lambda context: {"rcns_enabled": False, "patterns": []},
         contracts: Listing = lambda context: [],
         apis: Sequence[Mapping[str, Any]] = (),
         candidates: Candidates | None = None,
         overrides: Overrides | None = None,
-        zones: Zones | None = None,
         merchants: Callable[[Agent], MerchantManifest] | None = None,
     ) -> None:
         self._merchants = merchants
         self._candidates = candidates
         self._overrides = Overrides() if overrides is None else overrides
-        self._zones = Zones() if zones is None else zones
+        self._visibility = visibility
         self._warned: OrderedDict[str, None] = OrderedDict()
         self._lists: OrderedDict[tuple[Any, ...], tuple[list[Any], bytes]] = OrderedDict()
         self._listed_octets = 0
@@ -106,8 +105,6 @@ class Discovery:
         self._bindings = bindings
         self._adapters = adapters
         self._manifest = manifest
-        self._anonymous = anonymous
-        self._disclosure = disclosure
         self._documents: dict[str, Callable[[EndpointContext], EndpointResponse]] = {
             "/": self._root,
             "/agents": self._agents,
@@ -120,19 +117,11 @@ class Discovery:
         }
 
     def handle(self, context: EndpointContext) -> EndpointResponse | Awaitable[EndpointResponse]:
-        if context.caller is None and not self._anonymous:
-            raise Refusal(
-                Status.AUTHORIZATION_REQUIRED,
-                "anonymous-discovery-disabled",
-                "This host does not answer discovery without a calling agent.",
-                remedy="Send Agent-ID, and present the agent's client certificate.",
-                scopes=(),
-            )
         path, warning = self._path(context)
         if path in self._overrides:
             return self._overridden(path, context, warning)
         if path == "/" and self._candidates is not None and Candidates.wanted(context.input):
-            return self._candidates.search(context, self._disclosed(context))
+            return self._candidates.search(context)
         answer = self._documents[path](context)
         return replace(answer, headers=(*answer.headers, *warning)) if warning else answer
 
@@ -184,15 +173,8 @@ class Discovery:
         directory = [{"path": path, "tier": "A"} for path in DISCOVERY]
         if context.named:
             return document({"directory": directory})
-        # The manifest is signed for all, so it names the hosted agents to those alone who may see every one.
-        sees = self._zones.in_lists(context)
-        shown = all(sees(agent) for agent in self._directory.hosted() if agent.listed)
-        return self._manifest(shown and self._disclosed(context))
-
-    def _disclosed(self, context: EndpointContext) -> bool:
-        if self._disclosure == "authenticated":
-            return context.assurance.label == "certificate"
-        return self._disclosure == "public"
+        visible = self._visibility
+        return self._manifest(visible.in_manifest(context, self._directory.hosted()), visible.proven(context))
 
     def _methods(self, context: EndpointContext) -> EndpointResponse:
         """Every binding that the caller could call, kept for the next caller of the same authority."""
@@ -223,15 +205,16 @@ class Discovery:
         return execution.callable_tools(self._adapters, context)
 
     def _agents(self, context: EndpointContext) -> EndpointResponse:
-        if not self._disclosed(context):
-            return document([])
         kind = result_type(context.input)
         # What is withheld is withheld silently (AGTP-API section 5.8.2).
-        hosted = list(filter(self._zones.in_lists(context), self._directory.hosted()))
+        hosted = list(filter(self._visibility.in_lists(context), self._directory.hosted()))
         if not kind:
-            return document([agent_entry(agent) for agent in hosted])
+            return document([self._entry(agent) for agent in hosted])
         wanted = [agent for agent in hosted if kind in ("any", agent.role)]
-        return document([{**agent_entry(agent), **typed(agent, self._merchants)} for agent in wanted])
+        return document([{**self._entry(agent), **typed(agent, self._merchants)} for agent in wanted])
+
+    def _entry(self, agent: Agent) -> dict[str, Any]:
+        return {**agent_entry(agent), "lifecycle_state": self._visibility.state(agent)}
 
     def _genesis(self, context: EndpointContext) -> EndpointResponse:
         """The addressed agent's Genesis as it was received, octet for octet (AGTP-API section 5.8.1)."""
@@ -239,7 +222,7 @@ class Discovery:
         if caller is not None and caller.hosted and not context.invocation.addressed:
             # Without a path that says otherwise, Agent-ID is whose Genesis is meant (spec-conflicts 61).
             agent = caller
-        if agent is None or agent.genesis is None:
+        if agent is None or agent.genesis is None or not self._visibility.genesis_of(context, agent):
             raise Refusal(
                 Status.NOT_FOUND,
                 "genesis-not-loaded",

@@ -40,7 +40,7 @@ def published(materials: Materials, box: Toolbox | None = None, now: Callable[[]
         endpoints=materials.endpoints,
         built_ins=(),
         adapters=() if box is None else (box,),
-        directory=materials.directory,
+        hosted=materials.directory.hosted,
         key=materials.key,
         now=now or ticking(),
     )
@@ -393,3 +393,34 @@ def test_the_directory_is_part_of_what_is_signed_and_counted(materials: Material
     manifest = document(published(materials))
     assert {"path": "/methods", "tier": "A"} in manifest["directory"]
     assert content_digest(manifest) != content_digest({**manifest, "directory": []})
+
+
+CLASS = """
+[[data_class]]
+name = "reservation"
+description = "Booking records."
+formats = ["json"]
+sensitivity = "high"
+"""
+
+
+def test_strangers_are_told_less_of_data_classes(materials: Materials) -> None:
+    """AGIS-058: two forms, each with its own ETag; the full one is for no shared cache, and counts no version."""
+    publication = restarted(materials, CLASS)
+    publication.refresh()
+    version = publication.api_version
+    forms = [publication.published(True, known) for known in (False, True)]
+    shown = [form.document["data_manifest"]["available_data"] for form in forms]
+    assert shown[0] == [{"class": "reservation", "description": "Booking records.", "formats": ["json"]}]
+    assert shown[1] == [{**shown[0][0], "sensitivity": "high", "requires_authorization": False}]
+    heads = [dict(form.response.headers) for form in forms]
+    assert heads[0]["ETag"] != heads[1]["ETag"]
+    assert "private" not in heads[0]["Cache-Control"] and "private" in heads[1]["Cache-Control"]
+    assert publication.api_version == version
+    assert published(materials).published(True, True) is not None
+
+
+def test_without_data_classes_there_is_one_form(materials: Materials) -> None:
+    """Nothing is signed twice for the same content."""
+    publication = published(materials)
+    assert publication.published(True, True) is publication.published(True, False)

@@ -32,6 +32,8 @@ from agtphost.methods.documents import Document, Library
 from agtphost.methods.execution import ActionGate, Carrier
 from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
+from agtphost.methods.oversight import Oversight
+from agtphost.methods.visibility import Visibility
 from agtphost.methods.zones import Zones
 from agtphost.stores import MemoryStore
 from agtphost.vocabulary.catalog import Catalog
@@ -119,11 +121,17 @@ class Play:
         def listed() -> tuple[Binding, ...]:
             return (*everything, *bound)
 
+        visibility = Visibility(
+            self.states.state_of,
+            zones,
+            disclosure=disclosure,
+            oversight=Oversight(self.directory, [OPERATOR_KEY.public.fingerprint], assurance),
+        )
         stored = records or reading(MemoryStore())
         built_ins = bindings.built_ins(
             CATALOG,
             discover=Discovery(
-                self.directory, listed, adapters, lambda _: document({}), anonymous=True, disclosure=disclosure
+                self.directory, listed, adapters, lambda disclosed, known: document({}), visibility
             ),
             describe=Description(
                 self.directory, lambda: bindings.methods_of(listed()), adapters, self.states.state_of, lambda _: {}
@@ -143,8 +151,7 @@ class Play:
             library=Library(documents),
             aside=self._aside,
             operators=[OPERATOR_KEY.public.fingerprint],
-            disclosure=disclosure,
-            zones=zones,
+            visibility=visibility,
             assurance=assurance,
             release=release,
             hosts=hosts,

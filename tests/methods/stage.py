@@ -35,7 +35,7 @@ from agtphost.identity.certificates import (
 )
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import SigningKey
-from agtphost.identity.peer import Peer, PeerCertificate
+from agtphost.identity.peer import Assurance, Peer, PeerCertificate
 from agtphost.identity.trust import TrustPosture
 from agtphost.methods.candidates import Candidates
 from agtphost.methods.description import Description
@@ -46,6 +46,8 @@ from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.namespace import Namespace
 from agtphost.methods.overrides import Overrides
+from agtphost.methods.oversight import Oversight
+from agtphost.methods.visibility import Visibility
 from agtphost.methods.zones import Zones
 from agtphost.stores import MemoryStore, OffReactorRecords
 from agtphost.stores.rows import StateRow
@@ -206,6 +208,7 @@ class Stage:
         acl: ReadACL = ReadACL.PUBLIC,
         operators: frozenset[str] = frozenset(),
         anonymous: bool = True,
+        floor: Assurance = Assurance.CERTIFICATE,
         disclosure: str = "public",
         agents: Sequence[Agent] = (DESK, BARE, CALLER),
         endpoints: Sequence[Binding] = (),
@@ -229,26 +232,30 @@ class Stage:
         adapters = () if adapter is None else (adapter,)
         carrier = Carrier()
         everything: list[Binding] = []
+        visibility = Visibility(
+            self.states.state_of,
+            Zones(zones, filtering=zone_filtering),
+            disclosure=disclosure,
+            oversight=Oversight(self.directory, operators, Assurance.CERTIFICATE),
+        )
         built_ins = bindings.built_ins(
             _CATALOG,
             discover=Discovery(
                 self.directory,
                 lambda: (*everything, *endpoints),
                 adapters,
-                manifest or (lambda disclosed: document({"disclosed": disclosed}, media_types.MANIFEST_JSON)),
-                anonymous=anonymous,
-                disclosure=disclosure,
+                manifest or (lambda disclosed, known: document({"disclosed": disclosed}, media_types.MANIFEST_JSON)),
+                visibility,
                 apis=apis,
                 candidates=Candidates(
                     self.directory,
                     lambda: (*everything, *endpoints),
                     adapters,
                     lambda function, *arguments: succeed(function(*arguments)),
-                    Zones(zones, filtering=zone_filtering),
+                    visibility,
                     categories=lambda method: _CATALOG.entries[method].categories,
                 ),
                 overrides=Overrides(overrides),
-                zones=Zones(zones, filtering=zone_filtering),
             ),
             describe=Description(
                 self.directory,
@@ -263,7 +270,7 @@ class Stage:
                     certificate_fingerprint="0" * 64,
                     now=lambda: SINCE,
                 ),
-                zones=Zones(zones, filtering=zone_filtering),
+                visibility=visibility,
             ),
             inspect=Inspection(records or reading(MemoryStore()), acl, operators),
             change=Lifecycle(
@@ -290,6 +297,9 @@ class Stage:
                     table=EndpointTable((*built_ins, *endpoints)),
                     action=ActionGate(carrier, adapters),
                     ledger=self.ledger,
+                    anonymous_discovery=anonymous,
+                    floor=floor,
+                    operators=operators,
                 )
             ),
             self.ledger,

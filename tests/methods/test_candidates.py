@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.defer import CancelledError, Deferred
 
+from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.contract.binding import Binding
 from agtphost.handlers.function import RegisteredFunction
 from agtphost.identity.agents import Agent, AgentDirectory
 from agtphost.identity.peer import Assurance
 from agtphost.methods import candidates, discovery
 from agtphost.methods.candidates import Candidates
-from agtphost.methods.zones import Zones
+from agtphost.methods.visibility import Visibility
 from tests.dispatch.scene import Recorder
 from tests.methods.stage import CALLER, DESK, Stage, Toolbox, agent, body_of, of_agent
 
@@ -156,13 +157,14 @@ def test_searches_are_made_off_the_reactor_one_at_a_time() -> None:
         return waiting[-1]
 
     asked: list[Binding] = []
-    found: Any = Candidates(AgentDirectory([DESK]), lambda: [ROOMS, PAPERS], (), later, Zones())
+    shown = Visibility(LifecycleTable().state_of)
+    found: Any = Candidates(AgentDirectory([DESK]), lambda: [ROOMS, PAPERS], (), later, shown)
     context: Any = SimpleNamespace(
         input={"criteria": "*"}, authority=lambda: (1,), assurance=Assurance.HEADER, caller=None, headers=None,
         admits=lambda binding: asked.append(binding) or True,
     )
     answers: list[Any] = []
-    calls = [Deferred.fromCoroutine(found.search(context, True)).addCallback(answers.append) for _ in range(3)]
+    calls = [Deferred.fromCoroutine(found.search(context)).addCallback(answers.append) for _ in range(3)]
     assert len(work) == 1 and not asked
     # One that is given up while it waits lets the next one pass.
     calls[1].addErrback(lambda failure: failure.trap(CancelledError))

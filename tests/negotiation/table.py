@@ -35,6 +35,7 @@ from agtphost.methods.execution import ActionGate, Carrier
 from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.proposal import Ending, Proposing
+from agtphost.methods.visibility import Visibility
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.negotiation.settings import GateSettings, Settings
 from agtphost.stores import MemoryStore
@@ -227,8 +228,8 @@ class Table:
         carrier = Carrier()
         built_ins = bindings.built_ins(
             catalog,
-            discover=Discovery(self.directory, lambda: (), (), lambda shown: document({}), anonymous=True,
-                               disclosure="public", patterns=self.negotiator.patterns,
+            discover=Discovery(self.directory, lambda: (), (), lambda *shown: document({}),
+                               Visibility(self.state_of), patterns=self.negotiator.patterns,
                                contracts=self.negotiator.contracts),
             describe=Description(self.directory, lambda: (), (), self.state_of, dict),
             inspect=inspection,
