@@ -316,8 +316,8 @@ class AddresseeGate:
             self._refuse_moved(exchange, path)
         if path.startswith("/agents/"):
             agent: Agent | None = self._named(exchange, path)
-        elif path == "/agents":
-            # The list of agents is the host's own, and is there whatever becomes of the only one of them.
+        elif path == "/agents" and exchange.request.method == "QUERY":
+            # The namespace is the host's own, and is there whatever becomes of the only agent in it.
             agent = None
         else:
             agent = self._fallback(exchange)
