@@ -1,10 +1,12 @@
 """
-TCP connections that send at once what the system takes at once.
+TCP connections that send at once what the system takes at once, and are accepted a few at a time.
 
 Twisted queues every write until the reactor says that the socket is writable,
 which costs two system calls and an event for each answer. An answer that fits
 the socket's buffer, as nearly all do, is sent right away here; anything else
-goes Twisted's way, back-pressure included.
+goes Twisted's way, back-pressure included. And Twisted accepts a hundred and more
+connections in one turn of the reactor, which keeps everybody else waiting for
+as long as it takes to make their TLS; here a few are accepted in each turn.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from twisted.internet import tcp
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IStreamServerEndpoint
 from zope.interface import implementer
+
+MOST_ACCEPTED = 8
+"""Connections accepted in one turn of the reactor: about two milliseconds with TLS, and thousands a second."""
 
 
 class PromptServer(tcp.Server):
@@ -37,6 +42,11 @@ class PromptPort(tcp.Port):
     """A listening port whose connections are :class:`PromptServer`."""
 
     transport = PromptServer
+
+    def doRead(self) -> None:
+        """Accept a few; the reactor comes back for what is left."""
+        self.numberAccepts = min(self.numberAccepts, MOST_ACCEPTED)
+        super().doRead()  # type: ignore[no-untyped-call]
 
 
 @implementer(IStreamServerEndpoint)

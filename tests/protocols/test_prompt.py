@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Factory, Protocol
 from zope.interface import implementer
 
+from agtphost.protocols import prompt
 from agtphost.protocols.prompt import PromptServer, PromptServerEndpoint
 
 
@@ -83,3 +84,45 @@ async def test_a_small_answer_never_asks_for_a_pause() -> None:
     """What the system takes at once is no reason to stop."""
     assert await heard([b"x" * 500]) == b"x" * 500
     assert not Speaker.paused
+
+
+async def in_turns(most: int) -> list[int]:
+    """How many of 60 connections that wait are accepted in each turn, with at most so many."""
+    accepted: list[int] = []
+    over: Deferred[None] = Deferred()
+
+    class Counting(Factory):
+        def buildProtocol(self, addr: object) -> Protocol:
+            accepted[-1] += 1
+            if sum(accepted) == 60:
+                over.callback(None)
+            return Protocol()
+
+    port = await PromptServerEndpoint(reactor, 0, 100, "127.0.0.1").listen(Counting())
+    read = port.doRead
+
+    def counted() -> None:
+        accepted.append(0)
+        prompt.MOST_ACCEPTED, kept = most, prompt.MOST_ACCEPTED
+        try:
+            read()
+        finally:
+            prompt.MOST_ACCEPTED = kept
+
+    port.doRead = counted
+    clients = [socket.create_connection(("127.0.0.1", port.getHost().port)) for _ in range(60)]
+    try:
+        await over
+    finally:
+        for client in clients:
+            client.close()
+        await port.stopListening()
+    return accepted
+
+
+@pytest_twisted.ensureDeferred
+async def test_a_crowd_is_accepted_a_few_at_a_time() -> None:
+    """Sixty connections wait: no turn of the reactor takes more than it may, also once it has taken many."""
+    assert max(await in_turns(prompt.MOST_ACCEPTED)) == prompt.MOST_ACCEPTED
+    # The control: Twisted's own number takes all of them in one turn.
+    assert max(await in_turns(100)) == 60
