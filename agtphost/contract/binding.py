@@ -77,6 +77,9 @@ class Binding:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further members for the binding's record, such as the MCP server and tool."""
 
+    origin: str = ""
+    """The file that declares it, with the line; for its operator."""
+
     details: Mapping[str, Any] = field(default_factory=dict)
     """What lists show besides: semantic block, schemas, annotations."""
 

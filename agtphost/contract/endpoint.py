@@ -189,5 +189,6 @@ class Endpoint:
             cost=self.cost,
             headers=self._headers(),
             extra={"action": self.action} if self.action else {},
+            origin=f"{self.file}:{self.line}" if self.file else "",
             details=self.projection(),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import CoroutineType
 from typing import Any, cast
 
@@ -28,9 +28,10 @@ from agtphost.dispatch.room import no_room
 from agtphost.dispatch.running import Leaving, RunningCalls
 from agtphost.dispatch.sealing import RETRY_AFTER, Outcome, Sealer, new_id
 from agtphost.dispatch.standing import after_handler, stopped
-from agtphost.dispatch.violations import claims_of
-from agtphost.dispatch.waiting import bounded
+from agtphost.dispatch.violations import log_unbelieved
+from agtphost.dispatch.waiting import bounded, resumed
 from agtphost.errors import Refusal
+from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
@@ -77,6 +78,10 @@ class Dispatcher:
     async def dispatch(self, request: Request, peer: Peer, interim: Interim | None = None) -> Response:
         """Answer one request; see :class:`agtphost.iagtp.IDispatcher`."""
         exchange = Exchange(request, peer, time.time())
+        outer = CALL.get()
+        call = exchange.call
+        call.response_id = new_id(exchange.now)
+        CALL.set(call)
         performed = False
         try:
             for check in self._checks:
@@ -98,10 +103,11 @@ class Dispatcher:
             else:
                 outcome = self._sealer.plain(exchange, answer)
         except Refusal as refusal:
+            CALL.set(call)  # A call made inside may have been the last to say so.
             if self._refusals is not None:
                 refusal = self._refusals.counted(exchange, refusal)
             if refusal.cause:
-                _told(exchange, refusal)
+                log_unbelieved(exchange, refusal.cause)
             outcome = self._sealer.refusal(exchange, refusal)
         except CancelledError:
             objection = None if self._running is None else self._running.objection(exchange)
@@ -110,9 +116,18 @@ class Dispatcher:
             outcome = self._sealer.refusal(exchange, objection or _given_up())
         except Exception:
             # What went wrong is for the operator's log; the caller learns only that it did (HAIDIP-038).
+            CALL.set(call)  # A call made inside may have been the last to say so.
             log.failure("the handler of {method} {path} failed", method=exchange.method, path=exchange.path)
             outcome = self._sealer.refusal(exchange, self._surprise())
-        return await self._seal(exchange, outcome, performed=performed)
+        CALL.set(call)
+        response = await self._seal(exchange, outcome, performed=performed)
+        CALL.set(call)
+        if call.held is not None:
+            call.let_go()
+        if call.early:
+            log.info("the record of a call is made, of which lines were logged before")
+        CALL.set(outer)
+        return response
 
     async def refuse(
         self, reason: str, explanation: str, status: int, peer: Peer, line: bytes = b""
@@ -234,7 +249,7 @@ class Dispatcher:
                 first = waiting.send(None)
             except StopIteration as ended:
                 return ended.value
-            waiting = Deferred.fromCoroutine(_resumed(waiting, first))
+            waiting = Deferred.fromCoroutine(resumed(waiting, first))
         deferred = cast("Deferred[Any]", waiting)
         if not deferred.called:
             deferred = bounded(deferred, seconds, self._clock, leaving)
@@ -282,10 +297,14 @@ class Dispatcher:
         """A named error of the endpoint is 422; one it does not declare is the handler's mistake."""
         if error.name not in binding.errors:
             log.error(
-                "{method} {path} raised the undeclared error {name}",
+                "the handler of {method} {path} raised EndpointError({name!r}), which the endpoint does not declare, "
+                "so that its caller got 500; to answer 422 with it, add {name!r} to errors of the endpoint{where}; "
+                "declared: {declared}",
                 method=binding.method,
                 path=binding.path,
                 name=error.name,
+                where=f" in {binding.origin}" if binding.origin else "",
+                declared=", ".join(sorted(binding.errors)) or "none",
             )
             return Dispatcher._surprise()
         return Refusal(
@@ -371,7 +390,8 @@ class Dispatcher:
             summary_id = self._refusals.summed_up(exchange, outcome, performed=performed)
             if summary_id:
                 return await self._summed_up(exchange, outcome, summary_id)
-        response_id = new_id(exchange.now)
+        response_id = "" if outcome.continuation else exchange.call.response_id
+        response_id = response_id or new_id(exchange.now)
         draft = self._sealer.draft(exchange, outcome, response_id)
         draft.performed = performed
         draft.vital = exchange.binding is not None and exchange.binding.vital and not outcome.reason
@@ -398,15 +418,19 @@ class Dispatcher:
                 # Else the ledger said why, once: a line for each request would fill what is left of the disk.
                 log.error("a record could not be made durable: {why}", why=str(error))
             return self._undurable(exchange, response_id)
+        if not outcome.continuation:
+            exchange.call.audit_id = sealed.audit_id
         return self._sealer.response(exchange, outcome, response_id, sealed)
 
     async def _summed_up(self, exchange: Exchange, outcome: Outcome, summary_id: str) -> Response:
         """Answer a refusal that a summary seals, not a record of its own; not at once, so that a flood has its pace."""
-        response_id = new_id(exchange.now)
+        response_id = exchange.call.response_id or new_id(exchange.now)
         outcome.headers = (*outcome.headers, ("Audit-Summary", summary_id))
         draft = self._sealer.draft(exchange, outcome, response_id)
         draft.payload["summary_id"] = summary_id
-        response = self._sealer.response(exchange, outcome, response_id, self._ledger.submit_undurable(draft))
+        sealed = self._ledger.submit_undurable(draft)
+        exchange.call.audit_id = sealed.audit_id
+        response = self._sealer.response(exchange, outcome, response_id, sealed)
         await deferLater(self._clock, PAUSE)
         return response
 
@@ -417,42 +441,9 @@ class Dispatcher:
         draft.chain = HOST_CHAIN
         draft.reservation = None
         draft.changes, draft.events = (), ()
-        return self._sealer.response(exchange, outcome, response_id, self._ledger.submit_undurable(draft))
-
-
-def _told(exchange: Exchange, refusal: Refusal) -> None:
-    """A caller that is not believed: the address is for the log alone, not for the record."""
-    claimed = claims_of(exchange)
-    log.warn(
-        "{address} was not believed: {cause}; Agent-ID {claimed}, certificate of {certified}",
-        address=exchange.peer.address,
-        cause=refusal.cause,
-        claimed=claimed.get("agent_id", "none or malformed"),
-        certified=claimed.get("certificate_agent_id") or claimed.get("certificate") or "nobody",
-    )
-
-
-async def _resumed(begun: Coroutine[Any, Any, Any], awaited: Any) -> Any:
-    """
-    Go on with a coroutine that has run up to its first wait.
-
-    :param awaited: what it waits for.
-    """
-    resume: Callable[[Any], Any]
-    while True:
-        try:
-            value = await awaited
-        except GeneratorExit:
-            begun.close()
-            raise
-        except BaseException as error:
-            resume, argument = begun.throw, error
-        else:
-            resume, argument = begun.send, value
-        try:
-            awaited = resume(argument)
-        except StopIteration as ended:
-            return ended.value
+        sealed = self._ledger.submit_undurable(draft)
+        exchange.call.audit_id = sealed.audit_id
+        return self._sealer.response(exchange, outcome, response_id, sealed)
 
 
 def store_down() -> Refusal:

@@ -12,6 +12,7 @@ from agtphost.audit.lifecycle import LifecycleState
 from agtphost.contract.binding import Binding
 from agtphost.contract.table import Match
 from agtphost.dispatch.purchase import Purchase
+from agtphost.handlers.calls import Call
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, Peer, state_owner
@@ -39,6 +40,9 @@ class Exchange:
     peer: Peer
     now: float
     """Seconds since the epoch at arrival."""
+
+    call: Call = field(default_factory=Call)
+    """What the lines of the log name it by."""
 
     # Written by the framing gate, once their syntax is known to be good.
     agent_id: str | None = None

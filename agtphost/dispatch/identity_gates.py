@@ -113,9 +113,9 @@ class FramingGate:
                     remedy="Send the canonical Agent-ID, the hash of the agent's Genesis.",
                     cause="agent-id-malformed",
                 )
-            exchange.agent_id = agent_id
+            exchange.agent_id = exchange.call.agent_id = agent_id
         if "task-id" in fields:
-            exchange.task_id = self._opaque(fields["task-id"], "Task-ID")
+            exchange.task_id = exchange.call.task_id = self._opaque(fields["task-id"], "Task-ID")
         if "request-id" in fields:
             exchange.request_id = self._opaque(fields["request-id"], "Request-ID")
         if "session-id" in fields:
@@ -235,6 +235,7 @@ class CallerGate:
         agent_id = exchange.agent_id or proven
         if agent_id is None:
             return
+        exchange.call.agent_id = agent_id
         caller = self._by_id(agent_id)
         if caller is None:
             raise _unauthenticated(

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from twisted.logger import Logger
+
 from agtphost.dispatch.exchange import Exchange
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.identifiers import is_agent_id
@@ -18,6 +20,8 @@ from agtphost.vocabulary.status import Status
 
 if TYPE_CHECKING:
     from agtphost.dispatch.sealing import Outcome
+
+log = Logger()
 
 VIOLATIONS = frozenset({Status.AUTHORIZATION_REQUIRED, Status.SCOPE_VIOLATION})
 """The statuses that tell of scopes."""
@@ -102,6 +106,18 @@ def scopes_of(body: object) -> tuple[str, ...]:
         return ()
     named = body.get("missing_scopes") or body.get("scopes")
     return tuple(scope for scope in named if isinstance(scope, str)) if isinstance(named, list) else ()
+
+
+def log_unbelieved(exchange: Exchange, cause: str) -> None:
+    """A caller that is not believed: the address is for the log alone, not for the record."""
+    claimed = claims_of(exchange)
+    log.warn(
+        "{address} was not believed: {cause}; Agent-ID {claimed}, certificate of {certified}",
+        address=exchange.peer.address,
+        cause=cause,
+        claimed=claimed.get("agent_id", "none or malformed"),
+        certified=claimed.get("certificate_agent_id") or claimed.get("certificate") or "nobody",
+    )
 
 
 def _shown(scopes: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
@@ -62,3 +63,26 @@ def bounded(
         leaving.add(left)
     working.addBoth(settle)
     return answer
+
+
+async def resumed(begun: Coroutine[Any, Any, Any], awaited: Any) -> Any:
+    """
+    Go on with a coroutine that has run up to its first wait.
+
+    :param awaited: what it waits for.
+    """
+    resume: Callable[[Any], Any]
+    while True:
+        try:
+            value = await awaited
+        except GeneratorExit:
+            begun.close()
+            raise
+        except BaseException as error:
+            resume, argument = begun.throw, error
+        else:
+            resume, argument = begun.send, value
+        try:
+            awaited = resume(argument)
+        except StopIteration as ended:
+            return ended.value

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -119,7 +120,8 @@ class BlockingFunction:
     def handle(self, context: EndpointContext) -> Deferred[Any]:
         """Call it; see :class:`agtphost.iagtp.IHandler`."""
         inside = replace(context, invoke=self._waiting(context.invoke), emit=self._waiting(context.emit))
-        return self._threads.run(lambda: self._function(inside))
+        run = copy_context().run  # What the thread logs is this call's.
+        return self._threads.run(lambda: run(self._function, inside))
 
     def _waiting(self, asynchronous: Callable[..., Any]) -> Callable[..., Any]:
         """The same for a thread, which waits."""

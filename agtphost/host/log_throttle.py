@@ -30,6 +30,8 @@ from twisted.logger import (
 )
 from zope.interface import implementer
 
+from agtphost.host.call_events import CallEvents
+
 FULL = 20
 """Events of one kind that are logged in full within the time."""
 
@@ -143,7 +145,7 @@ class Throttle:
 
 class LogThrottling(Service):
     """
-    Puts a :class:`Throttle` before all observers while the host runs.
+    Puts a :class:`Throttle` before all observers while the host runs, and :class:`.CallEvents` before that.
 
     :param publisher: Twisted's own.
     """
@@ -155,7 +157,8 @@ class LogThrottling(Service):
         self._observers: tuple[ILogObserver, ...] = ()
         self._throttle: Throttle | None = None
         self._flushing = LoopingCall(self._flush)
-        self._flushing.clock = clock
+        self._flushing.clock = self._clock = clock
+        self._first: CallEvents | None = None
 
     def startService(self) -> None:
         """From now on."""
@@ -163,7 +166,8 @@ class LogThrottling(Service):
         # twistd put them there, and nothing public tells which they are.
         self._observers = tuple(self._publisher._observers)
         self._throttle = Throttle(LogPublisher(*self._observers))
-        self._publisher.addObserver(self._throttle)
+        self._first = CallEvents(self._throttle, self._clock)
+        self._publisher.addObserver(self._first)
         for observer in self._observers:
             self._publisher.removeObserver(observer)
         self._flushing.start(SECONDS, now=False)
@@ -177,8 +181,9 @@ class LogThrottling(Service):
             self._throttle.flush()
             for observer in self._observers:
                 self._publisher.addObserver(observer)
-            self._publisher.removeObserver(self._throttle)
-            self._throttle = None
+            if self._first is not None:
+                self._publisher.removeObserver(self._first)
+            self._throttle = self._first = None
         return None
 
     def _flush(self) -> None:

@@ -1,14 +1,14 @@
 """
 Runs a coroutine that nobody waits for.
 
-:meth:`Deferred.fromCoroutine` keeps a Deferred, a context and a way to cancel
-for its caller; a connection's answer has no caller, and is made for every
-request.
+:meth:`Deferred.fromCoroutine` keeps a Deferred and a way to cancel for its
+caller; a connection's answer has no caller, and is made for every request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from contextvars import copy_context
 from typing import Any, cast
 
 from twisted.internet.defer import Deferred
@@ -23,18 +23,20 @@ class _Driver:
     one that comes here is pending, and wakes the coroutine from its callback.
     """
 
-    __slots__ = ("_coroutine",)
+    __slots__ = ("_coroutine", "_run")
 
     def __init__(self, coroutine: Coroutine[Deferred[Any], Any, None]) -> None:
         self._coroutine = coroutine
+        # Its own: what it says of the call that it answers is nobody else's.
+        self._run = copy_context().run
 
     def advance(self, result: Any) -> None:
         """Go on until the coroutine waits again, or ends; ``result`` is consumed."""
         try:
             if isinstance(result, Failure):
-                awaited = self._coroutine.throw(cast(BaseException, result.value))
+                awaited = self._run(self._coroutine.throw, cast(BaseException, result.value))
             else:
-                awaited = self._coroutine.send(None)
+                awaited = self._run(self._coroutine.send, None)
         except StopIteration:
             return
         awaited.addBoth(self.advance)

@@ -1,0 +1,57 @@
+"""
+Which call a line of the log belongs to.
+
+The dispatcher names the call for whatever runs in its course: gates,
+handlers, and what they await. The Audit-ID of a call is the hash of its
+record, and so is known only once it is sealed: what is logged before waits
+for it, unless that takes too long (:mod:`agtphost.host.call_events`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+
+
+class Call:
+    """One call on its way through the dispatcher."""
+
+    __slots__ = ("agent_id", "audit_id", "early", "held", "response_id", "task_id")
+
+    def __init__(self) -> None:
+        self.response_id = ""
+        """Given when it is first needed; the response carries it too."""
+
+        self.agent_id = ""
+        """The caller's, or the one that the request claims."""
+
+        self.task_id = ""
+        self.audit_id = ""
+        """Empty until the record is made."""
+
+        self.held: list[Callable[[], None]] | None = None
+        """Writes what was logged and waits for the Audit-ID."""
+
+        self.early = False
+        """Whether something was written before the Audit-ID was known."""
+
+    def let_go(self) -> None:
+        """Write what waits."""
+        held, self.held = self.held, None
+        for write in held or ():
+            write()
+
+    @property
+    def text(self) -> str:
+        """What its lines in the log end with."""
+        named = (
+            ("Audit-ID", self.audit_id),
+            ("Response-ID", self.response_id),
+            ("Agent-ID", self.agent_id),
+            ("Task-ID", self.task_id),
+        )
+        return ", ".join(f"{name} {value}" for name, value in named if value)
+
+
+CALL: ContextVar[Call | None] = ContextVar("agtphost-call", default=None)
+"""The call in whose course this runs; None outside any."""

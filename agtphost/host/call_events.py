@@ -1,0 +1,80 @@
+"""
+Every line of the log that belongs to a call says to which: Audit-ID, Response-ID, Agent-ID and Task-ID.
+
+What is logged in the course of a call waits until its record is made, a
+second at most, since the Audit-ID is the record's hash. A call that takes
+longer, or logs much, or logs from a thread, has its lines written with the
+Response-ID; once its record is made, one more line has both identifiers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import ILogObserver, LogEvent
+from twisted.python.threadable import isInIOThread
+from zope.interface import implementer
+
+from agtphost.handlers.calls import CALL, Call
+
+LONGEST = 1.0
+"""Seconds for which a line waits."""
+
+MOST = 50
+"""Lines of one call that wait."""
+
+
+@implementer(ILogObserver)
+class CallEvents:
+    """
+    Marks events with their call, and passes all on.
+
+    :param forward: takes them.
+    """
+
+    def __init__(self, forward: ILogObserver, clock: IReactorTime) -> None:
+        self._forward: Any = forward
+        self._clock = clock
+
+    def __call__(self, event: LogEvent) -> None:
+        """One event."""
+        call = CALL.get()
+        if call is None:
+            self._forward(event)
+        elif call.audit_id:
+            self._forward(marked(event, call))
+        elif call.early or not isInIOThread():  # type: ignore[no-untyped-call]
+            call.early = True
+            self._forward(marked(event, call))
+        else:
+            self._hold(event, call)
+
+    def _hold(self, event: LogEvent, call: Call) -> None:
+        if call.held is None:
+            call.held = []
+            self._clock.callLater(LONGEST, _give_up, call)
+        call.held.append(lambda: self._forward(marked(event, call)))
+        if len(call.held) >= MOST:
+            _give_up(call)
+
+
+def _give_up(call: Call) -> None:
+    """Write what waits, without the Audit-ID where it is not known yet."""
+    if call.held is not None:
+        call.early = call.early or not call.audit_id
+        call.let_go()
+
+
+def marked(event: LogEvent, call: Call) -> LogEvent:
+    """The event with its call, as members and at the end of its text."""
+    told: LogEvent = {**event, "call": call.text}
+    for name in ("audit_id", "response_id", "agent_id", "task_id"):
+        told.setdefault(name, getattr(call, name))
+    if told.get("message"):
+        # Twisted's older form: what observers of that form read.
+        told["message"] = (*told["message"], f"[{call.text}]")
+    form = told.get("log_format")
+    if isinstance(form, str):
+        told["log_format"] = f"{form} [{{call}}]"
+    return told
