@@ -60,7 +60,8 @@ def test_a_call_outside_a_scope_dimension_is_455(body: dict[str, Any], path: str
         assert record["extra"] == {
             "scope_dimension": {
                 name: document(response)[name] for name in ("dimension", "parameter")
-            }
+            },
+            "scopes": [document(response)[name] for name in ("unless_scope",) if name in document(response)],
         }
 
 

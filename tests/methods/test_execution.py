@@ -147,7 +147,11 @@ def test_the_record_names_the_tool() -> None:
     named = replace(READ, extra={"mcp_tool": "read"})
     stage = Stage(adapter=Toolbox(named))
     stage.ask("EXECUTE", "/", call(), certificate=AS_CALLER)
-    assert stage.sealed.drafts[-1].payload["extra"] == {"mcp_tool": "read"}
+    assert stage.sealed.drafts[-1].payload["extra"] == {
+        "mcp_tool": "read",
+        "action": "mcp.tools.call",
+        "payload_type": "application/vnd.mcp.tools+json",
+    }
 
 
 def test_without_the_gate_an_execute_runs_nothing() -> None:
