@@ -6,6 +6,7 @@ import re
 import secrets
 import shutil
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ import click
 from agtphost.cli.audit_store import open_records
 from agtphost.cli.configured import require_config
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.genesis import tier_1_evidence
 from agtphost.cli.identities import agent_directories
 from agtphost.cli.key import load_signing_key
 from agtphost.cli.options import EXISTING, Connection, json_option
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 @click.option("--package", type=EXISTING, metavar="FILE", help="A .agent or .nomo package: its manifest describes it.")
 @click.option("--package-hash", metavar="HASH", help="What its author says its hash is: sha256:...")
 @click.option("--package-ca", type=EXISTING, metavar="FILE", help="Authorities of .nomo authors, PEM.")
+@click.option("--resolver", metavar="HOST[:PORT]", help="Who is asked for DNS records; default: the system's.")
 @click.option("--config", type=EXISTING, metavar="FILE", help="The host.toml.")
 @json_option
 def new_command(
@@ -55,6 +58,7 @@ def new_command(
     package: Path | None,
     package_hash: str | None,
     package_ca: Path | None,
+    resolver: str | None,
     config: Path | None,
     as_json: bool,
     **said: Any,
@@ -86,6 +90,12 @@ def new_command(
     inspected = None if package is None else _inspected(package, package_hash, package_ca)
     described = _described(name, said) if inspected is None else _packaged(name, said, inspected)
     _require_standing(settings, described)
+    if described.trust_tier == 1:
+        evidence = tier_1_evidence(
+            *(described.verification_path, described.org_domain, described.governance_zone),
+            *(registrar.public, resolver, timestamp(datetime.now(UTC))),
+        )
+        described = replace(described, evidence=evidence)
     issued = _issue(parent, described, registrar, settings, hosted=hosted)
     fields: dict[str, object] = {
         "name": name,

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
 from agtphost.cli.arguments import read_octets
+from agtphost.cli.dns_lookup import resolver_of, txt_records
 from agtphost.cli.documents_io import deliver, output_option
 from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.cli.key import load_signing_key, load_verifying_key
 from agtphost.cli.options import EXISTING, json_option
 from agtphost.cli.output import print_json, print_summary
+from agtphost.identity.anchoring import EVIDENCE, NoEvidence, evidence_for
 from agtphost.identity.extensions import ARCHETYPES
 from agtphost.identity.genesis import PATHS, Genesis, GenesisError, issue
+from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.provisioning import timestamp
 
 
@@ -34,11 +39,28 @@ def summary(genesis: Genesis) -> dict[str, object]:
         "scope": sorted(genesis.scopes),
         "trust_tier": genesis.trust_tier,
         "verification_path": genesis.verification_path,
+        "verification_evidence": genesis.members.get(EVIDENCE),
         "issued_at": genesis.issued_at,
         "issuer_fingerprint": genesis.issuer_fingerprint,
         "self_signed": genesis.self_signed,
         "notes": list(genesis.notes),
     }
+
+
+def tier_1_evidence(
+    path: str, domain: str | None, zone: str, issuer: VerifyingKey, resolver: str | None, checked_at: str
+) -> Mapping[str, Any]:
+    """
+    Look at what a Tier 1 Genesis would rest on (core v08 section 10.7).
+
+    :raises Unverified: it is not there; nothing is to be signed.
+    """
+    try:
+        return evidence_for(
+            path, domain, zone, issuer, lambda name: txt_records(name, resolver_of(resolver)), checked_at
+        )
+    except NoEvidence as error:
+        raise Unverified(f"no Genesis of tier 1 is issued: {error}", answer={"issued": False}) from None
 
 
 @command.command("issue")
@@ -59,6 +81,7 @@ def summary(genesis: Genesis) -> dict[str, object]:
     help="Verification.",
 )
 @click.option("--org-domain", metavar="DOMAIN", help="The organization's domain.")
+@click.option("--resolver", metavar="HOST[:PORT]", help="Who is asked for DNS records; default: the system's.")
 @click.option("--agent-key", type=EXISTING, metavar="FILE", help="The agent's own public key, to be named.")
 @output_option
 @json_option
@@ -72,6 +95,7 @@ def issue_command(
     tier: int,
     path: str,
     org_domain: str | None,
+    resolver: str | None,
     agent_key: Path | None,
     output: Path | None,
     as_json: bool,
@@ -79,11 +103,19 @@ def issue_command(
     """
     Issue a Genesis, signed with the issuer's key.
 
+    Tier 1 by dns-anchored is issued only where the domain says
+    _agtp.DOMAIN TXT "agtp-zone=ZONE; cert=FINGERPRINT-OF-THE-KEY"; what was
+    found stands in the Genesis. Ask a resolver that you trust.
+
     \b
     Example:
       agtp genesis issue --key registrar.key --owner "Example Ltd" --scope documents:query -o genesis.json
     """
     signer = load_signing_key(key)
+    issued_at = timestamp(datetime.now(UTC))
+    evidence = None
+    if tier == 1:
+        evidence = tier_1_evidence(path, org_domain, zone, signer.public, resolver, issued_at)
     try:
         octets = issue(
             signer,
@@ -92,11 +124,12 @@ def issue_command(
             archetype=archetype,
             governance_zone=zone,
             scope=scopes,
-            issued_at=timestamp(datetime.now(UTC)),
+            issued_at=issued_at,
             trust_tier=tier,
             verification_path=path,
             agent_key=None if agent_key is None else load_verifying_key(agent_key),
             members={"org_domain": org_domain} if org_domain else None,
+            evidence=evidence,
         )
     except GenesisError as error:
         raise WrongInput(f"such a Genesis would be wrong: {error}") from None

@@ -21,6 +21,7 @@ from datetime import datetime
 from typing import Any
 
 from agtphost.identity import encoding
+from agtphost.identity.anchoring import EVIDENCE, unchecked
 from agtphost.identity.canonical import CanonicalError, ascii_escaped, canonical
 from agtphost.identity.extensions import ARCHETYPES
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
@@ -328,6 +329,9 @@ def _notes(members: Mapping[str, Any], form: str, excluded: tuple[str, ...]) -> 
         notes.append(f"the Agent-ID leaves out {' and '.join(excluded)} only")
     if "-----BEGIN" in members["issuer_public_key"]:
         notes.append("issuer_public_key is PEM, where core v08 has base64url")
+    evidence = members.get(EVIDENCE)
+    if members["trust_tier"] == 1 and (not isinstance(evidence, dict) or evidence.get("method", "none") == "none"):
+        notes.append("it claims tier 1 and does not say what its issuer looked at; nothing was looked at here")
     return tuple(notes)
 
 
@@ -361,6 +365,7 @@ def issue(
     agent_key: VerifyingKey | None = None,
     production: bool = False,
     members: Mapping[str, Any] | None = None,
+    evidence: Mapping[str, Any] | None = None,
 ) -> bytes:
     """
     Make and sign a Genesis.
@@ -371,10 +376,16 @@ def issue(
     :param agent_key: the agent's own key, if it is to be named; it equals the
         issuer's in a self-signed Genesis.
     :param members: further members: ``org_domain``, ``org_label``, ``log_inclusion_proof`` ...
+    :param evidence: what the issuer looked at (:mod:`agtphost.identity.anchoring`); tier 1 needs it, and without
+        any an ``org_domain`` is said to be unchecked.
     :return: canonical JSON.
-    :raises GenesisError: for values that :meth:`Genesis.load` would refuse, and
-        for a self-signed Genesis in production.
+    :raises GenesisError: for values that :meth:`Genesis.load` would refuse, for
+        a self-signed Genesis in production, and for tier 1 that rests on nothing.
     """
+    if trust_tier == 1 and evidence is None:
+        raise GenesisError("verification_path: tier 1 is issued only after its evidence was looked at")
+    if evidence is None and (members or {}).get("org_domain"):
+        evidence = unchecked("org_domain")
     if production and (verification_path == SELF_SIGNED or agent_key == issuer.public):
         raise GenesisError("issuer_public_key: a self-signed Genesis is for development only")
     document: dict[str, Any] = {
@@ -388,6 +399,8 @@ def issue(
         "verification_path": verification_path,
         "issuer_public_key": issuer.public.text,
     }
+    if evidence is not None:
+        document[EVIDENCE] = dict(evidence)
     if owner_id is not None:
         document["owner_id"] = owner_id
     if agent_key is not None:

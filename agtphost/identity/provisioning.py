@@ -78,6 +78,9 @@ class AgentDescription:
     trust_tier: int = 2
     verification_path: str = "org-asserted"
     org_domain: str | None = None
+    evidence: Mapping[str, Any] | None = None
+    """What the issuer looked at; tier 1 needs it."""
+
     package: Inspected | None = None
     """What the agent is packed in; its manifest is then the document."""
 
@@ -193,6 +196,7 @@ def new_genesis(description: AgentDescription, registrar: SigningKey, now: datet
             trust_tier=description.trust_tier,
             verification_path=description.verification_path,
             members=members,
+            evidence=description.evidence,
         )
     except genesis.GenesisError as error:
         raise ProvisioningError(str(error)) from None

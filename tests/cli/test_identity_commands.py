@@ -22,11 +22,14 @@ from agtphost.identity.issuing import read_statement
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.identity.packages import pack
 from agtphost.stores import open_store
+from tests.adapters.peers import python
 from tests.audit.drafting import group_writer, sealed
 from tests.cli.conftest import Run
 from tests.identity.samples import document
 from tests.identity.test_issuing import ROOT, nomo, pem
 from tests.methods.stage import agent
+
+DNS = Path(__file__).with_name("dns_server.py")
 
 
 @pytest.fixture
@@ -152,13 +155,78 @@ def test_another_issuer_is_status_4(run: Run, here: Path) -> None:
     assert "issued by another key" in result.stderr
 
 
-@pytest.mark.parametrize("more", [("--scope", "Bad"), ("--tier", "1"), ("--path", "dns-anchored")])
+@pytest.mark.parametrize("more", [("--scope", "Bad"), ("--path", "dns-anchored")])
 def test_a_genesis_that_would_be_wrong_is_not_issued(run: Run, here: Path, more: tuple[str, ...]) -> None:
     """What could not be verified is refused before it is signed."""
     make(run, "key", "new", "registrar.key")
     result = run("genesis", "issue", "--key", "registrar.key", "--owner", "E", "-o", "g.json", *more)
     assert result.exit_code == 2
     assert not (here / "g.json").exists()
+
+
+TIER_1 = ("--tier", "1", "--path", "dns-anchored", "--org-domain", "Acme.tld", "--zone", "zone:acme")
+
+
+def domain_said(run: Run, here: Path) -> str:
+    """What the owner of a domain publishes for the key ``registrar.key``, which is made."""
+    make(run, "key", "new", "registrar.key")
+    return f"agtp-zone=zone:acme; cert={VerifyingKey.load(here / 'registrar.pub').fingerprint}"
+
+
+def test_tier_1_is_issued_where_the_domain_says_so(run: Run, here: Path) -> None:
+    """AGTP-327, core v08 section 10.7: a real resolver is asked, and the signed Genesis has what it answered."""
+    said = domain_said(run, here)
+    with python(DNS, "_agtp.acme.tld=v=spf1 -all", f"_agtp.acme.tld={said}") as port:
+        words = ("--key", "registrar.key", "--owner", "Acme", *TIER_1, "--resolver", f"127.0.0.1:{port}")
+        make(run, "genesis", "issue", *words, "-o", "g.json")
+    genesis = Genesis.load((here / "g.json").read_bytes())
+    assert (genesis.trust_tier, genesis.notes) == (1, ())
+    evidence = genesis.members["verification_evidence"]
+    assert (evidence["method"], evidence["record"], evidence["value"]) == ("dns", "_agtp.acme.tld", said)
+    assert evidence["checked_at"] == genesis.issued_at
+
+
+@pytest.mark.parametrize("many", [0, 60])
+def test_tier_1_is_not_issued_where_the_domain_is_silent(run: Run, here: Path, many: int) -> None:
+    """Another key's, another zone's and half a record are none; an answer too long for UDP is read by TCP."""
+    said = domain_said(run, here)
+    wrong = [
+        said.replace("zone:acme", "zone:other"),
+        said[:-1],
+        said.partition(";")[0],
+        f"{said}; cert={'0' * 64}",
+        *(f"note={'x' * 200}{number}" for number in range(many)),
+    ]
+    records = [f"_agtp.acme.tld={text}" for text in wrong]
+    words = ("genesis", "issue", "--key", "registrar.key", "--owner", "Acme", *TIER_1, "-o", "g.json")
+    with python(DNS, *records, f"_agtp.other.tld={said}") as port:
+        result = run(*words, "--resolver", f"127.0.0.1:{port}")
+        absent = run(*(word if word != "Acme.tld" else "none.tld" for word in words), "--resolver", f"127.0.0.1:{port}")
+    assert (result.exit_code, absent.exit_code) == (4, 4)
+    assert said in result.stderr
+    assert "none.tld" in absent.stderr
+    # Nobody listens there any more: what cannot be looked at was not looked at.
+    assert run(*words, "--resolver", f"127.0.0.1:{port}").exit_code == 4
+    assert not (here / "g.json").exists()
+
+
+@pytest.mark.parametrize("path", ["log-anchored", "hybrid", "org-asserted"])
+def test_tier_1_rests_on_what_can_be_looked_at(run: Run, here: Path, path: str) -> None:
+    """Nothing here can look at a log or a blockchain, so nothing is signed that says that somebody did."""
+    said = domain_said(run, here)
+    with python(DNS, f"_agtp.acme.tld={said}") as port:
+        words = ("--key", "registrar.key", "--owner", "Acme", *TIER_1, "--resolver", f"127.0.0.1:{port}")
+        result = run("genesis", "issue", *words, "--path", path, "-o", "g.json")
+    assert result.exit_code == 4
+    assert not (here / "g.json").exists()
+
+
+def test_a_claim_that_was_not_checked_says_so(run: Run, here: Path) -> None:
+    """AGTP-327: of tier 2 the domain is asserted, and the Genesis says that nobody looked."""
+    genesis = issue_genesis(run, here, "--org-domain", "acme.tld")
+    assert genesis.members["verification_evidence"] == {"method": "none", "unchecked": ["org_domain"]}
+    shown = json.loads(run("genesis", "verify", "genesis.json", "--json").stdout)
+    assert shown["verification_evidence"] == {"method": "none", "unchecked": ["org_domain"]}
 
 
 # Documents

@@ -33,7 +33,10 @@ def genesis_octets(key: SigningKey, **changes: Any) -> bytes:
         "issued_at": "2026-05-01T09:00:00Z",
         "members": {"org_label": "desk", "org_domain": "acme.tld"},
     }
-    return genesis.issue(key, **{**arguments, **changes})
+    arguments.update(changes)
+    if arguments.get("trust_tier") == 1:
+        arguments.setdefault("evidence", {"method": "dns", "record": "_agtp.acme.tld"})
+    return genesis.issue(key, **arguments)
 
 
 def reference_genesis(key: SigningKey, **changes: Any) -> tuple[dict[str, Any], bytes]:

@@ -345,6 +345,17 @@ def test_issue_refuses_what_load_would(changes: dict[str, Any]) -> None:
         genesis_octets(KEY, **changes)
 
 
+def test_tier_1_is_signed_with_evidence_alone() -> None:
+    """AGTP-327: the one function that signs a Genesis signs no Tier 1 that rests on nothing; a foreign one is noted."""
+    with pytest.raises(GenesisError, match="evidence"):
+        genesis_octets(KEY, trust_tier=1, verification_path="dns-anchored", evidence=None)
+    claim = {**MEMBERS, "trust_tier": 1, "verification_path": "dns-anchored"}
+    for evidence, noted in ((None, True), ("seen", True), ({"method": "none"}, True), ({"method": "dns"}, False)):
+        omit = ("verification_evidence",) if evidence is None else ()
+        notes = Genesis.load(resign(KEY, {**claim, "verification_evidence": evidence}, omit=omit)).notes
+        assert any("claims tier 1" in note for note in notes) is noted
+
+
 def test_self_signing_is_for_development() -> None:
     """AGTP-165: issuer key = agent key is marked, and not issued in production."""
     assert Genesis.load(genesis_octets(KEY, agent_key=KEY.public)).self_signed

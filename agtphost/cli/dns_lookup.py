@@ -1,0 +1,108 @@
+"""TXT records from one resolver: a question, an answer, and nothing believed that was not asked for."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from pathlib import Path
+from typing import Any
+
+from agtphost.identity.anchoring import NoEvidence
+
+SECONDS = 5.0
+TRIES = 3
+PORT = 53
+RESOLV_CONF = Path("/etc/resolv.conf")
+
+
+def resolver_of(text: str | None) -> tuple[str, int]:
+    """
+    A resolver's address: ``HOST``, ``HOST:PORT`` or ``[HOST]:PORT``; None for the system's first.
+
+    :raises NoEvidence: there is none.
+    """
+    if text is None:
+        try:
+            lines = RESOLV_CONF.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            lines = []
+        for line in lines:
+            words = line.split()
+            if len(words) > 1 and words[0] == "nameserver":
+                return words[1], PORT
+        raise NoEvidence("the system has no resolver; name one with --resolver")
+    if text.startswith("["):
+        host, _, port = text[1:].partition("]")
+        port = port.removeprefix(":")
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    else:
+        host, port = text, ""
+    if not host or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536)):
+        raise NoEvidence(f"{text!r} is no resolver: write HOST or HOST:PORT")
+    return host, int(port or PORT)
+
+
+def txt_records(name: str, resolver: tuple[str, int]) -> list[str]:
+    """
+    The texts of a name's TXT records, each with its parts put together.
+
+    :raises NoEvidence: the name does not exist, or the resolver did not answer in time.
+    """
+    from twisted.names import dns
+
+    question = dns.Message(id=secrets.randbelow(65_536), recDes=1)
+    question.addQuery(name, dns.TXT, dns.IN)
+    octets = question.toStr()
+    try:
+        answer = _asked(octets, question.id, name, resolver)
+    except (OSError, EOFError, ValueError) as error:
+        raise NoEvidence(f"the resolver {resolver[0]}:{resolver[1]} did not answer about {name}: {error}") from None
+    if answer.rCode != dns.OK:
+        raise NoEvidence(f"the resolver {resolver[0]}:{resolver[1]} has no {name} (RCODE {answer.rCode})")
+    return [
+        b"".join(record.payload.data).decode("utf-8", "replace")
+        for record in answer.answers
+        if record.type == dns.TXT and bytes(record.name.name).rstrip(b".").lower() == name.encode("ascii").lower()
+    ]
+
+
+def _asked(octets: bytes, number: int, name: str, resolver: tuple[str, int]) -> Any:
+    """The answer by UDP, by TCP where it is too long for that."""
+    family = socket.getaddrinfo(*resolver, type=socket.SOCK_DGRAM)[0][0]
+    with socket.socket(family, socket.SOCK_DGRAM) as link:
+        link.settimeout(SECONDS / TRIES)
+        # Connected: what comes from any other address is never seen.
+        link.connect(resolver)
+        for attempt in range(TRIES):
+            link.send(octets)
+            try:
+                answer = _read(link.recv(65_535), number, name)
+            except TimeoutError:
+                if attempt == TRIES - 1:
+                    raise
+                continue
+            break
+    return _by_stream(octets, number, name, resolver) if answer.trunc else answer
+
+
+def _by_stream(octets: bytes, number: int, name: str, resolver: tuple[str, int]) -> Any:
+    with socket.create_connection(resolver, SECONDS) as link, link.makefile("rb") as reader:
+        link.sendall(len(octets).to_bytes(2, "big") + octets)
+        length = int.from_bytes(reader.read(2), "big")
+        return _read(reader.read(length), number, name)
+
+
+def _read(octets: bytes, number: int, name: str) -> Any:
+    from twisted.names import dns
+
+    message = dns.Message()
+    try:
+        message.fromStr(octets)
+    except Exception as error:
+        # The codec has no base class for what it raises.
+        raise ValueError(f"its answer cannot be read: {error!r}") from None
+    asked = [bytes(query.name.name).lower() for query in message.queries]
+    if not message.answer or message.id != number or asked != [name.encode("ascii").lower()]:
+        raise ValueError("its answer is to another question")
+    return message

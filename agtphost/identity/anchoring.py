@@ -1,0 +1,81 @@
+"""
+What a Tier 1 Genesis rests on, as far as the DNS can show it: core v08 section 10.7.
+
+The record is ``_agtp.DOMAIN. TXT "agtp-zone=ZONE; cert=FINGERPRINT"``: whoever may write below the domain
+names the governance zone, and the key that may issue agents under it. The fingerprint is that of the issuer's
+key, so that nobody anchors an agent in a domain by knowing what its zone is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from agtphost.identity.keys import VerifyingKey
+
+EVIDENCE = "verification_evidence"
+"""The member of a Genesis that says what its issuer looked at."""
+
+LABEL = "_agtp"
+
+Lookup = Callable[[str], Iterable[str]]
+"""The texts of a name's TXT records; raises :class:`NoEvidence` where they cannot be had."""
+
+
+class NoEvidence(ValueError):
+    """Nothing shows what a Genesis would claim; the message says what is missing."""
+
+
+def unchecked(*members: str) -> Mapping[str, Any]:
+    """The evidence of a Genesis whose issuer looked at nothing: what it claims all the same."""
+    return {"method": "none", "unchecked": list(members)}
+
+
+def expected(zone: str, issuer: VerifyingKey) -> str:
+    """What the domain's owner has to publish."""
+    return f"agtp-zone={zone}; cert={issuer.fingerprint}"
+
+
+def dns_evidence(domain: str, zone: str, issuer: VerifyingKey, lookup: Lookup, checked_at: str) -> Mapping[str, Any]:
+    """
+    Look whether a domain vouches for an issuer and a zone.
+
+    :param checked_at: RFC 3339.
+    :return: what the Genesis says of it.
+    :raises NoEvidence: no record does, or none can be read.
+    """
+    name = f"{LABEL}.{domain.rstrip('.').lower()}"
+    wanted = {"agtp-zone": zone, "cert": issuer.fingerprint}
+    for text in lookup(name):
+        if wanted.items() <= _members(text).items():
+            return {"method": "dns", "record": name, "value": text, "checked_at": checked_at}
+    raise NoEvidence(f'{name} has no TXT record "{expected(zone, issuer)}"')
+
+
+def _members(text: str) -> dict[str, str]:
+    """``name=value`` pairs; one that stands twice decides nothing."""
+    found: dict[str, str] = {}
+    for part in text.split(";"):
+        name, equals, value = part.strip().partition("=")
+        if equals:
+            found[name.lower()] = value if name.lower() not in found else ""
+    return found
+
+
+def evidence_for(
+    path: str, domain: str | None, zone: str, issuer: VerifyingKey, lookup: Lookup, checked_at: str
+) -> Mapping[str, Any]:
+    """
+    The evidence of a Tier 1 Genesis by its ``verification_path``.
+
+    :raises NoEvidence: it is not there, or this host has no way to look at it.
+    """
+    if path == "dns-anchored":
+        if not domain:
+            raise NoEvidence("dns-anchored needs the domain")
+        return dns_evidence(domain, zone, issuer, lookup, checked_at)
+    if path == "hybrid":
+        raise NoEvidence("hybrid needs proof of a blockchain address, which nothing here can look at")
+    if path == "log-anchored":
+        raise NoEvidence("log-anchored needs a transparency log that takes the Genesis, and none is connected here")
+    raise NoEvidence(f"tier 1 needs one of dns-anchored, log-anchored and hybrid, and {path} is none")
