@@ -11,6 +11,7 @@ from typing import Any
 
 from agtphost.contract import handler_reference
 from agtphost.contract.endpoint import Deprecation, Endpoint, HandlerReference
+from agtphost.contract.method_parameters import hint, parameter_faults
 from agtphost.contract.schema_rules import tokens
 from agtphost.contract.schemas import CompiledSchema, Role, SchemaError, compile_schema
 from agtphost.contract.semantic import MEMBERS, Impact, is_statement, semantic, semantic_faults
@@ -94,6 +95,8 @@ class Declaration:
         taken = self._schema("input_schema", "input")
         given = self._schema("output_schema", "output", strict=self._flag("strict_output"))
         self._parameters(path)
+        for name, sentence in parameter_faults(method, self._table.get("input_schema")):
+            self._say(("input_schema",), sentence, hint(name))
         impact = Impact(block["impact"]) if block is not None else Impact.IRREVERSIBLE
         found = {
             "errors": self._names("errors", _ERROR_NAME.fullmatch, "an error name such as room_unavailable"),

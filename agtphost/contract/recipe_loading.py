@@ -40,6 +40,7 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.contract.expression import INPUT, Expression, ExpressionError, ValueMapping
+from agtphost.contract.method_parameters import hint, parameter_faults
 from agtphost.contract.recipe import (
     COMPOSITION_FAILED,
     MAX_RETRIES,
@@ -405,6 +406,8 @@ class _Reading:
             self._members(block, MEMBERS, (), (*at, "semantic"))
         taken = self._schema(table, "input_schema", "input")
         given = self._schema(table, "output_schema", "output")
+        for name, sentence in parameter_faults(method, table.get("input_schema")):
+            self.say((*at, "input_schema"), f"endpoint: {sentence}", hint(name))
         errors = table.get("errors", [])
         if not isinstance(errors, list) or not all(isinstance(e, str) and _ERROR.fullmatch(e) for e in errors):
             self.say((*at, "errors"), "endpoint.errors is not a list of error names")

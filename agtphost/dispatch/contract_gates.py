@@ -11,8 +11,9 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.audit.drafts import LedgerUnavailable, Reservation, ReservationKey, ReservationState
+from agtphost.contract.method_parameters import parameter_faults
 from agtphost.contract.policy import MethodPolicy
-from agtphost.contract.schemas import TooCostly
+from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch import authority
 from agtphost.dispatch.dispatcher import store_down
@@ -298,46 +299,6 @@ class AnonymousGate:
 
 
 @implementer(IGate)
-class DiscoveryGate:
-    """
-    Built-ins that only read are for authenticated callers (AGTP-API section 8.7): in the order where the operator
-    has closed anonymous discovery.
-
-    Authenticated is an agent with its certificate, whom a front of this host admitted, an operator, and the
-    registrar of the addressed agent; an Agent-ID that nothing proves counts where ``floor`` lets it.
-    """
-
-    name = "anonymous discovery"
-
-    def __init__(self, floor: Assurance, operators: Collection[str]) -> None:
-        self._proven = frozenset({Assurance.GATEWAY, Assurance.CERTIFICATE, floor}) - {Assurance.NONE}
-        self._operators = frozenset(operators)
-
-    def check(self, exchange: Exchange) -> None:
-        binding = exchange.binding
-        if binding is None or binding.tier != "A" or binding.state_changing:
-            return
-        if exchange.assurance in self._proven or self._is_person(exchange):
-            return
-        anonymous = exchange.assurance is Assurance.NONE
-        raise Refusal(
-            Status.AUTHORIZATION_REQUIRED if anonymous else Status.UNAUTHORIZED,
-            "anonymous-discovery-disabled",
-            "This host answers discovery to callers only that it knows for certain.",
-            remedy="Send Agent-ID, and present the agent's client certificate.",
-            details={"assurance": exchange.assurance.label},
-            scopes=(),
-        )
-
-    def _is_person(self, exchange: Exchange) -> bool:
-        certificate, agent = exchange.peer.certificate, exchange.agent
-        if certificate is None or certificate.agent_id is not None or not certificate.fingerprint:
-            return False
-        issuer = None if agent is None else agent.issuer_fingerprint
-        return certificate.fingerprint in self._operators or certificate.fingerprint == issuer
-
-
-@implementer(IGate)
 class AuthorityGate:
     """
     The binding is this agent's, its scopes are held, and the caller is known surely enough.
@@ -367,7 +328,10 @@ class SchemaGate:
     name = "schema"
 
     def check(self, exchange: Exchange) -> None:
-        schema = exchange.binding.input_schema if exchange.binding is not None else None
+        binding = exchange.binding
+        schema = binding.input_schema if binding is not None else None
+        if binding is not None and binding.method == "RUN":
+            self._require_registry(schema)
         if schema is not None:
             request = exchange.request
             octets = len(request.body) + len(request.path) + len(request.query or "")
@@ -383,6 +347,17 @@ class SchemaGate:
                 "The input does not follow the input schema.",
                 remedy="Correct the fields named in faults.",
                 details={"faults": schema.faults(exchange.input)},
+            )
+
+    @staticmethod
+    def _require_registry(schema: CompiledSchema | None) -> None:
+        """Whatever was bound, and however: RUN takes no free-form strings (core v08 section 7.4.2, MUST NOT)."""
+        for _ in parameter_faults("RUN", None if schema is None else schema.schema):
+            raise Refusal(
+                Status.NOT_FOUND,
+                "procedure-unregistered",
+                "No registry of procedures stands behind this RUN, and without one nothing is run.",
+                remedy="The operator lists the procedures as values of procedure_id in the input schema.",
             )
 
 

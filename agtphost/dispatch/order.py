@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch import body_gates, claims, contract_gates, identity_gates
+from agtphost.dispatch.discovery_gate import DiscoveryGate
 from agtphost.dispatch.merchant_gate import METHOD, MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger, INegotiator
@@ -98,7 +99,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         contract_gates.PolicyGate(given.policy, given.table),
         contract_gates.EndpointGate(given.table, given.policy, given.negotiator),
         contract_gates.AnonymousGate(),
-        *(() if given.anonymous_discovery else (contract_gates.DiscoveryGate(given.floor, given.operators),)),
+        *(() if given.anonymous_discovery else (DiscoveryGate(given.floor, given.operators),)),
         *((given.principal,) if given.principal is not None else ()),
         claims.ClaimedScopesGate(),
         contract_gates.AuthorityGate(),

@@ -29,6 +29,8 @@ from agtphost.vocabulary.status import Status
 NEVER = frozenset(
     {"EXECUTE", "DELEGATE", "ESCALATE", "CONFIRM", "SUSPEND", "PROPOSE", "NOTIFY", "INSPECT"}
     | {"ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE"}
+    # What may be run stands in the operator's registry, and no agent adds to it (core v08 section 7.4.2).
+    | {"RUN"}
 )
 """Methods whose meaning the protocol itself fixes: no agent may define an endpoint of them."""
 

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agtphost.contract.method_parameters import hint, parameter_faults
 from agtphost.contract.schemas import CompiledSchema, SchemaError, compile_schema
 from agtphost.contract.semantic import MEMBERS, Semantic, is_statement, semantic, semantic_faults
 from agtphost.errors import Refusal
@@ -132,6 +133,8 @@ class ProposalReader:
         taken = self._schema(definition, "input_schema")
         out = self._schema(definition, "output_schema")
         self._declared(path, taken)
+        for name, sentence in parameter_faults(method, None if taken is None else taken.schema):
+            raise refused("invalid-schema", f"{sentence}.", f"{hint(name)}.")
         return Proposal(
             method=method,
             path=path,

@@ -1,0 +1,122 @@
+"""RUN, TRANSFER and AUTHORIZE endpoints: what their schemas must demand (AGTP-326, core v08 section 7.4)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agtphost.contract.binding import Binding
+from agtphost.contract.method_parameters import DEMANDED, parameter_faults
+from agtphost.contract.schemas import compile_schema
+from agtphost.handlers.context import EndpointContext
+from agtphost.identity.peer import Assurance
+from tests.contract.declarations import SOUND, without_table
+from tests.contract.test_loading import read
+from tests.methods.stage import CALLER, Stage, body_of, of_agent
+
+TEXT = '{ type = "string" }'
+REGISTRY = '{ enum = ["nightly-backup", "reindex"] }'
+
+
+def endpoint(method: str, *required: str, **properties: str) -> str:
+    """The sound endpoint with another method and input."""
+    text = without_table("input_schema").replace('method = "BOOK"', f'method = "{method}"')
+    text = text.replace("/rooms/{room_id}", "/procedures")
+    listed = "\n".join(f"{name} = {shape}" for name, shape in properties.items())
+    return text + (
+        f'\n[input_schema]\ntype = "object"\nadditionalProperties = false\nrequired = {json.dumps(list(required))}\n'
+        f"\n[input_schema.properties]\n{listed}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (endpoint("RUN", "command", command=TEXT), "RUN needs the parameter procedure_id"),
+        (endpoint("RUN", procedure_id=REGISTRY), "does not require it"),
+        (endpoint("RUN", "procedure_id", procedure_id=TEXT), "no free-form strings"),
+        (endpoint("RUN", "procedure_id", procedure_id='{ type = "string", pattern = "^[a-z]+$" }'), "no free-form"),
+        (endpoint("RUN", "procedure_id", procedure_id="{ enum = [1, 2] }"), "no free-form strings"),
+        (endpoint("TRANSFER", "resource_id", "to_principal", resource_id=TEXT, to_principal=TEXT), "from_principal"),
+        (endpoint("TRANSFER", "from_principal", from_principal=TEXT), "resource_id"),
+        (endpoint("AUTHORIZE", "subject", "resource", subject=TEXT, resource=TEXT), "scope"),
+        (endpoint("AUTHORIZE", "resource", "scope", resource=TEXT, scope=TEXT), "subject"),
+    ],
+)
+def test_what_is_missing_is_said_with_a_remedy(text: str, said: str) -> None:
+    """AGTP-326: refused where it is read, which is at check and at start; the endpoint does not exist."""
+    found, problems = read(text)
+    assert found == []
+    assert any(said in problem.message and problem.hint for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        endpoint("RUN", "procedure_id", procedure_id=REGISTRY, input='{ type = "object" }'),
+        endpoint("RUN", "procedure_id", procedure_id='{ const = "reindex" }'),
+        endpoint("TRANSFER", *DEMANDED["TRANSFER"], **dict.fromkeys(DEMANDED["TRANSFER"], TEXT)),
+        endpoint("AUTHORIZE", *DEMANDED["AUTHORIZE"], **dict.fromkeys(DEMANDED["AUTHORIZE"], TEXT)),
+        SOUND,
+    ],
+)
+def test_sound_endpoints_are_taken(text: str) -> None:
+    """The control: the same files with what the drafts ask for."""
+    found, problems = read(text)
+    assert problems == [] and len(found) == 1
+
+
+@pytest.mark.parametrize("schema", [None, [], "text", {"properties": []}, {"required": "procedure_id"}])
+def test_no_schema_at_all_is_a_fault_and_no_crash(schema: Any) -> None:
+    """Whatever stands there."""
+    assert [name for name, _ in parameter_faults("RUN", schema)] == ["procedure_id"]
+
+
+class Procedures:
+    """Notes what was run."""
+
+    kind = "registered_function"
+
+    def __init__(self) -> None:
+        self.ran: list[Any] = []
+
+    def handle(self, context: EndpointContext) -> Any:
+        self.ran.append(context.input["procedure_id"])
+        return {"done": True}
+
+
+@pytest.mark.parametrize(
+    ("shape", "given", "status", "ran"),
+    [
+        ({"enum": ["reindex"]}, "reindex", 200, ["reindex"]),
+        ({"enum": ["reindex"]}, "rm -rf /", 422, []),
+        ({"type": "string"}, "rm -rf /", 404, []),
+        ({"type": "string"}, "reindex", 404, []),
+    ],
+)
+def test_nothing_free_form_is_run_however_it_was_bound(
+    shape: dict[str, Any], given: str, status: int, ran: list[str]
+) -> None:
+    """AGTP-326: the call is refused too, where a binding came past the check; sealed, with a remedy."""
+    handler: Any = Procedures()
+    schema = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["procedure_id"],
+        "properties": {"procedure_id": shape},
+    }
+    bound = Binding(
+        method="RUN",
+        path="/procedures",
+        handler=handler,
+        tier="B",
+        min_assurance=Assurance.HEADER,
+        input_schema=compile_schema(schema, role="input"),
+    )
+    on = Stage(endpoints=[bound])
+    response = on.ask("RUN", "/procedures", {"procedure_id": given}, certificate=of_agent(CALLER.agent_id))
+    assert (response.status, handler.ran) == (status, ran), response.body
+    if status == 404:
+        assert body_of(response)["reason"] == "procedure-unregistered" and body_of(response)["remedy"]
