@@ -60,6 +60,7 @@ def connected(reach: Reach) -> Iterator[Client]:
             key=reach.key,
             agent_id=reach.agent_id,
             timeout=reach.timeout,
+            plain_parameters=reach.plain_parameters,
         ) as client:
             yield client
     except errors.ClientError as error:

@@ -142,6 +142,7 @@ def _link(reactor: Any, reach: Reach, server: str | None, *, verified: bool) -> 
         agent_id=reach.agent_id,
         timeout=reach.timeout,
         connections=CONNECTIONS,
+        plain_parameters=reach.plain_parameters,
     )
     return HostLink(
         client=client,

@@ -48,6 +48,7 @@ class Connection:
     agent_id: str | None = None
     identity: str | None = None
     no_cert: bool = False
+    plain_parameters: bool = False
     timeout: float = 60.0
 
 
@@ -60,6 +61,11 @@ _OPTIONS = (
     click.option("--cacert", type=EXISTING, metavar="FILE", help="Authority of the host's certificate."),
     click.option("--agent-id", metavar="ID", help="The Agent-ID to send; default: the certificate's."),
     click.option("--no-cert", is_flag=True, help="Present no client certificate."),
+    click.option(
+        "--plain-parameters",
+        is_flag=True,
+        help="Send parameters at the top of the body, for servers that know no envelope.",
+    ),
     click.option(
         "--timeout", type=click.FloatRange(0.1, 86_400), default=60.0, show_default=True, help="Seconds."
     ),

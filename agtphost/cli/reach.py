@@ -40,6 +40,8 @@ class Reach:
     """Keys that the host signs with, by kid; empty where they are not at hand."""
 
     timeout: float = 60.0
+    plain_parameters: bool = False
+    """Whether the host knows no envelope."""
 
 
 def resolve(where: Connection, uri: str | None = None, *, identity: str = CALLER) -> Reach:
@@ -71,6 +73,7 @@ def resolve(where: Connection, uri: str | None = None, *, identity: str = CALLER
         key=key,
         agent_id=checked_agent_id(where.agent_id),
         timeout=where.timeout,
+        plain_parameters=where.plain_parameters,
     )
 
 
@@ -111,6 +114,7 @@ def _from_profile(where: Connection, name: str, uri: str | None) -> Reach:
         key=key,
         agent_id=checked_agent_id(where.agent_id or profile.agent_id),
         timeout=where.timeout,
+        plain_parameters=where.plain_parameters,
     )
 
 
@@ -130,6 +134,7 @@ def _from_config(where: Connection, config: Config, uri: str | None, identity: s
         agent_id=agent_id,
         keys=signing_keys(config),
         timeout=where.timeout,
+        plain_parameters=where.plain_parameters,
     )
 
 

@@ -80,6 +80,7 @@ def command(
             key=reach.key,
             agent_id=reach.agent_id,
             timeout=reach.timeout,
+            plain_parameters=reach.plain_parameters,
             resolver=looking,
         ) as client:
             found = client.resolution(target, form, believing=believing)

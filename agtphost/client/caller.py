@@ -81,6 +81,7 @@ class Caller:
     :param resolver: the URI of the host that knows where Agent-IDs without a host are, or several,
         asked in this order when a URI is resolved; calls go to the first.
     :param bootstrap: how domains are asked for their AGTP endpoint; None asks nobody.
+    :param plain_parameters: sends parameters at the top of the body, for servers that know no envelope.
     :raises agtphost.client.errors.InvalidCall: if one of these cannot be used.
     """
 
@@ -96,7 +97,9 @@ class Caller:
         resolver: Resolvers,
         policy: RetryPolicy,
         bootstrap: BootstrapPolicy | None = None,
+        plain_parameters: bool = False,
     ) -> None:
+        self._plain = plain_parameters
         self.settings: TLSSettings = settings_of(trust, cert, key)
         if agent_id is None:
             certificate = self.settings.peer_certificate()
@@ -142,6 +145,7 @@ class Caller:
             identity=self.identity,
             resolver=self._resolver,
             streaming=streaming,
+            plain=self._plain,
             **options,
         )
         self._refuse_gone(call)

@@ -67,6 +67,7 @@ class Client:
     :param retries: how many times a repeatable call answered with 429 or 503 is made again.
     :param limits: sizes of an answer.
     :param bootstrap: how :meth:`resolve` asks domains for their AGTP endpoint; None asks nobody.
+    :param plain_parameters: sends parameters at the top of the body, for servers that know no envelope.
     :raises InvalidCall: for files and identifiers that cannot be used.
     """
 
@@ -88,6 +89,7 @@ class Client:
         retries: int = 0,
         limits: Limits = CLIENT_LIMITS,
         bootstrap: BootstrapPolicy | None = ASK_DOMAINS,
+        plain_parameters: bool = False,
     ) -> None:
         self._reactor = reactor
         self._caller = Caller(
@@ -100,6 +102,7 @@ class Client:
             resolver=resolver,
             policy=RetryPolicy(statuses=retries),
             bootstrap=bootstrap,
+            plain_parameters=plain_parameters,
         )
         self._context = openssl_context(self._caller.settings)
         self._limits = limits

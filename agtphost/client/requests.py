@@ -103,13 +103,14 @@ def prepare(
     streaming: bool = False,
     anonymous: bool = False,
     idempotent: bool | None = None,
+    plain: bool = False,
 ) -> PreparedCall:
     """
     Build one request.
 
     :param uri: what is addressed; an agent's URI puts ``/agents/NAME`` in front of ``path``.
     :param path: the endpoint's path, with its query if it has one.
-    :param input: the method's parameters, sent in the drafts' envelope.
+    :param input: the method's parameters, sent in the drafts' envelope, or ``plain`` at the top of the body.
     :param body: octets to send instead of ``input``.
     :param resolver: where Agent-IDs without a host are asked for.
     :param streaming: whether interim messages are asked for (``context.stream``).
@@ -124,7 +125,7 @@ def prepare(
     if body is None:
         if streaming:
             context = {**(context or {}), "stream": True}
-        body = _envelope(method, task_id, session_id, input, context)
+        body = _plain(input, context) if plain else _envelope(method, task_id, session_id, input, context)
     elif input is not None or context is not None:
         raise InvalidCall("A call has parameters or a ready body, not both.")
     fields = [
@@ -249,7 +250,27 @@ def _envelope(
     envelope["parameters"] = dict(parameters or {})
     if context is not None:
         envelope["context"] = dict(context)
+    return _encoded(envelope)
+
+
+def _plain(parameters: Mapping[str, Any] | None, context: Mapping[str, Any] | None) -> bytes:
+    """
+    The body's octets with the parameters at its top: the other reading of core v08 section 5.7.
+
+    Servers that know no envelope want it so. Task and session are in the header alone.
+    """
+    if context is None:
+        return b"" if parameters is None else _encoded(dict(parameters))
+    if parameters is not None and "context" in parameters:
+        raise InvalidCall(
+            "A parameter 'context' and the context of the call have one place in a plain body.",
+            "Leave out one of them: a stream, or the parameter.",
+        )
+    return _encoded({**(parameters or {}), "context": dict(context)})
+
+
+def _encoded(value: dict[str, Any]) -> bytes:
     try:
-        return jsontext.encode(envelope)
+        return jsontext.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidCall(f"The parameters cannot be written as JSON: {error}.") from error

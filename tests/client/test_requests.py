@@ -89,6 +89,28 @@ def test_a_call_without_anything_has_no_body() -> None:
     assert list(heard(built(identity=Identity())).headers) == [("Content-Length", "0")]
 
 
+@pytest.mark.parametrize(
+    ("options", "body"),
+    [
+        ({}, b""),
+        ({"input": {}}, b"{}"),
+        ({"input": {"n": 1}, "task_id": "t", "session_id": "s"}, b'{"n":1}'),
+        ({"input": {"n": 1}, "streaming": True}, b'{"n":1,"context":{"stream":true}}'),
+        ({"context": {"a": 1}}, b'{"context":{"a":1}}'),
+        ({"body": b"[]"}, b"[]"),
+    ],
+)
+def test_plain_parameters_are_at_the_top(options: dict[str, Any], body: bytes) -> None:
+    """For servers that know no envelope: nothing of it is sent, and a ready body goes out as given."""
+    assert built(plain=True, **options).request.body == body
+
+
+def test_plain_parameters_leave_no_room_for_two_contexts() -> None:
+    """A parameter of that name is not overwritten in silence."""
+    with pytest.raises(InvalidCall, match="one place"):
+        built(plain=True, input={"context": 1}, streaming=True)
+
+
 def test_parameters_named_like_the_envelope_arrive_as_parameters() -> None:
     """QUOTE has parameters ``method`` and ``parameters``: bare, they would be read as an envelope."""
     parameters = {"method": "BOOK", "parameters": {"n": 1}}
