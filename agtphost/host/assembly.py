@@ -49,6 +49,7 @@ from agtphost.host.materials import Materials
 from agtphost.host.merchant import Market
 from agtphost.host.negotiation import negotiator
 from agtphost.host.oauth import acting_principals
+from agtphost.host.partings import Partings
 from agtphost.host.propagation import Propagation
 from agtphost.host.publication import HISTORY, Publication
 from agtphost.host.refusals import Summarizing, refusal_limits
@@ -388,6 +389,7 @@ def assemble(
     host = OrderedServices()  # type: ignore[no-untyped-call]
     Keeping(ledger).setServiceParent(host)  # type: ignore[no-untyped-call]
     summarizing.setServiceParent(host)  # type: ignore[no-untyped-call]
+    Partings(reactor, negotiating, ledger).setServiceParent(host)  # type: ignore[no-untyped-call]
     propagation.setServiceParent(host)  # type: ignore[no-untyped-call]
     withdrawn = CertificateNotices(
         reactor, config, held, directory, states.state_of, materials.tls.revocations, propagation, ledger

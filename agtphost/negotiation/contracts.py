@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from twisted.logger import Logger
@@ -54,6 +55,15 @@ class _Entry:
     fault: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """The connection that a contract lives in."""
+
+    stands_for: object
+    leaving: set[Callable[[], None]]
+    parted: Callable[[], None]
+
+
 class ContractTable:
     """
     All contracts.
@@ -77,7 +87,9 @@ class ContractTable:
         self._now = now
         self._entries: dict[str, _Entry] = {}
         self._owned: dict[str, dict[str, _Entry]] = {}
-        self._links: dict[str, object] = {}
+        self._links: dict[str, _Link] = {}
+        self._adrift: dict[str, None] = {}
+        self._told: Callable[[], None] = lambda: None
         self._persistent: dict[str, Contract] = {}
         held.watch(terms.KIND, self._follow)
 
@@ -87,8 +99,11 @@ class ContractTable:
             if known is not None:
                 del self._entries[key]
                 self._owned[known.contract.agent_id].pop(key, None)
-                self._links.pop(key, None)
+                self._adrift.pop(key, None)
                 self._persistent.pop(key, None)
+                link = self._links.pop(key, None)
+                if link is not None:
+                    link.leaving.discard(link.parted)
             return
         owner = item.owner if is_agent_id(item.owner) else ""
         contract = contract_of(key, owner, item.value)
@@ -96,6 +111,11 @@ class ContractTable:
         self._entries[key] = self._owned.setdefault(owner, {})[key] = entry
         if contract.persistent:
             self._persistent[key] = contract
+        if self.ended(contract):
+            self._adrift.pop(key, None)
+        elif contract.scope is Scope.CONNECTION and key not in self._links:
+            # Its connection went away before it was committed, or the host was stopped meanwhile.
+            self._set_adrift(key)
 
     def _bound(self, contract: Contract) -> _Entry:
         try:
@@ -113,12 +133,35 @@ class ContractTable:
         """
         return contract.bind(self._synthesizer.restored(contract.recipe), self._compose)
 
+    # Contracts of closed connections
+
+    def adrift(self) -> list[Contract]:
+        """Those whose connection is closed, and whose end is not on record yet, the oldest first."""
+        return [self._entries[key].contract for key in self._adrift if key in self._entries]
+
+    def watch_adrift(self, told: Callable[[], None]) -> None:
+        """Have it called whenever a contract is adrift."""
+        self._told = told
+
+    def _parted(self, synthesis_id: str) -> None:
+        """The connection is closed."""
+        link = self._links.pop(synthesis_id, None)
+        if link is not None:
+            link.leaving.discard(link.parted)
+        entry = self._entries.get(synthesis_id)
+        if entry is not None and not self.ended(entry.contract):
+            self._set_adrift(synthesis_id)
+
+    def _set_adrift(self, synthesis_id: str) -> None:
+        self._adrift[synthesis_id] = None
+        self._told()
+
     # Looking up
 
     def get(self, synthesis_id: str) -> Contract | None:
         """A contract that is known, in whatever state; previews that nobody accepted in time are not."""
         entry = self._entries.get(synthesis_id)
-        if entry is None or self._lapsed(entry.contract):
+        if entry is None or self._passed(entry.contract):
             return None
         return entry.contract
 
@@ -155,12 +198,12 @@ class ContractTable:
         if contract.scope is Scope.SESSION:
             return session_id == contract.session_id
         link = self._links.get(contract.synthesis_id)
-        return link is not None and peer is not None and link is peer.link
+        return link is not None and peer is not None and link.stands_for is peer.link
 
     def of(self, agent_id: str) -> Iterator[Contract]:
         """The contracts of one agent that are in force or on offer, oldest first."""
         for entry in list(self._owned.get(agent_id, {}).values()):
-            if not self._lapsed(entry.contract) and not self.ended(entry.contract):
+            if not self._passed(entry.contract) and not self.ended(entry.contract):
                 yield entry.contract
 
     def all(self) -> Iterator[Contract]:
@@ -189,6 +232,10 @@ class ContractTable:
     def _lapsed(self, contract: Contract) -> bool:
         until = contract.preview_until
         return until is not None and until <= self._now() and self.offered(contract)
+
+    def _passed(self, contract: Contract) -> bool:
+        """Whether nobody will ever use it again, though nothing ended it yet."""
+        return contract.synthesis_id in self._adrift or self._lapsed(contract)
 
     # Making
 
@@ -235,7 +282,9 @@ class ContractTable:
         )
         changes = (*self._room(agent_id), contract.held())
         if scope is Scope.CONNECTION and peer is not None:
-            self._links[contract.synthesis_id] = peer.link
+            link = _Link(peer.link, peer.leaving, partial(self._parted, contract.synthesis_id))
+            self._links[contract.synthesis_id] = link
+            peer.leaving.add(link.parted)
         event = StreamEvent(
             chain=agent_id or HOST_CHAIN, event_type="rcns_propose_accepted", fields=contract.event()
         )
@@ -245,7 +294,7 @@ class ContractTable:
         """Make room for one more: forgotten previews and contracts of ended connections go first."""
         owned = [entry.contract for entry in self._owned.get(agent_id, {}).values()]
         lapsed = [contract for contract in owned if self._lapsed(contract)][:MOST_LAPSED]
-        live = [contract for contract in owned if not self._lapsed(contract) and not self.ended(contract)]
+        live = [contract for contract in owned if not self._passed(contract) and not self.ended(contract)]
         # Of ended ones there are never many more than of live ones: the oldest is forgotten.
         ended = [contract for contract in owned if self.ended(contract)][: -self._settings.max_contracts or None]
         if len(live) >= self._settings.max_contracts:

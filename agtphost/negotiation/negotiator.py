@@ -419,6 +419,14 @@ class Negotiator:
         """What ends together with an agent that is revoked."""
         return self._endings.with_agent(agent_id)
 
+    def end_adrift(self, most: int) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
+        """What ends the contracts of closed connections."""
+        return self._endings.adrift(most)
+
+    def watch_adrift(self, told: Callable[[], None]) -> None:
+        """Have it called whenever a contract's connection is closed."""
+        self._contracts.watch_adrift(told)
+
 
 def _task(context: EndpointContext) -> dict[str, Any]:
     return {} if context.task_id is None else {"task_id": context.task_id}

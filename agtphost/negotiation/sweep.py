@@ -122,6 +122,13 @@ class Endings:
         events = tuple(_event(c, "rcns_revoke", {**c.event(), "reason": "agent-revoked"}) for c in ended)
         return changes, events
 
+    def adrift(self, most: int) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
+        """What ends contracts of closed connections: AGTP-266; so many at once."""
+        ended = self._contracts.adrift()[:most]
+        changes = tuple(change for contract in ended for change in contract.gone())
+        events = tuple(_event(c, "rcns_release", {**c.event(), "reason": "connection-closed"}) for c in ended)
+        return changes, events
+
     def _examined(self, contract: Contract, mode: OnPolicyChange) -> dict[str, Any]:
         assert contract.lineage is not None
         current = self._book.find(contract.lineage["recipe_name"])

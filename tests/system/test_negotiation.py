@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agtphost.client.sync import Client
-from tests.system.hosting import ETC, Host, agtp, running, sample
+from tests.system.hosting import ETC, Host, agtp, running, sample, until
 
 POLICIES = """
 [policies.rcns]
@@ -290,3 +290,35 @@ def test_a_contract_is_released_by_its_agent_alone(story: Story) -> None:
     assert mine[0]["reason"] == "no longer needed"
     assert (mine[1]["contract_method"], mine[1]["contract_path"]) == ("RESERVE", "/stay")
     assert mine[1]["recipe_lineage"] == {"recipe_name": "guest-stay", "recipe_version": "4"}
+
+
+@pytest.mark.parametrize("ends", ["close", "kill"])
+def test_a_contract_ends_with_its_connection(story: Story, ends: str) -> None:
+    """AGTP-266, API-052: in no list afterwards, and its agent's stream tells; also after a kill."""
+
+    def listed() -> list[str]:
+        return [entry["synthesis_id"] for entry in story.call("buyer", "DISCOVER", "/contracts").json()]
+
+    def told_of(synthesis_id: str) -> bool:
+        asked = {"target": "lifecycle", "agent_id": caller}
+        events = story.call("warden", "INSPECT", "/", asked).result["events"]
+        return any(
+            event["payload"]["event_type"] == "rcns_release" and event["payload"]["synthesis_id"] == synthesis_id
+            for event in events
+        )
+
+    with story.client("buyer") as client:
+        body = client.call(story.running.uri, "PROPOSE", "/", {"endpoint": STAY}).json()
+        assert body["lifetime"] == "connection", body
+        synthesis_id = body["synthesis_id"]
+        [caller] = {
+            entry["originating_agent_id"]
+            for entry in client.call(story.running.uri, "DISCOVER", "/contracts").json()
+        }
+        assert synthesis_id in listed()
+        if ends == "kill":
+            story.running.kill()
+    if ends == "kill":
+        story.restart()
+    until(lambda: synthesis_id not in listed())
+    until(lambda: told_of(synthesis_id))

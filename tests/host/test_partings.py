@@ -1,0 +1,135 @@
+"""Contracts of closed connections end: in every list, among an agent's contracts, in the store, with an event."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agtphost.host.partings import SECONDS, Partings
+from agtphost.identity.peer import Peer
+from tests.negotiation.table import ALICE, BOB, BOOK_ROOM, OPEN, ROOT, Table, told
+
+
+def close(peer: Peer) -> None:
+    """What the connection does when it is lost."""
+    for leave in tuple(peer.leaving):
+        leave()
+
+
+def listed(table: Table, who: str = ALICE) -> list[str]:
+    return [entry["synthesis_id"] for entry in told(table.ask("DISCOVER", "/contracts", who=who))]
+
+
+def inspected(table: Table, synthesis_id: str) -> int:
+    return table.ask("INSPECT", "/", {"target": "contract", "synthesis_id": synthesis_id}).status
+
+
+def serving(table: Table) -> Partings:
+    service = Partings(table.clock, table.negotiator, table.ledger)
+    service.startService()
+    return service
+
+
+def released(table: Table) -> list[str]:
+    """Contracts whose end is on record, in the stream of the agent that they are of."""
+    found = []
+    for draft in table.ledger.drafts:
+        for event in draft.events:
+            if event.event_type == "rcns_release":
+                if event.fields["reason"] != "connection-closed":
+                    continue
+                assert event.chain == event.fields["originating_agent_id"]
+                found.append(str(event.fields["synthesis_id"]))
+    return found
+
+
+def test_a_closed_connection_ends_its_contracts() -> None:
+    """AGTP-266, API-052: listed while it is open; afterwards in no list, for nobody, unknown to INSPECT, on record."""
+    table = Table()
+    serving(table)
+    peer, other = table.peer(ALICE), table.peer(BOB)
+    mine = [told(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"] for _ in range(2)]
+    theirs = told(table.propose(BOOK_ROOM, who=BOB, peer=other))["synthesis_id"]
+    assert set(listed(table)) == set(mine) and inspected(table, mine[0]) == 200
+    close(peer)
+    assert listed(table) == [] and listed(table, ROOT) == [theirs]
+    assert inspected(table, mine[0]) == 404
+    assert sorted(released(table)) == sorted(mine)
+    assert table.ledger.held.get("contract", mine[0]) is None
+    assert not peer.leaving
+
+
+def test_they_take_no_room() -> None:
+    """An agent with as many contracts as it may have: those of closed connections do not count."""
+    table = Table(replace(OPEN, max_contracts=2))
+    serving(table)
+    lasting = {"requested_duration": "PT1H"}
+    for _ in range(5):
+        peer = table.peer(ALICE)
+        assert table.propose(BOOK_ROOM, peer=peer).status == 263
+        close(peer)
+    assert [table.propose(BOOK_ROOM, beside=lasting).status for _ in range(3)] == [263, 263, 463]
+
+
+def test_what_is_revoked_first_is_ended_once() -> None:
+    """REVOKE, then the end of the connection: one event, and it is remembered as revoked."""
+    table = Table()
+    serving(table)
+    peer = table.peer(ALICE)
+    synthesis_id = told(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"]
+    assert table.ask("REVOKE", "/", {"target": "contract", "synthesis_id": synthesis_id}, peer=peer).status == 200
+    close(peer)
+    assert released(table) == [] and not peer.leaving
+    assert table.under(synthesis_id, peer=peer).status == 464
+
+
+def test_after_a_restart_none_is_left() -> None:
+    """The host was killed while the connection was open: the next run ends its contracts, and no others."""
+    first = Table()
+    lost = told(first.propose(BOOK_ROOM))["synthesis_id"]
+    kept = [
+        told(first.propose(BOOK_ROOM, beside={"requested_duration": "PT1H"}))["synthesis_id"],
+        told(first.propose(BOOK_ROOM, headers={"Session-ID": "s-1"}))["synthesis_id"],
+    ]
+    table = Table(ledger=first.ledger, clock=first.clock)
+    # Even before it is on record.
+    assert set(listed(table)) == set(kept)
+    serving(table)
+    assert released(table) == [lost] and set(listed(table)) == set(kept)
+
+
+def test_while_the_store_is_down_they_wait() -> None:
+    """Nothing is lost and nothing is listed: the end is recorded once it can be."""
+    table = Table()
+    service = serving(table)
+    peer = table.peer(ALICE)
+    synthesis_id = told(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"]
+    table.ledger.failing = True
+    close(peer)
+    table.ledger.failing = False
+    assert released(table) == [] and listed(table) == []
+    table.clock.advance(SECONDS)
+    assert released(table) == [synthesis_id]
+    service.stopService()
+
+
+def test_the_end_of_the_host_ends_them() -> None:
+    """Connections are closed before this stops: what could not be written yet is tried once more."""
+    table = Table()
+    service = serving(table)
+    peer = table.peer(ALICE)
+    synthesis_id = told(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"]
+    table.ledger.failing = True
+    close(peer)
+    table.ledger.failing = False
+    service.stopService()
+    assert released(table) == [synthesis_id]
+    assert not table.clock.getDelayedCalls()
+
+
+def test_without_the_service_the_store_keeps_them() -> None:
+    """The control: what is durable here is the service's doing."""
+    table = Table()
+    peer = table.peer(ALICE)
+    synthesis_id = told(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"]
+    close(peer)
+    assert table.ledger.held.get("contract", synthesis_id) is not None and released(table) == []
