@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from twisted.application.service import Service
@@ -12,12 +14,13 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
-from agtphost.config import Config, load
+from agtphost.config import load
 from agtphost.contract.table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.a2a_front import front_tls
 from agtphost.host.assembly import assemble
 from agtphost.host.bootstrap import sidecar_options
+from agtphost.host.hang_up import TAKEN, Inventory, Outcome, differing, inventory, judged
 from agtphost.host.log_throttle import LogThrottling
 from agtphost.host.materials import Materials, gather
 from agtphost.host.services import OrderedServices
@@ -64,6 +67,7 @@ class Host(Service):
         config = materials.config
         self._lock = StateLock(config.host.state_dir, config.store.path)
         self._said = said or StandardError()
+        self._files: Inventory = {}
 
     def startService(self) -> None:
         """
@@ -76,6 +80,9 @@ class Host(Service):
             # By the process that serves, whose number is in it, and not by the one that a daemon is forked from.
             self._lock.acquire()
             self._services = assemble(self._materials, self._reactor, self._environ)
+            self._files = inventory(self._materials.config, self._materials.tls)
+            # Before what says that the host is ready: a SIGHUP right after that would end it.
+            self._signals.startService()
             self._services.startService()  # type: ignore[no-untyped-call]
         except (StoreError, AmbiguousEndpoints) as error:
             raise self._refusal((Problem(message=str(error)),)) from None
@@ -83,7 +90,6 @@ class Host(Service):
             raise self._refusal(error.problems) from None
         # Whoever waits for the end of what was said, such as a pipe's reader, has it now.
         self._said.close()
-        self._signals.startService()
         # What is said while it starts is said in full: it is the operator's own.
         self._log.startService()
         settle_collector()
@@ -112,17 +118,24 @@ class Host(Service):
         Read the configuration again, and adopt renewed TLS files and further agents.
 
         All of it is validated first, off the reactor. Anything wrong, or any
-        setting that needs a restart, changes nothing and is said.
+        setting that needs a restart, changes nothing and is said. For every
+        kind of file it is told what was taken, what waits for a restart and
+        what failed; the last line sums it up.
         """
-        read = partial(_read, self._materials.config, self._environ)
+        read = partial(_read, self._materials, self._environ)
         reading = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), read)
         reading.addCallbacks(self._adopt, self._keep)
 
-    def _adopt(self, materials: Materials) -> None:
+    def _adopt(self, read: tuple[Materials, Inventory]) -> None:
+        materials, now = read
+        outcome = judged(self._files, now, self._materials.directory, materials.directory)
         if materials.config != self._materials.config:
             log.warn(
-                "SIGHUP: nothing changed: the configuration file differs from the running one, which takes a restart"
+                "SIGHUP: nothing changed: the configuration file differs from the running one in {tables}, "
+                "which takes a restart",
+                tables=", ".join(differing(self._materials.config, materials.config)),
             )
+            self._conclude(replace(outcome, taken=()))
             return
         config = materials.config
         try:
@@ -132,6 +145,7 @@ class Host(Service):
             self._materials.tls.reload()
         except ConfigurationError as error:
             log.error("SIGHUP: nothing changed: {why}", why=str(error))
+            self._conclude(replace(outcome, taken=(), failed=("TLS files",)))
             return
         if self._services is not None:
             if https is not None:
@@ -142,6 +156,14 @@ class Host(Service):
             self._service("agents").take_up(materials.directory)
             self._service("refusals").write()
         log.info("SIGHUP: the TLS certificate, key and client authorities were read again; new connections use them")
+        self._conclude(outcome)
+        # What was taken is the measure from now on; what waits for a restart is told again each time.
+        self._files = {**self._files, **{kind: now[kind] for kind in TAKEN if kind in now}}
+
+    def _conclude(self, outcome: Outcome) -> None:
+        for each in outcome.left:
+            log.warn("SIGHUP: takes a restart: {what}", what=each)
+        log.info("SIGHUP: {summary}", summary=outcome.summary)
 
     def _service(self, name: str) -> Any:
         assert self._services is not None
@@ -149,7 +171,12 @@ class Host(Service):
 
     def _keep(self, failure: Any) -> None:
         log.error("SIGHUP: nothing changed: {why}", why=failure.getErrorMessage())
+        problems = failure.value.problems if failure.check(ConfigurationError) else ()
+        files = dict.fromkeys(Path(problem.file).name for problem in problems if problem.file)
+        self._conclude(Outcome(taken=(), left=(), failed=tuple(files) or ("the configuration",)))
 
 
-def _read(running: Config, environ: Mapping[str, str]) -> Materials:
-    return gather(load(running.file, environ), environ)
+def _read(running: Materials, environ: Mapping[str, str]) -> tuple[Materials, Inventory]:
+    config = running.config
+    materials = gather(load(config.file, environ), environ)
+    return materials, inventory(config, running.tls)

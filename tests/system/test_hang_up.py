@@ -1,0 +1,136 @@
+"""SIGHUP says for every kind of file what it took and what it left (issue 11, item 19)."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from agtphost.host.hang_up import LEFT, TAKEN
+from agtphost.identity.certificates import (
+    create_authority,
+    issue_server_certificate,
+    key_pem_of,
+    new_tls_key,
+    pem_of,
+)
+from tests.system.hosting import Host, free_port, running, sample, until
+from tests.system.trail import LAZY
+from tests.vocabulary.test_catalog_set import document
+
+FURTHER = """
+[catalog]
+path = "catalog.json"
+[query]
+documents = "library"
+[wellknown]
+listen = "ssl:%d:interface=127.0.0.1"
+certificate = "https.pem"
+key = "https.key"
+"""
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """One host for all; every test changes a file of its own kind."""
+    config = sample(tmp_path_factory.mktemp("hang-up"), edit=(LAZY,), append=FURTHER % free_port())
+    (config.parent / "catalog.json").write_text(json.dumps(document("1.5.0")))
+    (config.parent / "library").mkdir()
+    (config.parent / "library" / "one.txt").write_text("One.")
+    key, now = new_tls_key(), datetime.now(UTC)
+    authority = create_authority(now=now)
+    issued = issue_server_certificate(authority, key.public_key(), server_id="localhost", now=now)
+    (config.parent / "https.pem").write_bytes(pem_of(issued))
+    (config.parent / "https.key").write_bytes(key_pem_of(key))
+    (config.parent / "https.key").chmod(0o600)
+    with running(config) as started:
+        yield started
+
+
+def summary(host: Host) -> str:
+    """SIGHUP, and its last line."""
+    seen = len(host.lines)
+    host.process.send_signal(signal.SIGHUP)
+    last = re.compile(r"SIGHUP: (taken: .*; waiting for a restart: .*; failed: .*)")
+    until(lambda: any(last.search(line) for line in host.lines[seen:]), 60)
+    found = next(match for line in host.lines[seen:] if (match := last.search(line)))
+    return found[1]
+
+
+def part(line: str, name: str) -> str:
+    """What stands under one heading of it."""
+    found = re.search(rf"{name}: (.*?)(?:; (?:waiting for a restart|failed): |$)", line)
+    assert found is not None, line
+    return found[1]
+
+
+def touch(name: str, text: str = "\n") -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        file = folder / name
+        file.write_text(file.read_text() + text)
+
+    return change
+
+
+def new_agent(folder: Path) -> None:
+    (folder / "agents" / "newcomer.agent.json").write_text('{"name": "newcomer", "description": "New."}')
+
+
+KINDS: dict[str, tuple[Callable[[Path], None], str, str]] = {
+    "TLS files": (touch("state/server.pem"), "taken", "server.pem"),
+    "HTTPS files": (touch("https.pem"), "taken", "https.pem"),
+    "agents": (new_agent, "taken", "newcomer"),
+    "configuration": (touch("host.toml", "# A remark.\n"), "waiting for a restart", "host.toml"),
+    "catalog": (touch("catalog.json"), "waiting for a restart", "catalog.json"),
+    "recipes": (touch("recipes.toml"), "waiting for a restart", "recipes.toml"),
+    "endpoints": (touch("endpoints/rooms.toml"), "waiting for a restart", "rooms.toml"),
+    "handlers": (touch("handlers/rooms.py"), "waiting for a restart", "rooms.py"),
+    "documents": (touch("library/one.txt"), "waiting for a restart", "one.txt"),
+    "signing key": (touch("state/signing.key"), "waiting for a restart", "signing.key"),
+    "agents' files": (touch("agents/librarian.agent.json"), "waiting for a restart", "librarian.agent.json"),
+}
+
+
+def test_every_kind_is_tried() -> None:
+    """The control of the table: a kind that is added is tried too."""
+    assert list(KINDS) == [*TAKEN, *LEFT]
+
+
+def test_what_is_taken_and_what_is_left(host: Host) -> None:
+    """Each under its heading, with the file; what was taken is not told again, and what waits is."""
+    before = summary(host)
+    assert before == "taken: nothing; waiting for a restart: nothing; failed: nothing"
+    for change, _, _ in KINDS.values():
+        change(host.config.parent)
+    after, again = summary(host), summary(host)
+    assert part(after, "failed") == "nothing"
+    for kind, (_, heading, name) in KINDS.items():
+        assert re.search(rf"(^|, ){kind} \([^)]*{name}", part(after, heading)), (kind, after)
+        assert (f"{kind} (" in part(again, heading)) is (heading != "taken"), (kind, again)
+
+
+def test_what_fails_is_named_and_nothing_is_taken(host: Host) -> None:
+    """A broken endpoint: nothing is taken, the file is told, and a setting that differs is told by its table."""
+    file = host.config.parent / "endpoints" / "rooms.toml"
+    good = file.read_text()
+    file.write_text(good.replace("handlers.rooms.book", "handlers.rooms.build"))
+    # A recipe needs the endpoint, and another endpoint the recipe.
+    failed = "rooms.toml, recipes.toml, reading.toml"
+    try:
+        line = summary(host)
+    finally:
+        file.write_text(good)
+    assert (part(line, "taken"), part(line, "failed")) == ("nothing", failed)
+    text = host.config.read_text()
+    host.config.write_text(text + "[limits]\nidle_timeout = 5\n")
+    try:
+        line = summary(host)
+    finally:
+        host.config.write_text(text)
+    assert part(line, "taken") == "nothing"
+    assert "[limits], which takes a restart" in " ".join(host.output.split())
