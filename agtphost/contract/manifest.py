@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agtphost.contract.binding import Binding
+from agtphost.contract.built_in_contracts import BINDINGS, REGISTERED, contract_of
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
 from agtphost.identity.agents import Agent
@@ -40,7 +41,7 @@ __all__ = [
 AGTP_VERSION = "1.0"
 AGTP_API_VERSION = "1.0"
 
-_ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
+_ANY_OBJECT: Mapping[str, Any] = {"type": "object", "additionalProperties": True}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,10 +201,14 @@ def project_binding(binding: Binding, catalog: Catalog) -> dict[str, Any]:
     """
     A binding of the host's own as the manifest shows it.
 
-    Its semantic block says what follows from the binding itself; a handler's
-    details stay inside, as for any endpoint (AGTP-API section 8.9).
+    Its contract says what it takes and leaves behind, the catalog whether it may be repeated (core v08 section
+    7.2.20), and the rest follows from the binding itself; a handler's details stay inside, as for any endpoint
+    (AGTP-API section 8.9).
     """
-    entry = catalog.entry(binding.method)
+    entry, contract = catalog.entry(binding.method), contract_of(binding.method, binding.path)
+    floor = None if entry is None else entry.floor
+    told = None if floor is None else floor["idempotent"]
+    kind = str(binding.handler.kind)
     statement = binding.description or (entry.description if entry is not None else binding.method)
     return {
         "method": binding.method,
@@ -213,17 +218,20 @@ def project_binding(binding: Binding, catalog: Catalog) -> dict[str, Any]:
         "semantic": {
             "intent": statement,
             "actor": "agent",
-            "outcome": "The response carries the result, and its Attribution-Record proves it.",
+            "outcome": contract.outcome,
             "capability": entry.categories[0] if entry is not None else "mechanics",
             "confidence": 1.0,
-            "impact": "reversible" if binding.state_changing else "informational",
-            "is_idempotent": binding.idempotent,
+            "impact": (contract.impact or "reversible") if binding.state_changing else "informational",
+            # EXECUTE is as its action is: nobody is told that it may be repeated.
+            "is_idempotent": binding.idempotent if told is None else told is True,
             **binding.details.get("semantic", {}),
         },
-        "input_schema": binding.input_schema.schema if binding.input_schema is not None else _ANY_OBJECT,
+        "input_schema": (
+            contract.input_schema(binding.path) if binding.input_schema is None else binding.input_schema.schema
+        ),
         "output_schema": binding.output_schema.schema if binding.output_schema is not None else _ANY_OBJECT,
         "errors": sorted(binding.errors),
-        "handler": {"type": str(binding.handler.kind)},
+        "handler": {"type": kind if kind in BINDINGS else REGISTERED},
         "required_scopes": list(binding.required_scopes),
         "min_assurance": binding.min_assurance.label,
     }

@@ -9,15 +9,16 @@ let through: they are how manifests grow.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import jsonschema_rs
-
+from agtphost.contract.built_in_contracts import BINDINGS, effect_faults
 from agtphost.contract.declaration import RESERVED_DISCOVER
+from agtphost.contract.foreign_schemas import remote_references, schema_error
 from agtphost.contract.manifest import SIGNATURE
+from agtphost.contract.method_parameters import parameter_faults
 from agtphost.contract.schema_rules import escape
 from agtphost.contract.schemas import DIALECT
 from agtphost.contract.semantic import semantic_faults
@@ -30,8 +31,6 @@ VERSIONS = ("1.0",)
 
 DISCLOSURES = ("public", "authenticated", "private")
 TIERS = ("A", "B", "C")
-BINDINGS = ("registered_function", "composition", "external_service")
-"""AGTP-API section 12."""
 
 SWITCHES = (
     *("wildcards_accepted", "anonymous_discovery"),
@@ -152,6 +151,7 @@ class _Examination:
         version = manifest.get("catalog_version")
         self._catalog = catalog if catalog is not None and catalog.version == version else None
         customs = manifest.get("custom_methods", [])
+        self._outcomes: dict[str, str] = {}
         self._customs = {name for name in customs if isinstance(name, str)} if isinstance(customs, list) else set()
         self._versions()
         self._server()
@@ -285,13 +285,17 @@ class _Examination:
         if self._expect(endpoint, "semantic", at, _is_object, "an object", "7.1"):
             for member, sentence in semantic_faults(endpoint["semantic"], CATEGORIES):
                 self._fault((*at, "semantic", member), sentence.partition(" ")[2], "7.1")
+            for member, sentence in effect_faults(endpoint, self._outcomes, self._catalog) if own else ():
+                self._fault((*at, "semantic", member), sentence, "7.1")
+        for _, sentence in parameter_faults(str(endpoint.get("method")), endpoint.get("input_schema")):
+            self._fault((*at, "input_schema"), sentence, "6.4")
         for name in ("input_schema", "output_schema"):
             if self._expect(endpoint, name, at, _is_object, "an object", "6.4"):
-                self._schema(endpoint[name], (*at, name), closed=name == "input_schema" and not own)
+                self._schema(endpoint[name], (*at, name), closed=name == "input_schema")
         listed = self._expect(endpoint, "errors", at, _is_texts, "a list of texts", "6.4")
         errors = endpoint["errors"] if listed else []
         if self._expect(endpoint, "handler", at, _is_object, "an object", "6.4"):
-            self._handler(endpoint["handler"], (*at, "handler"), errors if listed else None, own=own)
+            self._handler(endpoint["handler"], (*at, "handler"), errors if listed else None)
         self._expect(endpoint, "required_scopes", at, _is_texts, "a list of texts", "6.4", required=False)
         self._expect(endpoint, "namespace", at, _is_text, "text", "6.4", required=False)
         if self._expect(endpoint, "deprecated", at, _is_object, "an object", "6.5", required=False):
@@ -318,7 +322,7 @@ class _Examination:
             self._fault((*at, "path"), f"DISCOVER {path[:64]} is reserved for the server's own documents", "5.9")
         schema = endpoint.get("input_schema")
         properties = schema.get("properties", {}) if isinstance(schema, Mapping) else {}
-        for segment in [] if faults or own else path.split("/"):
+        for segment in [] if faults else path.split("/"):
             name = segment[1:-1]
             if segment.startswith("{") and isinstance(properties, Mapping) and name not in properties:
                 here = (*at, "input_schema", "properties", name)
@@ -329,9 +333,9 @@ class _Examination:
         if dialect != DIALECT:
             self._fault((*at, "$schema"), f"is not {DIALECT}", "6.4")
             return
-        for reference in _remote_references(schema):
+        for reference in remote_references(schema):
             self._fault(at, f"refers to {reference[:128]}, outside the schema", "6.4")
-        error = _schema_error(schema)
+        error = schema_error(schema)
         if error is not None:
             where, reason = error
             self._fault((*at, *where), f"is not JSON Schema 2020-12: {reason}", "6.4")
@@ -342,14 +346,14 @@ class _Examination:
                 self._fault((*at, "additionalProperties"), "is not false", "13.3")
 
     def _handler(
-        self, handler: Mapping[str, Any], at: Pointer, errors: Collection[str] | None, *, own: bool
+        self, handler: Mapping[str, Any], at: Pointer, errors: Collection[str] | None
     ) -> None:
         for name in sorted(handler.keys() - {"type"}):
             self._fault((*at, name), "is shown, but of a handler nothing but its type may be", "8.9")
         if not self._expect(handler, "type", at, _is_text, "text", "6.4"):
             return
         kind = handler["type"]
-        if kind not in BINDINGS and not own:
+        if kind not in BINDINGS:
             self._fault((*at, "type"), f"is not {', '.join(BINDINGS)}", "12")
         declared = DEMANDED.get(kind, ()) if errors is None else errors
         for name in DEMANDED.get(kind, ()):
@@ -480,27 +484,3 @@ def _moment(value: Any) -> datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo is not None else None
-
-
-def _remote_references(schema: Any) -> Iterator[str]:
-    waiting = [schema]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, Mapping):
-            reference = item.get("$ref")
-            if isinstance(reference, str) and not reference.startswith("#"):
-                yield reference
-            waiting.extend(item.values())
-        elif isinstance(item, list):
-            waiting.extend(item)
-
-
-def _schema_error(schema: Mapping[str, Any]) -> tuple[Pointer, str] | None:
-    """Where a schema breaks its dialect, and how; None where it does not."""
-    try:
-        jsonschema_rs.meta.validate(dict(schema))
-    except jsonschema_rs.ValidationError as error:
-        return tuple(error.instance_path), error.message.partition("\n")[0][:160]
-    except (ValueError, jsonschema_rs.ReferencingError) as error:
-        return (), str(error).partition("\n")[0][:160]
-    return None

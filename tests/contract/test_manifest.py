@@ -132,7 +132,7 @@ def test_handlers_stay_inside() -> None:
     """API-083: of every endpoint, the host's own included, the binding kind alone."""
     built = manifest()
     kinds = [endpoint["handler"] for endpoint in built["endpoints"]]
-    assert kinds == [{"type": "built_in"}, {"type": "registered_function"}]
+    assert kinds == [{"type": "registered_function"}, {"type": "registered_function"}]
     assert "handlers.rooms" not in json.dumps(built)
     assert "rooms.toml" not in json.dumps(built)
 
