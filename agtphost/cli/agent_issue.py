@@ -27,7 +27,14 @@ from agtphost.identity.certificates import Authority, CertificateError
 from agtphost.identity.extensions import ARCHETYPES
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.packages import FAILURE, PackageError
-from agtphost.identity.provisioning import AgentDescription, IssuedAgent, ProvisioningError, issue_agent, timestamp
+from agtphost.identity.provisioning import (
+    AgentDescription,
+    IssuedAgent,
+    ProvisioningError,
+    issue_agent,
+    registrar_url,
+    timestamp,
+)
 from agtphost.vocabulary.identifiers import is_agent_name, is_owner_id
 
 if TYPE_CHECKING:
@@ -247,7 +254,7 @@ def _issue(
             aside / described.name,
             described,
             registrar,
-            issuer=f"registrar.{config.host.server_id}",
+            issuer=registrar_url(config.host.server_id),
             authority=None if hosted else _authority(config),
         )
         genesis = Genesis.load(made.genesis.read_bytes())

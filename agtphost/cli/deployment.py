@@ -11,7 +11,7 @@ from agtphost.config import examine, load
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import certificates, files
 from agtphost.identity.keys import SigningKey
-from agtphost.identity.provisioning import AgentDescription, issue_agent
+from agtphost.identity.provisioning import AgentDescription, issue_agent, registrar_url
 from agtphost.stores import open_store
 from agtphost.stores.state_lock import StateLock
 
@@ -226,7 +226,7 @@ def make_keys(deployment: Deployment) -> list[Path]:
     )
     agents = deployment.directory / "agents"
     agents.mkdir(exist_ok=True)
-    issue_agent(agents / AGENT, described, registrar, issuer=f"registrar.{deployment.server_id}", now=now)
+    issue_agent(agents / AGENT, described, registrar, issuer=registrar_url(deployment.server_id), now=now)
     files.make_directory(state / "agents")
     return [*(state / name for name in STATE_FILES), agents / AGENT]
 

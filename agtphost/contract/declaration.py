@@ -35,6 +35,9 @@ OPTIONAL = (
 RESERVED_DISCOVER = ("methods", "agents", "genesis", "tools", "apis", "patterns", "contracts")
 """First segments, and beginnings of first segments, that DISCOVER keeps for itself (AGTP-API section 5.9)."""
 
+IN_PATHS = ("string", "integer", "number", "boolean")
+"""Types of a path's parameters: the text is read as what the schema says."""
+
 LONGEST_TIMEOUT = 86_400.0
 """Seconds: one day."""
 
@@ -241,7 +244,7 @@ class Declaration:
         return str(value)
 
     def _parameters(self, path: str) -> None:
-        """Every parameter of the path is declared, as text (AGTP-API section 5.3)."""
+        """Every parameter of the path is declared, with a type that a text can be read as (AGTP-API section 5.3)."""
         schema = self._table.get("input_schema")
         properties = schema.get("properties", {}) if isinstance(schema, Mapping) else {}
         if not isinstance(properties, Mapping):
@@ -252,11 +255,11 @@ class Declaration:
                 continue
             inner = properties[name]
             declared = inner.get("type", "string") if isinstance(inner, Mapping) else "string"
-            if "string" not in (declared if isinstance(declared, list) else [declared]):
+            if declared not in IN_PATHS and (not isinstance(declared, list) or "string" not in declared):
                 self._say(
                     ("input_schema", "properties", name),
-                    f"the path's parameter {name!r} is declared as {declared}, but is text",
-                    'use type = "string", with a pattern',
+                    f"the path's parameter {name!r} is declared as {declared}, which nothing in a path is",
+                    f"use one of {', '.join(IN_PATHS)}",
                 )
 
     # Blocks

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.logger import Logger
@@ -23,8 +24,18 @@ LOG_SECONDS = 10.0
 log = Logger()
 
 
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})", re.ASCII)
+_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,14})\.[0-9]{1,15}", re.ASCII)
+
+NUMBERS: Mapping[str, str] = {
+    **dict.fromkeys(("max_results", "limit", "offset", "before", "grace"), "integer"),
+    "confidence_threshold": "number",
+}
+"""Parameters of the built-in methods that are numbers, for their query strings."""
+
+
 def _input(exchange: Exchange) -> Mapping[str, Any]:
-    """Query below body below path parameters (AGTP-API section 5.5)."""
+    """Query below body below path parameters (AGTP-API section 5.5); what stands in a URI has its declared type."""
     query = exchange.request.query
     if query is None and not exchange.path_parameters:
         return exchange.parameters
@@ -34,9 +45,53 @@ def _input(exchange: Exchange) -> Mapping[str, Any]:
         raise Refusal(
             Status.BAD_REQUEST, "invalid-query", f"{error}", remedy="Correct the query string."
         ) from None
+    if merged:
+        merged = _typed(exchange, merged)
     merged.update(exchange.parameters)
-    merged.update(exchange.path_parameters)
+    if exchange.path_parameters:
+        merged.update(_typed(exchange, exchange.path_parameters))
     return merged
+
+
+def _typed(exchange: Exchange, given: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Texts of a URI as what the binding's schema says that they are (AGTP-API section 5.3).
+
+    What is no such value stays text, for the schema to refuse. Built-ins without a schema know their numbers.
+    """
+    binding = exchange.binding
+    if binding is None:
+        return dict(given)
+    schema = binding.input_schema
+    properties = schema.schema.get("properties", {}) if schema is not None else {}
+    found = dict(given)
+    for name, text in given.items():
+        if name in properties:
+            inner = properties[name]
+            declared = inner.get("type") if isinstance(inner, Mapping) else None
+        else:
+            declared = NUMBERS.get(name) if schema is None and binding.tier == "A" else None
+        read = _READ.get(declared) if isinstance(declared, str) else None
+        if read is not None and type(text) is str:
+            found[name] = read(text)
+    return found
+
+
+def _number(text: str) -> Any:
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else text
+
+
+def _integer(text: str) -> Any:
+    return int(text) if _INTEGER.fullmatch(text) else text
+
+
+def _boolean(text: str) -> Any:
+    return {"true": True, "false": False}.get(text, text)
+
+
+_READ: Mapping[str, Callable[[str], Any]] = {"integer": _integer, "number": _number, "boolean": _boolean}
 
 
 @implementer(IGate)

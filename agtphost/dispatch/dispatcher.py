@@ -202,6 +202,9 @@ class Dispatcher:
             if not answer.enveloped or answer.status >= 300:
                 return
             result = answer.result
+            if answer.status == Status.NO_CONTENT and result is None:
+                # No body, and so nothing that a schema could be about.
+                return
         else:
             result = answer
         try:

@@ -279,6 +279,7 @@ def assemble(
             status,
             partial(deferToThreadPool, reactor, reactor.getThreadPool()),
             visibility,
+            lambda: bindings.units_of(admitted()),
         ),
         inspect=inspection,
         change=Lifecycle(
@@ -311,6 +312,7 @@ def assemble(
         release=negotiating.release_contract,
         continuations=continuations,
         hosts=config.lifecycle.hosts,
+        server_id=config.host.server_id,
     )
     status.watch(records, held, floor.sessions, floor.oversight)
     delegating = delegation.delegating(

@@ -161,6 +161,11 @@ def overrides(config: Config, problems: list[Problem]) -> dict[str, IHandler]:
     return found
 
 
+def units_of(bindings: Iterable[Binding]) -> frozenset[str]:
+    """Units in which something here tells its cost: those that a Budget-Limit is held to."""
+    return frozenset(unit for binding in bindings for unit in (binding.cost or ()))
+
+
 def methods_of(bindings: Iterable[Binding]) -> Sequence[str]:
     """Every method that something is bound to, in the order of first appearance."""
     return list(dict.fromkeys(binding.method for binding in bindings))

@@ -59,6 +59,7 @@ def floor_methods(
     release: Release | None = None,
     continuations: Continuations | None = None,
     hosts: Collection[str] = (),
+    server_id: str = "",
     now: Callable[[], float] = time.time,
 ) -> Floor:
     """
@@ -73,6 +74,7 @@ def floor_methods(
     :param release: answers SUSPEND with ``synthesis_id``.
     :param continuations: makes the tokens of lists that are longer than an answer.
     :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
+    :param server_id: what the host calls itself, in URIs of its own.
     :param now: seconds since the epoch.
     """
     oversight = Oversight(directory, frozenset(operators), assurance)
@@ -92,7 +94,7 @@ def floor_methods(
     taken = {(binding.method, binding.path) for binding in endpoints}
     cognitive = (
         read("QUERY", "/", Query(holdings), Assurance.HEADER),
-        read("SUMMARIZE", "/", Summary(library, aside), Assurance.HEADER),
+        read("SUMMARIZE", "/", Summary(library, aside, server_id), Assurance.HEADER),
         read("PLAN", "/", Planning(holdings), Assurance.HEADER),
     )
     return Floor(

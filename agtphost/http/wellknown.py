@@ -47,6 +47,11 @@ class Namespace:
         return str(AgtpUri(form=Form.NAMESPACE, host=self.host))
 
     @property
+    def namespace(self) -> str:
+        """The Agent Namespace Document, on whichever port it is served."""
+        return str(AgtpUri(form=Form.NAMESPACE, host=self.host, port=self.port))
+
+    @property
     def root(self) -> str:
         """What the URIs of the domain's agents begin with."""
         return str(AgtpUri(form=Form.NAMESPACE, host=self.domain))
@@ -60,7 +65,7 @@ def bootstrap_document(namespace: Namespace) -> dict[str, Any]:
         "namespace_root": namespace.root,
         "verification": {"dns_anchor": namespace.dns_anchor, "log_anchor": namespace.log_anchor},
         "issuer": namespace.issuer,
-        "discovery": {"namespace_document": namespace.endpoint, "well_known_updated_at": namespace.updated_at},
+        "discovery": {"namespace_document": namespace.namespace, "well_known_updated_at": namespace.updated_at},
     }
 
 

@@ -202,6 +202,11 @@ def new_genesis(description: AgentDescription, registrar: SigningKey, now: datet
         raise ProvisioningError(str(error)) from None
 
 
+def registrar_url(server_id: str) -> str:
+    """What documents call the registrar that lies with a host: a URL, and its own (core v08 section 6.3)."""
+    return f"https://registrar.{server_id}"
+
+
 def new_document(
     description: AgentDescription, origin: Genesis, registrar: SigningKey, issuer: str, now: datetime
 ) -> bytes:
@@ -457,7 +462,7 @@ def provision_development(
     :raises OSError: if a file cannot be written.
     """
     moment = now or datetime.now(UTC)
-    issuer = f"registrar.{server_id}"
+    issuer = registrar_url(server_id)
     files.make_directory(state_dir)
     signing = _signing_key(state_dir / "signing.key")
     _make(state_dir / "signing.pub", lambda: signing.public.pem, files.PUBLIC)

@@ -120,7 +120,7 @@ class AsynchronousTasks:
 
         :raises Refusal: 422 for a callback that is no agent, 429 for too many tasks, 503 while the host stops.
         """
-        recipient = self._recipient(hop)
+        recipient = self.recipient(hop)
         owner = hop.delegator.agent_id
         own = self._held.of(TASK, owner)
         running = sum(1 for item in own if item.brief["state"] == RUNNING)
@@ -150,7 +150,30 @@ class AsynchronousTasks:
         begun = Change(kind=TASK, key=key, value=value, owner=owner, expected=0)
         return Ticket(key=key, value=value, owner=owner, changes=(begun,))
 
-    def _recipient(self, hop: Hop) -> str:
+    def notice(self, hop: Hop, recipient: str, lineage: Lineage, task_id: str, done: Done) -> Change | None:
+        """What tells the callback of a task that was answered directly; None where its inbox is full."""
+        content: dict[str, Any] = {
+            "task_id": task_id,
+            "state": FINISHED,
+            "delegatee": hop.target.agent_id,
+            "accepted_audit_id": lineage.audit_id,
+        }
+        outcome = {name: done.result[name] for name in ("result", "results") if name in done.result}
+        if len(jsontext.encode({**content, **outcome})) <= notification.CONTENT:
+            content.update(outcome)
+        else:
+            content["omitted"] = "the delegator has the answer"
+        owner = hop.delegator.agent_id
+        return notification.deposit(
+            self._held, recipient=recipient, sender=owner, topic=TOPIC, content=content, now=self._now()
+        )
+
+    def recipient(self, hop: Hop) -> str:
+        """
+        The Agent-ID whose inbox hears of the outcome.
+
+        :raises Refusal: 422 for a callback that is no agent.
+        """
         named = hop.asked.callback
         if named is None or named == INBOX:
             return hop.delegator.agent_id
@@ -163,7 +186,7 @@ class AsynchronousTasks:
             raise parameters.invalid(
                 "callback",
                 "callback is no agent that this host knows; outcomes are delivered to inboxes, and never to addresses.",
-                "Send inbox, an Agent-ID, or the name of a hosted agent.",
+                "Send inbox, an Agent-ID, the name of a hosted agent, or its agtp: URI.",
             )
         return agent.agent_id
 

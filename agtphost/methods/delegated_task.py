@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -187,8 +188,12 @@ def _deadline(given: Mapping[str, Any]) -> float | None:
     value = given.get("deadline")
     if value is None:
         return None
+    if isinstance(value, str):
+        # A moment, as ESCALATE has it; what is left until then is the time (core v08 section 7.2.9).
+        value = (parameters.moment(given, "deadline") or 0.0) - time.time()
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 86_400:
         raise parameters.invalid(
-            "deadline", "deadline is not a number of seconds up to 86400.", "Send how many seconds the task may take."
+            "deadline", "deadline is neither a number of seconds up to 86400 nor a time within a day from now.",
+            "Send how many seconds the task may take, or when it has to be done."
         )
     return float(value)

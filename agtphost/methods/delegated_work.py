@@ -277,6 +277,6 @@ def shown_hop(hop: Hop, lineage: Lineage) -> dict[str, Any]:
 def _shown(hop: Hop, lineage: Lineage, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     shown = {**shown_hop(hop, lineage), **outcomes}
     if hop.asked.callback is not None and not hop.asked.asynchronous:
-        # The answer travels in this response; nothing is sent twice.
+        # Where the host tells callbacks, what it told them takes this one's place.
         shown["callback"] = {"delivered": False, "reason": "answered-directly"}
     return shown

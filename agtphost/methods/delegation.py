@@ -39,7 +39,6 @@ from agtphost.methods.delegation_tokens import CHAIN, TokenCheck, require_subset
 from agtphost.methods.governance import Governance
 from agtphost.methods.hops import Hops
 from agtphost.vocabulary import uris
-from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
 
 
@@ -110,6 +109,9 @@ class Delegation:
                     "asynchronous", "Tasks are answered directly here.", "Leave asynchronous out."
                 )
             ticket = tasks.admit(hop, token.digest, token.task_id, lineage)
+        told = None
+        if tasks is not None and ticket is None and hop.asked.callback is not None:
+            told = tasks.recipient(hop)
         changes = [Hops.change(token, lineage), *governed, *(ticket.changes if ticket is not None else ())]
         said = {**hop.said(), "chain": list(lineage.chain), "depth": lineage.depth, "token_hash": token.digest}
         audit_id = await invocation.commit({"type": "delegation-accepted", **said}, changes, {"delegation": said})
@@ -118,8 +120,16 @@ class Delegation:
         if tasks is not None and ticket is not None:
             return tasks.begin(ticket, hop, running, invocation, work)
         done = await work
+        result, changes = done.result, []
+        if tasks is not None and told is not None:
+            notice = tasks.notice(hop, told, running, token.task_id, done)
+            changes = [] if notice is None else [notice]
+            delivery = {"delivered": True, "notification_id": notice.key} if notice else {"delivered": False}
+            result = {**result, "callback": {**delivery, **({} if notice else {"reason": "inbox-full"})}}
         return EndpointResponse(
-            result=done.result, extra={"delegation": {**said, "accepted": audit_id, **done.extra}}
+            result=result,
+            changes=tuple(changes),
+            extra={"delegation": {**said, "accepted": audit_id, **done.extra}},
         )
 
     # Who, to whom
@@ -154,14 +164,25 @@ class Delegation:
         return Hop(asked=asked, delegator=delegator, target=target, before=before)
 
     def _resolved(self, asked: Asked) -> Asked:
-        """The same with the Agent-ID where an agent of this host is named by its URI, as in core v08 appendix G."""
-        if is_agent_id(asked.target):
-            return asked
-        uri = uris.parse(asked.target)
+        """The same with Agent-IDs where agents of this host are named by their URIs, as in core v08 appendix G."""
+        target = self._agent_at(asked.target) or asked.target
+        callback = None if asked.callback is None else self._agent_at(asked.callback) or asked.callback
+        return replace(asked, target=target, callback=callback)
+
+    def _agent_at(self, text: str) -> str | None:
+        """The Agent-ID that a URI stands for; None where it is no URI, or not of an agent of this host."""
+        try:
+            uri = uris.parse(text)
+        except uris.UriError:
+            return None
         # The server's own name may be given with its port.
-        known = uri.host == self._server_id.partition(":")[0].lower()
-        agent = self._directory.by_name(uri.agent_name or "") if known else None
-        return asked if agent is None else replace(asked, target=agent.agent_id)
+        here = uri.host in ("", self._server_id.partition(":")[0].lower())
+        if not here or uri.status:
+            return None
+        if uri.agent_id is not None:
+            return uri.agent_id
+        agent = self._directory.by_name(uri.agent_name or "")
+        return None if agent is None else agent.agent_id
 
     def _delegatee(self, agent_id: str) -> Delegatee | None:
         agent = self._directory.by_id(agent_id)

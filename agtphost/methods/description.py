@@ -84,6 +84,7 @@ class Description:
     :param status: writes status documents.
     :param aside: calls a function that waits for files off the reactor.
     :param visibility: which agents a caller is shown; without one, every one that can be called.
+    :param units: those that what is here tells its costs in.
     """
 
     kind = "built_in"
@@ -99,7 +100,9 @@ class Description:
         status: StatusDocuments | None = None,
         aside: Callable[[Callable[[], None]], Awaitable[None]] = at_once,
         visibility: Visibility | None = None,
+        units: Callable[[], Iterable[str]] = tuple,
     ) -> None:
+        self._units = units
         self._visibility = Visibility(states) if visibility is None else visibility
         self._directory = directory
         self._methods = methods
@@ -137,13 +140,13 @@ class Description:
         zone = agent.governance_zone if agent is not None else None
         sections: dict[str, Mapping[str, Any]] = {
             "methods": {"methods": list(self._methods())},
-            "modalities": {"modalities": ["text", "structured"]},
+            "modalities": {"modalities": ["text", "structured", "streaming"]},
             "tools": {
                 "tools": tools,
                 "hosted_protocols": [dict(entry) for adapter in self._adapters for entry in _described(adapter)],
             },
             "version": {"version": PROTOCOL_VERSION, "version_min_satisfied": satisfied},
-            "budget": {"budget_units_accepted": []},
+            "budget": {"budget_units_accepted": sorted(self._units())},
             "zones": {"zones_accepted": [zone] if zone else []},
         }
         document: dict[str, Any] = {}

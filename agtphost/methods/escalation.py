@@ -3,8 +3,10 @@ ESCALATE, and ``QUERY /escalations``: core v08 sections 7.2.10 and 10.6.
 
 An escalation is kept until it is decided, whatever happens to the host, and
 its task stands still that long. Nothing about it is altered on the way, and
-nobody's escalation is ever dropped for another's sake: an agent that floods
-is told so (429) once it has more open than anybody can read.
+nobody's escalation is ever dropped for another's sake. What an agent escalates
+beyond what anybody can read is queued behind all that is not: it is kept, shown
+last, and takes no room of the agent's owner. Only where the host can hold no
+more of an agent is it told so (429).
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ CONTEXT = 16_384
 """Octets of what a recipient gets to read."""
 
 OPEN_PER_AGENT = 500
+"""Open escalations of one agent from which on further ones are queued."""
+
 FLOOD = 100
 """Open escalations of one agent from which on further ones are marked as part of a flood."""
 
@@ -84,15 +88,9 @@ class Escalation:
             return EndpointResponse(status=Status.ACCEPTED, result=receipt(known.value))
         opened = sum(1 for item in self._held.of(ESCALATION, owner) if item.brief["status"] == "pending")
         whose = sharing.share_of(owner_of(context))
-        self._require_share(whose, asked["priority"])
-        if opened >= OPEN_PER_AGENT:
-            raise Refusal(
-                Status.RATE_LIMITED,
-                "too-many-escalations",
-                f"{OPEN_PER_AGENT} escalations of this agent wait for a decision; this one was not taken.",
-                remedy="Keep the task still, and escalate again once some are decided.",
-                headers=(("Retry-After", "60"),),
-            )
+        queued = opened >= OPEN_PER_AGENT
+        if not queued:
+            self._require_share(whose, asked["priority"])
         value = {
             "escalation_id": escalation_id,
             "escalated_by": owner,
@@ -103,6 +101,7 @@ class Escalation:
             "routed_to": routed_to,
             "status": "pending",
             "flood": opened >= FLOOD,
+            "queued": queued,
             "created_at": self._instants.stamp(self._now()),
             "decision": None,
         }
@@ -117,7 +116,11 @@ class Escalation:
     def _require_share(self, whose: str, priority: str) -> None:
         """All agents of one owner together have a share of what people read, and a reserve for what is urgent."""
         most = OPEN_PER_OWNER + (URGENT_PER_OWNER if priority == "urgent" else 0)
-        opened = sum(1 for item in self._held.by(ESCALATION, "owner_id", whose) if item.brief["status"] == "pending")
+        opened = sum(
+            1
+            for item in self._held.by(ESCALATION, "owner_id", whose)
+            if item.brief["status"] == "pending" and not item.brief.get("queued")
+        )
         if opened >= most:
             raise Refusal(
                 Status.RATE_LIMITED,
@@ -221,7 +224,8 @@ def _member(item: Held, name: str) -> Any:
 def _place(item: Held) -> list[Any]:
     """Where an escalation stands in the list: those of a flood after all others (AGTP-314)."""
     brief = item.brief
-    return [bool(brief["flood"]), PRIORITIES.index(brief["priority"]), brief["created_at"], item.key]
+    crowd = bool(brief["flood"]) + bool(brief.get("queued"))
+    return [crowd, PRIORITIES.index(brief["priority"]), brief["created_at"], item.key]
 
 
 def receipt(value: Mapping[str, Any]) -> dict[str, Any]:

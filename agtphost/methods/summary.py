@@ -21,6 +21,7 @@ from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
 from agtphost.methods import parameters, relevance
 from agtphost.methods.documents import Library
+from agtphost.vocabulary import uris
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.status import Status
 
@@ -65,7 +66,8 @@ class Summary:
 
     kind = "built_in"
 
-    def __init__(self, library: Library, aside: Aside) -> None:
+    def __init__(self, library: Library, aside: Aside, server_id: str = "") -> None:
+        self._host = server_id.partition(":")[0].lower()
         self._library = library
         self._aside = aside
 
@@ -117,11 +119,35 @@ class Summary:
         if is_audit_id(audit_id):
             record = await context.invoke("INSPECT", "/", {"target": "audit", "audit_id": audit_id})
             return _told(record.get("payload", {}))
+        if scheme.lower() == uris.SCHEME:
+            return await self._own(context, source)
         if source.lower().startswith(_SCHEMES):
             raise _unresolved(
                 "The host fetches nothing from other places.", "Send the content itself, document:NAME or an Audit-ID."
             )
         return source
+
+
+    async def _own(self, context: EndpointContext, source: str) -> str:
+        """What an ``agtp:`` URI of this host names, as the caller may read it."""
+        try:
+            uri = uris.parse(source)
+        except uris.UriError as error:
+            raise _unresolved(error.explanation, "Send an agtp: URI of this host, or the content itself.") from None
+        if uri.host not in ("", self._host):
+            raise _unresolved(
+                "The URI is another host's, and the host fetches nothing from other places.",
+                "Send the content itself.",
+            )
+        path = uri.agent_path + ("/status" if uri.status else "")
+        if not path and uri.form is not uris.Form.NAMESPACE:
+            document = await context.invoke("DISCOVER", "/methods", {})
+            return relevance.said_in([_plain(each) for each in document.get("value", ())])
+        return _told(await context.invoke("DESCRIBE", path or "/agents", {"format": "json"}))
+
+
+def _plain(entry: Any) -> str:
+    return f"{entry.get('method', '')} {entry.get('path', '')}: {entry.get('description', '')}"
 
 
 def _unresolved(explanation: str, remedy: str) -> Refusal:

@@ -158,7 +158,7 @@ _KINDS: Final = (
     _of_agents(
         "escalation",
         "ESCALATE, until it is decided, and seven days more",
-        1_000,
+        5_000,
         in_all=200_000,
         octets_per_owner=16 * MIB,
         octets_in_all=512 * MIB,
@@ -167,7 +167,7 @@ _KINDS: Final = (
         state="status",
         finished=frozenset({"accepted", "rejected"}),
         indexed=("task_id", "recipient", "owner_id"),
-        brief=("status", "flood", "priority", "created_at"),
+        brief=("status", "flood", "queued", "priority", "created_at"),
         reason="too-many-escalations",
         remedy="Keep the task still, and escalate again once some are decided.",
     ),

@@ -9,7 +9,7 @@ The ``agtp://`` URI forms: core v08 section 6.1, grammar of companion section 15
               / host [ ":" port ]                               ; Form 2
               / domain                                          ; Form 2a
               / domain "/agents/" agent-name [ "/status" ]      ; Form 3; Form 4 for a domain "agtp." domain
-              / domain "/agents"                                ; the domain's Agent Namespace Document
+              / domain [ ":" port ] "/agents"                   ; the domain's Agent Namespace Document
 
 Where the drafts leave room, this reads them narrowly: a host is an IPv4
 address, a bracketed IPv6 address, or letters, digits, ``-``, ``_`` and dots;
@@ -213,7 +213,7 @@ def _addressed(authority: str, path: str) -> AgtpUri:
             "The only path in an AGTP URI is /agents and what is under it.",
             f"write {SCHEME}://{authority}" + (f" and give /{path} as the path of the call" if path else ""),
         )
-    if not is_domain or ":" in authority:
+    if not is_domain or (":" in authority and path != "agents"):
         _malformed(
             "A URI with /agents has a DNS domain, without a port.",
             f"write {SCHEME}://AGENT-ID@{authority}, or give /{path} as the path of a call to {SCHEME}://{authority}",

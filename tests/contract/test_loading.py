@@ -161,7 +161,7 @@ def test_optional_fields_may_be_left_out(name: str) -> None:
         ("is_idempotent", 'is_idempotent = "yes"', "semantic.is_idempotent is not true or false"),
         ("additionalProperties", "additionalProperties = true", "/additionalProperties: must be false"),
         ("room_id", 'room = { type = "string" }', "parameter 'room_id' is not declared"),
-        ("room_id", 'room_id = { type = "integer" }', "parameter 'room_id' is declared as integer"),
+        ("room_id", 'room_id = { type = "array" }', "parameter 'room_id' is declared as array"),
         ("nights", 'nights = { type = "integr" }', "breaks the dialect"),
         ("nights", "nights = { const = 2026-01-01 }", "is not JSON"),
         ("deprecated_in", "deprecated_in = 2.1", "deprecated.deprecated_in is not a version"),

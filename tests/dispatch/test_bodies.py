@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from agtphost.contract.binding import Binding
+from agtphost.contract.schemas import compile_schema
 from agtphost.dispatch import bodies
 from agtphost.errors import Refusal
+from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import media_types
+from tests.dispatch.scene import Recorder, Scene
 
 
 @pytest.mark.parametrize(
@@ -70,3 +76,43 @@ def test_a_body_that_is_no_object_is_refused(value: object) -> None:
     """Bodies, parameters and context are objects."""
     with pytest.raises(Refusal):
         bodies.unwrap(value)
+
+
+TYPED = {
+    "type": "object",
+    "properties": {
+        "number": {"type": "integer"}, "share": {"type": "number"}, "open": {"type": "boolean"},
+        "name": {"type": "string"},
+    },
+    "additionalProperties": False,
+}
+
+
+def typed() -> Scene:
+    """An endpoint with a typed parameter in its path, and more that may stand in the query."""
+    recorder = Recorder()
+    binding = Binding(
+        method="QUERY", path="/things/{number}", handler=recorder, tier="B", min_assurance=Assurance.NONE,
+        state_changing=False, input_schema=compile_schema(TYPED, role="input"),
+    )  # fmt: skip
+    return Scene(bindings=[binding])
+
+
+def test_what_stands_in_a_uri_has_its_declared_type() -> None:
+    """API 5.3: typed path parameters, and the query string's beside them; the body's stay as they are."""
+    answer = typed().ask("QUERY", "/things/42", query="share=0.5&open=true&name=7")
+    assert answer.status == 200, answer.body
+    assert json.loads(answer.body)["result"]["echo"] == {"number": 42, "share": 0.5, "open": True, "name": "7"}
+    for path, query in (("/things/forty", None), ("/things/042", None), ("/things/1.5", None), ("/things/1", "open=1")):
+        assert typed().ask("QUERY", path, query=query).status == 422
+    assert typed().ask("QUERY", "/things/1", {"share": "0.5"}).status == 422
+
+
+def test_numbers_of_built_ins_may_stand_in_the_query() -> None:
+    """A built-in without a schema reads its numbers; its texts stay text, however they look."""
+    recorder = Recorder()
+    binding = Binding(method="QUERY", path="/lists", handler=recorder, tier="A", min_assurance=Assurance.NONE,
+                      state_changing=False)  # fmt: skip
+    scene = Scene(bindings=[binding])
+    assert scene.ask("QUERY", "/lists", query="limit=5&confidence_threshold=0.5&task_id=77&offset=x").status == 200
+    assert recorder.calls[-1].input == {"limit": 5, "confidence_threshold": 0.5, "task_id": "77", "offset": "x"}

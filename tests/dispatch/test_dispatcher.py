@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.contract.binding import Binding
+from agtphost.contract.schemas import compile_schema
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.sealing import Sealer
 from agtphost.errors import Refusal
@@ -136,7 +137,14 @@ def test_a_handler_that_takes_too_long_is_408() -> None:
 
 
 def test_a_bodiless_answer_has_no_content_type() -> None:
-    """AGTP-062: 204 is empty and untyped."""
+    """AGTP-062: 204 is empty and untyped, and no output schema says otherwise."""
+    closed = Binding(
+        method="QUERY", path="/closed", tier="B", min_assurance=Assurance.NONE, state_changing=False,
+        handler=Recorder(lambda context: EndpointResponse(status=204)),
+        output_schema=compile_schema({"type": "object", "required": ["x"]}, role="output"),
+    )  # fmt: skip
+    response = Scene(bindings=[closed]).ask("QUERY", "/closed")
+    assert (response.status, response.body) == (204, b"")
     response = Scene(lambda context: EndpointResponse(status=204)).ask(body=GOOD)
     assert (response.status, response.body) == (204, b"")
     assert "Content-Type" not in dict(response.headers)

@@ -14,7 +14,7 @@ from agtphost.client.bootstrap import BootstrapPolicy, Bootstraps, HTTPAnswer
 from agtphost.config.presence import NoPresence, bootstrap_facts
 from agtphost.errors import ConfigurationError
 from agtphost.http.wellknown import Namespace, bootstrap_document, encoded
-from agtphost.vocabulary.uris import parse
+from agtphost.vocabulary.uris import Form, parse
 from tests.host.hosts import configured, reloaded
 from tests.system.hosting import sample
 
@@ -43,6 +43,9 @@ def test_our_client_reads_what_we_write(port: int, endpoint: str) -> None:
     """AGTP-127, AGTP-128: the endpoint is a URI of the grammar, and leads to host and port."""
     namespace = Namespace(**FACTS, port=port)
     assert namespace.endpoint == endpoint
+    # Off the port of AGTP, too, the namespace document is named and not the server (core v08 section 5.1).
+    document = parse(bootstrap_document(namespace)["discovery"]["namespace_document"])
+    assert (document.form, document.host, document.port) == (Form.NAMESPACE, "agtp.acme.tld", port)
     bootstraps = Bootstraps(BootstrapPolicy())
     bootstraps.note("acme.tld", HTTPAnswer(status=200, body=encoded(namespace)), 0.0)
     located = bootstraps.located(parse("agtp://acme.tld/agents/desk"))

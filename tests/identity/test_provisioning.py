@@ -6,6 +6,7 @@ import json
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -269,3 +270,10 @@ def test_issuing_without_an_authority_makes_no_certificate(tmp_path: Path) -> No
     assert again.agent_id != issued.agent_id
     kept = provisioning.issue_agent(tmp_path / "1", first, registrar, issuer="acme.tld")
     assert kept.agent_id == issued.agent_id
+
+
+@pytest.mark.parametrize("agent", ["agents/demo", "hosted/concierge"])
+def test_the_issuer_is_a_url(state: Path, agent: str) -> None:
+    """AGTP-328, core v08 section 6.3: ``issuer`` of what a host issues is an absolute URL."""
+    issuer = urlsplit(json.loads((state / agent / "document.json").read_text())["issuer"])
+    assert (issuer.scheme, issuer.netloc) == ("https", f"registrar.{SERVER_ID}")

@@ -106,6 +106,7 @@ class Play:
         agents: Sequence[Agent] = (DESK, CALLER, JUDGE, OTHER),
         zones: Zones | None = None,
         hosts: Sequence[str] = (),
+        server_id: str = "",
     ) -> None:
         self.directory = AgentDirectory(agents)
         self.ledger = FakeLedger()
@@ -149,6 +150,7 @@ class Play:
             adapters=adapters,
             endpoints=bound,
             library=Library(documents),
+            server_id=server_id,
             aside=self._aside,
             operators=[OPERATOR_KEY.public.fingerprint],
             visibility=visibility,

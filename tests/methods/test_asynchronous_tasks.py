@@ -101,6 +101,24 @@ def test_an_address_is_no_callback(callback: str) -> None:
     assert host.ask({**given, "callback": "inbox"}).status == 202
 
 
+def test_an_agtp_inbox_hears_of_it_though_answered_directly() -> None:
+    """AGTP-331: a callback to an agtp: inbox is delivered whichever way the task is answered; unknown ones are 422."""
+    host = Playing(BOSS, ALICE, BOB, CAROL)
+    held = host.ledger.held
+    host.handler._server_id = "host.test"
+    host.handler._tasks = AsynchronousTasks(held, AgentDirectory(host.agents), lambda: host.ledger, Clock())
+    response = host.ask(request(callback=f"agtp://host.test/agents/{CAROL.name}"))
+    assert response.status == 200, response.body
+    (told,) = [item.value for item in held.of(NOTIFICATION, CAROL.agent_id)]
+    assert body_of(response)["result"]["callback"] == {"delivered": True, "notification_id": told["notification_id"]}
+    assert (told["content"]["state"], told["content"]["delegatee"]) == ("finished", ALICE.agent_id)
+    ran = len(host.seen)
+    for unknown in ("agtp://other.test/agents/carol", "agtp://host.test/agents/nobody", "agtp://host.test"):
+        refused = host.ask(request(callback=unknown))
+        assert (refused.status, body_of(refused)["parameter"]) == (422, "callback")
+    assert len(host.seen) == ran
+
+
 def test_a_callback_agent_hears_of_it() -> None:
     """Core v08 7.2.9: by name or Agent-ID, in that agent's inbox and no other."""
     for named in (CAROL.agent_id, "carol"):

@@ -13,6 +13,7 @@ import pytest
 from agtphost.audit.drafts import Draft
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.contract.binding import Binding
+from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
 from agtphost.host.delegation import delegate_binding
 from agtphost.identity import delegation, jws
@@ -20,6 +21,7 @@ from agtphost.identity.agents import Agent, AgentDirectory
 from agtphost.identity.canonical import canonical
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance
+from agtphost.methods import delegated_task
 from agtphost.methods.delegated_hop import DelegationRules
 from agtphost.methods.delegation import Delegation
 from agtphost.methods.hops import KIND, Hops
@@ -432,6 +434,16 @@ def test_a_late_task_is_550() -> None:
         nested = body_of(response)["sub_agent_error"]
         assert nested["status"] == 408
         assert (nested["reason"] == "deadline-exceeded") is (deadline < 30)
+
+
+def test_the_deadline_may_be_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AGTP-331: RFC 3339, as ESCALATE has it; what is past or further than a day is 422 and runs nothing."""
+    monkeypatch.setattr(time, "time", lambda: 1_780_272_000.0)
+    assert delegated_task.read({**request(), "deadline": "2026-06-01T00:01:00Z"}).deadline == 60.0
+    for wrong in ("2026-05-31T23:59:59Z", "2026-06-03T00:00:00Z", "tomorrow", "2026-06-01T00:01:00"):
+        with pytest.raises(Refusal) as refused:
+            delegated_task.read({**request(), "deadline": wrong})
+        assert (refused.value.status, refused.value.details["parameter"]) == (422, "deadline")
 
 
 def test_a_sequence_runs_in_order_and_stops_at_the_first_failure() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from zope.interface.verify import verifyObject
 
 from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.contract.binding import Binding
+from agtphost.host.bindings import units_of
 from agtphost.iagtp import IHandler
 from agtphost.identity.agents import AgentDirectory
 from agtphost.identity.canonical import canonical
@@ -41,8 +44,17 @@ def test_the_capability_document() -> None:
     assert result["zones_accepted"] == ["zone:acme"]
     assert result["version"] == "1.0" and result["version_min_satisfied"] is True
     assert result["budget_units_accepted"] == []
+    assert "streaming" in result["modalities"]
     assert result["trust_score"] == DESK.document["trust_score"]
     assert result["hosted_protocols"][0]["name"] == "files"
+
+
+def test_budget_units_are_those_of_the_costs() -> None:
+    """Core v08 section 7.2.3: the units that a call here can be held to, and no others."""
+    handler = tool("files.read", (), Assurance.HEADER).handler
+    costs = [{"tokens": Decimal(5), "EUR": Decimal(1)}, None, {"tokens": Decimal(7)}]
+    found = [Binding(method="QUERY", path="/x", handler=handler, tier="B", cost=cost) for cost in costs]
+    assert units_of(found) == {"tokens", "EUR"}
 
 
 def test_only_methods_that_something_is_bound_to_are_named() -> None:

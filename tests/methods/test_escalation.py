@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from agtphost.methods import escalation
 from agtphost.methods.escalation import PRIORITIES, REASONS
+from agtphost.vocabulary import holdings
 from tests.methods.play import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, Play, body_of
 
 ASK: dict[str, Any] = {"task_id": "t-1", "reason": "scope_limit", "context": {"resource": "contract", "n": [1, "é"]}}
@@ -151,16 +153,35 @@ def test_the_record_is_the_evidence() -> None:
     }
 
 
-def test_floods_are_marked_and_refused_aloud(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond a measure they are marked, beyond another refused with 429; none is dropped, none hits another agent."""
+def test_floods_are_marked_and_queued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AGTP-314: beyond a measure they are marked, beyond another queued behind all others; none is dropped."""
     monkeypatch.setattr(escalation, "FLOOD", 2)
     monkeypatch.setattr(escalation, "OPEN_PER_AGENT", 4)
     play = Play()
     for number in range(4):
         escalated(play, task_id=f"t-{number}")
-    assert play.refused("ESCALATE", **{**ASK, "task_id": "t-9"}) == (429, "too-many-escalations")
+    last = escalated(play, task_id="t-9", priority="urgent")
     assert play.ask("ESCALATE", by=OTHER, **ASK).status == 202
-    assert [item.value["flood"] for item in play.held.of("escalation", CALLER.agent_id)] == [False, False, True, True]
+    kept = [item.value for item in play.held.of("escalation", CALLER.agent_id)]
+    assert [value["flood"] for value in kept] == [False, False, True, True, True]
+    assert [value["queued"] for value in kept] == [False, False, False, False, True]
+    assert play.result("QUERY", "/escalations")["escalations"][-1]["escalation_id"] == last
+    # What is queued takes no room of the owner's, and is decided as any other.
+    monkeypatch.setattr(escalation, "OPEN_PER_OWNER", 4)
+    monkeypatch.setattr(escalation, "URGENT_PER_OWNER", 0)
+    escalated(play, task_id="t-10")
+    play.result("CONFIRM", target_id=last, status="accepted", by=JUDGE)
+
+
+def test_the_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the host can hold of one agent has an end, and the agent is told so."""
+    holding = holdings.HELD["escalation"]
+    monkeypatch.setitem(holdings.HELD, "escalation", replace(holding, per_owner=3))  # type: ignore[misc]
+    play = Play()
+    for number in range(3):
+        escalated(play, task_id=f"t-{number}")
+    assert play.refused("ESCALATE", **{**ASK, "task_id": "t-9"}) == (429, "too-many-escalations")
+    assert play.result("QUERY", "/escalations")["count"] == 3
 
 
 def test_listing_is_filtered_and_sorted() -> None:

@@ -111,3 +111,13 @@ def test_every_text_has_a_summary(text: str, form: str) -> None:
     found = summarize(text, Wish(length="detailed", focus="", plain=False), form)
     assert 0 <= found["confidence"] <= 1
     assert found["sentences"] <= found["sentences_in_source"]
+
+
+def test_uris_of_the_host_itself_are_read() -> None:
+    """An ``agtp:`` URI of this host is what the caller could read there; any other host's is not fetched."""
+    host = Play(server_id="host.test")
+    for uri, word in (("agtp://host.test/agents/desk", "agtp-identity"), ("agtp://host.test", "DISCOVER /")):
+        found = host.result("SUMMARIZE", source=uri, length="detailed")
+        assert word in found["summary"]
+    for uri in ("agtp://other.test/agents/desk", "agtp://host.test/agents/nobody", "agtp://host.test/x", "agtp:"):
+        assert host.ask("SUMMARIZE", source=uri).status in (404, 422)
