@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from agtphost.vocabulary import jsontext
+from agtphost.vocabulary import a2a_errors, jsontext
 from agtphost.wire.events import Response
 
 MOST_PARTS = 1_000
@@ -35,7 +35,8 @@ class RpcFault(Exception):
         self.proof: Mapping[str, Any] = proof or {}
 
 
-UNKNOWN_TASK, NOT_CANCELABLE, NO_PUSH, UNSUPPORTED = -32001, -32002, -32003, -32004
+UNKNOWN_TASK, NOT_CANCELABLE = a2a_errors.TASK_NOT_FOUND, a2a_errors.TASK_NOT_CANCELABLE
+NO_PUSH, UNSUPPORTED = a2a_errors.PUSH_UNSUPPORTED, a2a_errors.UNSUPPORTED_OPERATION
 _CODES = {"unknown-task": UNKNOWN_TASK, "task-not-cancelable": NOT_CANCELABLE}
 
 

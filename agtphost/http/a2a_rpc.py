@@ -12,13 +12,11 @@ from agtphost.http import a2a_legacy as legacy
 from agtphost.http.a2a_card import VERSION
 from agtphost.http.a2a_messages import NO_PUSH, RpcFault, invalid
 from agtphost.http.exchange import field_of
-from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary import a2a_errors, jsontext, media_types
 
 OPERATIONS = frozenset(
     {"SendMessage", "SendStreamingMessage", "GetTask", "ListTasks", "CancelTask", "SubscribeToTask"}
 )
-NO_EXTENDED_CARD = -32007
-BAD_VERSION = -32009
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,16 +44,8 @@ class RpcCall:
 
 
 def fault_response(call_id: object, fault: RpcFault) -> bytes:
-    """The response with an error; what proves it is in the form that A2A 1.0 has for details."""
-    error: dict[str, Any] = {"code": fault.code, "message": fault.message}
-    if fault.proof:
-        detail = {
-            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-            "reason": str(fault.proof["reason"]).upper().replace("-", "_"),
-            "domain": "agtp",
-            "metadata": {name: str(value) for name, value in fault.proof.items()},
-        }
-        error["data"] = [detail]
+    """The response with an error: its reason in A2A, and what proves it, in the form that A2A 1.0 has for details."""
+    error = {"code": fault.code, "message": fault.message, "data": [a2a_errors.info(fault.code, fault.proof)]}
     return _response(call_id, error=error)
 
 
@@ -98,13 +88,14 @@ def _call(call_id: str | int, body: Mapping[str, Any], version: str) -> RpcCall:
     old = spoken == legacy.VERSION
     if spoken not in (VERSION, legacy.VERSION) or (old and method in OPERATIONS):
         raise RpcFault(
-            BAD_VERSION, f"{method[:64]} of version {version[:16]} is not supported; send A2A-Version: {VERSION}"
+            a2a_errors.VERSION_UNSUPPORTED,
+            f"{method[:64]} of version {version[:16]} is not supported; send A2A-Version: {VERSION}",
         )
     operation = legacy.METHODS.get(method, "") if old else method
     if "PushNotification" in operation:
         raise RpcFault(NO_PUSH, "Push notifications are not supported")
     if operation == "GetExtendedAgentCard":
-        raise RpcFault(NO_EXTENDED_CARD, "The agent has no extended card")
+        raise RpcFault(a2a_errors.NO_EXTENDED_CARD, "The agent has no extended card")
     if operation not in OPERATIONS:
         raise RpcFault(-32601, f"{method[:64]} is not supported")
     params = body.get("params", {})

@@ -325,7 +325,9 @@ def test_tasks_are_their_clients_own(host: Host, front: int) -> None:
         for method in ("GetTask", "CancelTask", "SubscribeToTask"):
             answer = post(host, front, method, id=task_id, **who)[1]
             assert answer["error"]["code"] == -32001
-            assert answer["error"]["data"][0]["metadata"]["audit_id"]
+            info = answer["error"]["data"][0]
+            assert (info["reason"], info["domain"]) == ("TASK_NOT_FOUND", "a2a-protocol.org")
+            assert info["metadata"]["audit_id"]
     assert post(host, front, "ListTasks", token="first-token", contextId="mine")[1]["result"]["totalSize"] == 0
     assert post(host, front, "ListTasks", token="second-token", pageToken="x")[1]["error"]["code"] == -32602
 

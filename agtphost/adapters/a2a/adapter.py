@@ -11,7 +11,7 @@ from agtphost.adapters.a2a.agent import CARD, A2AAgent
 from agtphost.adapters.a2a.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of, offered
 from agtphost.adapters.a2a.card import Card
 from agtphost.adapters.a2a.dialects import Operation
-from agtphost.adapters.a2a.failures import TASK_NOT_CANCELABLE, TASK_NOT_FOUND, A2AError
+from agtphost.adapters.a2a.failures import A2AError
 from agtphost.adapters.a2a.tasks import state_of, task_in
 from agtphost.adapters.mcp.supervision import State
 from agtphost.adapters.web.approval import NOBODY, Approve, Approvers, approve_binding
@@ -20,6 +20,7 @@ from agtphost.adapters.web.links import Link, Links
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.iagtp import IPayloadAdapter
+from agtphost.vocabulary.a2a_errors import TASK_NOT_CANCELABLE, TASK_NOT_FOUND
 from agtphost.vocabulary.status import Status
 
 APPROVE = "a2a.card.approve"

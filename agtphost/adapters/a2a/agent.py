@@ -90,11 +90,17 @@ class A2AAgent:
             ask = dialect.ask(operation, params)
 
             async def event(octets: bytes) -> None:
-                await take(dialect.result(octets))
+                await take(dialect.event(octets))
 
             try:
                 reply = await self._http.exchange(
-                    ask.method, ask.url, headers=ask.headers, body=ask.body, seconds=left, take=event
+                    ask.method,
+                    ask.url,
+                    headers=ask.headers,
+                    body=ask.body,
+                    seconds=left,
+                    take=event,
+                    errors=True,
                 )
             except PeerRefused as refused:
                 raise dialect.refused(refused) from None

@@ -10,9 +10,11 @@ from urllib.parse import quote, urlencode
 
 from agtphost.adapters.a2a import legacy
 from agtphost.adapters.a2a.card import JSONRPC, Interface
-from agtphost.adapters.a2a.failures import INTERNAL, INVALID_PARAMS, REASONS, UNSUPPORTED_OPERATION, A2AError
+from agtphost.adapters.a2a.failures import A2AError
+from agtphost.adapters.mcp.framing import ErrorEvent
 from agtphost.adapters.web.failures import PeerRefused, PeerUnreadable
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.a2a_errors import INTERNAL, INVALID_PARAMS, TASK_NOT_FOUND, UNSUPPORTED_OPERATION, code_in
 
 Params = Mapping[str, Any]
 
@@ -115,6 +117,22 @@ class Dialect:
             raise A2AError(_status_error(value["error"]))
         return value
 
+    def event(self, octets: bytes) -> Any:
+        """
+        What one event of a stream tells, as :meth:`result` does.
+
+        :raises A2AError: it is an error; whatever an event of type ``error`` says ends the call.
+        """
+        if not isinstance(octets, ErrorEvent):
+            return self.result(octets)
+        try:
+            error: Any = _object(octets).get("error")
+        except PeerUnreadable:
+            error = None
+        if error is None:
+            error = "its stream ended with an error that this host cannot read"
+        raise A2AError(_error(error) if self._rpc else _status_error(error))
+
     def refused(self, failure: PeerRefused) -> Exception:
         """What an answer outside 2xx means: an error of A2A where its body is one."""
         try:
@@ -147,9 +165,11 @@ def _status_error(error: Any) -> dict[str, Any]:
     """An error of HTTP+JSON (google.rpc.Status) with the code that JSON-RPC has for it."""
     if not isinstance(error, dict):
         return {"code": INTERNAL, "message": str(error)[:500]}
-    details = error.get("details")
-    named = [str(each.get("reason")) for each in details if isinstance(each, dict)] if isinstance(details, list) else []
-    code = next((REASONS[reason] for reason in named if reason in REASONS), None)
+    code = code_in(error.get("details"))
     if code is None:
-        code = INVALID_PARAMS if error.get("status") == "INVALID_ARGUMENT" else INTERNAL
+        code = _BY_STATUS.get(str(error.get("status")), INTERNAL)
     return {"code": code, "message": error.get("message", ""), "data": error}
+
+
+_BY_STATUS = {"INVALID_ARGUMENT": INVALID_PARAMS, "NOT_FOUND": TASK_NOT_FOUND, "UNIMPLEMENTED": UNSUPPORTED_OPERATION}
+"""What is meant by errors that name no reason of A2A's own."""

@@ -8,45 +8,23 @@ from typing import Any
 from agtphost.adapters.web import refusals
 from agtphost.adapters.web.failures import PeerFailure
 from agtphost.errors import Refusal
+from agtphost.vocabulary import a2a_errors
 from agtphost.vocabulary.status import Status
 
-TASK_NOT_FOUND = -32001
-TASK_NOT_CANCELABLE = -32002
-UNSUPPORTED_OPERATION = -32004
-INVALID_PARAMS = -32602
-INTERNAL = -32603
-
 _STATUS = {
-    -32700: (Status.SERVER_ERROR, "a2a-error"),
-    -32600: (Status.UNPROCESSABLE, "a2a-request-refused"),
-    -32601: (Status.UNPROCESSABLE, "a2a-operation-unsupported"),
-    INVALID_PARAMS: (Status.UNPROCESSABLE, "a2a-request-refused"),
-    TASK_NOT_FOUND: (Status.NOT_FOUND, "a2a-task-not-found"),
-    TASK_NOT_CANCELABLE: (Status.CONFLICT, "a2a-task-not-cancelable"),
-    -32003: (Status.UNPROCESSABLE, "a2a-push-unsupported"),
-    UNSUPPORTED_OPERATION: (Status.UNPROCESSABLE, "a2a-operation-unsupported"),
-    -32005: (Status.UNPROCESSABLE, "a2a-content-type-unsupported"),
-    -32007: (Status.UNPROCESSABLE, "a2a-operation-unsupported"),
-    -32008: (Status.UNPROCESSABLE, "a2a-extension-required"),
-    -32009: (Status.UNAVAILABLE, "a2a-version-unsupported"),
+    a2a_errors.NOT_JSON: (Status.SERVER_ERROR, "a2a-error"),
+    a2a_errors.INVALID_REQUEST: (Status.UNPROCESSABLE, "a2a-request-refused"),
+    a2a_errors.METHOD_NOT_FOUND: (Status.UNPROCESSABLE, "a2a-operation-unsupported"),
+    a2a_errors.INVALID_PARAMS: (Status.UNPROCESSABLE, "a2a-request-refused"),
+    a2a_errors.TASK_NOT_FOUND: (Status.NOT_FOUND, "a2a-task-not-found"),
+    a2a_errors.TASK_NOT_CANCELABLE: (Status.CONFLICT, "a2a-task-not-cancelable"),
+    a2a_errors.PUSH_UNSUPPORTED: (Status.UNPROCESSABLE, "a2a-push-unsupported"),
+    a2a_errors.UNSUPPORTED_OPERATION: (Status.UNPROCESSABLE, "a2a-operation-unsupported"),
+    a2a_errors.CONTENT_TYPE_UNSUPPORTED: (Status.UNPROCESSABLE, "a2a-content-type-unsupported"),
+    a2a_errors.NO_EXTENDED_CARD: (Status.UNPROCESSABLE, "a2a-operation-unsupported"),
+    a2a_errors.EXTENSION_REQUIRED: (Status.UNPROCESSABLE, "a2a-extension-required"),
+    a2a_errors.VERSION_UNSUPPORTED: (Status.UNAVAILABLE, "a2a-version-unsupported"),
 }
-
-REASONS = {
-    "TASK_NOT_FOUND": TASK_NOT_FOUND,
-    "TASK_NOT_CANCELABLE": TASK_NOT_CANCELABLE,
-    "PUSH_NOTIFICATION_NOT_SUPPORTED": -32003,
-    "UNSUPPORTED_OPERATION": UNSUPPORTED_OPERATION,
-    "CONTENT_TYPE_NOT_SUPPORTED": -32005,
-    "INVALID_AGENT_RESPONSE": -32006,
-    "EXTENDED_AGENT_CARD_NOT_CONFIGURED": -32007,
-    "EXTENSION_SUPPORT_REQUIRED": -32008,
-    "VERSION_NOT_SUPPORTED": -32009,
-    "INVALID_PARAMS": INVALID_PARAMS,
-    "INVALID_REQUEST": -32600,
-    "METHOD_NOT_FOUND": -32601,
-}
-"""What the HTTP+JSON binding calls the same errors."""
-
 
 class A2AError(PeerFailure):
     """

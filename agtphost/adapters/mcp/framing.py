@@ -74,6 +74,10 @@ class Lines:
         self._parts.append(part)
 
 
+class ErrorEvent(bytes):
+    """The data of an event of type ``error``; that of a message is plain octets."""
+
+
 class EventStream:
     """
     Cuts an event stream into the data of its ``message`` events.
@@ -81,9 +85,10 @@ class EventStream:
     Comments and events of other types are skipped.
 
     :param limit: octets one event may have.
+    :param errors: whether events of type ``error`` are read too, as :class:`ErrorEvent`.
     """
 
-    def __init__(self, limit: int = MAX_MESSAGE) -> None:
+    def __init__(self, limit: int = MAX_MESSAGE, *, errors: bool = False) -> None:
         self.last_id = ""
         """Of the last event that had one: from where the stream can be resumed."""
 
@@ -95,6 +100,7 @@ class EventStream:
         self._data: list[bytes] = []
         self._size = 0
         self._type = b""
+        self._errors = errors
 
     def feed(self, octets: bytes) -> list[bytes]:
         """
@@ -117,6 +123,8 @@ class EventStream:
         if not line:
             data, kind = b"\n".join(self._data), self._type
             self._data, self._size, self._type = [], 0, b""
+            if data and self._errors and kind == b"error":
+                return ErrorEvent(data)
             return data if data and kind in (b"", b"message") else None
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")

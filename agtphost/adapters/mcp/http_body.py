@@ -48,6 +48,7 @@ class Answer(Protocol):
     :param take: takes each complete text as it arrives.
     :param ended: takes None at the orderly end, or one sentence.
     :param limit: octets of one text.
+    :param errors: whether events of type ``error`` are taken too.
     """
 
     def __init__(
@@ -56,11 +57,13 @@ class Answer(Protocol):
         take: Callable[[bytes], None],
         ended: Callable[[str | None], None],
         limit: int = MAX_MESSAGE,
+        *,
+        errors: bool = False,
     ) -> None:
         self.stream = stream
         """Whether it is an event stream."""
 
-        self._events = EventStream(limit) if stream else None
+        self._events = EventStream(limit, errors=errors) if stream else None
         self.lost = False
         """Whether the connection ended in the middle."""
 

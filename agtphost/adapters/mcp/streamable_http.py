@@ -324,8 +324,7 @@ class HttpLink:
         if 200 <= response.code < 300 and not expected:
             raise RequestRefused(response.code, f"the server answered with {kind[:64] or 'no'} content type")
         ended: Deferred[str | None] = Deferred()
-        bounds = {"limit": limit} if limit else {}
-        post.answer = answer = Answer(stream, take, ended.callback, **bounds)
+        post.answer = answer = Answer(stream, take, ended.callback, limit or MAX_MESSAGE)
         response.deliverBody(answer)  # type: ignore[no-untyped-call]
         reason = await ended
         post.last_id = answer.last_id or post.last_id

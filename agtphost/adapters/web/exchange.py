@@ -130,6 +130,7 @@ class HttpPeer:
         headers: Sequence[tuple[str, str]] = (),
         body: object = None,
         take: Take | None = None,
+        errors: bool = False,
     ) -> Reply:
         """
         Ask, and read the answer.
@@ -137,6 +138,7 @@ class HttpPeer:
         :param body: JSON; None for no body.
         :param seconds: for everything.
         :param take: gets the events of a stream, one after another; without it a stream is no answer.
+        :param errors: whether it gets events of type ``error`` too, as :class:`ErrorEvent`.
         :raises PeerFailure: for everything but a complete answer of 2xx.
         """
         fields = Headers()
@@ -146,7 +148,7 @@ class HttpPeer:
         if body is not None:
             fields.setRawHeaders("Content-Type", fields.getRawHeaders("Content-Type") or ["application/json"])
             octets = jsontext.encode(body)
-        working = Deferred.fromCoroutine(self._exchange(method, url, fields, octets, take))
+        working = Deferred.fromCoroutine(self._exchange(method, url, fields, octets, take, errors))
         working.addTimeout(max(seconds, 0.001), self._reactor)
         try:
             return await working
@@ -158,7 +160,7 @@ class HttpPeer:
         await self._pool.closeCachedConnections()  # type: ignore[no-untyped-call]
 
     async def _exchange(
-        self, method: str, url: str, fields: Headers, octets: bytes | None, take: Take | None
+        self, method: str, url: str, fields: Headers, octets: bytes | None, take: Take | None, errors: bool
     ) -> Reply:
         if self._agent is None:
             policy = BrowserLikePolicyForHTTPS(trustRoot=_trust(self._ca))  # type: ignore[no-untyped-call]
@@ -174,10 +176,10 @@ class HttpPeer:
                 raise CancelledError from None
             unsent = isinstance(error, (ConnectError, DNSLookupError))
             raise PeerLost(_cause(error), sent=not unsent) from None
-        return await _read(response, take)
+        return await _read(response, take, errors)
 
 
-async def _read(response: IResponse, take: Take | None) -> Reply:
+async def _read(response: IResponse, take: Take | None, errors: bool) -> Reply:
     code = int(response.code)
     kind = (response.headers.getRawHeaders("Content-Type") or [""])[0].partition(";")[0].strip().lower()
     good = 200 <= code < 300
@@ -185,7 +187,7 @@ async def _read(response: IResponse, take: Take | None) -> Reply:
         if take is None:
             await _Reading(response, stream=True).discard()
             raise PeerUnreadable("it answered with a stream where none was asked for")
-        await _Reading(response, stream=True).each(take)
+        await _Reading(response, stream=True, errors=errors).each(take)
         return Reply(status=code, body=b"", streamed=True)
     reading = _Reading(response, stream=False, limit=LONGEST_BODY if good else LONGEST_ERROR)
     if not good:
@@ -203,13 +205,13 @@ async def _read(response: IResponse, take: Take | None) -> Reply:
 class _Reading:
     """Reads one answer's body."""
 
-    def __init__(self, response: IResponse, *, stream: bool, limit: int = LONGEST_BODY) -> None:
+    def __init__(self, response: IResponse, *, stream: bool, limit: int = LONGEST_BODY, errors: bool = False) -> None:
         self._texts: deque[bytes] = deque()
         self._waiter: Deferred[None] | None = None
         self._ended = False
         self._reason: str | None = None
         self._paused = False
-        self._answer = Answer(stream, self._take, self._end, limit)
+        self._answer = Answer(stream, self._take, self._end, limit, errors=errors)
         response.deliverBody(self._answer)  # type: ignore[no-untyped-call]
 
     async def whole(self) -> bytes:

@@ -279,3 +279,41 @@ async def test_events_about_another_task_are_refused() -> None:
             refusal, _ = await outcome(on, stream=True)
             assert (refusal.status, refusal.reason) == (500, "a2a-upstream-answer-refused")
             assert refusal.details["a2a_task_id"] == "t1"
+
+
+RPC_ERROR = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32004, "message": "no more"}}
+REST_ERROR = {"error": {"code": 500, "status": "INTERNAL", "message": "no more"}}
+INFO = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "UNSUPPORTED_OPERATION"}
+FOREIGN = {**REST_ERROR["error"], "details": [{**INFO, "domain": "agents.example"}]}
+OWN = {**REST_ERROR["error"], "details": [{**INFO, "domain": "a2a-protocol.org"}]}
+
+
+@pytest.mark.parametrize(
+    ("binding", "kind", "data", "reason", "code"),
+    [
+        ("JSONRPC", "error", json.dumps(RPC_ERROR), "a2a-operation-unsupported", -32004),
+        ("JSONRPC", "message", json.dumps(RPC_ERROR), "a2a-operation-unsupported", -32004),
+        ("JSONRPC", "error", "it is over", "a2a-error", -32603),
+        ("HTTP+JSON", "error", json.dumps(REST_ERROR), "a2a-error", -32603),
+        ("HTTP+JSON", "error", json.dumps({"error": OWN}), "a2a-operation-unsupported", -32004),
+        ("HTTP+JSON", "error", json.dumps({"error": FOREIGN}), "a2a-error", -32603),
+        ("HTTP+JSON", "error", "{}", "a2a-error", -32603),
+    ],
+)
+@pytest_twisted.ensureDeferred
+async def test_an_error_event_ends_the_call_as_an_error(
+    binding: str, kind: str, data: str, reason: str, code: int
+) -> None:
+    """Issue 11, item 24: an event of type ``error`` is read, whatever it says, and names its reason by A2A's domain."""
+    task = {"task": {"id": "t1", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
+    first = json.dumps({"jsonrpc": "2.0", "id": 1, "result": task} if binding == "JSONRPC" else task)
+    octets = f": ping\r\n\r\ndata: {first}\r\n\r\nevent: {kind}\r\ndata: {data}\r\n\r\n".encode()
+    async with hostile() as server:
+        interface = {"url": f"http://127.0.0.1:{server.port}/rpc", "protocolBinding": binding, "protocolVersion": "1.0"}
+        server.page(PATH, card(server.port, supportedInterfaces=[interface]))
+        server.fault = lambda connection: reply(connection, octets, kind="text/event-stream")
+        async with stage(server) as on:
+            refusal, _ = await outcome(on, stream=True)
+            shown: Any = refusal.details["result"]
+            assert (refusal.reason, shown["error"]["code"]) == (reason, code)
+            assert refusal.details["a2a_task_id"] == "t1"

@@ -144,6 +144,20 @@ async def test_tasks_that_do_not_succeed(port: int, word: str, status: int, reas
 
 
 @pytest_twisted.ensureDeferred
+async def test_an_error_in_the_middle_of_a_stream_ends_the_call(port: int) -> None:
+    """Issue 11, item 24: the SDK's events of type ``error`` are no end like any other."""
+    async with stage(port) as on:
+        refusal = await refused(on.call("a2a.message.send", text("break"), task_id="T-break", stream=True))
+        shown: Any = refusal.details["result"]
+        if "error" in shown:
+            assert (refusal.status, refusal.reason, shown["error"]["code"]) == (500, "a2a-error", -32603)
+        else:
+            # Some of its bindings tell of the task's failure first.
+            assert (refusal.status, refusal.reason) == (550, "a2a-task-failed")
+        assert refusal.details["a2a_task_id"]
+
+
+@pytest_twisted.ensureDeferred
 async def test_a_message_without_a_task(port: int) -> None:
     """An agent may answer with a message alone; the Session-ID stands for its context from then on."""
     async with stage(port) as on:

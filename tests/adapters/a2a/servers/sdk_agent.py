@@ -2,7 +2,8 @@
 An A2A agent on the official SDK: prints its port, then serves until it is killed.
 
 What it does is in the text it gets: ``echo WORDS``, ``ask`` (wants input), ``stream`` (three artifacts), ``slow``
-(until cancelled), ``fail``, ``reject``, ``auth``, ``say WORDS`` (a message, no task), ``metadata`` (what it was told).
+(until cancelled), ``break`` (dies in the middle), ``fail``, ``reject``, ``auth``, ``say WORDS`` (a message, no task),
+``metadata`` (what it was told).
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ class Executor(AgentExecutor):
             await updater.reject(updater.new_agent_message([new_text_part("not my job")]))
         elif word == "auth":
             await updater.requires_auth(updater.new_agent_message([new_text_part("log in")]))
+        elif word == "break":
+            await updater.add_artifact([new_text_part("one")], artifact_id="answer")
+            raise RuntimeError("the executor died")
         elif word == "slow":
             await asyncio.sleep(60)
         else:
