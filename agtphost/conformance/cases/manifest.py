@@ -11,6 +11,7 @@ from agtphost.conformance.cases.headers import FLOOR
 from agtphost.conformance.expectations import answered, has, header, is_list, is_moment
 from agtphost.conformance.records import decoded
 from agtphost.conformance.target import Target
+from agtphost.contract.built_in_contracts import BINDINGS
 from agtphost.contract.manifest import verify_manifest
 from agtphost.identity.jws import JWSError
 
@@ -199,6 +200,41 @@ def handler_types(target: Target) -> None:
     for item in target.declared:
         handler = item.definition.get("handler")
         expect(isinstance(handler, Mapping) and set(handler) == {"type"}, f"{item}: the handler has {handler!r}")
+
+
+@CASES.case("handler-types-known", "API-160", Need.MANIFEST)
+def handler_types_known(target: Target) -> None:
+    """Every handler's type is one of the three, the server's own included."""
+    for item in target.declared:
+        handler = item.definition.get("handler")
+        kind = handler.get("type") if isinstance(handler, Mapping) else None
+        expect(kind in BINDINGS, f"{item}: the handler's type is {kind!r}")
+
+
+@CASES.case("built-in-input-schemas", "API-160", Need.MANIFEST)
+def built_in_schemas(target: Target) -> None:
+    """The server's own endpoints have closed input schemas, which declare the parameters of their paths."""
+    for item in target.declared:
+        if item.definition.get("tier") == "A":
+            schema = item.definition.get("input_schema")
+            found = schema if isinstance(schema, Mapping) else {}
+            closed = found.get("additionalProperties") is False and found.get("type") == "object"
+            expect(closed, f"{item}: the input schema is open")
+            declared = found.get("properties", {})
+            missing = [name for name in item.parameters if name not in declared]
+            expect(not missing, f"{item}: the input schema lacks {', '.join(missing)}")
+
+
+@CASES.case("built-in-effects", "API-160", Need.MANIFEST)
+def built_in_effects(target: Target) -> None:
+    """The server's own endpoints have outcomes of their own, and REVOKE is irreversible."""
+    outcomes: dict[str, str] = {}
+    for item in target.declared:
+        if item.definition.get("tier") == "A":
+            first = outcomes.setdefault(str(item.semantic.get("outcome")), item.method)
+            expect(first == item.method, f"{item} has the outcome of {first}")
+            impact = item.semantic.get("impact")
+            expect(item.method != "REVOKE" or impact == "irreversible", f"{item}: the impact is {impact!r}")
 
 
 @CASES.case("no-upstreams", "API-083", Need.MANIFEST)
