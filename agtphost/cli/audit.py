@@ -11,7 +11,7 @@ from agtphost.cli.audit_prove import checkpoint_command, prove_command
 from agtphost.cli.audit_verify import verify_command
 from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
 from agtphost.cli.failures import WrongInput
-from agtphost.cli.identities import agent_id_of
+from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, print_summary, print_table
 from agtphost.cli.reach import resolve
@@ -93,7 +93,8 @@ def walk(
         for entry in entries:
             click.echo(entry.audit_id)
         return
-    print_table(("SEQ", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"), (entry.row() for entry in entries))
+    names = labels(where)
+    print_table(("SEQ", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"), (entry.row(names) for entry in entries))
     if not entries and named != HOST:
         # A chain is what an agent answered; what it asked for is in the chains of others.
         click.echo(f"{chain} answered nothing yet; what it called: agtp audit export --caller {chain}", err=True)

@@ -57,19 +57,28 @@ class Entry:
             "verified": self.signed,
         }
 
-    def row(self) -> tuple[object, ...]:
-        """For a table."""
+    def row(self, names: Mapping[str, str] | None = None) -> tuple[object, ...]:
+        """
+        For a table.
+
+        :param names: labels of agents by Agent-ID.
+        """
         payload = self.payload
-        what = payload.get("event_type") or f"{payload.get('method', '')} {payload.get('path', '')}"
+        what = payload.get("event_type") or what_of(payload)
         if what == SUMMARY:
             what = payload.get("explanation")
         reason = payload.get("reason")
+        extra = payload.get("extra")
+        lacking = extra.get("scopes") if isinstance(extra, dict) else None
+        if reason and isinstance(lacking, list) and lacking:
+            reason = f"{reason}: {', '.join(map(str, lacking))}"
+        caller = str(payload.get("caller_id", ""))
         return (
             self.seq,
             payload.get("issued_at"),
             payload.get("new_status") or payload.get("status"),
             f"{what} ({reason})" if reason else what,
-            str(payload.get("caller_id", ""))[:SHORT],
+            (names or {}).get(caller) or caller[:SHORT],
             self.audit_id,
         )
 
@@ -84,6 +93,24 @@ class Entry:
             format=self.form,
             signed=envelope.from_text(self.form, self.signed_text),
         )
+
+
+def what_of(payload: Mapping[str, Any]) -> str:
+    """What was called: method and path, and EXECUTE by the tool or action that it named."""
+    extra = payload.get("extra")
+    extra = extra if isinstance(extra, dict) else {}
+    method = payload.get("requested_method") or payload.get("method", "")
+    if payload.get("method") == "EXECUTE":
+        server = extra.get("mcp_server")
+        named = extra.get("mcp_tool") or extra.get("mcp_resource") or extra.get("mcp_prompt")
+        if server and named:
+            return f"{method} {server}.{named}"
+        for upstream, action in (("a2a_agent", "a2a_action"), ("acp_server", "acp_action")):
+            if extra.get(upstream) and extra.get(action):
+                return f"{method} {extra[upstream]}.{extra[action]}"
+        if extra.get("tool") or extra.get("action"):
+            return f"{method} {extra.get('tool') or extra['action']}"
+    return f"{method} {payload.get('path', '')}"
 
 
 def entry_of(listed: Any, keys: Mapping[str, VerifyingKey]) -> Entry:

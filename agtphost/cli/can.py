@@ -12,8 +12,11 @@ from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.failures import ExitStatus
 from agtphost.cli.identities import REGISTRAR, agent_id_of
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
-from agtphost.cli.output import print_json
+from agtphost.cli.output import print_json, shown
 from agtphost.cli.reach import resolve
+from agtphost.vocabulary.media_types import MCP_TOOLS
+
+ACTION = "mcp.tools.call"
 
 ANYONE = "anyone"
 """In place of an agent: a caller without a name."""
@@ -24,6 +27,7 @@ ANYONE = "anyone"
 @click.argument("method", metavar="METHOD")
 @click.argument("path", metavar="[PATH]", default="/")
 @click.argument("fields", nargs=-1, metavar="[key=value | key:=json]...")
+@click.option("--tool", metavar="NAME", help="With EXECUTE: the tool; fields are its arguments.")
 @click.option("--scope", metavar="TOKENS", help="What Authority-Scope would claim; default: no such header.")
 @click.option(
     "--assurance",
@@ -40,6 +44,7 @@ def command(
     method: str,
     path: str,
     fields: tuple[str, ...],
+    tool: str | None,
     scope: str | None,
     assurance: str,
     uri: str,
@@ -57,7 +62,7 @@ def command(
     \b
     Examples:
       agtp can demo RESERVE /rooms/1/bookings
-      agtp can demo EXECUTE / --scope mcp:tools:execute
+      agtp can demo EXECUTE / --tool files.list_files --scope mcp:tools:execute
       agtp can anyone DISCOVER /methods
     """
     asked: dict[str, Any] = {"target": "decision", "method": method, "path": path}
@@ -65,7 +70,10 @@ def command(
         asked.update(agent_id=agent_id_of(where, agent), assurance=assurance)
     if scope is not None:
         asked["authority_scope"] = scope
-    if fields:
+    if tool is not None:
+        payload = {"tool": tool, **({"arguments": pairs(fields)} if fields else {})}
+        asked.update(input={"action": ACTION, "payload_type": MCP_TOOLS, "payload": payload}, partial=not fields)
+    elif fields:
         asked["input"] = pairs(fields)
     reach = resolve(where, uri, identity=REGISTRAR)
     decision = result_of(ask(reach, "INSPECT", "/", asked))
@@ -78,9 +86,14 @@ def command(
         raise click.exceptions.Exit(ExitStatus.REFUSED)
 
 
+def called(method: str, path: str, name: object) -> str:
+    """A call in words: EXECUTE by what it executes."""
+    return f"{method} {name}" if name and method == "EXECUTE" else f"{method} {path}"
+
+
 def told(agent: str, decision: Mapping[str, Any]) -> list[str]:
     """The decision as lines for people."""
-    call = f"{decision.get('method')} {decision.get('path')}"
+    call = called(str(decision.get("method")), str(decision.get("path")), decision.get("name"))
     if decision.get("allowed") is True:
         lines = [f"yes: {agent} may {call}"]
     else:
@@ -91,6 +104,10 @@ def told(agent: str, decision: Mapping[str, Any]) -> list[str]:
             f"  because  {refusal.get('explanation')}",
             f"  gate     {refusal.get('gate')}",
         ]
+        details = refusal.get("details")
+        lacking = details.get("missing_scopes") or details.get("scopes") if isinstance(details, dict) else None
+        if lacking:
+            lines.append(f"  lacks    {shown(lacking)}")
         if refusal.get("remedy"):
             lines.append(f"  remedy   {refusal['remedy']}")
     lines.append(f"  passed   {', '.join(decision.get('passed') or ()) or '-'}")

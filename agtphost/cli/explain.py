@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.audit.summaries import EVENT as SUMMARY
-from agtphost.cli.audit_entries import Entry, entry_of
+from agtphost.cli.audit_entries import Entry, entry_of, what_of
 from agtphost.cli.can import told
 from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
 from agtphost.cli.failures import NoConnection, WrongInput
-from agtphost.cli.identities import REGISTRAR
+from agtphost.cli.identities import REGISTRAR, labels
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
-from agtphost.cli.output import print_json
+from agtphost.cli.output import print_json, shown
 from agtphost.cli.reach import Reach, resolve
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID, is_audit_id
 from agtphost.vocabulary.status import phrase_of
@@ -28,6 +28,13 @@ SURENESS = {
     "gateway": "vouched for by the HTTP gateway",
     "none": "not named",
 }
+
+
+TOLD = frozenset(
+    {"claimed", "cause", "scopes", "action", "payload_type", "tool"}
+    | {"mcp_server", "mcp_tool", "mcp_resource", "mcp_prompt", "a2a_agent", "a2a_action", "acp_server", "acp_action"}
+)
+"""Members of a record's ``extra`` that the story tells in words."""
 
 
 @click.command()
@@ -56,11 +63,12 @@ def command(audit_id: str, uri: str, where: Connection, as_json: bool) -> None:
         entry = entry_of({**listed, "audit_id": audit_id}, signing_keys(reach, client))
         proven = client.call(reach.uri, "INSPECT", "/", {"target": "inclusion", "audit_id": audit_id})
         today = _today(client, reach, entry.payload)
+    names = labels(where)
     log = {"index": proven.result["index"], "size": proven.result["size"]} if proven.ok else None
     if as_json:
         print_json({**entry.fields(), "log": log, "today": today})
     else:
-        click.echo("\n".join(story(entry, log, today)))
+        click.echo("\n".join(story(entry, log, today, names)))
 
 
 def _today(client: Client, reach: Reach, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -69,8 +77,20 @@ def _today(client: Client, reach: Reach, payload: Mapping[str, Any]) -> Mapping[
     if not method or "event_type" in payload:
         return None
     asked: dict[str, Any] = {"target": "decision", "method": method, "path": payload.get("path") or "/"}
+    if payload.get("method") == "EXECUTE":
+        sought = _executed(payload)
+        if sought is None:
+            return None
+        asked.update(input=sought, partial=True)
     if payload.get("caller_id"):
         asked.update(agent_id=payload["caller_id"], assurance=payload.get("identity_assurance"))
+    elif claimed := _claimed(payload):
+        named = {claimed[name] for name in ("agent_id", "certificate_agent_id") if claimed.get(name)}
+        if len(named) > 1:
+            return None  # Nobody is both.
+        known = "certificate" if claimed.get("certificate_agent_id") else "header"
+        for agent_id in named:
+            asked.update(agent_id=agent_id, assurance=known)
     reply = client.call(reach.uri, "INSPECT", "/", asked)
     if not reply.ok:
         return None
@@ -79,48 +99,131 @@ def _today(client: Client, reach: Reach, payload: Mapping[str, Any]) -> Mapping[
     return reply.result
 
 
-def story(entry: Entry, log: Mapping[str, Any] | None, today: Mapping[str, Any] | None) -> list[str]:
-    """The record as lines for people."""
+def _executed(payload: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What an EXECUTE named, as far as its record says; None where it says nothing."""
+    extra = payload.get("extra")
+    extra = extra if isinstance(extra, dict) else {}
+    if not extra.get("action"):
+        return None
+    server = extra.get("mcp_server")
+    named: dict[str, Any] = {}
+    if extra.get("mcp_tool"):
+        named["tool"] = f"{server}.{extra['mcp_tool']}"
+    elif extra.get("tool"):
+        named["tool"] = extra["tool"]
+    elif server:
+        named["server"] = server
+    for member, name in (
+        ("mcp_resource", "uri"),
+        ("mcp_prompt", "prompt"),
+        ("a2a_agent", "agent"),
+        ("acp_server", "server"),
+    ):
+        if extra.get(member):
+            named[name] = extra[member]
+    asked = {"action": extra["action"], **({"payload": named} if named else {})}
+    return {**asked, "payload_type": extra["payload_type"]} if extra.get("payload_type") else asked
+
+
+def story(
+    entry: Entry,
+    log: Mapping[str, Any] | None,
+    today: Mapping[str, Any] | None,
+    names: Mapping[str, str] | None = None,
+) -> list[str]:
+    """
+    The record as lines for people.
+
+    :param names: labels of agents by Agent-ID.
+    """
     payload = entry.payload
-    lines = _event(payload) if "event_type" in payload else _call(payload)
+    names = dict(names or {})
+    if today is not None and today.get("agent_name"):
+        names.setdefault(str(today.get("agent_id")), str(today["agent_name"]))
+    lines = _event(payload, names) if "event_type" in payload else _call(payload, names)
     lines.append(_proof(entry))
     before = payload.get("previous_audit_id")
-    place = f"  chain    record {entry.seq} of {payload.get('agent_id') or 'the host itself'}"
+    place = f"  chain    record {entry.seq} of {_named(payload.get('agent_id'), names) or 'the host itself'}"
     lines.append(f"{place}, after {before}" if before != ZERO_AUDIT_ID else f"{place}, the first")
     if log is not None:
         lines.append(f"  log      entry {log['index']} of {log['size']}, proven by the newest checkpoint")
-    for name in ("delegation", "prior_actions", "synthesis_id", "acting_principal_id", "extra"):
+    for name in ("delegation", "prior_actions", "synthesis_id", "acting_principal_id"):
         if payload.get(name):
-            lines.append(f"  {name:8} {payload[name]}")
+            lines.append(f"  {name:8} {shown(payload[name])}")
+    extra = payload.get("extra")
+    for name, value in extra.items() if isinstance(extra, dict) else ():
+        if name not in TOLD:
+            lines.append(f"  {name:8} {shown(value)}")
     if today is not None:
-        lines.append("today")
-        lines += [f"  {line}" for line in told(str(payload.get("caller_id") or "anyone"), today)]
+        # What a request claimed is not in its record.
+        lines.append("today, with all scopes that it may claim" if today.get("scopes") else "today")
+        lines += [f"  {line}" for line in told(_named(payload.get("caller_id"), names) or "anyone", today)]
     return lines
 
 
-def _call(payload: Mapping[str, Any]) -> list[str]:
-    caller = payload.get("caller_id") or "somebody"
-    what = f"{payload.get('requested_method') or payload.get('method')} {payload.get('path')}"
+def _claimed(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a caller that was not believed said of itself."""
+    extra = payload.get("extra")
+    claimed = extra.get("claimed") if isinstance(extra, dict) else None
+    return claimed if isinstance(claimed, dict) else {}
+
+
+def _named(agent_id: object, names: Mapping[str, str]) -> str:
+    """An agent by its label, where one is at hand."""
+    return names.get(str(agent_id)) or str(agent_id or "")
+
+
+def _caller(payload: Mapping[str, Any], claimed: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
+    """Who called, and how surely that is known; what was claimed stands apart from what was believed."""
+    sureness = SURENESS.get(str(payload.get("identity_assurance")), "not known how")
+    caller = payload.get("caller_id")
+    if not claimed or caller:
+        known = f"{caller}, {sureness}" if names.get(str(caller)) else sureness
+        return [f"  caller   {known}"]
+    lines = ["  caller   not believed" if claimed.get("agent_id") or claimed.get("certificate_agent_id") else
+             "  caller   named no agent"]
+    if claimed.get("agent_id"):
+        lines.append(f"  claimed  Agent-ID {claimed['agent_id']}{_label(claimed['agent_id'], names)}")
+    if claimed.get("certificate_agent_id"):
+        of = claimed["certificate_agent_id"]
+        lines.append(f"  showed   the certificate of {of}{_label(of, names)}")
+    elif claimed.get("certificate"):
+        lines.append(f"  showed   a certificate that names no agent, SHA-256 {claimed['certificate']}")
+    return lines
+
+
+def _label(agent_id: object, names: Mapping[str, str]) -> str:
+    label = names.get(str(agent_id))
+    return f" ({label})" if label else ""
+
+
+def _call(payload: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
+    extra = payload.get("extra")
+    extra = extra if isinstance(extra, dict) else {}
+    who = _named(payload.get("caller_id"), names) or "somebody"
     lines = [
-        f"{payload.get('issued_at')}: {caller} called {what}",
-        f"  caller   {SURENESS.get(str(payload.get('identity_assurance')), 'not known how')}",
+        f"{payload.get('issued_at')}: {who} called {what_of(payload)}",
+        *_caller(payload, _claimed(payload), names),
         f"  answer   {_status(payload.get('status'))}",
     ]
     if payload.get("requested_method"):
         lines.append(f"  alias    {payload['requested_method']} stands for {payload.get('method')} here")
     if payload.get("reason"):
-        lines.append(f"  refused  {payload['reason']}")
+        cause = f": {extra['cause']}" if extra.get("cause") else ""
+        lines.append(f"  refused  {payload['reason']}{cause}")
+        if extra.get("scopes"):
+            lines.append(f"  scopes   {shown(extra['scopes'])}")
     else:
-        lines.append(f"  answered by {payload.get('agent_id') or 'the host itself'}")
+        lines.append(f"  answered by {_named(payload.get('agent_id'), names) or 'the host itself'}")
     if payload.get("action_id"):
         lines.append(f"  action   {payload['action_id']}")
     return lines
 
 
-def _event(payload: Mapping[str, Any]) -> list[str]:
+def _event(payload: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
     if payload.get("event_type") == SUMMARY:
         return summary_lines(payload)
-    lines = [f"{payload.get('issued_at')}: {payload.get('event_type')} of {payload.get('agent_id')}"]
+    lines = [f"{payload.get('issued_at')}: {payload.get('event_type')} of {_named(payload.get('agent_id'), names)}"]
     if payload.get("new_status"):
         lines.append(f"  state    {payload.get('previous_status')} -> {payload['new_status']}")
     lines.extend(f"  {name:8} {payload[name]}" for name in ("actor", "reason") if payload.get(name))
@@ -135,16 +238,17 @@ def summary_lines(payload: Mapping[str, Any]) -> list[str]:
         f"{payload.get('issued_at')}: {payload.get('explanation')}",
         f"  origin   {origin.get('kind')} {origin.get('name')}".rstrip(),
     ]
-    for title, name, shown in (
-        ("refused", "outcomes", ("status", "reason")),
-        ("claimed", "claimed", ("agent_id", "certificate")),
+    for title, name, members in (
+        ("refused", "outcomes", ("status", "reason", "cause")),
+        ("claimed", "claimed", ("agent_id", "certificate", "certificate_agent_id")),
+        ("scopes", "scope_violations", ("method", "path", "scopes")),
         ("from", "addresses", ("address",)),
         ("of", "origins", ("kind", "name")),
     ):
         listed = payload.get(name)
         for entry in listed if isinstance(listed, list) else []:
             if isinstance(entry, dict):
-                what = " ".join(str(entry[part]) for part in shown if part in entry)
+                what = " ".join(shown(entry[part]) for part in members if part in entry)
                 lines.append(f"  {title:8} {what}: {entry.get('count')} times")
         if payload.get(f"further_{name}"):
             lines.append(f"  {title:8} others: {payload[f'further_{name}']} times")

@@ -123,6 +123,14 @@ def agent_id_of(where: Connection, agent: str) -> str:
     return found[agent]
 
 
+def labels(where: Connection) -> dict[str, str]:
+    """Agent-ID to label of the agents whose files lie with the configured host; empty where none is at hand."""
+    path = find_config(where)
+    if path is None:
+        return {}
+    return {agent_id: label for label, agent_id in local_agents(load_config(path)).items()}
+
+
 def local_agents(config: Config) -> dict[str, str]:
     """Label to Agent-ID of every agent whose files lie with this host."""
     found: dict[str, str] = {}

@@ -39,6 +39,15 @@ def print_document(value: Any) -> None:
     click.echo(render_json(value))
 
 
+def shown(value: object) -> str:
+    """A member of a JSON object in a line for people: text as it is, lists joined by commas, all else as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return ", ".join(value)
+    return json.dumps(value, default=str)
+
+
 def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
     """``name  value`` lines; empty values are left out."""
     shown = [(name, str(value)) for name, value in fields if value not in (None, "", (), [])]
@@ -50,7 +59,7 @@ def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
 def print_summary(fields: Mapping[str, object]) -> None:
     """The same of a mapping, lists joined by commas."""
     print_fields(
-        (name, ", ".join(map(str, value)) if isinstance(value, list) else value)
+        (name, shown(value) if isinstance(value, (list, tuple, dict, bool)) and value != [] else value)
         for name, value in fields.items()
     )
 

@@ -50,6 +50,9 @@ class Question:
     input: Mapping[str, Any] | None = None
     """None: the input is not part of the question."""
 
+    partial: bool = False
+    """The input names what is called, and is not all that the call would have: its schema is not asked."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
@@ -73,6 +76,8 @@ class Decision:
     min_assurance: str = ""
     assurance: str = ""
     tier: str = ""
+    name: str = ""
+    """What EXECUTE would call: a tool, or an action."""
 
     def document(self) -> dict[str, Any]:
         """For INSPECT and for people's tools."""
@@ -85,6 +90,8 @@ class Decision:
             "assurance": self.assurance,
             "scopes": list(self.scopes),
         }
+        if self.name:
+            shown["name"] = self.name
         if self.tier:
             shown.update(
                 tier=self.tier, required_scopes=list(self.required_scopes), min_assurance=self.min_assurance
@@ -122,7 +129,7 @@ class Decider:
         passed_over: list[str] = []
         refused: tuple[str, Refusal] | None = None
         for gate in self._gates:
-            if gate.name in TRACES or (gate.name in INPUT and question.input is None):
+            if gate.name in TRACES or (gate.name in INPUT and (question.input is None or question.partial)):
                 passed_over.append(gate.name)
                 continue
             try:
@@ -149,6 +156,7 @@ class Decider:
             required_scopes=() if binding is None else binding.required_scopes,
             min_assurance="" if binding is None else binding.min_assurance.label,
             tier="" if binding is None else binding.tier,
+            name="" if binding is None else binding.name,
         )
 
 

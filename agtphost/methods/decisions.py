@@ -54,11 +54,14 @@ class Decisions:
             assurance=self._assurance(given, agent_id),
             scopes=parameters.text(given, "authority_scope"),
             input=sought,
+            partial=given.get("partial") is True,
         )
         if context.peer is None:
             raise Refusal(Status.SERVER_ERROR, "server-error", "The question came from nowhere.")
         decision = await self._decide(question, context.peer)
-        return {"agent_id": agent_id or "", "requested_method": question.method, **decision.document()}
+        agent = None if agent_id is None else self._directory.by_id(agent_id)
+        named = {} if agent is None else {"agent_name": agent.name}
+        return {"agent_id": agent_id or "", **named, "requested_method": question.method, **decision.document()}
 
     @staticmethod
     def _assurance(given: Mapping[str, Any], agent_id: str | None) -> Assurance:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 
 import pytest
 
+from agtphost.cli.audit_entries import Entry
+from agtphost.cli.explain import story
 from tests.system.hosting import Host, running, sample
+from tests.system.raw_link import RawLink
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +60,145 @@ def test_another_agent_may_not_ask(host: Host) -> None:
     assert librarian.is_file()
     asked = host.agtp("can", "librarian", "DISCOVER", "/methods", "--as", "demo", "--json")
     assert asked.returncode == 1 and "acl-not-permitted" in asked.stdout
+
+
+# What people read, word for word
+
+DEMO, OTHER = "<demo>", "e" * 64
+GATES = (
+    "framing, connection identity, caller and lifecycle, addressee and lifecycle, reserved headers, alias, catalog, "
+    "path grammar, method policy, endpoint, anonymous, claimed scopes, required scopes and assurance, body, action"
+)
+SCOPES = (
+    "booking:*, calendar:*, documents:query, knowledge:query, mcp:prompts:get, mcp:resources:read, mcp:tools:execute"
+)
+
+REFUSED_TOOL = f"""\
+<time>: demo called EXECUTE files.read_file
+  caller   {DEMO}, proven by its client certificate
+  answer   455 Scope Violation
+  refused  scope-required
+  scopes   mcp:tools:execute
+  proof    hash and signature of the record hold
+  chain    record <n> of the host itself, after <id>
+today, with all scopes that it may claim
+  yes: demo may EXECUTE files.read_file
+    passed   {GATES}, scopes and assurance of the action, session, store
+    known by certificate
+    scopes   {SCOPES}
+    needs    mcp:tools:execute
+"""
+
+NOT_BELIEVED = f"""\
+<time>: somebody called DISCOVER /methods
+  caller   not believed
+  claimed  Agent-ID {OTHER}
+  showed   the certificate of {DEMO} (demo)
+  answer   401 Unauthorized
+  refused  agent-unauthenticated: agent-id-certificate-mismatch
+  proof    hash and signature of the record hold
+  chain    record <n> of the host itself, after <id>
+"""
+
+MAY_NOT = f"""\
+no: demo may not EXECUTE files.read_file
+  status   455 scope-required
+  because  files.read_file needs scopes that this request does not carry.
+  gate     scopes and assurance of the action
+  lacks    mcp:tools:execute
+  remedy   Claim the missing scopes in Authority-Scope if the Identity Document declares them; otherwise the registrar \
+has to grant them.
+  passed   {GATES}
+  known by certificate
+  scopes   documents:query
+  needs    mcp:tools:execute
+"""
+
+
+def plain(host: Host, text: str) -> str:
+    """Without what differs from run to run."""
+    document = json.loads((host.state / "agents" / "demo" / "document.json").read_text())
+    text = text.replace(document["agent_id"], DEMO)
+    text = re.sub(r"[0-9]{4}-[0-9-]{5}T[0-9:.]+Z", "<time>", text)
+    # Whether a checkpoint tells of it already is a matter of time.
+    text = re.sub(r"  log .*\n", "", text)
+    text = re.sub(r"\b(record) [0-9]+\b", r"\1 <n>", text)
+    return re.sub(r"\b(?!e{64})[0-9a-f]{64}\b", "<id>", text)
+
+
+def read_file(host: Host) -> str:
+    """A call without the scope that the tool needs: its Audit-ID."""
+    done = host.agtp("tools", "call", "files.read_file", "path=welcome.txt", "--scope", "documents:query")
+    assert done.returncode == 1, done.stdout
+    [audit_id] = re.findall(r"Audit-ID: ([0-9a-f]{64})", done.stderr)
+    return str(audit_id)
+
+
+def test_the_story_of_a_tool(host: Host) -> None:
+    """The tool, the agent's label, the scope that was missing; and today's word is about the same tool."""
+    told = host.agtp("explain", read_file(host))
+    assert plain(host, told.stdout) == REFUSED_TOOL, told.stdout + told.stderr
+
+
+def test_the_story_of_somebody_who_was_not_believed(host: Host) -> None:
+    """AGTP-325: who it said it was, whose certificate it showed, the true reason; nothing is asked for nobody."""
+    with RawLink(host) as link:
+        answer = link.ask("DISCOVER", "/methods", Agent_ID=OTHER)
+    told = host.agtp("explain", answer.audit_id)
+    assert plain(host, told.stdout) == NOT_BELIEVED, told.stdout + told.stderr
+
+
+def test_a_chain_names_tools_labels_and_scopes(host: Host) -> None:
+    """One line of ``audit walk``."""
+    audit_id = read_file(host)
+    walked = host.agtp("audit", "walk", "host", "-n", "3").stdout
+    [line] = [line for line in walked.splitlines() if audit_id in line]
+    _, _, *rest = re.split(" {2,}", line)
+    assert rest == ["455", "EXECUTE files.read_file (scope-required: mcp:tools:execute)", "demo", audit_id]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "expected"),
+    [
+        (("--scope", "documents:query"), 1, MAY_NOT),
+        ((), 0, "yes: demo may EXECUTE files.read_file\n"),
+        (("path=welcome.txt",), 0, "yes: demo may EXECUTE files.read_file\n"),
+        (("way=welcome.txt",), 1, "no: demo may not EXECUTE files.read_file\n  status   422 invalid-input\n"),
+    ],
+)
+def test_can_about_a_tool(host: Host, words: tuple[str, ...], status: int, expected: str) -> None:
+    """Without arguments the question is who may call it; with arguments also whether they fit."""
+    asked = host.agtp("can", "demo", "EXECUTE", "/", "--tool", "files.read_file", *words)
+    assert asked.returncode == status and asked.stdout.startswith(expected), asked.stdout + asked.stderr
+
+
+def test_no_line_is_python() -> None:
+    """Objects in a record are shown as JSON, lists of words joined by commas."""
+    payload = {
+        "issued_at": "2027-01-15T08:00:00.000Z",
+        "method": "DELEGATE",
+        "path": "/",
+        "status": 200,
+        "caller_id": "a" * 64,
+        "identity_assurance": "certificate",
+        "agent_id": "b" * 64,
+        "previous_audit_id": "c" * 64,
+        "delegation": {"chain": ["a", "b"], "depth": 1, "final": True},
+        "prior_actions": [{"agent_id": "a", "audit_id": "d"}],
+        "extra": {"recipe": "digest", "words": ["one", "two"], "kept": None},
+    }
+    entry = Entry(
+        audit_id="d" * 64, seq=3, kind="record", payload=payload, form="jws", signed_text="", signed=True
+    )
+    assert "\n".join(story(entry, None, None, {"a" * 64: "ann", "b" * 64: "ben"})) == f"""\
+2027-01-15T08:00:00.000Z: ann called DELEGATE /
+  caller   {"a" * 64}, proven by its client certificate
+  answer   200 OK
+  answered by ben
+  proof    hash and signature of the record hold
+  chain    record 3 of ben, after {"c" * 64}
+  delegation {{"chain": ["a", "b"], "depth": 1, "final": true}}
+  prior_actions [{{"agent_id": "a", "audit_id": "d"}}]
+  recipe   digest
+  words    one, two
+  kept     null"""
