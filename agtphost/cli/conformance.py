@@ -164,13 +164,16 @@ def _access(uri: str, where: Connection, supplied: Supplied) -> tuple[Reach, Acc
     if supplied.signing_key is not None:
         key = load_verifying_key(supplied.signing_key)
         keys = {key.kid: key}
+    credentials, others = _credentials(reach, where, supplied)
     return reach, Access(
         where=_endpoint(reach.uri),
         trust=reach.cacert,
-        credentials=_credentials(reach, where, supplied),
+        credentials=credentials,
         keys=keys,
         expendable=supplied.expendable,
         timeout=min(reach.timeout, LONGEST_WAIT),
+        others=others,
+        plain=reach.plain_parameters,
     )
 
 
@@ -194,21 +197,29 @@ def _from_state(where: Connection, state: Path) -> Connection:
     return Connection(**given)
 
 
-def _credentials(reach: Reach, where: Connection, supplied: Supplied) -> dict[Who, Credentials]:
+def _credentials(
+    reach: Reach, where: Connection, supplied: Supplied
+) -> tuple[dict[Who, Credentials], list[Credentials]]:
+    """Who is who, and further agents of which one may be the second."""
     found = {}
     if reach.cert is not None:
         agent_id = reach.agent_id or certified_agent(reach.cert)
         found[Who.AGENT] = Credentials(cert=reach.cert, key=reach.key, agent_id=agent_id)
     elif reach.agent_id is not None:
         found[Who.AGENT] = Credentials(agent_id=reach.agent_id)
-    registrar, second = _beside(where, supplied, found.get(Who.AGENT))
+    registrar, others = _beside(where, supplied, found.get(Who.AGENT))
     registrar = _pair(supplied.registrar_cert, supplied.registrar_key, "the issuer's certificate") or registrar
-    second = _pair(supplied.second_cert, supplied.second_key, "the second agent's certificate") or second
+    second = _pair(supplied.second_cert, supplied.second_key, "the second agent's certificate")
     if registrar is not None:
         found[Who.REGISTRAR] = Credentials(cert=registrar[0], key=registrar[1])
     if second is not None:
-        found[Who.SECOND] = Credentials(cert=second[0], key=second[1], agent_id=certified_agent(second[0]))
-    return found
+        found[Who.SECOND] = _agent(second)
+        others = []
+    return found, [_agent(pair) for pair in others]
+
+
+def _agent(shown: Pair) -> Credentials:
+    return Credentials(cert=shown[0], key=shown[1], agent_id=certified_agent(shown[0]))
 
 
 Pair = tuple[Path, Path | None]
@@ -222,8 +233,8 @@ def _pair(certificate: Path | None, key: Path | None, what: str) -> Pair | None:
     return (cert, found) if cert is not None else None
 
 
-def _beside(where: Connection, supplied: Supplied, agent: Credentials | None) -> tuple[Pair | None, Pair | None]:
-    """The issuer, and another agent than the caller, among the identities of a host on this machine."""
+def _beside(where: Connection, supplied: Supplied, agent: Credentials | None) -> tuple[Pair | None, list[Pair]]:
+    """The issuer, and other agents than the caller, among the identities of a host on this machine."""
     if supplied.state_dir is not None:
         state = supplied.state_dir
         known = {REGISTRAR: state / "registrar.pem"}
@@ -239,4 +250,4 @@ def _beside(where: Connection, supplied: Supplied, agent: Credentials | None) ->
         if agent is not None and certified_agent(entry) not in (agent.agent_id, spent, None)
     ]
     registrar = _pair(issuer, None, "the issuer's certificate") if issuer is not None and issuer.is_file() else None
-    return registrar, _pair(others[0], None, "the second agent's certificate") if others else None
+    return registrar, [(entry, entry.with_suffix(".key")) for entry in others if entry.with_suffix(".key").is_file()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -43,3 +43,8 @@ class Access:
     keys: Mapping[str, VerifyingKey] = field(default_factory=dict)
     expendable: str | None = None
     timeout: float = 10.0
+    others: Sequence[Credentials] = ()
+    """Further agents: the first that the target still serves is the second one, where none is given."""
+
+    plain: bool = False
+    """Whether the target reads parameters at the top of the body, and knows no envelope."""

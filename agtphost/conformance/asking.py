@@ -37,6 +37,10 @@ def request(
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + octets
 
 
-def enveloped(method: str, parameters: object, **members: object) -> dict[str, object]:
-    """The envelope of core v08 section 5.4.2."""
-    return {"method": method, "parameters": parameters, **members}
+class Envelope(dict[str, object]):
+    """A body of core v08 section 5.7, whose parameters go alone to a server that knows no envelope."""
+
+
+def enveloped(method: str, parameters: object) -> Envelope:
+    """The envelope of core v08 section 5.7."""
+    return Envelope({"method": method, "parameters": parameters})

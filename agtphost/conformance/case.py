@@ -16,7 +16,15 @@ Check = Callable[["Target"], object]
 
 
 class Failure(Exception):
-    """The target does not do what a requirement says; the message says what it did instead."""
+    """
+    The target does not do what a requirement says; the message says what it did instead.
+
+    :param cause: what other cases may fail of as well, such as one refusal; empty: the message.
+    """
+
+    def __init__(self, message: str, cause: str = "") -> None:
+        super().__init__(message)
+        self.cause = cause or message
 
 
 class Inapplicable(Exception):
@@ -144,7 +152,7 @@ def fail(message: str) -> NoReturn:
     raise Failure(message)
 
 
-def expect(holds: object, message: str) -> None:
-    """:raises Failure: with ``message``, unless ``holds``."""
+def expect(holds: object, message: str, cause: str = "") -> None:
+    """:raises Failure: with ``message`` and ``cause``, unless ``holds``."""
     if not holds:
-        raise Failure(message)
+        raise Failure(message, cause)

@@ -20,13 +20,13 @@ SUCCESS = (200, 201, 202, 204, 263)
 def answered(answer: Answer, *allowed: int) -> Answer:
     """The status is one of ``allowed``."""
     listed = " or ".join(map(str, allowed))
-    expect(answer.status in allowed, f"expected {listed}, got {answer}")
+    expect(answer.status in allowed, f"expected {listed}, got {answer}", answer.refusal)
     return answer
 
 
 def never(answer: Answer, *refused: int) -> Answer:
     """The status is none of ``refused``."""
-    expect(answer.status not in refused, f"must not be {' or '.join(map(str, refused))}: got {answer}")
+    expect(answer.status not in refused, f"must not be {' or '.join(map(str, refused))}: got {answer}", answer.refusal)
     return answer
 
 
@@ -65,7 +65,7 @@ def is_list(value: Any, what: str) -> list[Any]:
 def header(answer: Answer, name: str) -> str:
     """The value of a field, which must be there."""
     found = answer.header(name)
-    expect(found is not None, f"{answer} has no {name}")
+    expect(found is not None, f"{answer} has no {name}", f"no {name}")
     return found or ""
 
 

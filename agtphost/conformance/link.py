@@ -24,6 +24,8 @@ MAX_HEAD = 1 << 18
 MAX_BODY = 1 << 28
 RECEIVE = 1 << 16
 
+_AUTHORIZATION_REQUIRED = 262
+
 _STATUS_LINE = re.compile(rb"AGTP/1\.0 ([0-9]{3}) ([\t\x20-\x7e]*)", re.ASCII)
 _LENGTH = re.compile(r"[0-9]{1,10}", re.ASCII)
 
@@ -107,8 +109,13 @@ class Answer:
         named = [members.get(name) for name in ("reason", "type", "code", "error")]
         nested = members.get("error")
         if isinstance(nested, dict):
-            named += nested.values()
+            named += (nested.get("code"), nested.get("reason"), nested.get("type"))
         return {item for item in named if isinstance(item, str)}
+
+    @property
+    def refusal(self) -> str:
+        """Status and reason, where it is a refusal: what many cases fail of at once; else empty."""
+        return str(self) if self.status >= 300 or self.status == _AUTHORIZATION_REQUIRED else ""
 
     def __str__(self) -> str:
         named = "/".join(sorted(self.tokens)) if self.status not in range(200, 204) and self.body[:1] == b"{" else ""

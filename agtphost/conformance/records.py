@@ -63,7 +63,7 @@ def record_of(answer: Answer) -> Record:
     """
     text = answer.header("Attribution-Record")
     if text is None:
-        raise Failure(f"{answer} carries no Attribution-Record")
+        raise Failure(f"{answer} carries no Attribution-Record", "no Attribution-Record")
     return read(text)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
 from agtphost.conformance.case import Case
-from agtphost.conformance.running import Outcome, Result, counts
+from agtphost.conformance.running import Outcome, Result, causes, counts
 
 MARKS = {Outcome.PASSED: "ok", Outcome.FAILED: "FAILED", Outcome.NOT_RUN: "not run"}
+MOST_NAMED = 4
+"""Cases that are named behind a cause."""
+
 WIDTH = max(map(len, MARKS.values()))
 
 
@@ -20,9 +23,22 @@ def line(result: Result) -> str:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """The last line."""
+    """The failures by their causes, and the last line."""
     found = counts(results)
-    return ", ".join(f"{number} {outcome.value}" for outcome, number in found.items())
+    last = ", ".join(f"{number} {outcome.value}" for outcome, number in found.items())
+    return "\n".join([*_grouped(results), last])
+
+
+def _grouped(results: Sequence[Result]) -> Iterator[str]:
+    """One line for each cause of failures, where any has more than one case."""
+    grouped = causes(results)
+    if not any(len(cases) > 1 for _, cases in grouped):
+        return
+    yield "Failed, by cause:"
+    for cause, cases in grouped:
+        named = ", ".join(case.id for case in cases[:MOST_NAMED])
+        more = f" and {len(cases) - MOST_NAMED} more" if len(cases) > MOST_NAMED else ""
+        yield f"  {len(cases)}  {cause}: {named}{more}"
 
 
 def describe(case: Case) -> dict[str, Any]:
@@ -44,6 +60,7 @@ def document(results: Sequence[Result], uri: str) -> dict[str, Any]:
         "passed": found[Outcome.PASSED],
         "failed": found[Outcome.FAILED],
         "not_run": found[Outcome.NOT_RUN],
+        "causes": [{"cause": cause, "cases": [case.id for case in cases]} for cause, cases in causes(results)],
         "cases": [
             {
                 **describe(result.case),

@@ -30,6 +30,9 @@ class Result:
     message: str = ""
     """What the target did instead, or what was needed."""
 
+    cause: str = ""
+    """Of a failure: what other cases may have failed of as well."""
+
     seconds: float = 0.0
 
 
@@ -64,8 +67,9 @@ def run(target: Target, cases: Iterable[Case], plan: Plan, report: Callable[[Res
         if not plan.selects(case):
             continue
         started = time.monotonic()
-        outcome, message = _outcome(case, target, plan)
-        result = Result(case=case, outcome=outcome, message=message, seconds=time.monotonic() - started)
+        outcome, message, cause = _outcome(case, target, plan)
+        seconds = time.monotonic() - started
+        result = Result(case=case, outcome=outcome, message=message, cause=cause, seconds=seconds)
         results.append(result)
         report(result)
         if plan.fail_fast and outcome is Outcome.FAILED:
@@ -73,21 +77,35 @@ def run(target: Target, cases: Iterable[Case], plan: Plan, report: Callable[[Res
     return results
 
 
-def _outcome(case: Case, target: Target, plan: Plan) -> tuple[Outcome, str]:
-    missing = Outcome.FAILED if plan.strict else Outcome.NOT_RUN
+def _outcome(case: Case, target: Target, plan: Plan) -> tuple[Outcome, str, str]:
+    """What came of it, the message, and of a failure the cause."""
+    target.last = None
     try:
         unmet = [need for need in case.needs if not target.has(need)]
         if unmet:
-            return missing, f"needs {', '.join(map(_described, unmet))}"
+            return _unmet(", ".join(map(_described, unmet)), plan)
         case.check(target)
     except Inapplicable as error:
-        return missing, f"needs {error}"
-    except (Failure, Unreachable) as error:
-        return Outcome.FAILED, str(error)
+        return _unmet(str(error), plan)
+    except Failure as error:
+        return Outcome.FAILED, str(error), error.cause
+    except Unreachable as error:
+        return Outcome.FAILED, str(error), str(error)
     except (TypeError, ValueError, LookupError, AttributeError, AssertionError, OSError, RecursionError) as error:
         # What a server sends may have any shape; one that a case cannot read ends that case, not the run.
-        return Outcome.FAILED, f"the answer has a shape that the case cannot read: {type(error).__name__}: {error}"
-    return Outcome.PASSED, ""
+        answer = target.last
+        refusal = "" if answer is None else answer.refusal
+        if refusal:
+            return Outcome.FAILED, f"it is answered {refusal}, where the case needs an answer", refusal
+        what = f"the answer {answer}" if answer is not None else "the answer"
+        message = f"{what} has a shape that the case cannot read: {type(error).__name__}: {error}"
+        return Outcome.FAILED, message, message
+    return Outcome.PASSED, "", ""
+
+
+def _unmet(needs: str, plan: Plan) -> tuple[Outcome, str, str]:
+    message = f"needs {needs}"
+    return (Outcome.FAILED, message, message) if plan.strict else (Outcome.NOT_RUN, message, "")
 
 
 def _described(need: Need) -> str:
@@ -100,3 +118,12 @@ def counts(results: Iterable[Result]) -> dict[Outcome, int]:
     for result in results:
         found[result.outcome] += 1
     return found
+
+
+def causes(results: Iterable[Result]) -> list[tuple[str, list[Case]]]:
+    """The causes of failures, each with the cases that failed of it; those of most cases first."""
+    found: dict[str, list[Case]] = {}
+    for result in results:
+        if result.outcome is Outcome.FAILED:
+            found.setdefault(result.cause, []).append(result.case)
+    return sorted(found.items(), key=lambda item: -len(item[1]))

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from agtphost.conformance.access import Access, Who
-from agtphost.conformance.asking import Field, request
+from agtphost.conformance.asking import Envelope, Field, request
 from agtphost.conformance.case import Failure, Inapplicable, Need
 from agtphost.conformance.link import Answer, Credentials, Link, Unreachable, client_context
 from agtphost.conformance.surface import LEGACY, Declared, Tool
@@ -23,6 +23,12 @@ RATE_LIMITED = 429
 LONGEST_PAUSE = 5.0
 KEPT = 400
 """Answers that the journal keeps."""
+
+ASKING = (400, 401, 403, 262)
+"""Answers to nobody that may be another to somebody."""
+
+STOPPED = (401, 410, 503)
+"""Answers to agents that were revoked or suspended, or are not known."""
 
 _NOBODY = Credentials()
 
@@ -38,6 +44,12 @@ class Target:
     def __init__(self, access: Access) -> None:
         self.access = access
         self.journal: list[Answer] = []
+        self.last: Answer | None = None
+        """The newest answer."""
+
+        self.asks_agent = False
+        """Whether every caller has to name an agent, so that whoever is nobody in particular is the agent."""
+
         self._contexts: dict[Who, ssl.SSLContext] = {}
         self._links: dict[Who, Link] = {}
 
@@ -53,7 +65,25 @@ class Target:
 
     def credentials(self, who: Who) -> Credentials:
         """What that side shows."""
-        return self.access.credentials.get(who, _NOBODY)
+        return self._second if who is Who.SECOND else self.access.credentials.get(who, _NOBODY)
+
+    @cached_property
+    def _second(self) -> Credentials:
+        """The first of the further agents that the target serves: nobody, where all were revoked or suspended."""
+        given = self.access.credentials.get(Who.SECOND)
+        return next(filter(self._serves, ([given] if given is not None else []) + [*self.access.others]), _NOBODY)
+
+    def _serves(self, shown: Credentials) -> bool:
+        fields = [] if shown.agent_id is None else [("Agent-ID", shown.agent_id)]
+        octets = request("DISCOVER", "/agents", fields=fields)
+        try:
+            context = client_context(self.access.trust, shown)
+            with Link(where=self.access.where, context=context, timeout=self.access.timeout) as link:
+                link.send(octets)
+                answer = link.answer(octets)
+        except (Failure, Unreachable):
+            return False
+        return answer is not None and answer.status not in STOPPED
 
     @property
     def agent_id(self) -> str:
@@ -82,7 +112,7 @@ class Target:
         path: str = "/",
         body: object = None,
         *,
-        who: Who = Who.ANONYMOUS,
+        who: Who | None = None,
         fields: Iterable[Field] = (),
         **options: Any,
     ) -> Answer:
@@ -90,11 +120,18 @@ class Target:
         One request on a kept connection, and its answer.
 
         An agent names itself by Agent-ID as well, unless ``fields`` do.
+
+        :param who: None: nobody, or the agent where the target asks everybody for one.
         """
         named = list(fields)
+        introduced = any(name.lower() == "agent-id" for name, _ in named)
+        if who is None:
+            who = Who.AGENT if self.asks_agent and not introduced else Who.ANONYMOUS
         agent_id = self.credentials(who).agent_id
-        if agent_id is not None and not any(name.lower() == "agent-id" for name, _ in named):
+        if agent_id is not None and not introduced:
             named.insert(0, ("Agent-ID", agent_id))
+        if self.access.plain and isinstance(body, Envelope):
+            body = body["parameters"]
         return self.send(request(method, path, body, named, **options), who=who)
 
     def as_agent(
@@ -118,6 +155,7 @@ class Target:
 
     def note(self, answer: Answer) -> Answer:
         """Keep an answer for the cases that look at all of them."""
+        self.last = answer
         if len(self.journal) < KEPT:
             self.journal.append(answer)
         return answer
@@ -146,12 +184,25 @@ class Target:
             link.close()
         return answer
 
+    def introduced(self, octets: bytes) -> bytes:
+        """One request that was written by hand, with an Agent-ID where the target asks everybody for one."""
+        line, ending, rest = octets.partition(b"\r\n")
+        if not self.asks_agent or not octets.startswith(b"AGTP/1.0 ") or b"agent-id:" in octets.lower():
+            return octets
+        return octets if not ending else line + ending + f"Agent-ID: {self.agent_id}\r\n".encode() + rest
+
     # What it declares
 
     @cached_property
     def root(self) -> Answer:
-        """The answer to ``DISCOVER /`` without an Agent-ID."""
-        return self.ask("DISCOVER", "/")
+        """The answer to ``DISCOVER /`` without an Agent-ID; with one where there is no other."""
+        answer = self.ask("DISCOVER", "/")
+        if answer.status in ASKING and self.credentials(Who.AGENT).agent_id is not None:
+            named = self.ask("DISCOVER", "/", who=Who.AGENT)
+            if named.status == 200:
+                self.asks_agent = True
+                return named
+        return answer
 
     @cached_property
     def manifest(self) -> Mapping[str, Any] | None:

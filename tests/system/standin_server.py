@@ -57,7 +57,7 @@ def decide(method: str, path: str, fields: dict[str, str], body: bytes) -> Any:
         raise Refusal(459, "method-violation", "That is no method of this server.")
     try:
         given = json.loads(body) if body else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Refusal(400, "malformed-body", "The body is no JSON.") from None
     if not isinstance(given, dict) or "parameters" in given:
         raise Refusal(400, "malformed-body", "Parameters are the members of the body here.")

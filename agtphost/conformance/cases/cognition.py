@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from secrets import token_hex
 
+from agtphost.conformance.access import Who
 from agtphost.conformance.case import Cases, Need, expect
 from agtphost.conformance.cases.tour import NOBODY
 from agtphost.conformance.expectations import answered, has, header, is_list, mentions, reason, succeeded
@@ -225,7 +226,7 @@ for _method in (
 ):
 
     def _anonymous(target: Target, method: str) -> None:
-        answered(target.ask(method, "/", {}), 401, 262, 422, 400, 463)
+        answered(target.ask(method, "/", {}, who=Who.ANONYMOUS), 401, 262, 422, 400, 463)
 
     CASES.row(
         f"{_method.lower()}-anonymous", "AGTP-029 AGTP-183", f"{_method} by nobody is refused.", _anonymous, _method

@@ -19,6 +19,11 @@ def _entries(target: Target, path: str, who: Who | None = None) -> list[dict[str
     return found
 
 
+def _needs_anonymity(target: Target) -> None:
+    if target.asks_agent:
+        raise Inapplicable("discovery by nobody")
+
+
 # /methods
 
 
@@ -79,6 +84,7 @@ def listed_callable(target: Target) -> None:
 @CASES.case("methods-in-manifest", "API-041", Need.MANIFEST)
 def methods_in_manifest(target: Target) -> None:
     """The built-ins of DISCOVER /methods are endpoints of the manifest."""
+    _needs_anonymity(target)
     published = {item.pair for item in target.declared}
     for entry in _entries(target, "/methods", Who.ANONYMOUS):
         if entry.get("tier") == "A" and not entry.get("tool"):
@@ -224,7 +230,7 @@ def directory_callable(target: Target) -> None:
 @CASES.case("two-tokens-is-root", "AGTP-017 API-048")
 def two_tokens(target: Target) -> None:
     """DISCOVER without a path is DISCOVER /, or refused as malformed."""
-    octets = b"AGTP/1.0 DISCOVER\r\nContent-Length: 0\r\n\r\n"
+    octets = target.introduced(b"AGTP/1.0 DISCOVER\r\nContent-Length: 0\r\n\r\n")
     with target.link() as link:
         link.send(octets)
         answer = link.answer(octets)
@@ -318,6 +324,7 @@ def search_without(target: Target) -> None:
 @CASES.case("disclosure", "API-075", Need.MANIFEST)
 def disclosure(target: Target) -> None:
     """DISCOVER /agents shows an anonymous caller no more than the manifest's agent_disclosure allows."""
+    _needs_anonymity(target)
     entries = _entries(target, "/agents", Who.ANONYMOUS)
     level = target.member("agent_disclosure")
     expect(level in ("public", "authenticated", "private"), f"agent_disclosure is {level!r}")

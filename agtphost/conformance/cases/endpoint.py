@@ -259,7 +259,8 @@ def unknown_type(target: Target) -> None:
 @CASES.case("execute-anonymous", "AGTP-029 AGTP-209")
 def execute_anonymous(target: Target) -> None:
     """EXECUTE without an agent is answered 401."""
-    refused(target.ask("EXECUTE", "/", enveloped("EXECUTE", {"action": "conformance"})), 401, "agent-unauthenticated")
+    body = enveloped("EXECUTE", {"action": "conformance"})
+    refused(target.ask("EXECUTE", "/", body, who=Who.ANONYMOUS), 401, "agent-unauthenticated")
 
 
 @CASES.case("execute-tool", "AGTP-094 AGTP-210", Need.TOOL)

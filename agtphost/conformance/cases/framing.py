@@ -16,8 +16,9 @@ QUIET = 0.12
 def probe(target: Target) -> Answer:
     """The answer to :data:`PROBE` on a new connection."""
     with target.link() as link:
-        link.send(PROBE)
-        answer = link.answer(PROBE)
+        octets = target.introduced(PROBE)
+        link.send(octets)
+        answer = link.answer(octets)
     if answer is None:
         raise Failure("the connection was closed instead of answering a plain DISCOVER")
     expect(answer.status != 400, f"a plain DISCOVER is answered {answer}")
@@ -37,11 +38,11 @@ def refuses(target: Target, octets: bytes) -> Answer:
     is lost.
     """
     with target.link() as link:
-        link.send(octets + PROBE)
+        link.send(target.introduced(octets) + PROBE)
         answer = link.answer()
         if answer is None:
             raise Failure("the connection was closed without a 400")
-        expect(answer.status == 400, f"expected 400, got {answer}")
+        expect(answer.status == 400, f"expected 400, got {answer}", answer.refusal)
         expect(link.closes(), "the connection is not closed after a 400, or more was sent on it")
     return target.note(answer)
 
@@ -49,12 +50,13 @@ def refuses(target: Target, octets: bytes) -> Answer:
 def accepts(target: Target, octets: bytes) -> Answer:
     """Octets are one well-formed request, and the connection stays for the next."""
     with target.link() as link:
+        octets = target.introduced(octets)
         link.send(octets)
         answer = link.answer(octets)
         if answer is None:
             raise Failure("the connection was closed instead of answering")
-        expect(answer.status != 400, f"expected anything but 400, got {answer}")
-        link.send(PROBE)
+        expect(answer.status != 400, f"expected anything but 400, got {answer}", answer.refusal)
+        link.send(target.introduced(PROBE))
         second = link.answer(PROBE)
         expect(second is not None and second.status != 400, f"the next request is answered {second}")
     return target.note(answer)

@@ -23,7 +23,7 @@ def _every(target: Target, judge: object) -> None:
     assert callable(judge)
     for asked, answer in tour(target):
         said = judge(answer)
-        expect(not said, f"{asked}: {answer} {said}")
+        expect(not said, f"{asked}: {answer} {said}", said.removeprefix("has "))
 
 
 def _absent(*names: str) -> object:
@@ -146,8 +146,8 @@ def agent_id_echoed(target: Target) -> None:
 @CASES.case("agent-id-absent-for-anonymous", "AGTP-042")
 def agent_id_absent(target: Target) -> None:
     """Answers to anonymous requests carry no Agent-ID."""
-    without(target.ask("DISCOVER", "/agents"), "Agent-ID")
-    without(target.ask("FROBNICATE", "/"), "Agent-ID")
+    without(target.ask("DISCOVER", "/agents", who=Who.ANONYMOUS), "Agent-ID")
+    without(target.ask("FROBNICATE", "/", who=Who.ANONYMOUS), "Agent-ID")
 
 
 # Removed, reserved and foreign fields
@@ -240,7 +240,7 @@ def repeated_agent_id(target: Target) -> None:
 def supported_methods(target: Target) -> None:
     """The first answer of a connection lists the methods implemented, all eighteen of the floor among them."""
     with target.link() as link:
-        link.send(b"AGTP/1.0 DISCOVER /agents\r\nContent-Length: 0\r\n\r\n")
+        link.send(target.introduced(b"AGTP/1.0 DISCOVER /agents\r\nContent-Length: 0\r\n\r\n"))
         answer = link.answer()
     assert answer is not None
     listed = {name.strip() for name in header(answer, "Supported-Methods").split(",")}
@@ -260,7 +260,7 @@ FLOOR = frozenset(
 def supported_covers(target: Target) -> None:
     """The list of the first answer names every method that has an endpoint."""
     with target.link() as link:
-        link.send(b"AGTP/1.0 DISCOVER /agents\r\nContent-Length: 0\r\n\r\n")
+        link.send(target.introduced(b"AGTP/1.0 DISCOVER /agents\r\nContent-Length: 0\r\n\r\n"))
         answer = link.answer()
     assert answer is not None
     listed = {name.strip() for name in header(answer, "Supported-Methods").split(",")}

@@ -216,7 +216,7 @@ def document_secrets(target: Target) -> None:
 @CASES.case("document-sessions-hidden", "AGTP-158", Need.HOSTED)
 def sessions_hidden(target: Target) -> None:
     """An anonymous caller is not told the number of active sessions."""
-    answer = target.ask("DESCRIBE", target.agent_path())
+    answer = target.ask("DESCRIBE", target.agent_path(), who=Who.ANONYMOUS)
     expect(b"active_session_count" not in answer.body, "it is")
 
 

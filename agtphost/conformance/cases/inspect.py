@@ -219,8 +219,8 @@ def lifecycle_signed(target: Target) -> None:
 @CASES.case("anonymous-by-mode", "AGTP-200 AGTP-203 AGTP-250")
 def anonymous(target: Target) -> None:
     """An anonymous read is served, or refused 401 acl-anonymous-blocked."""
-    answer = target.ask("DISCOVER", "/agents")
-    read_back = target.ask("INSPECT", "/", {"target": "audit", "audit_id": header(answer, "Audit-ID")})
+    audit_id = header(target.ask("DISCOVER", "/agents", who=Who.ANONYMOUS), "Audit-ID")
+    read_back = target.ask("INSPECT", "/", {"target": "audit", "audit_id": audit_id}, who=Who.ANONYMOUS)
     if answered(read_back, 200, 401).status == 401:
         reason(read_back, "acl-anonymous-blocked")
 

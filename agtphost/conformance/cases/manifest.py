@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from agtphost.conformance.access import Who
 from agtphost.conformance.case import Cases, Need, expect
 from agtphost.conformance.cases.headers import FLOOR
 from agtphost.conformance.expectations import answered, has, header, is_list, is_moment
@@ -37,8 +38,9 @@ NEVER = ("function", "recipe", "url", "headers", "secret", "token", "credentials
 @CASES.case("offered", "API-084 AGTP-261")
 def offered(target: Target) -> None:
     """DISCOVER / without Agent-ID returns the manifest."""
-    if target.root.status != 262:
-        has(answered(target.root, 200).value, ["agtp_version"], "the body of DISCOVER /")
+    answer = target.ask("DISCOVER", "/", who=Who.ANONYMOUS) if target.asks_agent else target.root
+    if answer.status != 262:
+        has(answered(answer, 200).value, ["agtp_version"], "the body of DISCOVER /")
 
 
 @CASES.case("content-type", "API-084 AGTP-320 API-155", Need.MANIFEST)

@@ -209,7 +209,7 @@ def scope_required(target: Target) -> None:
 @CASES.case("262-anonymous-discovery", "AGTP-066 AGTP-064")
 def anonymous_discovery(target: Target) -> None:
     """Discovery without Agent-ID is served, or refused 262 anonymous-discovery-disabled, as the policies say."""
-    answer = answered(target.ask("DISCOVER", "/"), 200, 262)
+    answer = answered(target.ask("DISCOVER", "/", who=Who.ANONYMOUS), 200, 262)
     if answer.status == 262:
         reason(answer, "anonymous-discovery-disabled")
     else:

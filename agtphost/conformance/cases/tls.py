@@ -102,5 +102,5 @@ def client_certificate(target: Target) -> None:
 def per_connection(target: Target) -> None:
     """A connection without certificate is not taken for the agent that has another connection open."""
     target.as_agent("DISCOVER", "/agents")
-    answer = target.ask("DISCOVER", "/agents")
+    answer = target.ask("DISCOVER", "/agents", who=Who.ANONYMOUS)
     expect(answer.header("Agent-ID") is None, "an anonymous answer carries an Agent-ID")

@@ -37,7 +37,7 @@ def _stops(target: Target) -> Iterator[tuple[str, Callable[[], Answer]]]:
     yield "an unknown target", lambda: target.ask("INSPECT", "/", {"target": "conformance"})
     yield "a record that is not there", lambda: target.ask("INSPECT", "/", {"target": "audit", "audit_id": "0" * 64})
     yield "a lifecycle change by nobody", lambda: target.ask(
-        "REVOKE", "/", {"agent_id": NOBODY, "reason": "conformance"}
+        "REVOKE", "/", {"agent_id": NOBODY, "reason": "conformance"}, who=Who.ANONYMOUS
     )
     yield "a reserved field", lambda: target.ask("DISCOVER", "/agents", fields=[("Delegation-Chain", "x")])
     yield "a malformed request", lambda: _malformed(target)

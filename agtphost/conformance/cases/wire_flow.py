@@ -15,8 +15,13 @@ CASES = Cases("wire")
 BODY = b'{"conformance_unknown":1}'
 
 
-def _numbered(count: int) -> list[bytes]:
-    return [request("DISCOVER", "/agents", fields=[("Task-ID", f"order-{number}")]) for number in range(count)]
+def _task(target: Target, name: str, method: str = "DISCOVER", path: str = "/agents") -> bytes:
+    """A request with a Task-ID, by which its answer is known."""
+    return target.introduced(request(method, path, fields=[("Task-ID", name)]))
+
+
+def _numbered(target: Target, count: int) -> list[bytes]:
+    return [_task(target, f"order-{number}") for number in range(count)]
 
 
 def _next(link: Link) -> Answer:
@@ -30,7 +35,7 @@ def _next(link: Link) -> Answer:
 def sequential(target: Target) -> None:
     """Requests one after the other are answered on one connection, which stays."""
     with target.link() as link:
-        for octets in _numbered(3):
+        for octets in _numbered(target, 3):
             link.send(octets)
             expect(_next(link).status != 400, "a plain request is refused")
         expect(link.quiet(QUIET), "the connection does not stay open, or more is sent than answers")
@@ -40,7 +45,7 @@ def sequential(target: Target) -> None:
 def pipelined(target: Target) -> None:
     """Requests sent together are answered in their order."""
     with target.link() as link:
-        link.send(b"".join(_numbered(12)))
+        link.send(b"".join(_numbered(target, 12)))
         got = [_next(link).header("Task-ID") for _ in range(12)]
     expect(got == [f"order-{number}" for number in range(12)], f"the answers came as {', '.join(map(str, got))}")
 
@@ -50,9 +55,9 @@ def pipelined_mixed(target: Target) -> None:
     """A refusal among requests sent together keeps its place."""
     octets = b"".join(
         [
-            request("DISCOVER", "/agents", fields=[("Task-ID", "a")]),
-            request("FROBNICATE", "/", fields=[("Task-ID", "b")]),
-            request("DISCOVER", "/agents", fields=[("Task-ID", "c")]),
+            _task(target, "a"),
+            _task(target, "b", "FROBNICATE", "/"),
+            _task(target, "c"),
         ]
     )
     with target.link() as link:
@@ -65,7 +70,7 @@ def pipelined_mixed(target: Target) -> None:
 def dribbled(target: Target) -> None:
     """A request that arrives octet by octet is read like any other."""
     with target.link() as link:
-        for octet in PROBE:
+        for octet in target.introduced(PROBE):
             link.send(bytes([octet]))
         expect(_next(link).status != 400, "it is refused")
 
@@ -74,7 +79,8 @@ def dribbled(target: Target) -> None:
 def split_ending(target: Target) -> None:
     """A CRLF may arrive in two pieces."""
     with target.link() as link:
-        for piece in (PROBE[:26], PROBE[26:-3], PROBE[-3:-1], PROBE[-1:]):
+        octets = target.introduced(PROBE)
+        for piece in (octets[:26], octets[26:-3], octets[-3:-1], octets[-1:]):
             link.send(piece)
             time.sleep(0.01)
         expect(_next(link).status != 400, "it is refused")
@@ -83,7 +89,7 @@ def split_ending(target: Target) -> None:
 @CASES.case("not-earlier", "AGTP-013 AGTP-012")
 def not_earlier(target: Target) -> None:
     """Nothing is answered before the last octet of the body has arrived."""
-    octets = request("QUERY", "/agents", BODY)
+    octets = target.introduced(request("QUERY", "/agents", BODY))
     with target.link() as link:
         link.send(octets[:-1])
         expect(link.quiet(QUIET), "it is answered before its body is complete")
@@ -95,16 +101,17 @@ def not_earlier(target: Target) -> None:
 def head_not_earlier(target: Target) -> None:
     """Nothing is answered before the empty line has arrived."""
     with target.link() as link:
-        link.send(PROBE[:-2])
+        octets = target.introduced(PROBE)
+        link.send(octets[:-2])
         expect(link.quiet(QUIET), "it is answered before its head is complete")
-        link.send(PROBE[-2:])
+        link.send(octets[-2:])
         _next(link)
 
 
 @CASES.case("not-later", "AGTP-013")
 def not_later(target: Target) -> None:
     """What follows a body of the announced length is the next request."""
-    octets = request("QUERY", "/agents", BODY) + request("DISCOVER", "/agents", fields=[("Task-ID", "second")])
+    octets = target.introduced(request("QUERY", "/agents", BODY)) + _task(target, "second")
     with target.link() as link:
         link.send(octets)
         _next(link)
@@ -114,7 +121,7 @@ def not_later(target: Target) -> None:
 @CASES.case("body-is-not-a-request", "AGTP-013")
 def body_is_no_request(target: Target) -> None:
     """A body that looks like a request is never answered as one."""
-    octets = request("QUERY", "/agents", PROBE)
+    octets = target.introduced(request("QUERY", "/agents", PROBE))
     with target.link() as link:
         link.send(octets)
         _next(link)
@@ -125,9 +132,8 @@ def body_is_no_request(target: Target) -> None:
 def excess_body(target: Target) -> None:
     """Octets beyond the announced length are read as the next request, and refused as such."""
     with target.link() as link:
-        link.send(
-            b"AGTP/1.0 QUERY /agents\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}garbage\r\n\r\n"
-        )
+        good = b"AGTP/1.0 QUERY /agents\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+        link.send(target.introduced(good) + b"garbage\r\n\r\n")
         _next(link)
         expect(_next(link).status == 400, "the octets after the body are not refused")
         expect(link.closes(), "the connection stays open after a framing error")
@@ -137,7 +143,7 @@ def excess_body(target: Target) -> None:
 def nothing_after(target: Target) -> None:
     """An answer is followed by nothing until the next request."""
     with target.link() as link:
-        link.send(PROBE)
+        link.send(target.introduced(PROBE))
         _next(link)
         expect(link.quiet(QUIET), "more octets follow the answer, or the connection is closed")
 
@@ -152,7 +158,7 @@ def open_side(target: Target) -> None:
 def refusal_answered_first(target: Target) -> None:
     """Good requests before a malformed one are answered first."""
     with target.link() as link:
-        link.send(PROBE + b"garbage\r\n\r\n" + PROBE)
+        link.send(target.introduced(PROBE) + b"garbage\r\n\r\n" + PROBE)
         expect(_next(link).status != 400, "the good request is refused")
         expect(_next(link).status == 400, "the malformed request is not refused by 400")
         expect(link.closes(), "the connection stays open after a framing error")
@@ -179,7 +185,7 @@ def silent(target: Target) -> None:
     """A connection without a request stays open for a while, and nothing is said on it."""
     with target.link() as link:
         expect(link.quiet(QUIET), "the server speaks first, or closes at once")
-        link.send(PROBE)
+        link.send(target.introduced(PROBE))
         _next(link)
 
 
@@ -196,7 +202,7 @@ def many(target: Target) -> None:
     links = [target.link() for _ in range(20)]
     try:
         for link in links:
-            link.send(PROBE)
+            link.send(target.introduced(PROBE))
         expect(all(_next(link).status != 400 for link in links), "some are refused")
     finally:
         for link in links:
@@ -206,7 +212,7 @@ def many(target: Target) -> None:
 @CASES.case("interleaved-connections", "AGTP-013")
 def interleaved(target: Target) -> None:
     """A connection that waits for the rest of a body holds up no other."""
-    octets = request("QUERY", "/agents", BODY)
+    octets = target.introduced(request("QUERY", "/agents", BODY))
     with target.link() as slow:
         slow.send(octets[:-5])
         serves(target)
@@ -217,7 +223,7 @@ def interleaved(target: Target) -> None:
 @CASES.case("large-body", "AGTP-012 AGTP-013")
 def large_body(target: Target) -> None:
     """A body of 200 KiB is read to its end, or refused by its length."""
-    octets = request("QUERY", "/agents", b'{"conformance_unknown":"' + b"x" * 204_800 + b'"}')
+    octets = target.introduced(request("QUERY", "/agents", b'{"conformance_unknown":"' + b"x" * 204_800 + b'"}'))
     with target.link() as link:
         link.send(octets)
         answer = _next(link)

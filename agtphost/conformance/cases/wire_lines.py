@@ -75,7 +75,7 @@ for _name, _requirements, _title, _text in (
 def two_tokens(target: Target) -> None:
     """A line of two tokens is read as path / or refused, and never anything else."""
     with target.link() as link:
-        link.send(b"AGTP/1.0 INSPECT\r\nContent-Length: 0\r\n\r\n")
+        link.send(target.introduced(b"AGTP/1.0 INSPECT\r\nContent-Length: 0\r\n\r\n"))
         answer = link.answer()
     expect(answer is not None, "there is no answer")
     if answer is not None and answer.status != 400:
@@ -116,7 +116,7 @@ def no_target(target: Target) -> None:
 def long_method(target: Target) -> None:
     """A method of 200 letters is refused as malformed or unknown, and the server goes on."""
     with target.link() as link:
-        link.send(b"AGTP/1.0 " + b"A" * 200 + b" /\r\nContent-Length: 0\r\n\r\n")
+        link.send(target.introduced(b"AGTP/1.0 " + b"A" * 200 + b" /\r\nContent-Length: 0\r\n\r\n"))
         answer = link.answer()
     expect(answer is not None and answer.status in (400, 459), f"answered {answer}")
     serves(target)
