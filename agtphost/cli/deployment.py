@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -48,6 +49,11 @@ class Deployment:
     address: str
     port: int
     servers: tuple[Server, ...]
+    operator: str = ""
+    """Who runs it, as the manifest says."""
+
+    contact: str = ""
+    """Where the operator is reached, as the manifest says."""
 
     @property
     def host_toml(self) -> Path:
@@ -76,6 +82,9 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
         f"server_id = {quoted(deployment.server_id)}",
         f'profile = "{profile}"',
         'state_dir = "state"',
+        "# Published in the manifest: who runs this host, and where to write to.",
+        f"operator = {quoted(deployment.operator or deployment.server_id)}",
+        f"contact = {quoted(deployment.contact or f'postmaster@{deployment.server_id}')}",
         "",
         "[listen]",
         f"address = {quoted(deployment.address)}",
@@ -209,7 +218,7 @@ def make_keys(deployment: Deployment) -> list[Path]:
     signing = _signing_key(state / "signing.key")
     registrar = _signing_key(state / "registrar.key")
     authority = _authority(state, deployment.server_id, now)
-    _server_certificate(state, authority, deployment.server_id, now)
+    _server_certificate(state, authority, deployment, now)
     if not (state / "registrar.pem").exists():
         certificate = certificates.issue_client_certificate(
             authority, registrar.public, label="registrar", organization=deployment.server_id, now=now
@@ -240,21 +249,37 @@ def _signing_key(path: Path) -> SigningKey:
 def _authority(state: Path, server_id: str, now: datetime) -> certificates.Authority:
     certificate, key = state / "ca.pem", state / "ca.key"
     if not certificate.exists():
-        made = certificates.create_authority(now=now, organization=server_id)
+        made = certificates.create_authority(now=now, organization=server_id, kind="CA")
         _create(key, made.key_pem, files.PRIVATE)
         _create(certificate, made.certificate_pem)
     return certificates.Authority.load(certificate, key)
 
 
+def _addresses(listened: str) -> tuple[str, ...]:
+    """Where the host's own commands reach it."""
+    try:
+        address = ipaddress.ip_address(listened)
+    except ValueError:
+        return certificates.LOOPBACK
+    return certificates.LOOPBACK if address.is_unspecified or address.is_loopback else (str(address),)
+
+
 def _server_certificate(
-    state: Path, authority: certificates.Authority, server_id: str, now: datetime
+    state: Path, authority: certificates.Authority, deployment: Deployment, now: datetime
 ) -> None:
+    """It names the host as its clients reach it, and the address by which the host's own commands do."""
+    server_id = deployment.server_id
     certificate, key = state / "server.pem", state / "server.key"
     if certificate.exists():
         return
     made = certificates.new_tls_key()
     issued = certificates.issue_server_certificate(
-        authority, made.public_key(), server_id=server_id, now=now, organization=server_id
+        authority,
+        made.public_key(),
+        server_id=server_id,
+        now=now,
+        organization=server_id,
+        addresses=_addresses(deployment.address),
     )
     _create(key, certificates.key_pem_of(made), files.PRIVATE)
     _create(certificate, certificates.pem_of(issued))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 
 import click
@@ -47,6 +48,8 @@ def _servers(entries: tuple[str, ...]) -> tuple[Server, ...]:
     help="With --production: go on without the records of before, which are put aside; make keys that are missing.",
 )
 @click.option("--server-id", metavar="NAME", help="The host's stable name; in production its host name.")
+@click.option("--operator", metavar="NAME", help="Who runs the host: published in its manifest.")
+@click.option("--contact", metavar="ADDRESS", help="Where the operator is reached: published in the manifest.")
 @click.option("--address", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(1, 65_535), default=4480, show_default=True, help="The port.")
 @json_option
@@ -56,6 +59,8 @@ def command(
     production: bool,
     again: bool,
     server_id: str | None,
+    operator: str | None,
+    contact: str | None,
     address: str,
     port: int,
     as_json: bool,
@@ -66,6 +71,9 @@ def command(
     A development host makes its own keys at its first start. With --production
     they are made now: an authority, the server's certificate, the signing key,
     the registrar that issues agents, and one agent to answer for.
+
+    The manifest names who runs the host and where to write to: --operator and
+    --contact say so, a terminal is asked, and else the host's name stands in.
 
     Nothing that exists is overwritten. A production host whose store is lost, or
     not to be had back, is set up again by --production --again: it keeps its
@@ -90,6 +98,8 @@ def command(
         address=address,
         port=port,
         servers=_servers(servers),
+        operator=_told("Operator (who runs this host)", operator, server_id or "localhost", as_json),
+        contact=_told("Contact", contact, f"postmaster@{server_id or 'localhost'}", as_json),
     )
     if deployment.host_toml.exists():
         raise WrongInput(f"{deployment.host_toml} exists", "Choose another directory, or edit that file.")
@@ -107,6 +117,16 @@ def command(
     click.echo(f"\nNext:\n  cd {shlex.quote(str(directory))}\n  twistd -n agtp --config host.toml")
     if production:
         click.echo(PRODUCTION_NOTES)
+
+
+def _told(question: str, given: str | None, otherwise: str, as_json: bool) -> str:
+    """What an option says, or whoever sits at the terminal, or what follows from the host's name."""
+    if given is not None:
+        return given
+    if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return otherwise
+    answer: str = click.prompt(question, default=otherwise)
+    return answer
 
 
 def _again(directory: Path, *, production: bool, server_id: str | None, as_json: bool) -> None:

@@ -50,15 +50,23 @@ def ls(uri: str, where: Connection, as_json: bool) -> None:
     if as_json:
         print_json(listed)
         return
+    told = described.result if described is not None and described.ok else None
     if listed:
         print_table(("TOOL", "ARGUMENTS", "SCOPES", "DESCRIPTION"), (_row(tool) for tool in listed))
     else:
-        click.echo("no tool may be called by this caller", err=True)
-    told = described.result if described is not None and described.ok else None
+        click.echo(_none(told), err=True)
     for line in _absent(told):
         click.echo(visible(line), err=True)
     for name in _changed(told):
         click.echo(f"off, because its definition changed: {visible(name)} (agtp tools approve NAME)", err=True)
+
+
+def _none(described: Any) -> str:
+    """Why the list is empty: a host without tools refuses nobody."""
+    hosted = described.get("hosted_protocols", []) if isinstance(described, dict) else None
+    if isinstance(hosted, list) and not any(isinstance(e, dict) and e.get("protocol") == "MCP" for e in hosted):
+        return "the host has no tools: it hosts no MCP server"
+    return "none of the host's tools may be called by this caller now"
 
 
 def _absent(described: Any) -> Iterable[str]:

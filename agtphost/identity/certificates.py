@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -298,16 +298,21 @@ def _builder(
 
 
 def create_authority(
-    *, now: datetime, organization: str = "agtphost", key: ec.EllipticCurvePrivateKey | None = None
+    *,
+    now: datetime,
+    organization: str = "agtphost",
+    kind: str = "development CA",
+    key: ec.EllipticCurvePrivateKey | None = None,
 ) -> Authority:
     """
     A self-signed authority that issues end-entity certificates only.
 
     :param now: UTC.
+    :param kind: what its name says after the organization.
     :param key: an existing key whose certificate got lost; None makes a new one.
     """
     key = key or new_tls_key()
-    name = _name(f"{organization} development CA", organization)
+    name = _name(f"{organization} {kind}", organization)
     certificate = (
         _builder(name, name, key.public_key(), now, AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -337,12 +342,12 @@ def _end_entity(
     )
 
 
-def _alternative_names(server_id: str) -> list[x509.GeneralName]:
-    names: list[x509.GeneralName] = [
-        x509.DNSName("localhost"),
-        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
-        x509.IPAddress(ipaddress.ip_address("::1")),
-    ]
+LOOPBACK = ("127.0.0.1", "::1")
+
+
+def _alternative_names(server_id: str, addresses: Sequence[str] | None) -> list[x509.GeneralName]:
+    names: list[x509.GeneralName] = [] if addresses is not None else [x509.DNSName("localhost")]
+    names += [x509.IPAddress(ipaddress.ip_address(each)) for each in (LOOPBACK if addresses is None else addresses)]
     try:
         address: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(server_id))
     except ValueError:
@@ -350,7 +355,7 @@ def _alternative_names(server_id: str) -> list[x509.GeneralName]:
             return names
         address = x509.DNSName(server_id.lower())
     if address not in names:
-        names.append(address)
+        names.insert(0, address) if addresses is not None else names.append(address)
     return names
 
 
@@ -362,18 +367,20 @@ def issue_server_certificate(
     now: datetime,
     organization: str = "agtphost",
     days: int = SERVER_CERTIFICATE_DAYS,
+    addresses: Sequence[str] | None = None,
 ) -> x509.Certificate:
     """
-    A TLS server's certificate for ``localhost`` and the loopback addresses.
+    A TLS server's certificate.
 
-    :param server_id: named too, if it is a host name or an address.
+    :param server_id: named, if it is a host name or an address.
+    :param addresses: IP addresses named besides; None: ``localhost`` and the loopback addresses.
     :param now: UTC.
     """
     return (
         _end_entity(
             authority, _name(server_id, organization), key, ExtendedKeyUsageOID.SERVER_AUTH, now, days
         )
-        .add_extension(x509.SubjectAlternativeName(_alternative_names(server_id)), critical=False)
+        .add_extension(x509.SubjectAlternativeName(_alternative_names(server_id, addresses)), critical=False)
         .sign(authority.key, hashes.SHA256())
     )
 

@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from agtphost.cli.deployment import quoted
 from agtphost.config import load
@@ -64,6 +65,32 @@ def test_init_production(run: Run, here: Path) -> None:
     )
     assert ([agent.name for agent in agents], problems) == (["assistant"], [])
     assert config.audit.read_acl == "agent_only"
+
+
+def test_a_production_host_is_named_as_it_is_reached(run: Run, here: Path) -> None:
+    """Issue 11, item 20: its authority is no development CA, and its certificate names the host and not localhost."""
+    for address, others in (("0.0.0.0", ["127.0.0.1", "::1"]), ("192.0.2.7", ["192.0.2.7"])):
+        words = ("--production", "--server-id", "agents.example.com", "--address", address)
+        assert run("init", address, *words).exit_code == 0
+        authority = x509.load_pem_x509_certificate((here / address / "state" / "ca.pem").read_bytes())
+        assert "development" not in authority.subject.rfc4514_string()
+        assert "agents.example.com CA" in authority.subject.rfc4514_string()
+        server = x509.load_pem_x509_certificate((here / address / "state" / "server.pem").read_bytes())
+        names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert names.get_values_for_type(x509.DNSName) == ["agents.example.com"]
+        assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == others
+
+
+@pytest.mark.parametrize("profile", [(), ("--production",)])
+def test_init_says_who_runs_the_host(run: Run, here: Path, profile: tuple[str, ...]) -> None:
+    """Issue 11, item 25: the manifest's operator and contact come from options, or follow from the host's name."""
+    name = ("--server-id", "agents.example.com")
+    said = ("--operator", "Example Ltd", "--contact", "ops@example.com")
+    assert run("init", "told", *profile, *name, *said).exit_code == 0
+    assert run("init", "left", *profile, *name).exit_code == 0
+    told, left = load(here / "told" / "host.toml").host, load(here / "left" / "host.toml").host
+    assert (told.operator, told.contact) == ("Example Ltd", "ops@example.com")
+    assert (left.operator, left.contact) == ("agents.example.com", "postmaster@agents.example.com")
 
 
 def test_a_production_host_admits_a_caller(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
