@@ -393,6 +393,16 @@ class Recipes(Section):
     """A TOML file of recipes; None: there are none."""
 
 
+class Notify(Section):
+    """``[notify]``: whom NOTIFY reaches besides agents and the operator (core v08 section 7.2.13)."""
+
+    people: Table[Token, Fingerprint] = Field(default_factory=dict)
+    """Names of people, with the SHA-256 fingerprint of the key whose certificate reads their inbox."""
+
+    groups: Table[Token, Items[Token]] = Field(default_factory=dict)
+    """Names of groups, with their members: people, agents' names or Agent-IDs, ``operator``; no groups."""
+
+
 class Query(Section):
     """``[query]``: what QUERY and SUMMARIZE answer from, beside what can be called."""
 
@@ -415,6 +425,7 @@ class Config(Section):
     catalog: CatalogSection = Field(default_factory=CatalogSection)
     endpoints: Endpoints = Field(default_factory=Endpoints)
     recipes: Recipes = Field(default_factory=Recipes)
+    notify: Notify = Field(default_factory=Notify)
     query: Query = Field(default_factory=Query)
     policies: Policies = Field(default_factory=Policies)
     delegation: DelegationSection = Field(default_factory=DelegationSection)

@@ -74,6 +74,7 @@ from agtphost.methods.execution import ActionGate, Carrier
 from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.namespace import Namespace
+from agtphost.methods.notification import Addresses
 from agtphost.methods.overrides import Overrides
 from agtphost.methods.oversight import Oversight
 from agtphost.methods.proposal import Ending, Proposing
@@ -313,6 +314,7 @@ def assemble(
         continuations=continuations,
         hosts=config.lifecycle.hosts,
         server_id=config.host.server_id,
+        addresses=Addresses(people=config.notify.people, groups=config.notify.groups),
     )
     status.watch(records, held, floor.sessions, floor.oversight)
     delegating = delegation.delegating(

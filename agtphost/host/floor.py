@@ -16,7 +16,7 @@ from agtphost.methods.confirmation import Confirmation
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.documents import Library
 from agtphost.methods.escalation import Escalation
-from agtphost.methods.notification import Notification
+from agtphost.methods.notification import Addresses, Notification
 from agtphost.methods.oversight import Oversight
 from agtphost.methods.planning import Planning
 from agtphost.methods.sessions import SessionGate, Sightings, Standstill
@@ -60,6 +60,7 @@ def floor_methods(
     continuations: Continuations | None = None,
     hosts: Collection[str] = (),
     server_id: str = "",
+    addresses: Addresses | None = None,
     now: Callable[[], float] = time.time,
 ) -> Floor:
     """
@@ -74,6 +75,7 @@ def floor_methods(
     :param release: answers SUSPEND with ``synthesis_id``.
     :param continuations: makes the tokens of lists that are longer than an answer.
     :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
+    :param addresses: people and groups that NOTIFY may name.
     :param server_id: what the host calls itself, in URIs of its own.
     :param now: seconds since the epoch.
     """
@@ -82,7 +84,7 @@ def floor_methods(
     sightings, standstill = Sightings(), Standstill(held, now)
     escalation = Escalation(held, directory, oversight, now, continuations)
     suspension = Suspension(held, sightings, standstill, release, now)
-    notification = Notification(held, directory, oversight, listed, now, continuations, hosts)
+    notification = Notification(held, directory, oversight, listed, now, continuations, hosts, addresses)
     confirmation = Confirmation(held, records, oversight, now)
 
     def read(method: str, path: str, handler: IHandler, least: Assurance) -> Binding:

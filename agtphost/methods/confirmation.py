@@ -190,7 +190,8 @@ class Confirmation:
         if item.value["recipient"] == OPERATOR:
             entitled = self._oversight.stands_above(context, item.value["sender"])
         else:
-            entitled = caller is not None and caller.agent_id == item.owner
+            reader = self._oversight.fingerprint(context) if caller is None else caller.agent_id
+            entitled = bool(reader) and reader == item.owner
         if not entitled:
             raise _unknown()
         return item

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -50,6 +51,21 @@ PER_SENDER = 100
 KEPT = 7 * 86_400
 LONGEST = 30 * 86_400
 """Seconds: without an expiry, and at most."""
+
+
+RECEIPT = ("notification_id", "recipient", "urgency", "delivery_guarantee", "status", "duplicate", "reason")
+"""What the sender is told of a notification."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Recipients that are no agents: ``[notify]``."""
+
+    people: Mapping[str, str] = field(default_factory=dict)
+    """Names of people, with the fingerprints of the keys that they read by."""
+
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Names of groups, with their members: people, agents, the operator."""
 
 
 def deposit(
@@ -114,6 +130,7 @@ class Notification:
     Answers NOTIFY and ``QUERY /notifications``.
 
     :param bindings: everything that can be called, for the agents' own endpoints.
+    :param addresses: people and groups that can be written to.
     :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
     """
 
@@ -128,7 +145,9 @@ class Notification:
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,
         hosts: Collection[str] = (),
+        addresses: Addresses | None = None,
     ) -> None:
+        self._addresses = addresses or Addresses()
         self._hosts = frozenset(hosts)
         self._continuations = continuations or Continuations(now=now)
         self._held = held
@@ -144,15 +163,63 @@ class Notification:
     # NOTIFY
 
     async def _notify(self, context: EndpointContext) -> EndpointResponse:
-        caller, given, now = owner_of(context), context.input, self._now()
+        given, now = context.input, self._now()
+        owner_of(context)
+        named = parameters.identifier(given, "recipient")
+        members = self._addresses.groups.get(named) if named not in (OPERATOR, BROADCAST) else None
+        if members is not None:
+            return self._to_group(context, named, members, now)
+        recipient, agent = self._recipient(named)
+        value = self._written(context, recipient, now)
+        known = self._held.get(NOTIFICATION, value["notification_id"])
+        if known is not None:
+            return _receipt({**known.value, "duplicate": True})
+        until = self._until(given, now)
+        if until <= now:
+            return _receipt({**value, "status": "expired"})
+        if agent is not None and self._has_endpoint(agent):
+            return await self._deliver(context, agent, value, until)
+        return self._store(value, until)
+
+    @staticmethod
+    def _until(given: Mapping[str, Any], now: float) -> float:
+        expiry = parameters.moment(given, "expiry")
+        return min(now + LONGEST, expiry if expiry is not None else now + KEPT)
+
+    def _to_group(
+        self, context: EndpointContext, group: str, members: Iterable[str], now: float
+    ) -> EndpointResponse:
+        """Into the inbox of each member, or of none: one transaction, one record (core v08 section 7.2.13)."""
+        recipients = dict.fromkeys(self._recipient(member)[0] for member in members)
+        until = self._until(context.input, now)
+        told, changes = [], []
+        for recipient in recipients:
+            value = self._written(context, recipient, now)
+            known = self._held.get(NOTIFICATION, value["notification_id"])
+            if known is not None:
+                value = {**known.value, "duplicate": True}
+            elif until <= now:
+                value = {**value, "status": "expired"}
+            else:
+                self._require_room(value)
+                changes.append(_kept(value, until))
+            told.append({name: value[name] for name in RECEIPT if name in value})
+        return EndpointResponse(
+            status=Status.ACCEPTED if changes else Status.OK,
+            result={"recipient": group, "notifications": told},
+            changes=tuple(changes),
+            extra={"notification_ids": [each["notification_id"] for each in told], "notified": group},
+        )
+
+    def _written(self, context: EndpointContext, recipient: str, now: float) -> dict[str, Any]:
+        """The notification as one recipient gets it."""
+        caller, given = owner_of(context), context.input
         sender = caller.agent_id
-        recipient, agent = self._recipient(given)
         if "content" not in given:
             raise parameters.invalid("content", "The parameter content is missing.", "Send content.", missing=True)
         guarantee = parameters.choice(given, "delivery_guarantee", GUARANTEES, "at_least_once")
-        expiry = parameters.moment(given, "expiry")
         topic = parameters.text(given, "topic")
-        value = {
+        value: dict[str, Any] = {
             "recipient": recipient,
             "sender": sender,
             "topic": topic,
@@ -168,30 +235,25 @@ class Notification:
             critical = value["urgency"] == "critical"
             value["places"] = sharing.places_of(critical=critical, host=self._is_host(context, sender))
         value["notification_id"] = f"ntf-{self._number(value)}"
-        known = self._held.get(NOTIFICATION, value["notification_id"])
-        if known is not None:
-            return _receipt({**known.value, "duplicate": True})
-        if expiry is not None and expiry <= now:
-            return _receipt({**value, "status": "expired"})
-        until = min(now + LONGEST, expiry if expiry is not None else now + KEPT)
-        if agent is not None and self._has_endpoint(agent):
-            return await self._deliver(context, agent, value, until)
-        return self._store(value, until)
+        return value
 
     def _is_host(self, context: EndpointContext, sender: str) -> bool:
         return sender in self._hosts and self._oversight.named(context) is not None
 
-    def _recipient(self, given: Mapping[str, Any]) -> tuple[str, Agent | None]:
-        named = parameters.identifier(given, "recipient")
+    def _recipient(self, named: str) -> tuple[str, Agent | None]:
+        """Whose inbox it is: an Agent-ID, a person's key, or the operator's."""
+        # In this order: no name of a person takes the operator's mail, and no new agent a person's.
         if named in (OPERATOR, BROADCAST):
             return OPERATOR, None
+        if named in self._addresses.people:
+            return self._addresses.people[named], None
         agent = self._directory.by_id(named) if is_agent_id(named) else self._directory.by_name(named)
         if agent is None:
             raise Refusal(
                 Status.NOT_FOUND,
                 "recipient-unknown",
-                "The recipient is neither an agent that this host knows nor the operator.",
-                remedy="Send an Agent-ID, the name of a hosted agent, or operator.",
+                "The recipient is no agent that this host knows, no person or group of its, and not the operator.",
+                remedy="Send an Agent-ID, the name of a hosted agent, of a configured person or group, or operator.",
                 details={"parameter": "recipient"},
             )
         return agent.agent_id, agent
@@ -227,6 +289,10 @@ class Notification:
         return _receipt(delivered, _kept(delivered, until))
 
     def _store(self, value: Mapping[str, Any], until: float) -> EndpointResponse:
+        self._require_room(value)
+        return _receipt(value, _kept(value, until))
+
+    def _require_room(self, value: Mapping[str, Any]) -> None:
         if value["recipient"] == OPERATOR:
             unread = (item for item in _inbox(self._held, OPERATOR) if item.brief["status"] == "held")
             sharing.require_share(unread, value["sender_owner"], value["places"])
@@ -238,7 +304,6 @@ class Notification:
                 remedy="Try again later.",
                 headers=(("Retry-After", "60"),),
             )
-        return _receipt(value, _kept(value, until))
 
     # QUERY /notifications
 
@@ -261,7 +326,9 @@ class Notification:
         )
 
     def _unread(self, context: EndpointContext, caller: Agent | None) -> Iterator[Held]:
-        """The caller's own; or the operator's, where the connection is of one or of the sender's registrar."""
+        """The caller's own; or a person's, and what of the operator's an operator or the sender's registrar reads."""
+        if caller is None and (person := self._oversight.fingerprint(context)):
+            yield from (item for item in _inbox(self._held, person) if item.brief["status"] == "held")
         for item in _inbox(self._held, OPERATOR if caller is None else caller.agent_id):
             above = caller is not None or self._oversight.stands_above(context, item.brief["sender"])
             if above and item.brief["status"] == "held":
@@ -278,10 +345,9 @@ def _place(value: Mapping[str, Any]) -> list[Any]:
 
 
 def _receipt(value: Mapping[str, Any], *changes: Change) -> EndpointResponse:
-    members = ("notification_id", "recipient", "urgency", "delivery_guarantee", "status", "duplicate", "reason")
     return EndpointResponse(
         status=Status.ACCEPTED if value["status"] == "held" else Status.OK,
-        result={name: value[name] for name in members if name in value},
+        result={name: value[name] for name in RECEIPT if name in value},
         changes=changes,
         extra={"notification_id": value["notification_id"], "notified": value["recipient"]},
     )

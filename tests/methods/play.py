@@ -32,6 +32,7 @@ from agtphost.methods.documents import Document, Library
 from agtphost.methods.execution import ActionGate, Carrier
 from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
+from agtphost.methods.notification import Addresses
 from agtphost.methods.oversight import Oversight
 from agtphost.methods.visibility import Visibility
 from agtphost.methods.zones import Zones
@@ -107,6 +108,7 @@ class Play:
         zones: Zones | None = None,
         hosts: Sequence[str] = (),
         server_id: str = "",
+        addresses: Addresses | None = None,
     ) -> None:
         self.directory = AgentDirectory(agents)
         self.ledger = FakeLedger()
@@ -151,6 +153,7 @@ class Play:
             endpoints=bound,
             library=Library(documents),
             server_id=server_id,
+            addresses=addresses,
             aside=self._aside,
             operators=[OPERATOR_KEY.public.fingerprint],
             visibility=visibility,

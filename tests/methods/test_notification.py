@@ -10,13 +10,14 @@ import pytest
 
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
+from agtphost.identity.keys import SigningKey
 from agtphost.methods import notification
-from agtphost.methods.notification import GUARANTEES, URGENCIES
+from agtphost.methods.notification import GUARANTEES, URGENCIES, Addresses
 from agtphost.stores import MemoryStore
 from agtphost.vocabulary.holdings import HELD
 from agtphost.vocabulary.status import Status
 from tests.methods.play import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, Play, body_of, endpoint
-from tests.methods.stage import reading
+from tests.methods.stage import of_key, reading
 
 CONTENT = {"text": "hello", "n": [1, None, "é"]}
 
@@ -217,3 +218,52 @@ def test_notifications_are_read_in_the_order_of_their_arrival() -> None:
     play = Play()
     sent = [notify(play, topic=f"t{number}")["notification_id"] for number in range(20)]
     assert [each["notification_id"] for each in inbox(play)] == sent
+
+
+CFO = SigningKey.generate()
+ADDRESSES = Addresses(
+    people={"usr-cfo": CFO.public.fingerprint},
+    groups={
+        "finance": ["usr-cfo", OTHER.agent_id, "desk", "operator", "usr-cfo"],
+        "ghosts": [OTHER.agent_id, "nobody"],
+    },
+)
+
+
+def test_a_person_has_an_inbox() -> None:
+    """AGTP-332: a configured person reads by the key that is configured, and confirms what was read."""
+    play = Play(addresses=ADDRESSES)
+    receipt = notify(play, "usr-cfo")
+    assert inbox(play, by=OPERATOR) == inbox(play, by=ISSUER) == []
+    number = receipt["notification_id"]
+    assert play.refused("CONFIRM", by=OPERATOR, target_id=number, status="accepted") == (404, "target-unknown")
+    (read,) = inbox(play, by=of_key(CFO))
+    assert (read["notification_id"], read["content"]) == (number, CONTENT)
+    play.result("CONFIRM", by=of_key(CFO), target_id=number, status="accepted")
+    assert inbox(play, by=of_key(CFO)) == []
+
+
+def test_a_group_is_each_of_its_members() -> None:
+    """AGTP-332: NOTIFY to a configured group reaches each inbox once; an unknown one, and an unknown member, is 404."""
+    play = Play(addresses=ADDRESSES)
+    told = notify(play, "finance")["notifications"]
+    assert len(told) == 4
+    numbers = {each["notification_id"] for each in told}
+    read = [inbox(play, by=by)[0]["notification_id"] for by in (of_key(CFO), OTHER, DESK, OPERATOR)]
+    assert set(read) == numbers
+    before = len(list(play.held.of("notification", OTHER.agent_id)))
+    for wrong in ("ghosts", "nobody"):
+        refused = play.ask("NOTIFY", recipient=wrong, content=CONTENT)
+        assert (refused.status, body_of(refused)["reason"]) == (404, "recipient-unknown")
+    assert len(list(play.held.of("notification", OTHER.agent_id))) == before
+    once = [notify(play, "finance", code, delivery_guarantee="exactly_once") for code in (202, 200)]
+    assert all(each["duplicate"] for each in once[1]["notifications"])
+
+
+def test_a_full_inbox_keeps_a_group_from_being_told_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One transaction: where one member's inbox takes no more, nobody's does."""
+    monkeypatch.setattr(notification, "PER_SENDER", 1)
+    play = Play(addresses=ADDRESSES)
+    notify(play, "desk")
+    assert play.refused("NOTIFY", recipient="finance", content=CONTENT) == (429, "inbox-full")
+    assert inbox(play) == inbox(play, by=of_key(CFO)) == []
