@@ -25,15 +25,16 @@ MOST_SKILLS = 200
 
 
 def card_of(
-    agent: Agent, url: str, *, guarded: bool, signer: Signer | None, certified: bool = False
+    agent: Agent, url: str, *, guarded: bool, signer: Signer | None, certified: bool = False, old: bool = False
 ) -> dict[str, Any]:
     """
-    The card, for readers of 1.0 and of 0.3.
+    The card.
 
     :param url: where the agent is spoken to.
     :param guarded: whether a bearer token is asked for.
     :param certified: whether a client certificate is an answer to that.
     :param signer: signs it: the host's key; None leaves it unsigned.
+    :param old: whether it is one of 0.3; each version's card has no member of the other.
     """
     document = agent.document
     identity: dict[str, Any] = {"agent_id": agent.agent_id, "trust_tier": agent.posture.trust_tier}
@@ -69,9 +70,11 @@ def card_of(
     if schemes:
         card["securitySchemes"] = schemes
         card["securityRequirements"] = [{"schemes": {name: {}}} for name in schemes]
+    if old:
+        card = a2a_legacy.card_of(card, url)
     if signer is not None:
         card["signatures"] = [_signature(card, signer)]
-    return a2a_legacy.with_old_members(card, url)
+    return card
 
 
 def _schemes(*, guarded: bool, certified: bool) -> dict[str, Any]:

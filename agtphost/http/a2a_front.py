@@ -19,12 +19,13 @@ from twisted.logger import Logger
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request
 
+from agtphost.http import a2a_legacy as legacy
 from agtphost.http import a2a_messages as messages
 from agtphost.http.a2a_card import PATH, card_of
 from agtphost.http.a2a_clients import Client, Clients, NotAdmitted
 from agtphost.http.a2a_events import EventStream, Gone
 from agtphost.http.a2a_messages import NO_PUSH, NOT_CANCELABLE, UNKNOWN_TASK, UNSUPPORTED, RpcFault, invalid
-from agtphost.http.a2a_rpc import RpcCall, Unreadable, fault_response, read_call
+from agtphost.http.a2a_rpc import RpcCall, Unreadable, asked_version, fault_response, read_call
 from agtphost.http.a2a_runs import Exposed, Run, Runs, request_of
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
 from agtphost.http.site import HTTP_LIMITS, HttpService
@@ -111,7 +112,7 @@ class FrontResource(Resource):
         self._runs = runs
         self._signer = signer
         self._clock = clock
-        self._cards: dict[tuple[str, str], tuple[object, bytes]] = {}
+        self._cards: dict[tuple[str, str, bool], tuple[object, bytes]] = {}
         self._offered = offered
         self._answers: Mapping[str, Callable[[Client, RpcCall], Awaitable[Mapping[str, Any]]]] = {
             "GetTask": self._get,
@@ -181,7 +182,11 @@ class FrontResource(Resource):
     def _card(self, request: Request, label: str, agent: Agent) -> bytes:
         base = self._settings.url or host_of(request)
         shown: tuple[object, object] = (agent.document, agent.posture)
-        known, octets = self._cards.get((label, base), (None, b""))
+        try:
+            old = asked_version(request) == legacy.VERSION
+        except ValueError:
+            return tail_of(request, 400, b"The query has too many members.\n")
+        known, octets = self._cards.get((label, base, old), (None, b""))
         if known != shown:
             card = card_of(
                 agent,
@@ -189,12 +194,13 @@ class FrontResource(Resource):
                 guarded=self._clients.guarded,
                 signer=self._signer,
                 certified=self._clients.certified,
+                old=old,
             )
             octets = jsontext.encode(card)
             if len(self._cards) >= MOST_CARDS:
                 self._cards.clear()
-            self._cards[label, base] = shown, octets
-        return tail_of(request, 200, octets, kind="application/json")
+            self._cards[label, base, old] = shown, octets
+        return tail_of(request, 200, octets, ("Vary", "A2A-Version"), kind="application/json")
 
     async def _answered(self, request: Request, exposed: Exposed, client: Client, call: RpcCall) -> None:
         gone = Gone(request)

@@ -131,16 +131,13 @@ def _old_part(part: Mapping[str, Any]) -> dict[str, Any]:
 # Cards
 
 
-def with_old_members(card: Mapping[str, Any], url: str) -> dict[str, Any]:
-    """
-    A card of 1.0 that readers of 0.3 understand too.
-
-    What is added means nothing to readers of 1.0, and is not part of what is signed.
-    """
-    found = {**card, "url": url, "preferredTransport": "JSONRPC", "protocolVersion": "0.3.0"}
+def card_of(card: Mapping[str, Any], url: str) -> dict[str, Any]:
+    """A card of 1.0, not signed yet, as 0.3 has it."""
+    found = {name: value for name, value in card.items() if name not in ("supportedInterfaces", "securityRequirements")}
+    found.update({"url": url, "preferredTransport": "JSONRPC", "protocolVersion": "0.3.0"})
     schemes = card.get("securitySchemes")
     if isinstance(schemes, dict):
-        found["securitySchemes"] = {name: {**scheme, **_scheme(scheme)} for name, scheme in schemes.items()}
+        found["securitySchemes"] = {name: _scheme(scheme) for name, scheme in schemes.items()}
         found["security"] = [
             {name: [] for name in requirement["schemes"]} for requirement in card.get("securityRequirements", ())
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qs
 
 from twisted.web.server import Request
 
@@ -51,6 +52,15 @@ def fault_response(call_id: object, fault: RpcFault) -> bytes:
 
 def _response(call_id: object, **members: Any) -> bytes:
     return jsontext.encode({"jsonrpc": "2.0", "id": call_id, **members})
+
+
+def asked_version(request: Request) -> str:
+    """The version of A2A that a request names, in its field or its query, without a patch; empty where none."""
+    given = field_of(request, "a2a-version")
+    if not given:
+        query = parse_qs(request.uri.partition(b"?")[2].decode("ascii", "replace"), max_num_fields=16)
+        given = next((query[name][-1] for name in ("A2A-Version", "version") if name in query), "")
+    return ".".join(given.split(".")[:2])
 
 
 class Unreadable(Exception):

@@ -536,17 +536,45 @@ def test_an_old_client_cancels(slow_host: Host, slow_front: int) -> None:
     asyncio.run(story())
 
 
-def test_this_hosts_own_adapter_verifies_the_card(host: Host, front: int) -> None:
-    """A card for readers of both versions is signed as 1.0 has it; another host's adapter verifies that."""
+NEW_MEMBERS = {"supportedInterfaces", "securityRequirements"}
+OLD_MEMBERS = {"url", "preferredTransport", "protocolVersion", "additionalInterfaces", "security"}
+
+
+@pytest.mark.parametrize(
+    ("query", "fields", "old"),
+    [
+        ("", {}, False),
+        ("", {"A2A-Version": "1.0"}, False),
+        ("", {"A2A-Version": "0.3"}, True),
+        ("", {"A2A-Version": "0.3.0"}, True),
+        ("?version=0.3", {}, True),
+        ("?A2A-Version=0.3", {}, True),
+        ("?version=0.3", {"A2A-Version": "1.0"}, False),
+    ],
+)
+def test_a_card_is_of_one_version_and_signed(
+    host: Host, front: int, query: str, fields: dict[str, str], old: bool
+) -> None:
+    """Issue 11, item 24: no member of the other version unless asked; another host's adapter verifies each."""
     connection = http.client.HTTPSConnection("localhost", front, timeout=10, context=tls(host))
-    connection.request("GET", "/agents/librarian/.well-known/agent-card.json")
+    connection.request("GET", f"/agents/librarian/.well-known/agent-card.json{query}", headers=fields)
     octets = connection.getresponse().read()
     document = json.loads(octets)
-    assert (document["protocolVersion"], document["security"]) == ("0.3.0", [{"mtls": []}, {"bearer": []}])
+    wanted, foreign = (OLD_MEMBERS, NEW_MEMBERS) if old else (NEW_MEMBERS, OLD_MEMBERS)
+    assert foreign.isdisjoint(document)
+    assert wanted - {"additionalInterfaces"} <= set(document)
+    kinds = [set(scheme) for scheme in document["securitySchemes"].values()]
+    if old:
+        assert (document["protocolVersion"], document["security"]) == ("0.3.0", [{"mtls": []}, {"bearer": []}])
+        assert all("type" in kind and not any(name.endswith("SecurityScheme") for name in kind) for kind in kinds)
+    else:
+        assert kinds == [{"mtlsSecurityScheme"}, {"httpAuthSecurityScheme"}]
     public = VerifyingKey.load(host.state / "signing.pub")
     key = OKPKey.import_key({"kty": "OKP", "crv": "Ed25519", "x": public.text})
-    home = document["url"].partition("/agents/")[0]
-    assert cards.read(octets, home, {public.kid: key}).trust == "verified"
+    place = document["url"] if old else document["supportedInterfaces"][0]["url"]
+    home = place.partition("/agents/")[0]
+    read = cards.read(octets, home, {public.kid: key})
+    assert (read.trust, read.interface.version) == ("verified", "0.3" if old else "1.0")
     changed = json.dumps({**document, "description": "another"}).encode()
     with pytest.raises(CardRefused):
         cards.read(changed, home, {public.kid: key})
