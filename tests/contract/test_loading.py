@@ -445,3 +445,15 @@ def test_a_wrong_action_is_told(tmp_path: Path, text: str, said: str) -> None:
     endpoints, problems = load_endpoints(tmp_path, RULES)
     assert not endpoints
     assert any(said in problem.message for problem in problems)
+
+
+def test_every_place_where_a_schema_breaks_its_dialect_is_told() -> None:
+    """Issue 11, item 20: the metaschema words them all, each with its path and line; the compiler stops at one."""
+    text = changed("nights", 'nights = { type = "integr", minimum = "1" }')
+    endpoints, problems = read(text)
+    assert endpoints == []
+    said = "\n".join(str(problem) for problem in problems)
+    for pointer in ("/properties/nights/type", "/properties/nights/minimum"):
+        assert f"{pointer}: breaks the dialect" in said, said
+    lines = {problem.line for problem in problems if "breaks the dialect" in problem.message}
+    assert text[: text.index("nights =")].count("\n") + 1 in lines
