@@ -14,7 +14,15 @@ from typing import NoReturn
 from agtphost.errors import Refusal
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.uris import MALFORMED_ID, MALFORMED_URI, PACKAGE_SUFFIXES, SCHEME
+from agtphost.vocabulary.uris import (
+    DEFAULT_PORT,
+    MALFORMED_ID,
+    MALFORMED_URI,
+    PACKAGE_SUFFIXES,
+    SCHEME,
+    UriError,
+    parse,
+)
 
 _MISTYPED_ID = re.compile(r"[0-9A-Za-z]{56,}", re.ASCII)
 """No label of people's choice is this long, and an Agent-ID has 64 digits."""
@@ -34,18 +42,38 @@ def moved(target: str, explanation: str) -> Refusal:
     )
 
 
-def refuse_label(label: str, rest: str) -> NoReturn:
+def location(label: str, rest: str, host: str | None, port: int) -> str:
+    """
+    Where an agent would be: an ``agtp:`` URI (core v08 section 6.1), or a path where the grammar has none.
+
+    It has none for a name at another port than 4480, nor for what is below an agent but its status. Whether there
+    is such an agent is not looked at, so that nobody learns of one.
+
+    :param host: what the caller knows this host by; None where it did not say.
+    :param port: this host's; 0 where that is not known.
+    """
+    path = f"/agents/{label}" + (f"/{rest}" if rest else "")
+    if host is None or port != DEFAULT_PORT:
+        return path
+    try:
+        return str(parse(f"{SCHEME}://{host}{path}"))
+    except UriError:
+        return path
+
+
+def refuse_label(label: str, rest: str, host: str | None = None, port: int = 0) -> NoReturn:
     """
     Refuse a label that no hosted agent has.
 
     :param label: what stands after ``/agents/``.
     :param rest: what follows it; empty where nothing does.
+    :param host: for :func:`location`, as is ``port``.
     :raises Refusal: 301, 400 or 404.
     """
     suffixed = _SUFFIXED.fullmatch(label)
     if suffixed is not None and is_agent_name(suffixed[1]):
         raise moved(
-            f"/agents/{suffixed[1]}" + (f"/{rest}" if rest else ""),
+            location(suffixed[1], rest, host, port),
             "URIs are addresses, not file names: a package's suffix is no part of one.",
         )
     if _MISTYPED_ID.fullmatch(label) is not None and not is_agent_id(label):

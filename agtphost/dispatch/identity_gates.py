@@ -293,6 +293,7 @@ class AddresseeGate:
     the header has, as deployed clients expect.
 
     :param own_refusal: wire verbs whose calls of stopped agents are refused later, with a status of their own.
+    :param port: this host's, for addresses that it tells; 0 where it is not known.
     """
 
     name = "addressee and lifecycle"
@@ -304,7 +305,9 @@ class AddresseeGate:
         by_server_name: Mapping[str, str],
         moved_to: str = "",
         own_refusal: Collection[str] = (),
+        port: int = 0,
     ) -> None:
+        self._port = port
         self._reaching = REACHABLE_WHEN_STOPPED.union(own_refusal)
         self._moved_to = moved_to
         self._directory = directory
@@ -348,7 +351,7 @@ class AddresseeGate:
             found = self._directory.by_id(label)
             agent = found if found is not None and found.hosted else None
         if agent is None:
-            addressing.refuse_label(label, rest)
+            addressing.refuse_label(label, rest, exchange.peer.server_name, self._port)
         caller = exchange.caller
         if (
             caller is not None

@@ -56,6 +56,9 @@ class Collaborators:
     agents_at: str = ""
     """The subdomain that agents' addresses are redirected to; empty where they are here."""
 
+    port: int = 0
+    """Where the host listens, for addresses that it tells; 0 where that is not known."""
+
     merchant: IGate | None = None
     """Verifies the counterparty of PURCHASE; None: one that believes no Intent-Assertion and knows no quote."""
 
@@ -89,7 +92,8 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         identity_gates.CallerGate(given.directory, given.states, given.authorities),
         *((given.rate,) if given.rate is not None else ()),
         identity_gates.AddresseeGate(
-            given.directory, given.states, given.by_server_name, given.agents_at, _purchase_verbs(given.policy)
+            *(given.directory, given.states, given.by_server_name, given.agents_at, _purchase_verbs(given.policy)),
+            port=given.port,
         ),
         contract_gates.ReservedHeadersGate(),
         contract_gates.AliasGate(given.policy),

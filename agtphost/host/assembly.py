@@ -352,6 +352,7 @@ def assemble(
             revocations=materials.tls.revocations,
             authorities=materials.tls.authorities,
             agents_at=config.identity.redirect_to or "",
+            port=config.listen.port if config.listen.endpoint is None else 0,
             catalog=catalog,
             other_catalogs=materials.catalogs.others,
             custom_methods=policy.custom,

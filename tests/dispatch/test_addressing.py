@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from agtphost.client.resolution import redirected_to
 from agtphost.dispatch.addressing import redirect, refuse_label
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.identity_gates import AddresseeGate
 from agtphost.errors import Refusal
 from agtphost.identity.agents import AgentDirectory
 from agtphost.identity.peer import Peer
+from agtphost.vocabulary.uris import parse
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
 from tests.methods.stage import DESK, Stage, agent, body_of
@@ -24,6 +26,28 @@ def test_file_names_are_redirected(suffix: str, method: str) -> None:
     response = Stage().ask(method, f"/agents/anybody.{suffix}")
     assert response.status == 301
     assert response.headers.get("location") == body_of(response)["location"] == "/agents/anybody"
+
+
+@pytest.mark.parametrize(
+    ("label", "host", "port", "wanted"),
+    [
+        ("desk.nomo", "agtp.acme.tld", 4480, "agtp://agtp.acme.tld/agents/desk"),
+        ("desk.nomo/status", "agtp.acme.tld", 4480, "agtp://agtp.acme.tld/agents/desk/status"),
+        ("desk.nomo/rooms", "agtp.acme.tld", 4480, "/agents/desk/rooms"),
+        ("desk.nomo", "agtp.acme.tld", 4481, "/agents/desk"),
+        ("desk.nomo", None, 4480, "/agents/desk"),
+    ],
+)
+def test_the_address_is_a_uri_where_there_is_one(label: str, host: str | None, port: int, wanted: str) -> None:
+    """Core v08 section 6.1: ``Location`` is an ``agtp:`` URI, and our client follows either form."""
+    gate = AddresseeGate(AgentDirectory([DESK]), lambda _: Stage().states.state_of(DESK), {}, port=port)
+    request = Request(method="DESCRIBE", path=f"/agents/{label}", headers=Headers([]), body=b"", line=b"")
+    with pytest.raises(Refusal) as refused:
+        gate.check(Exchange(request=request, peer=Peer(address="127.0.0.1", server_name=host), now=0.0))
+    assert dict(refused.value.headers)["Location"] == wanted
+    if not wanted.endswith("rooms"):
+        followed = redirected_to(parse("agtp://agtp.acme.tld/agents/desk"), wanted)
+        assert (followed.host, followed.agent_name) == ("agtp.acme.tld", "desk")
 
 
 @pytest.mark.parametrize("label", ["a" * 63, "a" * 60, "AB" * 32, "g" * 64, "0" * 56])
