@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from agtphost.conformance.case import Failure, expect
+from agtphost.conformance.case import Failure, Inapplicable, expect
+from agtphost.conformance.expectations import header
 from agtphost.conformance.link import Answer
 from agtphost.identity.keys import VerifyingKey
 
@@ -65,6 +66,18 @@ def record_of(answer: Answer) -> Record:
     if text is None:
         raise Failure(f"{answer} carries no Attribution-Record", "no Attribution-Record")
     return read(text)
+
+
+def recorded(answer: Answer) -> str:
+    """
+    The Audit-ID of an answer whose record can be read back.
+
+    :raises Inapplicable: if the answer was summed up with others: it is signed, and has no record in a chain.
+    :raises Failure: if it has no Audit-ID.
+    """
+    if answer.header("Audit-Summary") is not None:
+        raise Inapplicable("a refusal with a record of its own; this one was summed up with others")
+    return header(answer, "Audit-ID")
 
 
 def read(text: str) -> Record:

@@ -74,6 +74,16 @@ def summaries(file: Path) -> list[dict[str, Any]]:
     return [payload for payload in payloads if payload.get("event_type") == EVENT]
 
 
+def test_conformance_copes_with_refusals_that_are_summed_up(host: Host) -> None:
+    """A case that reads the record of a refusal back is not run where the refusal has none, and none fails of it."""
+    flood(host, request("FROBNICATE", "/"))
+    told = host.agtp_json("conformance", "--only", "inspect.audit-*", "--only", "status.logged")
+    unread = {case["id"] for case in told["cases"] if "summed up" in case["message"]}
+    assert {"inspect.audit-of-malformed", "status.logged"} <= unread
+    assert told["failed"] == 0
+    assert told["passed"] >= 5
+
+
 def test_unknown_identities_are_summed_up(host: Host) -> None:
     """The first few have a record each; all others are in one, which says who they said they were."""
     answers = flood(host, request("DISCOVER", "/agents", Agent_ID="e" * 64))

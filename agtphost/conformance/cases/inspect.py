@@ -9,7 +9,7 @@ from agtphost.conformance.access import Who
 from agtphost.conformance.case import Cases, Inapplicable, Need, expect
 from agtphost.conformance.expectations import answered, has, header, is_hex64, is_list, mentions, reason, succeeded
 from agtphost.conformance.link import Answer
-from agtphost.conformance.records import ZEROS, Record, read, record_of
+from agtphost.conformance.records import ZEROS, Record, read, record_of, recorded
 from agtphost.conformance.target import Target
 
 CASES = Cases("inspect")
@@ -50,14 +50,14 @@ def fetch(target: Target, audit_id: str) -> Record:
 def returns_record(target: Target) -> None:
     """target=audit returns the record that was sent, character by character."""
     answer = target.ask("DISCOVER", "/agents", who=target.best)
-    expect(fetch(target, header(answer, "Audit-ID")).text == header(answer, "Attribution-Record"), "it differs")
+    expect(fetch(target, recorded(answer)).text == header(answer, "Attribution-Record"), "it differs")
 
 
 @CASES.case("audit-payload", "AGTP-193")
 def returns_payload(target: Target) -> None:
     """target=audit returns the payload beside the record, and they agree."""
     answer = target.ask("DISCOVER", "/agents", who=target.best)
-    result = _readable(inspect(target, target="audit", audit_id=header(answer, "Audit-ID")))
+    result = _readable(inspect(target, target="audit", audit_id=recorded(answer)))
     expect(has(result, ["payload"], "the result")["payload"] == record_of(answer).payload, "they do not")
 
 
@@ -65,7 +65,7 @@ def returns_payload(target: Target) -> None:
 def refusal_stored(target: Target) -> None:
     """The record of a refusal is stored like any other."""
     answer = target.ask("FROBNICATE", "/", who=target.best)
-    expect(fetch(target, header(answer, "Audit-ID")).payload.get("status") == answer.status, "its status differs")
+    expect(fetch(target, recorded(answer)).payload.get("status") == answer.status, "its status differs")
 
 
 @CASES.case("audit-of-malformed", "AGTP-193 AGTP-059")
@@ -74,14 +74,14 @@ def malformed_stored(target: Target) -> None:
     from agtphost.conformance.cases.framing import refuses
 
     answer = refuses(target, b"garbage\r\n\r\n")
-    expect(fetch(target, header(answer, "Audit-ID")).payload.get("status") == 400, "its status differs")
+    expect(fetch(target, recorded(answer)).payload.get("status") == 400, "its status differs")
 
 
 @CASES.case("audit-of-inspect", "AGTP-193")
 def own_record(target: Target) -> None:
     """INSPECT is recorded itself."""
     answer = inspect(target, target="audit", audit_id=ZEROS)
-    fetch(target, header(answer, "Audit-ID"))
+    fetch(target, recorded(answer))
 
 
 for _name, _title, _parameters in (
@@ -172,7 +172,7 @@ def walk(target: Target) -> None:
 def chain_signed(target: Target) -> None:
     """A stored record verifies by the server's key."""
     answer = target.ask("DISCOVER", "/agents", who=target.best)
-    expect(fetch(target, header(answer, "Audit-ID")).covered_by(target.keys), "it does not")
+    expect(fetch(target, recorded(answer)).covered_by(target.keys), "it does not")
 
 
 def _events(target: Target, **more: object) -> list[Mapping[str, Any]]:

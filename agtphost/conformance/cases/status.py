@@ -5,7 +5,8 @@ from __future__ import annotations
 from agtphost.conformance.access import Who
 from agtphost.conformance.case import Cases, Need, expect
 from agtphost.conformance.cases.tour import NOBODY, tour
-from agtphost.conformance.expectations import answered, has, header, mentions, reason, refused, succeeded
+from agtphost.conformance.expectations import answered, has, mentions, reason, refused, succeeded
+from agtphost.conformance.records import recorded
 from agtphost.conformance.target import Target
 
 CASES = Cases("status")
@@ -220,7 +221,7 @@ def anonymous_discovery(target: Target) -> None:
 def logged(target: Target) -> None:
     """The record of a 459 can be read back, with its status."""
     answer = answered(target.ask("FROBNICATE", "/"), 459)
-    read = target.ask("INSPECT", "/", {"target": "audit", "audit_id": header(answer, "Audit-ID")}, who=Who.AGENT)
+    read = target.ask("INSPECT", "/", {"target": "audit", "audit_id": recorded(answer)}, who=Who.AGENT)
     if read.status in (401, 403):
         return
     payload = has(succeeded(read).result, ["payload"], "the record")["payload"]
