@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import ssl
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agtphost.client.sync import Client, Reply
-from tests.system.hosting import Host, running, sample
+from tests.system.hosting import Host, free_port, running, sample, until
 
 OPEN = 'agent_disclosure = "public"\n'
 CLASSES = """
@@ -99,3 +101,47 @@ def test_a_revoked_agent_is_in_no_list_and_its_genesis_is_archived(host: Host) -
     assert "librarian" not in names(after["hosted_agents"])
     assert after["document_version"] != before["document_version"], "its readers' caches notice"
     assert "librarian" not in anonymous(host, "DESCRIBE", "/agents").body.decode()
+
+
+FRONT = """
+[a2a.front]
+listen = "ssl:{port}:interface=127.0.0.1"
+tokens = ["file:front.token"]
+client_certificates = true
+
+[[a2a.front.agent]]
+name = "librarian"
+method = "ECHO"
+path = "/text"
+"""
+
+
+def card(host: Host, port: int, *, certificate: bool = False) -> int:
+    """The status of the A2A card."""
+    context = ssl.create_default_context(cafile=str(host.state / "ca.pem"))
+    if certificate:
+        folder = host.state / "agents" / "demo"
+        context.load_cert_chain(folder / "agent.pem", folder / "agent.key")
+    connection = http.client.HTTPSConnection("localhost", port, timeout=20, context=context)
+    try:
+        connection.request("GET", "/agents/librarian/.well-known/agent-card.json")
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("disclosure", ["public", "private"])
+def test_cards_follow_the_rule(tmp_path: Path, disclosure: str) -> None:
+    """API-159, API-161: an A2A card is for those who may know the agent, and of an agent that can be called."""
+    port = free_port()
+    edit = [(OPEN, f'agent_disclosure = "{disclosure}"\n')]
+    config = sample(tmp_path, edit=edit, append=FRONT.format(port=port))
+    token = config.parent / "front.token"
+    token.touch(mode=0o600)
+    token.write_text("front-token\n")
+    with running(config) as host:
+        until(lambda: "the A2A front is served" in host.output)
+        assert card(host, port) == (200 if disclosure == "public" else 401)
+        assert card(host, port, certificate=True) == 200
+        host.agtp_json("agent", "deactivate", "librarian", "--reason", "drill")
+        assert card(host, port, certificate=True) == 404
