@@ -92,7 +92,7 @@ _PROPOSAL = {
 _INSPECTED = {
     "target": TEXT, "audit_id": TEXT, "agent_id": TEXT, "chain": TEXT, "limit": COUNT, "before": COUNT,
     "method": TEXT, "path": TEXT, "authority_scope": TEXT, "assurance": TEXT, "input": OBJECT, "size": COUNT,
-    "synthesis_id": TEXT, "attempt_id": TEXT, "continuation_token": TEXT,
+    "synthesis_id": TEXT, "attempt_id": TEXT, "continuation_token": TEXT, "partial": FLAG,
     "tool": TEXT, "action": TEXT, "server": TEXT,
 }
 _CONFIRMED = {"target_id": TEXT, "status": TEXT, "reason": TEXT, "attestation": ANYTHING}
