@@ -153,13 +153,15 @@ def test_a_revoked_certificate_is_refused_on_every_open_connection(host: Host) -
     context = client_context(host)
     links = [RawLink(host, context=context) for _ in range(200)]
     try:
+        since = time.monotonic()
         assert {link.ask("ECHO", "/text", {"text": "before"}).status for link in links} == {200}
+        usual = time.monotonic() - since
         done = host.agtp_json("cert", "revoke", "state/agents/demo/agent.pem", "--reason", "key-compromise")
         assert done["read_by_host"] is True and done["revoked"][0]["reason"] == "key-compromise"
         until(lambda: "TLS files were read again" in host.output and "crl.pem" in host.output)
         since = time.monotonic()
         answers = [link.ask("ECHO", "/text", {"text": "after"}) for link in links]
-        assert time.monotonic() - since < 1.0
+        assert time.monotonic() - since < 1.0 + 2 * usual
         assert {(answer.status, answer.reason) for answer in answers} == {(401, "certificate-revoked")}
     finally:
         for link in links:

@@ -22,7 +22,7 @@ assert http_scripts and scripts
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = (sys.executable, "-m", "tests.adapters.faults.program")
 
-DEADLINE = 1.0
+DEADLINE = 2.5
 """Seconds that each call may take."""
 
 START = 0.8
