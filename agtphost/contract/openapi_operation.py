@@ -389,12 +389,16 @@ class _Reader:
             if isinstance(servers, list) and servers and isinstance(servers[0], Mapping):
                 if len(servers) > 1:
                     self._losses["further servers"] += 1
-                return self._server(servers[0]).rstrip("/") + self._facts.source_path
+                return self._server(servers[0]).rstrip("/") + self._path()
         self._reviews.append("[handler.url] the document names no server")
-        return UNKNOWN_HOST + self._facts.source_path
+        return UNKNOWN_HOST + self._path()
+
+    def _path(self) -> str:
+        """Without a fragment, which tells operations of one path apart and is never sent."""
+        return self._facts.source_path.partition("#")[0]
 
     def _server(self, server: Mapping[str, Any]) -> str:
-        url = str(server.get("url", ""))
+        url = str(server.get("url", "")).partition("#")[0]
         variables = server.get("variables")
         for name, variable in variables.items() if isinstance(variables, Mapping) else ():
             value = variable.get("default", "") if isinstance(variable, Mapping) else ""

@@ -237,6 +237,28 @@ def test_any_path_becomes_one_that_the_host_takes(words: list[str], http: str) -
     assert CATALOG.knows(endpoint.method)
 
 
+FRAGMENTS = st.lists(st.sampled_from(["order", "{id}", "{a-b}", "a#b", "#", "{id}#x", "v1"]), min_size=1, max_size=4)
+NAMES = st.sets(st.sampled_from(["id", "a-b", "a_b", "body_id", "n"]), max_size=4)
+
+
+@given(FRAGMENTS, st.sampled_from(["post", "put"]), NAMES, st.sampled_from(["https://x.example", "https://x.example/#y"]))
+def test_fragments_and_names_that_are_taken_are_what_the_host_takes(
+    words: list[str], http: str, names: set[str], server: str
+) -> None:
+    """Issue 11, item 25: no fragment in what is called; body and path values of one name are both there."""
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in sorted(names)}}
+    operation = {"summary": "Do it.", "requestBody": {"content": {"application/json": {"schema": schema}}}}
+    document = {"openapi": "3.1.0", "servers": [{"url": server}], "paths": {"/" + "/".join(words): {http: operation}}}
+    (endpoint,) = import_openapi(document, CATALOG).endpoints
+    assert endpoint.problems == ()
+    assert "#" not in endpoint.table["handler"]["url"]
+    parameters = {segment[1:-1] for segment in endpoint.path.split("/") if segment.startswith("{")}
+    declared = set(endpoint.table["input_schema"]["properties"])
+    assert parameters <= declared
+    # Nothing of the body got lost in a name of the path's.
+    assert len(declared) >= len(names) + len(parameters)
+
+
 # Reading and writing
 
 
