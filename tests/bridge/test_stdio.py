@@ -67,7 +67,9 @@ def test_the_end_is_told_after_the_last_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "before", [[], [asked(1), cancelled(1)], [asked(1, "subscriptions/listen")]], ids=["nothing", "cancelled", "endless"]
+    "before",
+    [[], [asked(1), cancelled(1)], [asked(1, "subscriptions/listen")]],
+    ids=["nothing", "cancelled", "endless"],
 )
 def test_what_gets_no_answer_is_not_waited_for(before: list[SessionMessage]) -> None:
     """Nothing asked, a request that was cancelled, one that only its client ends."""
