@@ -225,7 +225,7 @@ def test_every_answer_is_sealed(run: Run) -> None:
 
 
 def test_honest_callers_hardly_notice(run: Run) -> None:
-    """P13: one call in a hundred took longer than a quarter of a second, at most; or what a busy machine makes of it."""
+    """P13: one call in a hundred took over a quarter of a second, at most, or what a busy machine makes of it."""
     honest, quiet = sorted(run.honest), sorted(run.quiet)
     worst = max(run.while_heavy, key=run.while_heavy.__getitem__)
     print(f"{len(honest)} honest calls, the longest {honest[-1]:.3f} s; with {worst} {run.while_heavy[worst]:.3f} s")
