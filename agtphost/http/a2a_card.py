@@ -47,7 +47,8 @@ def card_of(
         "supportedInterfaces": [
             {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": version}
             for version in (VERSION, a2a_legacy.VERSION)
-        ],
+        ]
+        + [{"url": url, "protocolBinding": "HTTP+JSON", "protocolVersion": VERSION}],
         "capabilities": {
             "streaming": True,
             "pushNotifications": False,

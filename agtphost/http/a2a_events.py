@@ -7,6 +7,7 @@ from typing import Any
 
 from twisted.web.server import Request
 
+from agtphost.http.a2a_rest import RestCall
 from agtphost.http.a2a_rpc import RpcCall
 from agtphost.protocols.limits import UNREAD
 
@@ -28,7 +29,7 @@ class EventStream:
     MOST_UNREAD = UNREAD
     """Octets."""
 
-    def __init__(self, request: Request, call: RpcCall) -> None:
+    def __init__(self, request: Request, call: RpcCall | RestCall) -> None:
         self._gone = Gone(request)
         self._request = request
         self._call = call

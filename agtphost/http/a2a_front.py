@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.logger import Logger
@@ -21,6 +21,7 @@ from twisted.web.server import NOT_DONE_YET, Request
 
 from agtphost.http import a2a_legacy as legacy
 from agtphost.http import a2a_messages as messages
+from agtphost.http import a2a_rest as rest
 from agtphost.http.a2a_card import PATH, card_of
 from agtphost.http.a2a_clients import Client, Clients, NotAdmitted
 from agtphost.http.a2a_events import EventStream, Gone
@@ -39,6 +40,8 @@ from agtphost.wire.events import Response
 __all__ = ["A2AFront", "Exposed", "FrontResource", "FrontSettings"]
 
 log = Logger()
+
+Call: TypeAlias = RpcCall | rest.RestCall
 
 TASKS = "/a2a-tasks"
 """Where the dispatcher answers about tasks: :mod:`agtphost.adapters.a2a.fronted`."""
@@ -77,6 +80,9 @@ class _Admitted:
     client: Client | None = None
     """None for who asks for the card."""
 
+    route: rest.Route | None = None
+    """None for JSON-RPC."""
+
 
 class FrontResource(Resource):
     """
@@ -114,7 +120,7 @@ class FrontResource(Resource):
         self._clock = clock
         self._cards: dict[tuple[str, str, bool], tuple[object, bytes]] = {}
         self._offered = offered
-        self._answers: Mapping[str, Callable[[Client, RpcCall], Awaitable[Mapping[str, Any]]]] = {
+        self._answers: Mapping[str, Callable[[Client, Call], Awaitable[Mapping[str, Any]]]] = {
             "GetTask": self._get,
             "ListTasks": self._list,
             "CancelTask": self._cancel,
@@ -126,7 +132,9 @@ class FrontResource(Resource):
         """See :class:`agtphost.http.exchange.Gatekeeper`: who may not call sends no body."""
         if field_of(request, "origin") is not None:
             return tail_of(request, 403, b"Browsers' pages are not served here.\n")
-        label, card = self._label(request.path.decode("ascii", "replace"))
+        path = request.path.decode("ascii", "replace")
+        route = rest.route_of(path)
+        label, card = self._label(path if route is None else route.home)
         exposed = self._exposed.get(label)
         if exposed is None:
             return tail_of(request, 404, b"No agent is here.\n")
@@ -138,15 +146,18 @@ class FrontResource(Resource):
             if self._settings.disclosed:
                 request.admitted = _Admitted(exposed, label)
                 return None
-        elif request.method != b"POST":
-            return tail_of(request, 405, b"Send a POST.\n", ("Allow", "POST"))
+        else:
+            allowed = ("POST",) if route is None else route.methods
+            if request.method.decode("ascii", "replace") not in allowed:
+                said = f"Send a {' or a '.join(allowed)}.\n".encode()
+                return tail_of(request, 405, said, ("Allow", ", ".join(allowed)))
         try:
             client = self._clients.of(request)
         except NotAdmitted as error:
             return tail_of(request, 401, f"{error}.\n".encode(), ("WWW-Authenticate", "Bearer"))
         if client.proven:
             request.channel.proven()
-        request.admitted = _Admitted(exposed, label, None if card else client)
+        request.admitted = _Admitted(exposed, label, None if card else client, route)
         return None
 
     def render(self, request: BoundedRequest) -> bytes | int:
@@ -159,11 +170,15 @@ class FrontResource(Resource):
         exposed, client = admitted.exposed, admitted.client
         if client is None:
             return self._card(request, admitted.label, exposed.agent)
+        call: Call
         try:
-            call = read_call(request)
+            call = read_call(request) if admitted.route is None else rest.read_call(request, admitted.route)
         except Unreadable as unreadable:
             octets = fault_response(unreadable.call_id, unreadable.fault)
             return tail_of(request, 200, octets, kind="application/json")
+        except RpcFault as fault:
+            status, octets = rest.fault_response(fault)
+            return tail_of(request, status, octets, kind="application/json")
         streamed = call.operation in ("SendStreamingMessage", "SubscribeToTask")
         answering = self._streamed if streamed else self._answered
         working = Deferred.fromCoroutine(answering(request, exposed, client, call))
@@ -202,20 +217,20 @@ class FrontResource(Resource):
             self._cards[label, base, old] = shown, octets
         return tail_of(request, 200, octets, ("Vary", "A2A-Version"), kind="application/json")
 
-    async def _answered(self, request: Request, exposed: Exposed, client: Client, call: RpcCall) -> None:
+    async def _answered(self, request: Request, exposed: Exposed, client: Client, call: Call) -> None:
         gone = Gone(request)
         try:
             if call.operation == "SendMessage":
                 result = await self._send(exposed, client, call)
             else:
                 result = await self._answers[call.operation](client, call)
-            octets = call.result(result)
+            status, octets, kind = 200, call.result(result), call.kind
         except RpcFault as fault:
-            octets = fault_response(call.call_id, fault)
+            (status, octets), kind = call.fault(fault), "application/json"
         if not gone.yet:
-            _finish(request, octets)
+            _finish(request, status, octets, kind)
 
-    async def _streamed(self, request: Request, exposed: Exposed, client: Client, call: RpcCall) -> None:
+    async def _streamed(self, request: Request, exposed: Exposed, client: Client, call: Call) -> None:
         stream = EventStream(request, call)
         try:
             if call.operation == "SubscribeToTask":
@@ -226,14 +241,14 @@ class FrontResource(Resource):
                 run = await self._begun(exposed, client, call, told=stream.send)
         except RpcFault as fault:
             if not stream.gone:
-                _finish(request, fault_response(call.call_id, fault))
+                _finish(request, *call.fault(fault))
             return
         await run.ended()
         stream.finish()
 
     # The operations
 
-    async def _begun(self, exposed: Exposed, client: Client, call: RpcCall, told: Any) -> Run:
+    async def _begun(self, exposed: Exposed, client: Client, call: Call, told: Any) -> Run:
         configuration = _configuration(call.params)
         if any(name in configuration for name in ("taskPushNotificationConfig", "pushNotificationConfig")):
             raise RpcFault(NO_PUSH, "Push notifications are not supported")
@@ -243,7 +258,7 @@ class FrontResource(Resource):
             raise RpcFault(UNSUPPORTED, "Tasks take no further messages here; send the contextId alone")
         return await self._runs.begin(exposed, client, message, told=told)
 
-    async def _send(self, exposed: Exposed, client: Client, call: RpcCall) -> Mapping[str, Any]:
+    async def _send(self, exposed: Exposed, client: Client, call: Call) -> Mapping[str, Any]:
         run = await self._begun(exposed, client, call, told=None)
         if _configuration(call.params).get("returnImmediately") is not True:
             try:
@@ -252,16 +267,16 @@ class FrontResource(Resource):
                 log.info("a client of A2A is answered before its task {task} has ended", task=run.document["id"])
         return {"task": dict(run.document)}
 
-    async def _get(self, client: Client, call: RpcCall) -> Mapping[str, Any]:
+    async def _get(self, client: Client, call: Call) -> Mapping[str, Any]:
         found = await self._ask(client, "QUERY", f"{TASKS}/{_task_id(call.params.get('id'))}")
         task: Mapping[str, Any] = found["task"]
         return task
 
-    async def _list(self, client: Client, call: RpcCall) -> Mapping[str, Any]:
+    async def _list(self, client: Client, call: Call) -> Mapping[str, Any]:
         given = {name: call.params[name] for name in _LISTING if name in call.params}
         return await self._ask(client, "QUERY", TASKS, given)
 
-    async def _cancel(self, client: Client, call: RpcCall) -> Mapping[str, Any]:
+    async def _cancel(self, client: Client, call: Call) -> Mapping[str, Any]:
         task_id = _task_id(call.params.get("id"))
         run = self._runs.get(task_id)
         await self._ask(client, "SUSPEND", f"{TASKS}/{task_id}")
@@ -272,7 +287,7 @@ class FrontResource(Resource):
             raise RpcFault(NOT_CANCELABLE, "The task ended before it could be cancelled")
         return task
 
-    async def _followed(self, client: Client, call: RpcCall) -> Run:
+    async def _followed(self, client: Client, call: Call) -> Run:
         task_id = _task_id(call.params.get("id"))
         await self._ask(client, "QUERY", f"{TASKS}/{task_id}")
         run = self._runs.get(task_id)
@@ -309,8 +324,8 @@ def _task_id(value: object) -> str:
     return value
 
 
-def _finish(request: Request, octets: bytes) -> None:
-    request.write(tail_of(request, 200, octets, kind="application/json"))  # type: ignore[no-untyped-call]
+def _finish(request: Request, status: int, octets: bytes, kind: str = "application/json") -> None:
+    request.write(tail_of(request, status, octets, kind=kind))  # type: ignore[no-untyped-call]
     request.finish()  # type: ignore[no-untyped-call]
 
 

@@ -34,6 +34,8 @@ class RpcCall:
     old: bool
     """Whether the client speaks 0.3."""
 
+    kind: str = "application/json"
+
     def result(self, value: Mapping[str, Any]) -> bytes:
         """The response with a result."""
         shown = legacy.result_of(self.operation, value) if self.old else value
@@ -42,6 +44,10 @@ class RpcCall:
     def event(self, event: Mapping[str, Any]) -> bytes:
         """The response with one event of a stream."""
         return _response(self.call_id, result=legacy.event_of(event) if self.old else event)
+
+    def fault(self, fault: RpcFault) -> tuple[int, bytes]:
+        """The response with an error, and its HTTP status."""
+        return 200, fault_response(self.call_id, fault)
 
 
 def fault_response(call_id: object, fault: RpcFault) -> bytes:
@@ -80,7 +86,7 @@ def read_call(request: Request) -> RpcCall:
     """
     call_id: Any = None
     try:
-        body = _body(request)
+        body = read_body(request)
         given = body.get("id")
         if not isinstance(given, (str, int)) or isinstance(given, bool):
             raise RpcFault(-32600, "The id is neither text nor a whole number")
@@ -116,7 +122,12 @@ def _call(call_id: str | int, body: Mapping[str, Any], version: str) -> RpcCall:
     )
 
 
-def _body(request: Request) -> dict[str, Any]:
+def read_body(request: Request) -> dict[str, Any]:
+    """
+    The object that a request carries.
+
+    :raises RpcFault: it carries another thing.
+    """
     kind = media_types.essence(field_of(request, "content-type") or "")
     if kind not in ("application/json", "application/a2a+json"):
         raise RpcFault(-32600, "Content-Type is not application/json")
@@ -125,5 +136,5 @@ def _body(request: Request) -> dict[str, Any]:
     except jsontext.JSONTextError as error:
         raise RpcFault(-32700, f"It is not JSON: {error}") from None
     if not isinstance(body, dict):
-        raise RpcFault(-32600, "It is no JSON-RPC request; batches are not read")
+        raise RpcFault(-32600, "It is no JSON object; batches are not read")
     return body

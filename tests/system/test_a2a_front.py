@@ -471,23 +471,33 @@ def test_a_renewed_certificate_is_shown(tmp_path: Path, provider: Provider) -> N
 # Versions
 
 
-@pytest.mark.parametrize("version", ["1.0", "0.3"])
+@pytest.mark.parametrize(("version", "binding"), [("1.0", "JSONRPC"), ("0.3", "JSONRPC"), ("1.0", "HTTP+JSON")])
 @pytest.mark.parametrize("streaming", [True, False])
-def test_the_sdk_client_of_both_versions(host: Host, front: int, version: str, streaming: bool) -> None:
-    """The official client sends, follows, reads and is refused push notifications, in A2A 1.0 and in 0.3."""
+def test_the_sdk_client_of_both_versions(
+    host: Host, front: int, version: str, binding: str, streaming: bool
+) -> None:
+    """The official client sends, follows, reads and is refused push notifications, however it speaks."""
 
     async def story() -> None:
         async with httpx.AsyncClient(
             verify=tls(host), headers={"Authorization": "Bearer first-token"}, timeout=20
         ) as web:
             card = await A2ACardResolver(web, f"https://localhost:{front}/agents/librarian").get_agent_card()
-            spoken = [one for one in card.supported_interfaces if one.protocol_version == version]
+            spoken = [
+                one
+                for one in card.supported_interfaces
+                if (one.protocol_version, one.protocol_binding) == (version, binding)
+            ]
             assert len(spoken) == 1
             spoken[0].url = f"https://localhost:{front}/agents/librarian"
             chosen = spoken[0]
             del card.supported_interfaces[:]
             card.supported_interfaces.append(chosen)
-            sdk = ClientFactory(ClientConfig(httpx_client=web, streaming=streaming)).create(card)
+            sdk = ClientFactory(
+                ClientConfig(
+                    httpx_client=web, streaming=streaming, supported_protocol_bindings=[binding]
+                )
+            ).create(card)
             said = SendMessageRequest(message=new_text_message("one two", role=Role.ROLE_USER))
             events = [MessageToDict(event) async for event in sdk.send_message(said)]
             kinds = [next(iter(event)) for event in events]
@@ -508,6 +518,46 @@ def test_the_sdk_client_of_both_versions(host: Host, front: int, version: str, s
                 assert task_id in [each.id for each in (await sdk.list_tasks(ListTasksRequest())).tasks]
 
     asyncio.run(story())
+
+
+SENT = json.dumps({"message": message({"text": "hello"})})
+REST_FAULTS: dict[str, tuple[str, str, str | None, dict[str, str], int, str]] = {
+    "no-json": ("POST", "/message:send", "{", {}, 400, "INVALID_REQUEST"),
+    "no-object": ("POST", "/message:send", "[]", {}, 400, "INVALID_REQUEST"),
+    "no-message": ("POST", "/message:stream", "{}", {}, 400, "INVALID_PARAMS"),
+    "other-type": ("POST", "/message:send", SENT, {"Content-Type": "text/plain"}, 400, "INVALID_REQUEST"),
+    "other-version": ("POST", "/message:send", SENT, {"A2A-Version": "0.3"}, 400, "VERSION_NOT_SUPPORTED"),
+    "no-version": ("POST", "/message:send", SENT, {"A2A-Version": ""}, 400, "VERSION_NOT_SUPPORTED"),
+    "no-task": ("GET", "/tasks/nothing", None, {}, 404, "TASK_NOT_FOUND"),
+    "odd-task": ("GET", "/tasks/%2e%2e%2fx", None, {}, 404, "TASK_NOT_FOUND"),
+    "cancel": ("POST", "/tasks/nothing:cancel", None, {}, 404, "TASK_NOT_FOUND"),
+    "subscribe": ("GET", "/tasks/nothing:subscribe", None, {}, 404, "TASK_NOT_FOUND"),
+    "size": ("GET", "/tasks?pageSize=x", None, {}, 400, "INVALID_PARAMS"),
+    "page": ("GET", "/tasks?pageToken=x", None, {}, 400, "INVALID_PARAMS"),
+    "push": ("POST", "/tasks/t/pushNotificationConfigs", "{}", {}, 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+    "unpush": ("DELETE", "/tasks/t/pushNotificationConfigs/p", None, {}, 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+    "card": ("GET", "/extendedAgentCard", None, {}, 400, "EXTENDED_AGENT_CARD_NOT_CONFIGURED"),
+    "method": ("GET", "/message:send", None, {}, 405, ""),
+    "elsewhere": ("GET", "/tasks/a/b", None, {}, 404, ""),
+    "stranger": ("GET", "/tasks", None, {"Authorization": "Bearer nobody"}, 401, ""),
+}
+
+
+@pytest.mark.parametrize("name", REST_FAULTS)
+def test_what_http_json_refuses(host: Host, front: int, name: str) -> None:
+    """Issue 11, item 24: each refusal has the status and the reason that A2A 1.0 has for it."""
+    method, path, body, more, status, reason = REST_FAULTS[name]
+    fields = {"Content-Type": "application/json", "A2A-Version": "1.0", "Authorization": "Bearer first-token", **more}
+    connection = http.client.HTTPSConnection("localhost", front, timeout=25, context=tls(host))
+    connection.request(method, f"/agents/librarian{path}", body, fields)
+    answer = connection.getresponse()
+    read = answer.read()
+    connection.close()
+    assert answer.status == status, read
+    if reason:
+        error = json.loads(read)["error"]
+        assert error["code"] == status
+        assert (error["details"][0]["reason"], error["details"][0]["domain"]) == (reason, "a2a-protocol.org")
 
 
 def test_an_old_client_cancels(slow_host: Host, slow_front: int) -> None:
