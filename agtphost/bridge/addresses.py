@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agtphost.vocabulary.uri_templates import fits
@@ -56,6 +56,18 @@ class Addresses:
             shown = (owner for template, owner in self._templates.items() if fits(template, address))
             server = next(shown, None)
         return {"uri": address} if server is None else {"uri": address, "server": server}
+
+    def find_template(self, address: str) -> dict[str, str]:
+        """The same for a template, or for a resource of no template, as completion takes both."""
+        server = self._templates.get(address)
+        return self.find(address) if server is None else {"uri": address, "server": server}
+
+    def meaning(self, addresses: Iterable[str], server: object, uri: str) -> list[str]:
+        """Those addresses that stand for a server's resource."""
+        found = ((address, self.find(address)) for address in list(addresses))
+        return [
+            address for address, known in found if known["uri"] == uri and known.get("server", server) == server
+        ]
 
     def linked(self, server: object, content: object) -> object:
         """The content of an answer with the addresses of what it links."""

@@ -16,8 +16,15 @@ from typing import Any
 
 from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.shared.exceptions import MCPError
-from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged, event_from_wire
+from mcp.shared.subscriptions import (
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ToolsListChanged,
+    event_from_wire,
+)
 
+from agtphost.bridge.addresses import Addresses
 from agtphost.bridge.failures import refused, unreachable
 from agtphost.bridge.host_link import ClientError, HostLink, Operation
 from agtphost.client.requests import new_session_id
@@ -41,9 +48,11 @@ class Changes:
     The bridge's one subscription.
 
     :param link: the way to the host.
+    :param addresses: what the addresses of resources stand for that clients watch.
     """
 
-    def __init__(self, link: HostLink) -> None:
+    def __init__(self, link: HostLink, addresses: Addresses) -> None:
+        self._addresses = addresses
         self.bus = InMemorySubscriptionBus()
         """Where clients hear of changes."""
 
@@ -127,7 +136,8 @@ class Changes:
             "resourcesListChanged": True,
         }
         if uris:
-            notifications["resourceSubscriptions"] = sorted(uris)
+            found = [self._addresses.find(uri) for uri in sorted(uris)]
+            notifications["resourceSubscriptions"] = [each if "server" in each else each["uri"] for each in found]
         return Operation(
             action="mcp.subscriptions.listen",
             family="subscriptions",
@@ -148,7 +158,10 @@ class Changes:
             return
         params = event.get("params")
         change = event_from_wire(str(event.get("method")), params if isinstance(params, dict) else None)
-        if change is not None:
+        if isinstance(change, ResourceUpdated):
+            for address in self._addresses.meaning(self._watched, event.get("server"), change.uri):
+                await self.bus.publish(ResourceUpdated(uri=address))
+        elif change is not None:
             await self.bus.publish(change)
 
 

@@ -18,6 +18,7 @@ from agtphost.client.requests import new_session_id
 Context = ServerRequestContext[Any, Any]
 
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+VERSION = "io.modelcontextprotocol/protocolVersion"
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
 TASKS = "io.modelcontextprotocol/tasks"
@@ -31,7 +32,7 @@ DEFAULT_LEVEL = "info"
 
 _STATE = "agtphost.bridge"
 _CONNECTIONS_OWN = frozenset(
-    {"progressToken", "io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientInfo"}
+    {"progressToken", VERSION, "io.modelcontextprotocol/clientInfo"}
 )
 """Members of ``_meta`` that concern the client's connection to the bridge alone."""
 
@@ -82,7 +83,8 @@ def forwarded_meta(context: Context, client: Client) -> dict[str, Any]:
     The ``_meta`` for the host: the client's, without what concerns its connection.
 
     A client that shook hands said once what it can do and which log messages
-    it wants; here every request says so.
+    it wants; here every request says so, and which revision it speaks: a server that speaks several asks in the manner
+    of that one.
     """
     params: Mapping[str, Any] = context.params or {}
     given = params.get("_meta")
@@ -90,6 +92,7 @@ def forwarded_meta(context: Context, client: Client) -> dict[str, Any]:
     if not is_modern(context):
         declared = context.session.client_capabilities
         known = {} if declared is None else declared.model_dump(by_alias=True, mode="json", exclude_none=True)
+        meta[VERSION] = context.protocol_version
         meta[LOG_LEVEL] = client.level or DEFAULT_LEVEL
         meta[CAPABILITIES] = {name: known[name] for name in ("sampling", "elicitation", "roots") if name in known}
     return meta

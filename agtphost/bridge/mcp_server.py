@@ -57,7 +57,7 @@ def build_server(link: HostLink, *, server: str | None = None, endpoints: bool =
     clients = Clients()
     own = Endpoints(link) if endpoints and server is None else None
     relay = Relay(link, clients, server=server, endpoints=own)
-    changes = Changes(link)
+    changes = Changes(link, relay.addresses)
     watching = Watching(changes, clients)
 
     @asynccontextmanager

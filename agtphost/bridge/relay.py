@@ -48,7 +48,9 @@ class Relay:
         self._clients = clients
         self._tools = Names(server)
         self._prompts = Names(server)
-        self._addresses = Addresses()
+        self.addresses = Addresses()
+        """What clients were shown of the resources of all servers."""
+
         self._schemas: dict[str, Mapping[str, Any]] = {}
         self._farewells: set[asyncio.Task[None]] = set()
 
@@ -107,7 +109,7 @@ class Relay:
 
     def _addressed(self, page: dict[str, Any], member: str, key: str) -> dict[str, Any]:
         """A page whose entries have addresses that mean one server each."""
-        show = self._addresses.show if key == "uri" else self._addresses.show_template
+        show = self.addresses.show if key == "uri" else self.addresses.show_template
         page[member] = [
             {**entry, key: show((entry.get("_meta") or {}).get(_SERVER), str(entry.get(key)))}
             for entry in page.get(member, ())
@@ -136,7 +138,7 @@ class Relay:
         payload = {"tool": name, "arguments": params.get("arguments") or {}}
         result = await self._operate(context, "mcp.tools.call", "tools", payload, "tool_response")
         if "content" in result:
-            result["content"] = self._addresses.linked(name.partition(".")[0], result["content"])
+            result["content"] = self.addresses.linked(name.partition(".")[0], result["content"])
         return result
 
     async def _endpoint(self, context: Context, shown: str) -> EndpointTool | None:
@@ -162,7 +164,7 @@ class Relay:
     async def read_resource(self, context: Context, _: Any = None) -> dict[str, Any]:
         """``resources/read``."""
         uri = (context.params or {})["uri"]
-        payload = self._addresses.find(uri)
+        payload = self.addresses.find(uri)
         result = await self._operate(context, "mcp.resources.read", "resources", payload, "mcp_response", uri=uri)
         if payload["uri"] != uri and isinstance(result.get("contents"), list):
             result["contents"] = [
@@ -186,6 +188,10 @@ class Relay:
         ref = payload["ref"]
         if ref.get("type") == "ref/prompt":
             payload["ref"] = {**ref, "name": await self._prompt(context, ref["name"])}
+        elif isinstance(ref.get("uri"), str):
+            found = self.addresses.find_template(ref["uri"])
+            payload["ref"] = {**ref, "uri": found.pop("uri")}
+            payload.update(found)
         return await self._simple(context, "mcp.completion.complete", "completion", payload, "mcp_response")
 
     async def set_level(self, context: Context, _: Any = None) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from agtphost.identity.peer import Assurance
 PYTHON = "{python}"
 """As the first element of a command: the interpreter that runs the host."""
 
-ISOLATION = ("shared", "per-agent", "per-session")
+ISOLATION = ("auto", "shared", "per-agent", "per-session")
 """Who shares a process or an HTTP session."""
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.ASCII)
@@ -115,7 +115,7 @@ def _header_name(value: str) -> str:
 
 def _isolation(value: Any) -> str:
     if value not in ISOLATION:
-        raise ValueError('must be "shared", "per-agent" or "per-session"')
+        raise ValueError('must be "auto", "shared", "per-agent" or "per-session"')
     return str(value)
 
 
@@ -226,8 +226,12 @@ class MCPServer(Section):
     tells them and goes on; None: ``off`` in production, ``warn`` in development.
     """
 
-    isolation: Annotated[Literal["shared", "per-agent", "per-session"], BeforeValidator(_isolation)] = "shared"
-    """Who shares a process, or an HTTP session: everyone, the calls of one agent, or those of one of its sessions."""
+    isolation: Annotated[Literal["auto", "shared", "per-agent", "per-session"], BeforeValidator(_isolation)] = "auto"
+    """
+    Who shares a process, or an HTTP session: everyone, the calls of one agent, or those of one of its sessions.
+
+    ``auto``: everyone, but a session that can be asked for input has its own where that takes a handshake.
+    """
 
     max_instances: Annotated[int, Field(ge=1, le=10_000)] = 32
     """Isolated processes or HTTP sessions at a time."""

@@ -422,7 +422,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
         "adapters.a2a.fronted:FrontedTasks._calls", "adapters.a2a.fronted:FrontedTasks._withdrawn",
         "adapters.mcp.desk:Desk._running", "adapters.mcp.feed:Feed._queue", "adapters.mcp.http_body:Answer._unread",
         "adapters.mcp.interviews:Interview._asked", "adapters.mcp.jsonrpc:JsonRpcPeer._calls",
-        "adapters.mcp.server:McpServer._waiters", "adapters.mcp.stdio:StdioLink._queue",
+        "adapters.mcp.turns:AwaitingStart._waiters", "adapters.mcp.stdio:StdioLink._queue",
         "adapters.mcp.stdio:StdioLink._unread", "adapters.mcp.streamable_http:HttpLink._posts",
         "adapters.mcp.turns:Turns._at_work", "adapters.mcp.turns:Turns._queues",
         "adapters.mcp.waiting_calls:WaitingCalls._of", "adapters.web.endings:Endings._ending",
@@ -437,7 +437,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     _LINK: frozenset({
         "adapters.mcp.instances:Instances._by_key", "adapters.mcp.instances:Instances._ending",
         "adapters.mcp.server_log:ServerLog._kept", "adapters.mcp.server_log:ServerLog._passing",
-        "adapters.mcp.subscribers:Subscribers._listening", "adapters.mcp.supervision:Delays._restarts",
+        "adapters.mcp.subscribers:Listeners._of", "adapters.mcp.subscribers:Subscribers._listening",
+        "adapters.mcp.supervision:Delays._restarts",
         "audit.tree:TreeKeeper._recent", "host.log_throttle:Throttle._kinds", "host.log_throttle:_Kind.sample",
         "protocols.admission:Admission._origins",
         "protocols.server:AGTPServerFactory._connections", "methods.sessions:Sightings._agents",

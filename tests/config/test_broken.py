@@ -101,7 +101,7 @@ CASES: list[tuple[str, str, int, str, str]] = [
     ("oauth: no file", OAUTH + "jwks = 'nowhere.json'\n", 6, "cannot be used", ""),
     ("rcns: mode", "[policies.rcns]\nmode = 'sometimes'\n", 5, "[policies.rcns] mode must be", ""),
     ("rcns: unknown", "[policies.rcns]\nspeed = 4\n", 5, "[policies.rcns] speed", ""),
-    ("isolation", SERVER + 'isolation = "per-process"\n', 7, 'must be "shared", "per-agent" or "per-session"', ""),
+    ("isolation", SERVER + 'isolation = "per-process"\n', 7, 'must be "auto", "shared", "per-agent" or', ""),
     ("later: postgresql", "[store]\nurl = 'postgresql://x'\n", 5, "PostgreSQL is not supported", ""),
     (
         "section that is a value",

@@ -8,16 +8,20 @@ official SDK. That server speaks 2026-07-28 or, pinned, 2025-11-25.
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.npm import document, node
+from tests.npm import document, node, program
 from tests.system.bridging import fixture, http_bridge
-from tests.system.hosting import Host, running, sample
+from tests.system.hosting import Host, free_port, running, sample, until
 from tests.system.trail import LAZY, database, stored, verified
 
 pytestmark = [pytest.mark.npm, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -52,6 +56,45 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     servers = fixture("modern") + fixture("handshake", 'protocol = "2025-11-25"', 'isolation = "per-session"')
     with running(sample(tmp_path_factory.mktemp("conformance"), edit=(LAZY,), append=servers)) as host:
         yield host
+
+
+ASKING = str(Path(__file__).with_name("asking_server.py"))
+OTHERS = {"asking": [sys.executable, ASKING], "everything": [program("mcp-server-everything")]}
+"""Servers that others wrote, or as the official SDK makes them, configured with a name and a command alone."""
+
+OVER_HTTP = {"asking": "{port}", "everything": "streamableHttp"}
+"""What makes them serve HTTP themselves."""
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A host with these."""
+    servers = "".join(
+        f'\n[[mcp.server]]\nname = "{name}"\ncommand = {json.dumps(command)}\n' for name, command in OTHERS.items()
+    )
+    with running(sample(tmp_path_factory.mktemp("others"), edit=(LAZY,), append=servers)) as host:
+        yield host
+
+
+@contextmanager
+def direct(name: str) -> Iterator[str]:
+    """One of these servers itself, over HTTP; its URL."""
+    port = free_port()
+    command = [*OTHERS[name], OVER_HTTP[name].format(port=port)]
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, env={**os.environ, "PORT": str(port)}, stdout=quiet, stderr=quiet)
+
+    def accepts() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    try:
+        until(lambda: accepts() or process.poll() is not None, 60)
+        assert process.poll() is None
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.terminate()
+        process.wait(20)
 
 
 def required(revision: str) -> list[str]:
@@ -110,6 +153,28 @@ def test_every_required_scenario_passes(
     assert {name: faults(found[name]) for name in scenarios if faults(found[name])} == {}
     assert all(any(check["status"] == "SUCCESS" for check in found[name]) for name in scenarios)
     assert not [line for line in bridge.lines if "Traceback" in line]
+
+
+@pytest.mark.parametrize(
+    ("name", "revision"), [("asking", "2025-11-25"), ("asking", "2026-07-28"), ("everything", "2025-11-25")]
+)
+def test_whatever_passes_at_a_server_itself_passes_behind_host_and_bridge(
+    name: str, revision: str, others: Host, tmp_path: Path
+) -> None:
+    """
+    At default settings, for a server that speaks both eras and for one of 2025-11-25: every scenario that it passes.
+
+    What it fails itself, for it has not what the suite looks for, may well pass behind the bridge, which answers for
+    the protocol; and of a passed scenario each check is as good.
+    """
+    with direct(name) as url:
+        itself = examine(url, revision, tmp_path / "direct")
+    with http_bridge(others, "--server", name) as bridge:
+        behind = examine(bridge.url, revision, tmp_path / "behind")
+    passed = {scenario for scenario, checks in itself.items() if not faults(checks)}
+    assert {each: faults(behind[each]) for each in passed if faults(behind[each])} == {}
+    asked = {"tools-call-sampling", "tools-call-elicitation"}
+    assert (name, revision) != ("asking", "2025-11-25") or asked <= passed
 
 
 def test_everything_that_the_suite_did_is_recorded(host: Host) -> None:

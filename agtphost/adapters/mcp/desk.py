@@ -117,7 +117,12 @@ class Desk:
         plain = context.task_id is None and not streamed and not carried.meta and not carried.again
         asking = None if plain and not server.isolated else self._asking(context, carried, agent_id)
         try:
-            instance = server if not server.isolated else server.instance_of(agent_id, context.session_id)
+            if carried.meta and waiting is None:
+                instance = await server.sharing.serving(agent_id, context.session_id, carried.meta, seconds)
+            elif waiting is not None and not server.isolated:
+                instance = waiting.instance
+            else:
+                instance = server.instance_of(agent_id, context.session_id)
             if asking is None:
                 result = await carried.perform(instance, context, seconds, None)
             else:

@@ -11,8 +11,8 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from agtphost.adapters.mcp.failures import Overloaded
 
-Key = tuple[str, str]
-"""Agent-ID and Session-ID; the latter empty where it does not matter."""
+Key = tuple[str, str, bool]
+"""Agent-ID, Session-ID (empty where it does not matter), and whether it has to be of the handshake era."""
 
 SWEEP = 5.0
 """Seconds between two looks for idle ones, at most."""
@@ -44,12 +44,12 @@ class Instances(Generic[T]):
     A bounded number of servers, each for one caller.
 
     :param clock: for idleness.
-    :param make: makes one that is not started.
+    :param make: makes one for a key, not started.
     :param most: how many there may be.
     :param idle: seconds without a call after which one is ended.
     """
 
-    def __init__(self, clock: IReactorTime, make: Callable[[], T], most: int, idle: float) -> None:
+    def __init__(self, clock: IReactorTime, make: Callable[[Key], T], most: int, idle: float) -> None:
         self._clock = clock
         self._make = make
         self._most = most
@@ -69,6 +69,22 @@ class Instances(Generic[T]):
         """Every one, the one used longest ago first."""
         return list(self._by_key.values())
 
+    def get(self, key: Key) -> T | None:
+        """The caller's own where it has one."""
+        found = self._by_key.get(key)
+        if found is not None:
+            self._by_key.move_to_end(key)
+        return found
+
+    def of_agent(self, agent_id: str) -> list[T]:
+        """Every one of an agent."""
+        return [each for key, each in self._by_key.items() if key[0] == agent_id]
+
+    def end(self, key: Key) -> None:
+        """End one, if it is there."""
+        if key in self._by_key:
+            self._end(key)
+
     def of(self, key: Key) -> T:
         """
         The caller's own, begun where it is new.
@@ -84,7 +100,7 @@ class Instances(Generic[T]):
                 self._make_room(own)
             elif len(self._by_key) >= self._most:
                 self._make_room(list(self._by_key))
-            found = self._by_key[key] = self._make()
+            found = self._by_key[key] = self._make(key)
             found.startService()
             self._watch()
         self._by_key.move_to_end(key)

@@ -59,7 +59,7 @@ class Listening:
                 remedy='Send "context": {"stream": true}.',
             )
         agent_id = "" if context.caller is None else context.caller.agent_id
-        subscribed: list[tuple[McpServer, Subscriber]] = []
+        subscribed: list[tuple[McpServer, McpServer, Subscriber]] = []
         feeds: list[Feed] = []
         try:
             await self._acknowledge(context)
@@ -69,7 +69,8 @@ class Listening:
                 instance = self._instance(server, agent_id, context.session_id)
                 subscriber = Subscriber(lists, uris, partial(_pass_on, feed.take))
                 instance.events.add(subscriber)
-                subscribed.append((instance, subscriber))
+                server.listeners.add(agent_id, subscriber)
+                subscribed.append((server, instance, subscriber))
                 if instance is not server:
                     await self._start(instance)
             await self._pass_time(context)
@@ -78,8 +79,10 @@ class Listening:
         finally:
             for feed in feeds:
                 feed.close()
-            for instance, subscriber in subscribed:
+            for server, instance, subscriber in subscribed:
+                # First from where it is no guest.
                 instance.events.remove(subscriber)
+                server.listeners.remove(agent_id, subscriber)
         return EndpointResponse(result={"mcp_response": {}})
 
     async def _acknowledge(self, context: EndpointContext) -> None:
@@ -93,7 +96,7 @@ class Listening:
     @staticmethod
     def _instance(server: McpServer, agent_id: str, session_id: str | None) -> McpServer:
         try:
-            instance = server.instance_of(agent_id, session_id)
+            instance = server.instance_of(agent_id, session_id) if server.isolated else server
         except McpFailure as failure:
             raise refusal(server.settings.name, failure) from failure
         if len(instance.events) >= MOST:

@@ -252,15 +252,22 @@ class Operations:
         wanted = table(payload, "notifications")
         lists = frozenset(name for name in LIST_CHANGES.values() if wanted.get(name) is True)
         uris = wanted.get("resourceSubscriptions", [])
-        if type(uris) is not list or not all(type(uri) is str and uri for uri in uris) or len(uris) > SHOWN:
+        if type(uris) is not list or len(uris) > SHOWN:
             raise malformed(f"resourceSubscriptions is a list of at most {SHOWN} URIs.")
         seconds = payload.get("seconds", 300)
         if type(seconds) not in (int, float) or not 0 < seconds <= LONGEST:
             raise malformed(f"seconds is a number, at most {LONGEST}.")
         by_server: dict[str, set[str]] = {}
         bindings = []
-        for uri in uris:
-            found = self._with_resource(uri, server)
+        for given in uris:
+            entry = {"uri": given} if type(given) is str else given
+            if type(entry) is not dict:
+                raise malformed("Each of resourceSubscriptions is a URI, or an object of uri and server.")
+            uri, owner = text(entry, "uri"), server
+            if owner is None and "server" in entry:
+                owner = text(entry, "server")
+                self.require(owner)
+            found = self._with_resource(uri, owner)
             bindings.append(self._resource(found, uri, Request(found, "", {}, uri)))
             by_server.setdefault(found.settings.name, set()).add(uri)
         servers = list(self._servers.values()) if server is None else [self._servers[server]]

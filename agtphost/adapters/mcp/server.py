@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -21,8 +20,9 @@ from twisted.python.failure import Failure
 
 from agtphost import __version__
 from agtphost.adapters.mcp.asking import Asking
+from agtphost.adapters.mcp.attendance import Attendance, Send
 from agtphost.adapters.mcp.catalogue import Catalogue
-from agtphost.adapters.mcp.desk import Desk, configured_roots
+from agtphost.adapters.mcp.desk import Desk
 from agtphost.adapters.mcp.dialogue import Dialogue
 from agtphost.adapters.mcp.eras import ANSWERABLE, NOTHING, Terms, negotiate
 from agtphost.adapters.mcp.failures import (
@@ -30,32 +30,29 @@ from agtphost.adapters.mcp.failures import (
     CallTimeout,
     LinkLost,
     McpFailure,
+    NegotiationFailed,
+    RequestRefused,
     RpcError,
     ServerDown,
     UnreadableAnswer,
 )
-from agtphost.adapters.mcp.instances import Instances
-from agtphost.adapters.mcp.interviews import Interview, owner_of
+from agtphost.adapters.mcp.instances import Instances, Key
+from agtphost.adapters.mcp.interviews import Interview
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import OpenLink
 from agtphost.adapters.mcp.offers import Offers
 from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.adapters.mcp.settings import McpServerSettings
-from agtphost.adapters.mcp.snapshot import CallCounters, ServerSnapshot
-from agtphost.adapters.mcp.subscribers import Subscribers
+from agtphost.adapters.mcp.sharing import Sharing, own_settings
+from agtphost.adapters.mcp.snapshot import CallCounters, ServerSnapshot, agreed
+from agtphost.adapters.mcp.subscribers import Listeners, Subscribers
 from agtphost.adapters.mcp.supervision import Delays, State, supervise
 from agtphost.adapters.mcp.tools import ToolPins
 from agtphost.adapters.mcp.transports import link_opener
-from agtphost.adapters.mcp.turns import Caller, Turns, may_await_start
+from agtphost.adapters.mcp.turns import AwaitingStart, Caller, Turns
 
 CLIENT = {"name": "agtphost", "version": __version__}
 """How this host presents itself to servers."""
-
-MAX_INSTRUCTIONS = 8192
-"""Characters of a server's instructions that are shown."""
-
-Send = Callable[[Dialogue, "float | None"], Deferred[Any]]
-"""Sends a request in a dialogue, with so many seconds for the answer; None: whoever waits keeps the time."""
 
 
 class McpServer(Service):
@@ -69,6 +66,7 @@ class McpServer(Service):
     :param pins: which tool definitions are approved; None means those of the settings.
     :param jitter: a number from 0 to 1, anew each time.
     :param alone: whether it is the instance of one caller: see :mod:`agtphost.adapters.mcp.instances`.
+    :param handshake: whether the server is spoken to in the handshake era whatever else it speaks.
     """
 
     def __init__(
@@ -81,10 +79,11 @@ class McpServer(Service):
         pins: ToolPins | None = None,
         jitter: Callable[[], float] = random.random,
         alone: bool = False,
+        handshake: bool = False,
     ) -> None:
         self.name = f"mcp.{settings.name}"
         self.settings = settings
-        self.isolated = settings.isolation != "shared"
+        self.isolated = settings.isolation in ("per-agent", "per-session")
         """Whether each caller has an instance of its own."""
 
         self.desk = Desk(reactor)
@@ -93,38 +92,39 @@ class McpServer(Service):
         self.last_used = 0.0
         """When it was last called, reactor time."""
 
+        self.clock: IReactorTime = reactor
+        """The reactor's clock."""
+
         self._clock = reactor
         self._alone = alone
-        # A bearer token may show up with or without its scheme.
-        tokens = [value.rpartition(" ")[2] for value in settings.headers.values()]
-        own = () if settings.oauth is None else (settings.oauth.client_secret,)
-        secrets = (*settings.env.values(), *settings.headers.values(), *tokens, *own)
-        self._log = ServerLog(reactor, settings.name, secrets)
+        self._log = ServerLog(reactor, settings.name, settings.secrets())
         self._open_link = open_link or link_opener(reactor, settings, environ, self._log)
         approved = ToolPins(settings.pins) if pins is None else pins
         self.catalogue = Catalogue(reactor, self, approved, self._log, self._tools_changed)
         self.offers = Offers(reactor, self, self._log)
         self.events = Subscribers(self)
+        self.listeners = Listeners(self)
         # Whose call a server of the handshake era asks in is known by there being one call.
         at_once = 1 if alone and not settings.url else settings.max_concurrency
         self._turns = Turns(reactor, at_once, settings.max_queue)
-        self._interviews: list[Interview] = []
-        self._listening: list[Asking] = []
+        self._attendance = Attendance(reactor, alone, settings.roots)
         self._at_work = 0
 
-        def instance() -> McpServer:
-            # What it speaks is known by now: every caller's own process need not be asked again.
-            agreed = settings.protocol if self.terms is None else self.terms.version
-            lone: McpServerSettings = replace(settings, start="lazy", protocol=agreed)
+        def instance(key: Key) -> McpServer:
+            lone, older = own_settings(self, key)
             made = McpServer(
-                reactor, lone, environ, open_link=open_link, pins=approved, jitter=jitter, alone=True
+                reactor, lone, environ, open_link=open_link, pins=approved, jitter=jitter, alone=True, handshake=older
             )
             made.desk = self.desk
+            self.listeners.introduce(key[0], made)
             return made
 
-        self.instances: Instances[McpServer] = Instances(
-            reactor, instance, settings.max_instances, settings.idle_stop
-        )
+        self.instances: Instances[McpServer] = Instances(reactor, instance, settings.max_instances, settings.idle_stop)
+        self.sharing = Sharing(self)
+        self._handshake = handshake
+        self.not_spoken = False
+        """Whether the last attempt failed because the server does not speak the revision that it has to."""
+
         self._delays = Delays(jitter)
         self._machine = supervise(self)
         self._counters = CallCounters()
@@ -134,11 +134,11 @@ class McpServer(Service):
         self._attempt: Deferred[None] | None = None
         self._closing: Deferred[None] = succeed(None)
         self._timer: IDelayedCall | None = None
-        self._waiters: dict[Deferred[Dialogue], Caller] = {}
+        self._starting = AwaitingStart(reactor, settings.max_queue)
         self._up_since = 0.0
         self._next_attempt = 0.0
         self._reason = ""
-        self._probe = True
+        self._probe = not handshake
         self._attempts = 0
 
     # The service
@@ -169,34 +169,24 @@ class McpServer(Service):
         now: float = self._clock.seconds()
         return now
 
-    @property
-    def clock(self) -> IReactorTime:
-        """The reactor's clock."""
-        clock: IReactorTime = self._clock
-        return clock
-
     def say(self, text: str, level: LogLevel) -> None:
         """Log what concerns one caller, within the quota of what is logged of this server."""
         self._log.say(text, level)
 
-    async def risen(self) -> None:
+    async def risen(self, seconds: float | None = None) -> None:
         """
         Wait until it is up, starting it where it waits for its first call.
 
+        :param seconds: for so long; None: as long as it may take to start.
         :raises McpFailure: it is down.
         """
-        if self._dialogue is None:
-            await self._risen(self.settings.start_timeout)
-
-    def level_for(self, agent_id: str, session_id: str | None, level: str) -> None:
-        """Tell the caller's own instance, where there is one and it logs, from which level on."""
-        if not self.isolated:
-            return
-        instance = self.instance_of(agent_id, session_id)
-        terms = instance.terms
-        if terms is not None and not terms.stateless and "logging" in terms.capabilities:
-            setting = instance.post("logging/setLevel", {"level": level}, self.settings.timeout)
-            setting.addErrback(lambda failure: self._log.say(f"the level is not set: {failure.value}"))
+        self.last_used = self._clock.seconds()
+        self._at_work += 1
+        try:
+            if self._dialogue is None:
+                await self._risen(self.settings.start_timeout if seconds is None else seconds)
+        finally:
+            self._at_work -= 1
 
     @property
     def terms(self) -> Terms | None:
@@ -206,7 +196,7 @@ class McpServer(Service):
     @property
     def busy(self) -> bool:
         """Whether a call is under way or parked, or somebody listens."""
-        return bool(self._at_work or self._interviews or self.events)
+        return bool(self._at_work or self._attendance or self.events)
 
     def instance_of(self, agent_id: str, session_id: str | None) -> McpServer:
         """
@@ -214,9 +204,7 @@ class McpServer(Service):
 
         :raises Overloaded: there are as many instances as may be.
         """
-        if not self.isolated or self._alone:
-            return self
-        return self.instances.of((agent_id, (session_id or "") if self.settings.isolation == "per-session" else ""))
+        return self if self._alone else self.sharing.known(agent_id, session_id)
 
     def call_tool(
         self,
@@ -273,7 +261,7 @@ class McpServer(Service):
                 if asking is None:
                     result = await send(dialogue, left)
                 else:
-                    result = await self._attended(send, dialogue, left, asking)
+                    result = await self._attendance.attend(send, dialogue, left, asking)
             finally:
                 self._turns.give_back(caller)
         except McpFailure as failure:
@@ -311,9 +299,7 @@ class McpServer(Service):
 
     def release(self, interview: Interview) -> None:
         """Give a parked call up."""
-        interview.give_up()
-        if interview in self._interviews:
-            self._interviews.remove(interview)
+        self._attendance.release(interview)
 
     def post(self, method: str, params: dict[str, Any], seconds: float) -> Deferred[Any]:
         """
@@ -321,19 +307,15 @@ class McpServer(Service):
 
         :raises McpFailure: through the Deferred.
         """
-        if self._dialogue is None:
-            return fail(self._down())
-        return self._dialogue.request(method, params, seconds)
+        return fail(self._down()) if self._dialogue is None else self._dialogue.request(method, params, seconds)
 
     def listen(self, method: str, params: dict[str, Any]) -> Deferred[Any]:
         """Send a request that lasts; see :meth:`post`."""
-        if self._dialogue is None:
-            return fail(self._down())
-        return self._dialogue.request(method, params, None)
+        return fail(self._down()) if self._dialogue is None else self._dialogue.request(method, params, None)
 
     def snapshot(self) -> ServerSnapshot:
         """What an operator may see; nothing secret, nothing of a caller."""
-        dialogue, peer = self._dialogue, self._peer
+        peer = self._peer
         now = self._clock.seconds()
         waiting = self._state in (State.BACKOFF, State.FAILED)
         return ServerSnapshot(
@@ -341,15 +323,10 @@ class McpServer(Service):
             transport="http" if self.settings.url else "stdio",
             state=self._state.value,
             pid=peer.link.pid if peer is not None else None,
-            era=dialogue.terms.era if dialogue else None,
-            version=dialogue.terms.version if dialogue else None,
-            server=dialogue.terms.server if dialogue else {},
             tools=len(self.catalogue.bindings),
             changed_tools=tuple(sorted(self.catalogue.changed)),
             unmatched_rules=self.catalogue.unmatched,
             restarts=max(self._attempts - 1, 0),
-            capabilities=dialogue.terms.capabilities if dialogue else {},
-            instructions=dialogue.terms.instructions[:MAX_INSTRUCTIONS] if dialogue else "",
             instances=len(self.instances),
             up_for=now - self._up_since if self._state is State.UP else None,
             next_attempt_in=max(self._next_attempt - now, 0.0) if waiting else None,
@@ -358,6 +335,7 @@ class McpServer(Service):
             waiting=self._turns.waiting,
             calls=self._counters,
             link={**peer.link.facts(), **peer.facts()} if peer is not None else {},
+            **agreed(self.terms),
         )
 
     # What the machine causes: agtphost.adapters.mcp.supervision.Effects
@@ -383,6 +361,7 @@ class McpServer(Service):
         if attempt is not None:
             attempt.cancel()
         self._release(LinkLost("the host stops"))
+        self._starting.failed(self._down)
 
     def wait(self, delay: float) -> None:
         """Try again later."""
@@ -397,39 +376,6 @@ class McpServer(Service):
 
     # Behind these
 
-    async def _attended(self, send: Send, dialogue: Dialogue, seconds: float, asking: Asking) -> Any:
-        """A call whose caller listens, may give it up, or can be asked."""
-        if asking.sink is not None:
-            self._listening.append(asking)
-        try:
-            if asking.interview is None and not (self._alone and not dialogue.terms.stateless):
-                return await asking.working(send(dialogue, seconds))
-            return await self._interviewed(send, dialogue, seconds, asking)
-        finally:
-            if asking.sink is not None:
-                self._listening.remove(asking)
-
-    async def _interviewed(self, send: Send, dialogue: Dialogue, seconds: float, asking: Asking) -> Any:
-        interview = asking.interview
-        if interview is None:
-            # The deadline is the interview's: it does not run while the caller is asked.
-            working = send(dialogue, None)
-            allowed = ANSWERABLE if asking.capabilities is None else asking.capabilities
-            peer = dialogue.peer
-            interview = Interview(self._clock, peer.respond, working, peer.last_id, allowed)
-            asking.interview, interview.first = interview, asking
-            self._interviews.append(interview)
-            outcome = interview.outcome(seconds)
-        else:
-            if interview.first is not None:
-                interview.first.repeated = asking
-            outcome = send(dialogue, seconds)
-        try:
-            return await asking.working(outcome)
-        finally:
-            if interview.over and interview in self._interviews:
-                self._interviews.remove(interview)
-
     async def _risen(self, seconds: float, asking: Asking | None = None, caller: Caller = None) -> None:
         """Wait for the first start; a server that failed is not waited for."""
         self._machine.demand()
@@ -437,18 +383,13 @@ class McpServer(Service):
             return
         if self._state is not State.STARTING or self._delays.failures:
             raise self._down()
-        if not may_await_start(self._waiters.values(), caller, self.settings.max_queue):
+        if not self._starting.admits(caller):
             raise self._down()
-        waiter: Deferred[Dialogue] = Deferred(self._waits_no_more)
-        self._waiters[waiter] = caller
-        waiter.addTimeout(seconds, self._clock)
+        waiting = self._starting.wait(seconds, caller)
         try:
-            await (waiter if asking is None else asking.working(waiter))
+            await (waiting if asking is None else asking.working(waiting))
         except TimeoutError:
             raise CallTimeout("the server did not start in time") from None
-
-    def _waits_no_more(self, waiter: Deferred[Dialogue]) -> None:
-        self._waiters.pop(waiter, None)
 
     def _down(self) -> ServerDown:
         wait = 1.0
@@ -459,23 +400,17 @@ class McpServer(Service):
     async def _establish(self) -> None:
         await self._closed()
         # A link may end before its peer is known here; the peer then fails the negotiation.
-        peer = self._peer = JsonRpcPeer(
-            self._clock, self._open_link, self._notified, self._lost, self._asked
-        )
-        settings = self.settings
-        probing = self._probe
+        peer = self._peer = JsonRpcPeer(self._clock, self._open_link, self._notified, self._lost, self._asked)
+        probing, known = self._probe, self.settings
         try:
+            able = self._capabilities()
             terms = await negotiate(
-                peer,
-                CLIENT,
-                settings.protocol,
-                settings.start_timeout,
-                probe=probing,
-                capabilities=self._capabilities(),
+                peer, CLIENT, known.protocol, known.start_timeout, probe=probing, capabilities=able
             )
-        except McpFailure:
+        except McpFailure as failure:
+            self.not_spoken = isinstance(failure, (NegotiationFailed, RequestRefused, RpcError))
             # Some servers die of a method they do not know, others of its absence: alternate.
-            self._probe = not probing
+            self._probe = not probing and not self._handshake
             raise
         dialogue = Dialogue(peer, terms, CLIENT)
         await self.catalogue.load(dialogue)
@@ -487,15 +422,12 @@ class McpServer(Service):
         if dialogue is None:
             return
         self._machine.established()
-        count = len(self.catalogue.bindings)
-        self._log.event(f"up, protocol {dialogue.terms.version}, {count} tools", LogLevel.info)
+        self._log.event(f"up, protocol {dialogue.terms.version}, {len(self.catalogue.bindings)} tools", LogLevel.info)
         self.catalogue.attend(dialogue, notified=not self.settings.url)
-        self.events.restore()
+        self.events.restore(again=self._attempts > 1)
         if not self._alone:
             self.offers.preload()
-        waiters, self._waiters = self._waiters, {}
-        for waiter in waiters:
-            waiter.callback(dialogue)
+        self._starting.up()
 
     def _not_established(self, failure: Failure) -> None:
         self._attempt = None
@@ -503,10 +435,9 @@ class McpServer(Service):
             return
         if isinstance(failure.value, (TimeoutError, CancelledError, CallCancelled)):
             reason = f"it did not start within {self.settings.start_timeout:g} s"
-        elif isinstance(failure.value, McpFailure):
-            reason = str(failure.value)
         else:
-            reason = f"{type(failure.value).__name__}: {failure.value}"
+            named = "" if isinstance(failure.value, McpFailure) else f"{type(failure.value).__name__}: "
+            reason = f"{named}{failure.value}"
         self._fail(LinkLost(reason), up_for=0.0)
 
     def _notified(self, method: str, params: Mapping[str, Any]) -> None:
@@ -514,39 +445,25 @@ class McpServer(Service):
             self.catalogue.note_change()
         elif method == "notifications/message":
             self._log.say(f"{params.get('level', 'info')!s}: {params.get('data')!s}"[:1024])
-            asking = self._only_listener()
+            asking = self._attendance.only_listener(self._dialogue, self._at_work)
             if asking is not None and asking.sink is not None:
                 asking.sink(method, params)
         else:
             self.offers.note_change(method)
             self.events.tell(method, params)
 
-    def _only_listener(self) -> Asking | None:
-        """Whose a log message is that names no call: known where there is one call, and no other caller."""
-        dialogue = self._dialogue
-        if dialogue is None or len(self._listening) != 1:
-            return None
-        known = self._alone or (dialogue.terms.stateless and self._at_work == 1)
-        return self._listening[0] if known else None
-
     def _tools_changed(self) -> None:
         self.events.tell("notifications/tools/list_changed", {})
 
     def _capabilities(self) -> Mapping[str, Any]:
         """What a server of the handshake era may ask for."""
-        if self._alone or self.isolated:
-            # The process that is only listed says the same as those that are called: tools may depend on it.
+        # The process that is only listed says the same as those that are called: tools may depend on it.
+        if self._alone or self.settings.isolation != "shared":
             return ANSWERABLE
         return NOTHING if self.settings.roots is None else {"roots": {}}
 
     def _asked(self, method: str, params: Mapping[str, Any], call_id: int | str, within: int | None) -> bool:
-        """A request of the server: answered by the configuration, or by the caller whose call it is."""
-        peer = self._peer
-        if method == "roots/list" and self.settings.roots is not None and peer is not None:
-            peer.respond(call_id, {"result": configured_roots(self.settings.roots)})
-            return True
-        interview = owner_of(self._interviews, within) if self._alone else None
-        return interview is not None and interview.asks(method, params, call_id)
+        return self._attendance.asked(self._peer, method, params, call_id, within)
 
     def _lost(self, failure: LinkLost) -> None:
         """The link ended; while starting, the attempt's own failure tells the same."""
@@ -559,9 +476,7 @@ class McpServer(Service):
         self._log.event(f"{failure}; next attempt in {delay:.1f} s")
         self._release(failure)
         (self._machine.suspend if given_up else self._machine.retry)(delay)
-        waiters, self._waiters = self._waiters, {}
-        for waiter in waiters:
-            waiter.errback(self._down())
+        self._starting.failed(self._down)
 
     def _release(self, failure: LinkLost) -> None:
         """Let go of the link and of everyone who waits for it."""

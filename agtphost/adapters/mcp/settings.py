@@ -21,7 +21,7 @@ IMPACTS = ("informational", "reversible", "irreversible")
 PROTOCOLS = ("auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 """Values of ``protocol``: ``auto`` negotiates, a date pins."""
 
-ISOLATION = ("shared", "per-agent", "per-session")
+ISOLATION = ("auto", "shared", "per-agent", "per-session")
 """Values of ``isolation``: adapters.md G3."""
 
 Impact = Literal["informational", "reversible", "irreversible"]
@@ -124,8 +124,13 @@ class McpServerSettings:
     oauth: ClientCredentials | None = field(default=None, repr=False)
     """Where the bearer token of ``url`` comes from; None: from ``headers``, if at all."""
 
-    isolation: Literal["shared", "per-agent", "per-session"] = "shared"
-    """Who shares a process, or an HTTP session: everyone, the calls of one agent, or those of one of its sessions."""
+    isolation: Literal["auto", "shared", "per-agent", "per-session"] = "auto"
+    """
+    Who shares a process, or an HTTP session: everyone, the calls of one agent, or those of one of its sessions.
+
+    ``auto``: everyone, but a session whose caller can be asked has its own where that takes the handshake era; see
+    :mod:`agtphost.adapters.mcp.sharing`.
+    """
 
     max_instances: int = 32
     """Processes or HTTP sessions besides the one that lists are read from."""
@@ -187,6 +192,12 @@ class McpServerSettings:
             if not root.startswith("file://"):
                 raise ValueError(f"{root!r} is not a file:// URI")
         _check_headers(self.headers)
+
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be logged; a bearer token may show up with or without its scheme."""
+        tokens = [value.rpartition(" ")[2] for value in self.headers.values()]
+        own = () if self.oauth is None else (self.oauth.client_secret,)
+        return (*self.env.values(), *self.headers.values(), *tokens, *own)
 
 
 def _check_endpoint(url: str, *, allow_http: bool) -> None:

@@ -48,7 +48,7 @@ class LevelSetting:
         agent_id = _agent_id(context)
         self._desk.set_level(agent_id, context.session_id, self._level)
         for server in self._servers:
-            server.level_for(agent_id, context.session_id, self._level)
+            server.sharing.set_level(agent_id, context.session_id, self._level)
         return EndpointResponse(result={"mcp_response": {}})
 
 

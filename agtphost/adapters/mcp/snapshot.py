@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agtphost.adapters.mcp.failures import CallTimeout, McpFailure
+
+if TYPE_CHECKING:
+    from agtphost.adapters.mcp.eras import Terms
+
+MAX_INSTRUCTIONS = 8192
+"""Characters of a server's instructions that are shown."""
 
 _SMOOTHING = 0.1
 """Weight of the newest call in the mean latency."""
@@ -112,3 +118,14 @@ class ServerSnapshot:
         for name in ("link", "reason", "unmatched_rules"):
             del shown[name]
         return shown
+
+
+def agreed(terms: Terms | None) -> dict[str, Any]:
+    """The members of :class:`ServerSnapshot` that tell what was agreed with a server; None: it is not up."""
+    return {
+        "era": None if terms is None else terms.era,
+        "version": None if terms is None else terms.version,
+        "server": {} if terms is None else terms.server,
+        "capabilities": {} if terms is None else terms.capabilities,
+        "instructions": "" if terms is None else terms.instructions[:MAX_INSTRUCTIONS],
+    }

@@ -62,22 +62,34 @@ class Subscribers:
     def __init__(self, server: McpServer) -> None:
         self._server = server
         self._subscribers: list[Subscriber] = []
+        self._guests = 0
         self._uris: Counter[str] = Counter()
         self._listening: dict[str, Deferred[Any]] = {}
 
     def __len__(self) -> int:
-        return len(self._subscribers)
+        """Those for whose sake the server is kept, so without guests."""
+        return len(self._subscribers) - self._guests
 
-    def add(self, subscriber: Subscriber) -> None:
-        """Tell someone from now on."""
+    def add(self, subscriber: Subscriber, *, guest: bool = False) -> None:
+        """
+        Tell someone from now on.
+
+        :param guest: as long as there is this server anyhow: see :class:`Listeners`.
+        """
+        if subscriber in self._subscribers:
+            return
+        self._guests += guest
         self._subscribers.append(subscriber)
         for uri in subscriber.uris:
             self._uris[uri] += 1
             if self._uris[uri] == 1:
                 self._begin(uri)
 
-    def remove(self, subscriber: Subscriber) -> None:
+    def remove(self, subscriber: Subscriber, *, guest: bool = False) -> None:
         """Tell them no more."""
+        if subscriber not in self._subscribers:
+            return
+        self._guests -= guest
         self._subscribers.remove(subscriber)
         for uri in subscriber.uris:
             self._uris[uri] -= 1
@@ -95,11 +107,12 @@ class Subscribers:
         """The link ended, and every subscription with it."""
         self._listening.clear()
 
-    def restore(self) -> None:
-        """There is a link again: whatever was missed meanwhile counts as a change."""
+    def restore(self, *, again: bool) -> None:
+        """There is a link. Where there was one before, whatever was missed meanwhile counts as a change."""
         for uri in self._uris:
             self._begin(uri)
-            self.tell(UPDATED, {"uri": uri})
+            if again:
+                self.tell(UPDATED, {"uri": uri})
 
     def _begin(self, uri: str) -> None:
         terms = self._server.terms
@@ -123,3 +136,38 @@ class Subscribers:
         else:
             ended = self._server.post("resources/unsubscribe", {"uri": uri}, self._server.settings.timeout)
             ended.addErrback(lambda _: None)
+
+
+class Listeners:
+    """
+    What agents listen for at a server, wherever it happens: in a process, or HTTP session, of their own too.
+
+    An agent's call may work in another process than the one that its subscription began with, and what it changes is
+    told there. So all processes of an agent tell all that it listens for, and no process of another's does.
+
+    :param server: the one that is shared.
+    """
+
+    def __init__(self, server: McpServer) -> None:
+        self._server = server
+        self._of: dict[str, list[Subscriber]] = {}
+
+    def add(self, agent_id: str, subscriber: Subscriber) -> None:
+        """Have every process of an agent tell, those yet to come included."""
+        self._of.setdefault(agent_id, []).append(subscriber)
+        for instance in self._server.instances.of_agent(agent_id):
+            instance.events.add(subscriber, guest=True)
+
+    def remove(self, agent_id: str, subscriber: Subscriber) -> None:
+        """Have them tell no more."""
+        listening = self._of[agent_id]
+        listening.remove(subscriber)
+        if not listening:
+            del self._of[agent_id]
+        for instance in self._server.instances.of_agent(agent_id):
+            instance.events.remove(subscriber, guest=True)
+
+    def introduce(self, agent_id: str, instance: McpServer) -> None:
+        """A new process of an agent."""
+        for subscriber in self._of.get(agent_id, ()):
+            instance.events.add(subscriber, guest=True)

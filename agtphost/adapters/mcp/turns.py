@@ -13,7 +13,7 @@ One rule for MCP servers, A2A agents and ACP servers. Nobody takes an upstream f
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -179,3 +179,46 @@ class Turns:
             self._waiting -= 1
             if not queue:
                 del self._queues[caller]
+
+
+class AwaitingStart:
+    """
+    Calls that wait for an upstream to start.
+
+    :param clock: for their deadlines.
+    :param room: how many may wait in all.
+    """
+
+    def __init__(self, clock: IReactorTime, room: int) -> None:
+        self._clock = clock
+        self._room = room
+        self._waiters: dict[Deferred[None], Caller] = {}
+
+    def admits(self, caller: Caller) -> bool:
+        """Whether one more call may wait."""
+        return may_await_start(self._waiters.values(), caller, self._room)
+
+    def wait(self, seconds: float, caller: Caller) -> Deferred[None]:
+        """
+        Wait.
+
+        :raises TimeoutError: through the Deferred, where it did not start in time.
+        """
+        waiter: Deferred[None] = Deferred(self._gives_up)
+        self._waiters[waiter] = caller
+        return waiter.addTimeout(seconds, self._clock)
+
+    def _gives_up(self, waiter: Deferred[None]) -> None:
+        self._waiters.pop(waiter, None)
+
+    def up(self) -> None:
+        """It started."""
+        waiters, self._waiters = self._waiters, {}
+        for waiter in waiters:
+            waiter.callback(None)
+
+    def failed(self, failure: Callable[[], Exception]) -> None:
+        """It did not: each call fails, with an error of its own."""
+        waiters, self._waiters = self._waiters, {}
+        for waiter in waiters:
+            waiter.errback(failure())

@@ -1,0 +1,105 @@
+"""Callers who listen to a call, give it up, or are asked in the course of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from agtphost.adapters.mcp.asking import Asking
+from agtphost.adapters.mcp.desk import configured_roots
+from agtphost.adapters.mcp.dialogue import Dialogue
+from agtphost.adapters.mcp.eras import ANSWERABLE
+from agtphost.adapters.mcp.interviews import Interview, owner_of
+from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
+
+Send = Callable[[Dialogue, "float | None"], Deferred[Any]]
+"""Sends a request in a dialogue, with so many seconds for the answer; None: whoever waits keeps the time."""
+
+
+class Attendance:
+    """
+    The calls of one server that are attended to.
+
+    :param clock: for interviews.
+    :param alone: whether the server works for one caller, so that it is known whom it asks.
+    :param roots: what answers ``roots/list``; None: the caller.
+    """
+
+    def __init__(self, clock: IReactorTime, alone: bool, roots: tuple[str, ...] | None) -> None:
+        self._clock = clock
+        self._alone = alone
+        self._roots = roots
+        self._interviews: list[Interview] = []
+        self._listening: list[Asking] = []
+
+    def __len__(self) -> int:
+        """Calls that may be parked."""
+        return len(self._interviews)
+
+    async def attend(self, send: Send, dialogue: Dialogue, seconds: float, asking: Asking) -> Any:
+        """
+        Make a call whose caller listens, may give it up, or can be asked.
+
+        :return: the result as received, or an ``input_required`` result.
+        :raises McpFailure: for every other outcome.
+        """
+        if asking.sink is not None:
+            self._listening.append(asking)
+        try:
+            if asking.interview is None and not (self._alone and not dialogue.terms.stateless):
+                return await asking.working(send(dialogue, seconds))
+            return await self._interviewed(send, dialogue, seconds, asking)
+        finally:
+            if asking.sink is not None:
+                self._listening.remove(asking)
+
+    def release(self, interview: Interview) -> None:
+        """Give a parked call up."""
+        interview.give_up()
+        if interview in self._interviews:
+            self._interviews.remove(interview)
+
+    def only_listener(self, dialogue: Dialogue | None, at_work: int) -> Asking | None:
+        """Whose a log message is that names no call: known where there is one call, and no other caller."""
+        if dialogue is None or len(self._listening) != 1:
+            return None
+        known = self._alone or (dialogue.terms.stateless and at_work == 1)
+        return self._listening[0] if known else None
+
+    def asked(
+        self, peer: JsonRpcPeer | None, method: str, params: Mapping[str, Any], call_id: int | str, within: int | None
+    ) -> bool:
+        """
+        Take a request of the server: it is answered by the configuration, or by the caller whose call it is.
+
+        :return: False where nobody can answer it.
+        """
+        if method == "roots/list" and self._roots is not None and peer is not None:
+            peer.respond(call_id, {"result": configured_roots(self._roots)})
+            return True
+        interview = owner_of(self._interviews, within) if self._alone else None
+        return interview is not None and interview.asks(method, params, call_id)
+
+    async def _interviewed(self, send: Send, dialogue: Dialogue, seconds: float, asking: Asking) -> Any:
+        interview = asking.interview
+        if interview is None:
+            # The deadline is the interview's: it does not run while the caller is asked.
+            peer = dialogue.peer
+            working = send(dialogue, None)
+            allowed = ANSWERABLE if asking.capabilities is None else asking.capabilities
+            interview = Interview(self._clock, peer.respond, working, peer.last_id, allowed)
+            asking.interview, interview.first = interview, asking
+            self._interviews.append(interview)
+            outcome = interview.outcome(seconds)
+        else:
+            if interview.first is not None:
+                interview.first.repeated = asking
+            outcome = send(dialogue, seconds)
+        try:
+            return await asking.working(outcome)
+        finally:
+            if interview.over and interview in self._interviews:
+                self._interviews.remove(interview)
