@@ -87,7 +87,8 @@ class Relay:
         name = self._tools.show(str(tool.get("name")))
         if isinstance(tool.get("inputSchema"), dict):
             self._keep_schema(name, tool["inputSchema"])
-        return {**tool, "name": name}
+        # The host makes a task of the call where the tool demands it: clients call every tool alike.
+        return {**{member: value for member, value in tool.items() if member != "execution"}, "name": name}
 
     async def list_prompts(self, context: Context, _: Any = None) -> dict[str, Any]:
         """``prompts/list``."""

@@ -164,15 +164,16 @@ def test_whatever_passes_at_a_server_itself_passes_behind_host_and_bridge(
     """
     At default settings, for a server that speaks both eras and for one of 2025-11-25: every scenario that it passes.
 
-    What it fails itself, for it has not what the suite looks for, may well pass behind the bridge, which answers for
-    the protocol; and of a passed scenario each check is as good.
+    Some checks are content with the error that a server has for a tool which it has not, often as a tool's answer; the
+    host refuses such a call, as the protocol has it, so these say nothing of what is behind.
     """
     with direct(name) as url:
         itself = examine(url, revision, tmp_path / "direct")
     with http_bridge(others, "--server", name) as bridge:
         behind = examine(bridge.url, revision, tmp_path / "behind")
     passed = {scenario for scenario, checks in itself.items() if not faults(checks)}
-    assert {each: faults(behind[each]) for each in passed if faults(behind[each])} == {}
+    worse = {each: [fault for fault in faults(behind[each]) if "unknown-tool" not in fault] for each in passed}
+    assert {each: found for each, found in worse.items() if found} == {}
     asked = {"tools-call-sampling", "tools-call-elicitation"}
     assert (name, revision) != ("asking", "2025-11-25") or asked <= passed
 

@@ -177,3 +177,17 @@ def test_updates_arrive_with_every_isolation(updating: Host, mode: str) -> None:
 
     anyio.run(story)
     assert sum(uri.startswith("agtp-mcp:") for uri in found.values()) >= 3
+
+
+@pytest.mark.npm
+@pytest.mark.parametrize("name", ["auto", "one"])
+def test_a_tool_that_works_as_a_task_alone_can_be_called(updating: Host, name: str) -> None:
+    """server-everything's research tool has ``taskSupport: required``; to a client behind the bridge it is a tool."""
+
+    async def story() -> None:
+        async with Client(stdio(updating), mode="legacy", **ASKED) as mcp:
+            result = await mcp.call_tool(f"{name}__simulate-research-query", {"topic": "transfer protocols"})
+        assert not result.is_error, result
+        assert "transfer protocols" in str(result.content)
+
+    anyio.run(story)

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from agtphost.adapters import precedence
 from agtphost.adapters.mcp.asking import Asking
 from agtphost.adapters.mcp.eras import ANSWERABLE, META, Terms, envelope, mirrored
-from agtphost.adapters.mcp.failures import UnreadableAnswer
+from agtphost.adapters.mcp.failures import CallCancelled, CallTimeout, UnreadableAnswer
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import HeaderPairs
 from agtphost.adapters.mcp.parameter_headers import render
@@ -21,6 +21,9 @@ MAX_PAGES = 100
 
 MAX_ENTRIES = 20_000
 """Entries of one list, on all its pages."""
+
+CANCELLING = 10.0
+"""Seconds that a server has to confirm that a task is cancelled; nobody waits for it."""
 
 LISTED = ("tools", "resources", "prompts")
 """What servers list."""
@@ -81,10 +84,31 @@ class Dialogue:
         params: dict[str, Any] = {"name": tool.name, "arguments": arguments}
         if meta:
             params["_meta"] = own_meta(meta)
+        if self._envelope is None and needs_task(tool.definition):
+            return Deferred.fromCoroutine(self._through_task(params, timeout, asking))
         if asking is not None:
             params.update(asking.again)
         headers = render(tool.headers, arguments) if self._envelope is not None else ()
         return self.request("tools/call", params, timeout, asking, headers)
+
+    async def _through_task(self, params: dict[str, Any], seconds: float | None, asking: Asking | None) -> Any:
+        """
+        ``tools/call`` of a tool that works as a task of 2025-11-25 alone: ask for the task, then for its result.
+
+        What the server asks meanwhile comes as in any call. A task whose caller gives up is cancelled.
+        """
+        began = self.peer.seconds()
+        created = await self.request("tools/call", {**params, "task": {}}, seconds, asking)
+        task = created.get("task") if type(created) is dict else None
+        task_id = task.get("taskId") if type(task) is dict else None
+        if type(task_id) is not str:
+            return created
+        left = None if seconds is None else seconds - (self.peer.seconds() - began)
+        try:
+            return await self.request("tasks/result", {"taskId": task_id}, left, asking)
+        except (CallCancelled, CallTimeout):
+            self.request("tasks/cancel", {"taskId": task_id}, CANCELLING).addErrback(lambda _: None)
+            raise
 
     def listen(self) -> Deferred[Any]:
         """Ask to be told of changed lists (stateless era); fires when the subscription ends."""
@@ -122,6 +146,12 @@ class Dialogue:
                 raise UnreadableAnswer(f"the server's {method} has more than {MAX_ENTRIES} entries")
             params = {"cursor": cursor}
         raise UnreadableAnswer(f"the server's {method} has more than {MAX_PAGES} pages")
+
+
+def needs_task(definition: Mapping[str, Any]) -> bool:
+    """Whether a tool can be called as a task alone (2025-11-25)."""
+    execution = definition.get("execution")
+    return type(execution) is dict and execution.get("taskSupport") == "required"
 
 
 def own_meta(meta: Mapping[str, Any]) -> dict[str, Any]:

@@ -130,6 +130,10 @@ class JsonRpcPeer:
         """See :class:`agtphost.adapters.mcp.links.Receiver`."""
         return next(iter(self._calls)) if len(self._calls) == 1 else None
 
+    def seconds(self) -> float:
+        """The time that deadlines are measured by."""
+        return self._clock.seconds()
+
     def facts(self) -> dict[str, object]:
         """Counters of the conversation."""
         return asdict(self.counters)
