@@ -36,7 +36,7 @@ AUDIT_ID = "agtp/audit-id"
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """The sample's own server, the fixture in both eras, and one that ``demo`` may not use."""
     servers = (
-        fixture("modern")
+        fixture("modern", 'isolation = "shared"')
         + fixture("handshake", 'protocol = "2025-11-25"', 'isolation = "per-session"')
         + fixture("closed", 'scopes = ["mcp:closed:execute"]')
     )
