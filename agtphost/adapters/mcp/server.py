@@ -124,7 +124,6 @@ class McpServer(Service):
         self._handshake = handshake
         self.not_spoken = False
         """Whether the last attempt failed because the server does not speak the revision that it has to."""
-
         self._delays = Delays(jitter)
         self._machine = supervise(self)
         self._counters = CallCounters()
