@@ -416,7 +416,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
         "methods.sessions:Standstill._of", "methods.sessions:Standstill._places",
         "methods.sessions:Standstill._suspended", "negotiation.contracts:ContractTable._entries",
         "negotiation.contracts:ContractTable._links", "negotiation.contracts:ContractTable._owned",
-        "negotiation.contracts:ContractTable._persistent",
+        "negotiation.contracts:ContractTable._adrift", "negotiation.contracts:ContractTable._persistent",
     }),
     _CALL: frozenset({
         "adapters.a2a.fronted:FrontedTasks._calls", "adapters.a2a.fronted:FrontedTasks._withdrawn",
@@ -441,17 +441,20 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
         "adapters.mcp.supervision:Delays._restarts",
         "audit.tree:TreeKeeper._recent", "host.log_throttle:Throttle._kinds", "host.log_throttle:_Kind.sample",
         "protocols.admission:Admission._origins",
-        "protocols.server:AGTPServerFactory._connections", "methods.sessions:Sightings._agents",
+        "http.a2a_front:FrontResource._cards", "protocols.accepting:AcceptingFactory._connections",
+        "protocols.handshakes:HandshakeTurns._waiting", "methods.sessions:Sightings._agents",
         "dispatch.rate_gate:RateGate._logged",
     }),
-    _START: frozenset({"methods.inspection:Inspection._own_rules", "negotiation.graph:EndpointGraph._givers"}),
+    _START: frozenset({
+        "host.root:Host._files", "methods.inspection:Inspection._own_rules", "negotiation.graph:EndpointGraph._givers",
+    }),
     _UNUSED: frozenset({
         "audit.export:_Reading._places", "audit.verify:Verifier._signers", "stores.memory:MemoryStore._by_audit_id",
         "stores.memory:MemoryStore._by_number", "stores.memory:MemoryStore._chains",
         "stores.memory:MemoryStore._checkpoints", "stores.memory:MemoryStore._held",
         "stores.memory:MemoryStore._keyed", "stores.memory:MemoryStore._numbers",
         "stores.memory:MemoryStore._reservations", "stores.memory:MemoryStore._states",
-        "stores.memory:MemoryStore._tiles",
+        "stores.memory:MemoryStore._tiles", "stores.rehearsed:RehearsedStore._tiles",
     }),
 }
 """Tables in memory that need no number of their own, by what bounds them."""

@@ -353,7 +353,7 @@ def test_tools_ls_without_tools(run: Run, server: AgtpServer) -> None:
     server.answers["DISCOVER", "/tools"] = Answer([])
     result = run("tools", "ls")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "no tool" in result.stderr
+    assert "none of the host's tools" in result.stderr
 
 
 def test_tools_ls_names_servers_that_are_not_up(run: Run, server: AgtpServer) -> None:
