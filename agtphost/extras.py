@@ -16,6 +16,7 @@ PACKAGES = {
     "mcp_types": "bridge",
     "uvicorn": "bridge",
     "starlette": "bridge",
+    "anyio": "bridge",
     "h11": "bridge",
     "nacl": "fast",
     "rich": "terminal",

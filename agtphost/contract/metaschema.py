@@ -8,6 +8,7 @@ validated with; this is for people, at load, and on no request's path.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -29,10 +30,12 @@ def metaschema_faults(schema: Mapping[str, Any], dialect: str) -> list[SchemaFau
 
     known: Any = validators.validator_for({"$schema": dialect}, default=validators.Draft202012Validator)
     found: dict[str, SchemaFault] = {}
-    for error in islice(_innermost(known(known.META_SCHEMA).iter_errors(schema)), MOST):
-        pointer = "".join(f"/{escape(token)}" for token in error.absolute_path)[:160]
-        message = f"breaks the dialect: {error.message.partition(chr(10))[0][:160]}"
-        found.setdefault(pointer, SchemaFault(pointer=pointer, message=message))
+    # One that is nested beyond what it can follow is nested beyond what the rules allow, and they say so.
+    with suppress(RecursionError):
+        for error in islice(_innermost(known(known.META_SCHEMA).iter_errors(schema)), MOST):
+            pointer = "".join(f"/{escape(token)}" for token in error.absolute_path)[:160]
+            message = f"breaks the dialect: {error.message.partition(chr(10))[0][:160]}"
+            found.setdefault(pointer, SchemaFault(pointer=pointer, message=message))
     return list(found.values())
 
 

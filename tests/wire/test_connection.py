@@ -355,3 +355,9 @@ def test_serialized_request_is_read_as_sent() -> None:
     octets = serialize_request(Request(method="DISCOVER"))
     assert octets == b"AGTP/1.0 DISCOVER /\r\nContent-Length: 0\r\n\r\n"
     assert isinstance(server(octets, strict_request_line=True).next_event(), Request)
+
+
+def test_a_request_says_how_many_tokens_its_line_had() -> None:
+    """Two, as deployed clients write it, or three: design decision 2."""
+    assert Request(method="QUERY", line=b"AGTP/1.0 QUERY\r\n").two_tokens
+    assert not Request(method="QUERY", line=b"AGTP/1.0 QUERY /\r\n").two_tokens
