@@ -23,7 +23,7 @@ from agtphost.identity.encoding import decode
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.vocabulary import budget
 from tests.dispatch.market import CART, KEY, PLATFORM, PUBLIC, claims, signed
-from tests.system.hosting import Host, running, sample
+from tests.system.hosting import Host, running, sample, until
 
 ENDPOINTS = """
 [[endpoint]]
@@ -289,7 +289,7 @@ def test_a_wrong_fingerprint_buys_nothing(story: Story) -> None:
     ]
     assert replies[-1].json()["retryable"] is True
     assert all(record_of(reply)["status"] == 458 for reply in replies)
-    assert "merchant-manifest-fingerprint-mismatch" in story.host.output
+    until(lambda: "merchant-manifest-fingerprint-mismatch" in story.host.output)
 
 
 def test_scope_and_budget_come_first(story: Story) -> None:
