@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from agtphost.wire.events import Request, Response
 
 
-
 class IDispatcher(Interface):
     """
     The one way in and the one way out.

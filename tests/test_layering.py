@@ -90,9 +90,11 @@ def violations(room: str, source: str) -> list[str]:
         parts = name.split(".")
         if parts[0] == "agtphost" and len(parts) > 1:
             target = parts[1]
-            if target != room and target not in MAY_IMPORT[room] and (ROOT / target).exists() | (
-                ROOT / f"{target}.py"
-            ).exists():
+            if (
+                target != room
+                and target not in MAY_IMPORT[room]
+                and (ROOT / target).exists() | (ROOT / f"{target}.py").exists()
+            ):
                 if typing_only and room == "contract" and target in {"iagtp", "handlers"}:
                     continue
                 found.append(f"{room} imports {name}")

@@ -16,11 +16,32 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "tests" / "REQUIREMENTS.tsv"
 
-AREAS = frozenset({
-    "audit", "catalog", "discovery", "endpoint", "gateway", "genesis", "haidip", "handler", "headers",
-    "identity", "lifecycle", "oauth", "propose", "rcns", "session", "uri", "wire", "method-DELEGATE",
-    "method-AUTHORIZE", "method-MONITOR", "method-RUN", "method-TRANSFER",
-})
+AREAS = frozenset(
+    {
+        "audit",
+        "catalog",
+        "discovery",
+        "endpoint",
+        "gateway",
+        "genesis",
+        "haidip",
+        "handler",
+        "headers",
+        "identity",
+        "lifecycle",
+        "oauth",
+        "propose",
+        "rcns",
+        "session",
+        "uri",
+        "wire",
+        "method-DELEGATE",
+        "method-AUTHORIZE",
+        "method-MONITOR",
+        "method-RUN",
+        "method-TRANSFER",
+    }
+)
 """What ``later`` may name."""
 
 _LINE = re.compile(r"([A-Z]+-[0-9]{3})\t([^\t]+)", re.ASCII)

@@ -40,6 +40,19 @@ def test_ruff_would_find_something(tmp_path: Path) -> None:
     assert done.returncode == 1
 
 
+def test_the_formatter_changes_nothing() -> None:
+    """One layout for the whole tree: ``ruff format .`` is what makes it."""
+    done = python("ruff", "format", "--check", "--no-cache", ".")
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+def test_the_formatter_would_change_something(tmp_path: Path) -> None:
+    """The control: the same command is not satisfied with every layout."""
+    (tmp_path / "wrong.py").write_text("x = {  'a':1 }\n")
+    done = python("ruff", "format", "--check", "--no-cache", "--config", ROOT / "pyproject.toml", tmp_path)
+    assert done.returncode == 1
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_mypy_finds_nothing() -> None:

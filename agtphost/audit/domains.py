@@ -165,9 +165,7 @@ def told(items: Iterable[Held]) -> Iterator[OrgDomain]:
         yield OrgDomain.of(item.value)
 
 
-def barring(
-    agent: Agent, domains: Iterable[OrgDomain], own_domain: str, now: float
-) -> OrgDomain | None:
+def barring(agent: Agent, domains: Iterable[OrgDomain], own_domain: str, now: float) -> OrgDomain | None:
     """The domain for whose sake an agent must not be active; None where there is none."""
     return next((one for one in domains if one.concerns(agent, own_domain) and one.bars(agent, now)), None)
 

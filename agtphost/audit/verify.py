@@ -145,9 +145,7 @@ class Verifier:
     :param whole: whether the chains are complete; in a selection, only neighbours can be compared.
     """
 
-    def __init__(
-        self, keys: Mapping[str, VerifyingKey], *, allow_unsigned: bool = False, whole: bool = True
-    ) -> None:
+    def __init__(self, keys: Mapping[str, VerifyingKey], *, allow_unsigned: bool = False, whole: bool = True) -> None:
         self.keys = KeyRing.of(keys)
         """Grows with each record that links a known key to its successor."""
 
@@ -245,9 +243,7 @@ class Verifier:
 
     def note(self, kind: FaultKind, chain: str, audit_id: str, explanation: str) -> None:
         """Add a fault that is not one record's."""
-        self._report.faults.append(
-            Fault(kind=kind, chain=chain, seq=0, audit_id=audit_id, explanation=explanation)
-        )
+        self._report.faults.append(Fault(kind=kind, chain=chain, seq=0, audit_id=audit_id, explanation=explanation))
 
     def proven(self, record: StoredRecord, why_not: str = "") -> None:
         """Count a record that was proven to be in the log, or say why its proof does not hold."""

@@ -65,9 +65,7 @@ class Addresses:
     def meaning(self, addresses: Iterable[str], server: object, uri: str) -> list[str]:
         """Those addresses that stand for a server's resource."""
         found = ((address, self.find(address)) for address in list(addresses))
-        return [
-            address for address, known in found if known["uri"] == uri and known.get("server", server) == server
-        ]
+        return [address for address, known in found if known["uri"] == uri and known.get("server", server) == server]
 
     def linked(self, server: object, content: object) -> object:
         """The content of an answer with the addresses of what it links."""

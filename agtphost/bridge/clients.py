@@ -31,9 +31,7 @@ DEFAULT_LEVEL = "info"
 """For clients of the handshake era that never said."""
 
 _STATE = "agtphost.bridge"
-_CONNECTIONS_OWN = frozenset(
-    {"progressToken", VERSION, "io.modelcontextprotocol/clientInfo"}
-)
+_CONNECTIONS_OWN = frozenset({"progressToken", VERSION, "io.modelcontextprotocol/clientInfo"})
 """Members of ``_meta`` that concern the client's connection to the bridge alone."""
 
 

@@ -163,9 +163,7 @@ def _inspected(package: Path, expected_hash: str | None, authorities: Path | Non
     except (OSError, ValueError) as error:
         raise WrongInput(f"{authorities} has no certificates: {error}") from None
     try:
-        return issuing.inspect_package(
-            package, expected_hash=expected_hash, authorities=trusted, now=datetime.now(UTC)
-        )
+        return issuing.inspect_package(package, expected_hash=expected_hash, authorities=trusted, now=datetime.now(UTC))
     except PackageError as error:
         raise WrongInput(f"the agent cannot be issued: {FAILURE}: {package}: {error}") from None
 
@@ -240,9 +238,7 @@ def _require_standing(config: Config, described: AgentDescription) -> None:
 # Issuing
 
 
-def _issue(
-    parent: Path, described: AgentDescription, registrar: Any, config: Config, *, hosted: bool
-) -> IssuedAgent:
+def _issue(parent: Path, described: AgentDescription, registrar: Any, config: Config, *, hosted: bool) -> IssuedAgent:
     """
     All of the agent's files, or none.
 

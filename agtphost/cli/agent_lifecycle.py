@@ -40,18 +40,12 @@ def _change(verb: str, agent: str, uri: str, where: Connection, as_json: bool, g
 
 
 def _options(verb: str) -> list[Callable[[Any], Any]]:
-    reason = click.option(
-        "--reason", required=verb == "revoke", metavar="TEXT", help="Goes into the signed event."
-    )
+    reason = click.option("--reason", required=verb == "revoke", metavar="TEXT", help="Goes into the signed event.")
     options = [click.argument("agent", metavar="AGENT"), reason]
     options.append(click.option("--actor", metavar="TEXT", help="Who decided; goes into the signed event."))
     if verb == "deprecate":
-        options.append(
-            click.option("--successor", "successor_agent_id", metavar="AGENT", help="Who takes over.")
-        )
-        options.append(
-            click.option("--deadline", "migration_deadline", metavar="TIME", help="RFC 3339: until when.")
-        )
+        options.append(click.option("--successor", "successor_agent_id", metavar="AGENT", help="Who takes over."))
+        options.append(click.option("--deadline", "migration_deadline", metavar="TIME", help="RFC 3339: until when."))
     return [*options, host_option, connection_options, json_option]
 
 

@@ -47,9 +47,7 @@ def get(audit_id: str, uri: str, where: Connection, as_json: bool) -> None:
         raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
     reach = resolve(where, uri)
     with connected(reach) as client:
-        reply = require_success(
-            client.call(reach.uri, "INSPECT", "/", {"target": "audit", "audit_id": audit_id})
-        )
+        reply = require_success(client.call(reach.uri, "INSPECT", "/", {"target": "audit", "audit_id": audit_id}))
         result = result_of(reply)
         entry = entry_of({**result, "audit_id": audit_id}, signing_keys(reach, client))
     if as_json:
@@ -67,9 +65,7 @@ def get(audit_id: str, uri: str, where: Connection, as_json: bool) -> None:
 @host_option
 @connection_options
 @json_option
-def walk(
-    chain: str, number: int, everything: bool, ids: bool, uri: str, where: Connection, as_json: bool
-) -> None:
+def walk(chain: str, number: int, everything: bool, ids: bool, uri: str, where: Connection, as_json: bool) -> None:
     """
     Show a chain, newest first.
 

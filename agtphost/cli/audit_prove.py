@@ -260,9 +260,7 @@ def _earlier(file: Path, keys: Mapping[str, VerifyingKey]) -> Checkpoint:
         raise WrongInput(f"{file} cannot be read: {error}") from None
 
 
-def _newest(
-    client: Client, reach: Reach, keys: Mapping[str, VerifyingKey], earlier: Checkpoint | None
-) -> Checkpoint:
+def _newest(client: Client, reach: Reach, keys: Mapping[str, VerifyingKey], earlier: Checkpoint | None) -> Checkpoint:
     asked: dict[str, Any] = {"target": "checkpoint"}
     if earlier is not None and earlier.size:
         asked = {"target": "consistency", "size": earlier.size}

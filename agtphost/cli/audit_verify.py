@@ -191,9 +191,7 @@ def _every_chain(reach: Reach, client: Client) -> Iterator[str]:
             yield agent_id
 
 
-def _oldest_first(
-    reach: Reach, client: Client, chain: str, keys: Mapping[str, VerifyingKey]
-) -> list[StoredRecord]:
+def _oldest_first(reach: Reach, client: Client, chain: str, keys: Mapping[str, VerifyingKey]) -> list[StoredRecord]:
     newest_first = [entry.stored(chain) for entry in pages(client, reach.uri, chain or HOST, keys, None)]
     return newest_first[::-1]
 
@@ -212,9 +210,7 @@ def conclude(report: Report, source: str, as_json: bool) -> None:
         "whole": report.whole,
         "signature_unverified": report.unverified,
         **({"proven": report.proven, "log": report.log} if report.log else {}),
-        "keys": [
-            {"kid": kid, "not_after": report.keys.until.get(kid)} for kid in report.keys
-        ],
+        "keys": [{"kid": kid, "not_after": report.keys.until.get(kid)} for kid in report.keys],
         "heads": [
             {"chain": chain or HOST, "seq": end.seq, "audit_id": end.audit_id, "issued_at": end.issued_at}
             for chain, end in sorted(report.heads.items())
@@ -241,10 +237,7 @@ def conclude(report: Report, source: str, as_json: bool) -> None:
         return
     print_table(
         ("CHAIN", "RECORDS", "NEWEST", "AUDIT-ID"),
-        (
-            (chain or HOST, end.seq, end.issued_at, end.audit_id)
-            for chain, end in sorted(report.heads.items())
-        ),
+        ((chain or HOST, end.seq, end.issued_at, end.audit_id) for chain, end in sorted(report.heads.items())),
     )
     if report.keys.links:
         named = ", then ".join((next(iter(report.keys.links)), *(link.new.kid for link in report.keys.links.values())))

@@ -91,9 +91,7 @@ def _check_method(method: str) -> None:
     if not method.isascii() or not method.isprintable() or not method or " " in method:
         raise WrongInput(f"{method[:40]!r} is not a method")
     if method.upper() != method:
-        raise WrongInput(
-            f"{method[:40]!r} is not a method", f"Methods are upper-case: {method.upper()[:40]}."
-        )
+        raise WrongInput(f"{method[:40]!r} is not a method", f"Methods are upper-case: {method.upper()[:40]}.")
 
 
 def _print(reply: Reply, include: bool) -> None:

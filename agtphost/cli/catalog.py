@@ -198,9 +198,7 @@ def validate(name: str | None, previous: str | None, strict: bool, config: Path 
 @click.option("--known", multiple=True, metavar="VERSION", help="Another version that will do; may be repeated.")
 @connection_options
 @json_option
-def negotiate(
-    uri: str | None, preferred: str | None, known: tuple[str, ...], where: Connection, as_json: bool
-) -> None:
+def negotiate(uri: str | None, preferred: str | None, known: tuple[str, ...], where: Connection, as_json: bool) -> None:
     """
     Find the catalog version for talking to a server.
 

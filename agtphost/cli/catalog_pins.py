@@ -103,9 +103,7 @@ def pin(file: Path, digest: str | None, upgrade: bool, as_json: bool) -> None:
     approve(file, octets, _pin(file), upgrade=upgrade, as_json=as_json, write=False)
 
 
-def approve(
-    file: Path, octets: bytes, pinned: Pin | None, *, upgrade: bool, as_json: bool, write: bool
-) -> None:
+def approve(file: Path, octets: bytes, pinned: Pin | None, *, upgrade: bool, as_json: bool, write: bool) -> None:
     """
     Pin content, if nothing else is pinned or its replacement is approved.
 

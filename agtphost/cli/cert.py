@@ -138,18 +138,12 @@ KINDS: dict[str, Callable[[_Order], dict[str, Path]]] = {
 @command.command()
 @click.argument("kind", type=click.Choice(list(KINDS)))
 @click.argument("name")
-@click.option(
-    "--ca", type=EXISTING, metavar="FILE", help="The authority's certificate; its key is beside it."
-)
+@click.option("--ca", type=EXISTING, metavar="FILE", help="The authority's certificate; its key is beside it.")
 @click.option("--ca-key", type=EXISTING, metavar="FILE", help="The authority's key, if it lies elsewhere.")
 @click.option("--public-key", type=EXISTING, metavar="FILE", help="Certify this key instead of making one.")
 @click.option("--genesis", type=EXISTING, metavar="FILE", help="For an agent: its Genesis.")
-@click.option(
-    "--scope", "scopes", multiple=True, metavar="TOKEN", help="For an agent: commit to these alone."
-)
-@click.option(
-    "--activation", metavar="ID", help="For an agent: its activation-certificate-id, kept at each renewal."
-)
+@click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="For an agent: commit to these alone.")
+@click.option("--activation", metavar="ID", help="For an agent: its activation-certificate-id, kept at each renewal.")
 @click.option("--organization", default="agtphost", show_default=True, help="Of the subject.")
 @click.option("--days", type=click.IntRange(1, 398), help="Valid for; default: as long as is usual.")
 @click.option(

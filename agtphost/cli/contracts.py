@@ -121,8 +121,10 @@ def sweep(mode: str | None, actor: str | None, uri: str, where: Connection, as_j
     print_table(
         ("SYNTHESIS ID", "RECIPE", "CAPTURED", "CURRENT", "DISPOSITION"),
         (
-            [entry.get(name) for name in
-             ("synthesis_id", "recipe_name", "captured_version", "current_version", "disposition")]
+            [
+                entry.get(name)
+                for name in ("synthesis_id", "recipe_name", "captured_version", "current_version", "disposition")
+            ]
             for entry in result.get("contracts", ())
         ),
     )
@@ -149,8 +151,13 @@ def proposals(uri: str, where: Connection, as_json: bool) -> None:
     print_table(
         ("PROPOSAL ID", "METHOD", "PATH", "SECONDS LEFT", "AGENT"),
         (
-            [entry.get("proposal_id"), entry.get("method"), entry.get("path"), entry.get("estimated_seconds"),
-             str(entry.get("originating_agent_id", ""))[:12]]
+            [
+                entry.get("proposal_id"),
+                entry.get("method"),
+                entry.get("path"),
+                entry.get("estimated_seconds"),
+                str(entry.get("originating_agent_id", ""))[:12],
+            ]
             for entry in listed
         ),
     )
@@ -163,9 +170,7 @@ def proposals(uri: str, where: Connection, as_json: bool) -> None:
 @host_option
 @connection_options
 @json_option
-def decide(
-    proposal_id: str, accepted: bool, reason: str | None, uri: str, where: Connection, as_json: bool
-) -> None:
+def decide(proposal_id: str, accepted: bool, reason: str | None, uri: str, where: Connection, as_json: bool) -> None:
     """
     Approve or reject a proposal that waits.
 

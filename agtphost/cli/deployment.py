@@ -264,9 +264,7 @@ def _addresses(listened: str) -> tuple[str, ...]:
     return certificates.LOOPBACK if address.is_unspecified or address.is_loopback else (str(address),)
 
 
-def _server_certificate(
-    state: Path, authority: certificates.Authority, deployment: Deployment, now: datetime
-) -> None:
+def _server_certificate(state: Path, authority: certificates.Authority, deployment: Deployment, now: datetime) -> None:
     """It names the host as its clients reach it, and the address by which the host's own commands do."""
     server_id = deployment.server_id
     certificate, key = state / "server.pem", state / "server.key"

@@ -26,9 +26,7 @@ def command() -> None:
 @command.command()
 @click.argument("file")
 @click.option("--key", type=EXISTING, required=True, metavar="FILE", help="The registrar's signing key.")
-@click.option(
-    "--issuer", required=True, metavar="NAME", help="The registrar's name, such as registrar.example.com."
-)
+@click.option("--issuer", required=True, metavar="NAME", help="The registrar's name, such as registrar.example.com.")
 @output_option
 @json_option
 def sign(file: str, key: Path, issuer: str, output: Path | None, as_json: bool) -> None:

@@ -96,9 +96,7 @@ def renew(domain: str, actor: str | None, uri: str | None, where: Connection, as
 @host_option
 @connection_options
 @json_option
-def transfer(
-    domain: str, owner_id: str, actor: str | None, uri: str | None, where: Connection, as_json: bool
-) -> None:
+def transfer(domain: str, owner_id: str, actor: str | None, uri: str | None, where: Connection, as_json: bool) -> None:
     """
     Say that a domain has another owner.
 

@@ -107,9 +107,7 @@ def require_success(reply: Reply) -> Reply:
     return reply
 
 
-def ask(
-    reach: Reach, method: str, path: str = "/", input: Mapping[str, Any] | None = None, **options: Any
-) -> Reply:
+def ask(reach: Reach, method: str, path: str = "/", input: Mapping[str, Any] | None = None, **options: Any) -> Reply:
     """
     One request over a connection of its own, which has to succeed.
 
@@ -147,9 +145,7 @@ def verify(reply: Reply, keys: Mapping[str, VerifyingKey]) -> Verification:
         answer = {
             "verified": False,
             "audit_id": reply.audit_id,
-            "checks": [
-                {"name": check.name, "ok": check.ok, "detail": check.detail} for check in verification.checks
-            ],
+            "checks": [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in verification.checks],
         }
         raise Unverified(f"the record does not verify:\n{listed}", answer=answer)
     return verification

@@ -180,8 +180,11 @@ def _caller(payload: Mapping[str, Any], claimed: Mapping[str, Any], names: Mappi
     if not claimed or caller:
         known = f"{caller}, {sureness}" if names.get(str(caller)) else sureness
         return [f"  caller   {known}"]
-    lines = ["  caller   not believed" if claimed.get("agent_id") or claimed.get("certificate_agent_id") else
-             "  caller   named no agent"]
+    lines = [
+        "  caller   not believed"
+        if claimed.get("agent_id") or claimed.get("certificate_agent_id")
+        else "  caller   named no agent"
+    ]
     if claimed.get("agent_id"):
         lines.append(f"  claimed  Agent-ID {claimed['agent_id']}{_label(claimed['agent_id'], names)}")
     if claimed.get("certificate_agent_id"):

@@ -90,8 +90,7 @@ def misconfigured(error: ConfigurationError) -> CommandError:
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     answer = {
         "problems": [
-            {"message": item.message, "file": item.file, "line": item.line, "hint": item.hint}
-            for item in problems
+            {"message": item.message, "file": item.file, "line": item.line, "hint": item.hint} for item in problems
         ]
     }
     return WrongInput(f"the configuration has {count}:\n{listed}", answer=answer)

@@ -34,9 +34,7 @@ def identities(config: Config) -> dict[str, Path]:
     return found
 
 
-def identity_of(
-    config: Config, wanted: str | None, default: str
-) -> tuple[Path | None, Path | None, str | None]:
+def identity_of(config: Config, wanted: str | None, default: str) -> tuple[Path | None, Path | None, str | None]:
     """Certificate, key and Agent-ID of a named identity; nothing where only the default is absent."""
     known = identities(config)
     name = wanted or default
@@ -79,9 +77,7 @@ def pair(certificate: Path, key: Path | None) -> tuple[Path | None, Path | None]
     """A certificate and its key, which lies beside it unless it is named."""
     return (
         present(certificate, "the client certificate"),
-        present(
-            key or certificate.with_suffix(".key"), "the key of the client certificate", "Name it by --key."
-        ),
+        present(key or certificate.with_suffix(".key"), "the key of the client certificate", "Name it by --key."),
     )
 
 

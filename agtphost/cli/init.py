@@ -21,9 +21,7 @@ def _servers(entries: tuple[str, ...]) -> tuple[Server, ...]:
     for entry in entries:
         name, separator, target = entry.partition("=")
         if not separator or not name or not target.strip():
-            raise WrongInput(
-                f"--mcp {entry!r} is not NAME=COMMAND", "Such as --mcp files='npx -y SERVER /data'."
-            )
+            raise WrongInput(f"--mcp {entry!r} is not NAME=COMMAND", "Such as --mcp files='npx -y SERVER /data'.")
         if name in found:
             raise WrongInput(f"--mcp names {name!r} twice")
         if target.startswith(("https://", "http://")):
@@ -38,9 +36,7 @@ def _servers(entries: tuple[str, ...]) -> tuple[Server, ...]:
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
-@click.option(
-    "--mcp", "servers", multiple=True, metavar="NAME=COMMAND", help="Host this MCP server; or NAME=URL."
-)
+@click.option("--mcp", "servers", multiple=True, metavar="NAME=COMMAND", help="Host this MCP server; or NAME=URL.")
 @click.option("--production", is_flag=True, help="Make the keys and certificates of a production host.")
 @click.option(
     "--again",

@@ -30,9 +30,7 @@ def load_signing_key(path: Path) -> SigningKey:
     except KeyFormatError as error:
         raise WrongInput(str(error), "`agtp key new FILE` makes one.") from None
     except OSError as error:
-        raise WrongInput(
-            f"{path} cannot be read: {error.strerror}", "`agtp key new FILE` makes one."
-        ) from None
+        raise WrongInput(f"{path} cannot be read: {error.strerror}", "`agtp key new FILE` makes one.") from None
 
 
 def load_verifying_key(path: Path) -> VerifyingKey:
@@ -73,9 +71,7 @@ def new(file: Path, as_json: bool) -> None:
         raise WrongInput("the file of a private key cannot end in .pub")
     for path in (file, public):
         if path.exists():
-            raise WrongInput(
-                f"{path} exists", "Keys are never overwritten: choose another name, or move it away."
-            )
+            raise WrongInput(f"{path} exists", "Keys are never overwritten: choose another name, or move it away.")
     key = SigningKey.generate()
     try:
         key.save(file)

@@ -35,9 +35,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("uri", metavar="URI")
-@click.option(
-    "--issuer", "issuers", type=EXISTING, multiple=True, metavar="KEY", help="A key that may have signed it."
-)
+@click.option("--issuer", "issuers", type=EXISTING, multiple=True, metavar="KEY", help="A key that may have signed it.")
 @click.option("--document", "whole", is_flag=True, help="Print the manifest itself, as it is published.")
 @connection_options
 @json_option
@@ -121,9 +119,7 @@ def _listed(values: Any) -> str:
 
 @command.command()
 @click.argument("source", metavar="FILE|URI")
-@click.option(
-    "--issuer", "issuers", type=EXISTING, multiple=True, metavar="KEY", help="A key that may have signed it."
-)
+@click.option("--issuer", "issuers", type=EXISTING, multiple=True, metavar="KEY", help="A key that may have signed it.")
 @click.option("--catalog", "catalog_file", type=EXISTING, metavar="FILE", help="The catalog it names.")
 @connection_options
 @json_option

@@ -47,9 +47,7 @@ def command() -> None:
     "--stubs", type=click.Path(path_type=Path), metavar="FILE.py", help="Write functions that answer instead."
 )
 @json_option
-def import_(
-    file: str, out: Path | None, catalog_file: Path | None, stubs: Path | None, as_json: bool
-) -> None:
+def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path | None, as_json: bool) -> None:
     """
     Make endpoint declarations for review.
 

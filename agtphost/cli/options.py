@@ -27,9 +27,7 @@ def _remember(context: click.Context, _: click.Parameter, value: bool) -> bool:
 HERE = "-"
 """In place of a URI: the host of the configuration."""
 
-host_option = click.option(
-    "--uri", default=HERE, metavar="URI", help="The host; default: the configured one."
-)
+host_option = click.option("--uri", default=HERE, metavar="URI", help="The host; default: the configured one.")
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, is_eager=True, callback=_remember, help="Print JSON for machines."
@@ -66,9 +64,7 @@ _OPTIONS = (
         is_flag=True,
         help="Send parameters at the top of the body, for servers that know no envelope.",
     ),
-    click.option(
-        "--timeout", type=click.FloatRange(0.1, 86_400), default=60.0, show_default=True, help="Seconds."
-    ),
+    click.option("--timeout", type=click.FloatRange(0.1, 86_400), default=60.0, show_default=True, help="Seconds."),
 )
 
 

@@ -68,8 +68,13 @@ class Negotiation:
 @click.option("--duration", metavar="TIME", help="How long it is needed: 24h, 7d, PT30M. Default: this session.")
 @click.option("--persistent", is_flag=True, help="Ask for an endpoint of the host's regular catalog.")
 @click.option("--data-class", "data_classes", multiple=True, metavar="NAME", help="What data it is about.")
-@click.option("--wait", type=click.FloatRange(0, 86_400), default=0.0, metavar="SECONDS",
-              help="How long to wait for an operator's decision.")
+@click.option(
+    "--wait",
+    type=click.FloatRange(0, 86_400),
+    default=0.0,
+    metavar="SECONDS",
+    help="How long to wait for an operator's decision.",
+)
 @host_option
 @connection_options
 @json_option

@@ -33,9 +33,7 @@ FORMATS = ("manifest", "json", "yaml", "html", "certificate", "status")
     "--registrar", "registrars", multiple=True, metavar="[ZONE=]FILE",
     help="A registrar's key that is trusted, in that zone only where one is named; repeatable.",
 )  # fmt: skip
-@click.option(
-    "--host", "hosts", multiple=True, metavar="URI", help="Where to look for an Agent-ID alone; repeatable."
-)
+@click.option("--host", "hosts", multiple=True, metavar="URI", help="Where to look for an Agent-ID alone; repeatable.")
 @click.option(
     "--fresh", type=click.FloatRange(1, 86_400), default=300.0, show_default=True, metavar="SECONDS",
     help="How old a Namespace Document may be.",
@@ -87,8 +85,6 @@ def command(
     except errors.ClientError as error:
         raise failure_of(error) from None
     _show(found, form or format_of(target), as_json)
-
-
 
 
 def _addressed(where: Connection, uri: str, hosts: Sequence[str]) -> tuple[AgtpUri, Reach]:

@@ -72,9 +72,7 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     epilog="Exit status: 0 success, 1 refused by the host, 2 wrong usage or input, "
     "3 no connection, 4 verification failed.",
 )
-@click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
-)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 def agtp() -> None:
     """
     Talk to hosts that speak AGTP, and look after one.

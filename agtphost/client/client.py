@@ -202,7 +202,11 @@ class Client:
         return located.reply
 
     async def resolution(
-        self, uri: str | AgtpUri, format: str | None = None, *, believing: Believing = Believing()  # noqa: B008
+        self,
+        uri: str | AgtpUri,
+        format: str | None = None,
+        *,
+        believing: Believing = Believing(),  # noqa: B008
     ) -> Resolution:
         """
         What a URI addresses, put to every check: the level 2 check of core v08 section 10.2 for agents.
@@ -254,9 +258,7 @@ class Client:
             return kept
         return await self._read_manifest(call, keys, self._timeout if timeout is None else timeout)
 
-    async def negotiate_catalog(
-        self, uri: str | AgtpUri, preferred: str, known: Collection[str] | None = None
-    ) -> str:
+    async def negotiate_catalog(self, uri: str | AgtpUri, preferred: str, known: Collection[str] | None = None) -> str:
         """
         Agree with a server on a version of the method catalog (AGTP-API section 4.6).
 

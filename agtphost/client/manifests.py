@@ -207,9 +207,7 @@ def cache_seconds(cache_control: str | None, otherwise: float) -> float:
 def _checked(document: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> tuple[SignatureState, str]:
     missing = [name for name in REQUIRED if name not in document]
     if missing:
-        raise VerificationFailed(
-            f"The server's answer is no manifest: it lacks {missing[0]}.", "Is this an AGTP host?"
-        )
+        raise VerificationFailed(f"The server's answer is no manifest: it lacks {missing[0]}.", "Is this an AGTP host?")
     if document.get(SIGNATURE) is None:
         return SignatureState.ABSENT, "The manifest is not signed."
     if not keys:

@@ -300,9 +300,7 @@ def verifying(
     return replace(shown, reply=found.reply)
 
 
-def _keys(
-    believing: Believing, manifest: Mapping[str, Any], now: Callable[[], float]
-) -> Mapping[str, VerifyingKey]:
+def _keys(believing: Believing, manifest: Mapping[str, Any], now: Callable[[], float]) -> Mapping[str, VerifyingKey]:
     """What documents of this moment may be signed with: earlier keys are published for earlier records."""
     if believing.keys:
         return believing.keys

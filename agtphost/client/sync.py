@@ -349,7 +349,11 @@ class Client:
         return located.reply
 
     def resolution(
-        self, uri: str | AgtpUri, format: str | None = None, *, believing: Believing = Believing()  # noqa: B008
+        self,
+        uri: str | AgtpUri,
+        format: str | None = None,
+        *,
+        believing: Believing = Believing(),  # noqa: B008
     ) -> Resolution:
         """
         What a URI addresses, put to every check: the level 2 check of core v08 section 10.2 for agents.
@@ -399,9 +403,7 @@ class Client:
         kept = self._caller.manifests.fresh(call.destination, keys, self._clock())
         return kept if kept is not None else self._read_manifest(call, keys, timeout)
 
-    def negotiate_catalog(
-        self, uri: str | AgtpUri, preferred: str, known: Collection[str] | None = None
-    ) -> str:
+    def negotiate_catalog(self, uri: str | AgtpUri, preferred: str, known: Collection[str] | None = None) -> str:
         """
         Agree with a server on a version of the method catalog (AGTP-API section 4.6).
 
@@ -457,9 +459,7 @@ class Client:
 
     # The steps of a call
 
-    def _final(
-        self, call: PreparedCall, timeout: float | None, stream: Callable[[Reply], object] | None
-    ) -> Reply:
+    def _final(self, call: PreparedCall, timeout: float | None, stream: Callable[[Reply], object] | None) -> Reply:
         for reply in self._replies(call, timeout):
             if not reply.interim:
                 return reply

@@ -37,9 +37,7 @@ def escape(text: str, *, keep: str = "") -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(
-        character if _safe(character, keep) else _escape(character) for character in text
-    )
+    return "".join(character if _safe(character, keep) else _escape(character) for character in text)
 
 
 def escape_octets(octets: bytes, *, keep: str = "\n\t") -> str:
@@ -51,8 +49,7 @@ def render_json(value: Any, *, indent: int | None = 2) -> str:
     """A JSON value for people: readable Unicode, control and bidi characters as JSON's own escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return "".join(
-        character if character == "\n" or _safe(character, "") else _json_escape(character)
-        for character in text
+        character if character == "\n" or _safe(character, "") else _json_escape(character) for character in text
     )
 
 

@@ -88,9 +88,7 @@ class TLSSettings:
             raise InvalidCall(f"The client certificate cannot be read: {error}.") from error
 
 
-def settings_of(
-    trust: str | Path | None, cert: str | Path | None, key: str | Path | None
-) -> TLSSettings:
+def settings_of(trust: str | Path | None, cert: str | Path | None, key: str | Path | None) -> TLSSettings:
     """
     Settings from file names.
 
@@ -192,6 +190,4 @@ def refused(reason: str, verify_message: str = "") -> TLSRefused:
         for alert, remedy in _ALERTS.items():
             if alert in words:
                 return TLSRefused(f"The server refused this client: {alert}.", remedy)
-    return TLSRefused(
-        f"The TLS handshake failed: {escape(words) or 'the server ended it'}.", "Check host and port."
-    )
+    return TLSRefused(f"The TLS handshake failed: {escape(words) or 'the server ended it'}.", "Check host and port.")

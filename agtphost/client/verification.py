@@ -96,9 +96,7 @@ def _audit_id(record: str, header: str | None) -> Check:
     return _equal("audit-id", "Audit-ID", header, digest, "the record's SHA-256")
 
 
-def _signature(
-    record: str, keys: Mapping[str, VerifyingKey], required: bool
-) -> tuple[Check, dict[str, Any] | None]:
+def _signature(record: str, keys: Mapping[str, VerifyingKey], required: bool) -> tuple[Check, dict[str, Any] | None]:
     """The check, and the payload to go on with: also after a failure, as long as it can be read."""
     try:
         payload = jws.verify(record, keys, allow_unsigned=not required)
@@ -134,8 +132,7 @@ def _matches(payload: Mapping[str, Any], evidence: Evidence) -> list[Check]:
         ("response_id", headers.get("response-id"), "Response-ID"),
     )
     checks = [
-        _equal(name.replace("_", "-"), name, payload.get(name), wanted, source)
-        for name, wanted, source in expected
+        _equal(name.replace("_", "-"), name, payload.get(name), wanted, source) for name, wanted, source in expected
     ]
     answered = payload.get("agent_id")
     if evidence.agent_id is not None and answered != "":

@@ -297,9 +297,7 @@ def _mcp(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
         if not server.name:
             yield Fault(location=(*where, "name"), message="is missing")
         elif server.name in seen:
-            yield Fault(
-                location=(*where, "name"), message=f"is that of number {seen[server.name] + 1} already"
-            )
+            yield Fault(location=(*where, "name"), message=f"is that of number {seen[server.name] + 1} already")
         seen.setdefault(server.name, index)
         yield from _transport(server, where)
         yield from _program(server, where, surroundings)
@@ -315,15 +313,11 @@ def _transport(server: MCPServer, where: Location) -> Iterator[Fault]:
             concerns=pair,
         )
     elif server.command is not None and server.url is not None:
-        yield Fault(
-            location=(*where, "url"), message="cannot stand beside command", hint="remove one of them"
-        )
+        yield Fault(location=(*where, "url"), message="cannot stand beside command", hint="remove one of them")
     only = {"cwd": "command", "env": "command", "bearer": "url", "headers": "url", "ca": "url"}
     for key, companion in only.items():
         if key in server.model_fields_set and getattr(server, companion) is None and _has_transport(server):
-            yield Fault(
-                location=(*where, key), message=f"only goes with {companion}", hint="remove it", concerns=pair
-            )
+            yield Fault(location=(*where, key), message=f"only goes with {companion}", hint="remove it", concerns=pair)
 
 
 def _has_transport(server: MCPServer) -> bool:

@@ -67,9 +67,7 @@ class Fault:
     """Other keys the fault was concluded from; if one of those is itself faulty, it is no conclusion."""
 
 
-def admit(
-    model: type[M], tree: dict[str, Any], surroundings: Surroundings
-) -> tuple[M, list[Fault], list[Location]]:
+def admit(model: type[M], tree: dict[str, Any], surroundings: Surroundings) -> tuple[M, list[Fault], list[Location]]:
     """
     Validate ``tree``, taking out what is faulty.
 

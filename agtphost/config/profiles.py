@@ -62,7 +62,5 @@ def load_profile(name: str, environ: Mapping[str, str] = os.environ) -> Profile:
     if found is None:
         close = difflib.get_close_matches(name, profiles.profile, 1)
         hint = f"did you mean {close[0]}?" if close else f"add [profile.{name}]"
-        raise ConfigurationError(
-            [Problem(message=f"there is no profile {name!r}", file=str(document.file), hint=hint)]
-        )
+        raise ConfigurationError([Problem(message=f"there is no profile {name!r}", file=str(document.file), hint=hint)])
     return found

@@ -68,9 +68,7 @@ def read(path: str | os.PathLike[str]) -> Document:
         with file.open("rb") as stream:
             octets = stream.read(MAX_OCTETS + 1)
     except OSError as error:
-        raise refuse(
-            f"the file cannot be read: {error.strerror}", hint="`agtp init DIR` writes a ready one"
-        ) from None
+        raise refuse(f"the file cannot be read: {error.strerror}", hint="`agtp init DIR` writes a ready one") from None
     if len(octets) > MAX_OCTETS:
         raise refuse(f"the file has more than {MAX_OCTETS} octets")
     try:

@@ -9,9 +9,7 @@ from agtphost.config import secret
 from agtphost.contract.service import ServiceReference
 
 
-def headers_of(
-    service: ServiceReference, environ: Mapping[str, str], folder: Path
-) -> dict[str, secret.Secret]:
+def headers_of(service: ServiceReference, environ: Mapping[str, str], folder: Path) -> dict[str, secret.Secret]:
     """
     Resolve ``${VAR}``, ``env:NAME`` and ``file:PATH`` in the values.
 

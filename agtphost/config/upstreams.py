@@ -36,18 +36,14 @@ ISOLATION = ("auto", "shared", "per-agent", "per-session")
 """Who shares a process or an HTTP session."""
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.ASCII)
-_OWN_HEADERS = frozenset(
-    {"host", "content-length", "content-type", "accept", "transfer-encoding", "connection"}
-)
+_OWN_HEADERS = frozenset({"host", "content-length", "content-type", "accept", "transfer-encoding", "connection"})
 _SERVER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def _name(value: str) -> str:
     if _SERVER_NAME.fullmatch(value) is None:
-        raise ValueError(
-            "must be 1 to 32 lower-case letters, digits, '-' or '_', and begin with a letter or digit"
-        )
+        raise ValueError("must be 1 to 32 lower-case letters, digits, '-' or '_', and begin with a letter or digit")
     return value
 
 

@@ -114,9 +114,7 @@ def _method(value: str) -> str:
 
 def _scope(value: str) -> str:
     if not scopes.is_token(value):
-        raise ValueError(
-            f"holds {value[:64]!r}, which is not a scope token (lower-case segments joined by ':')"
-        )
+        raise ValueError(f"holds {value[:64]!r}, which is not a scope token (lower-case segments joined by ':')")
     return value
 
 

@@ -132,7 +132,9 @@ class Samples:
             count = int(rule.get("minItems", 1))
             return [self._value(items, every=every, depth=depth + 1) for _ in range(count)] if depth < DEPTH else []
         makers: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-            "integer": _integer, "number": _number, "string": self._text
+            "integer": _integer,
+            "number": _number,
+            "string": self._text,
         }
         return makers[kind](rule) if kind in makers else kind == "boolean" or None
 

@@ -312,9 +312,7 @@ class Target:
     @cached_property
     def with_schema(self) -> Declared | None:
         """An admitted endpoint that has most to check in its input."""
-        richest = max(
-            self.admitted, key=lambda item: len(item.samples.properties) if item.samples else 0, default=None
-        )
+        richest = max(self.admitted, key=lambda item: len(item.samples.properties) if item.samples else 0, default=None)
         return richest if richest is not None and richest.samples and richest.samples.properties else None
 
     @cached_property

@@ -75,55 +75,116 @@ _PAGE = {"limit": COUNT, "continuation_token": TEXT}
 _CHANGE = {"agent_id": TEXT, "reason": TEXT, "actor": TEXT, "agent_label": TEXT}
 _DOMAIN = {"org_domain": TEXT, "expires_at": TEXT, "grace": COUNT, "owner_id": TEXT}
 _SEARCH = {
-    "criteria": ANYTHING, "intent": TEXT, "filter": OBJECT, "result_type": TEXT, "tier": ANYTHING,
-    "capabilities": TEXTS, "geography": TEXTS, "max_results": COUNT, "limit": COUNT, "offset": COUNT,
-    "scope": ANYTHING, "trust_tier_min": COUNT, "governance_zone": TEXTS,
+    "criteria": ANYTHING,
+    "intent": TEXT,
+    "filter": OBJECT,
+    "result_type": TEXT,
+    "tier": ANYTHING,
+    "capabilities": TEXTS,
+    "geography": TEXTS,
+    "max_results": COUNT,
+    "limit": COUNT,
+    "offset": COUNT,
+    "scope": ANYTHING,
+    "trust_tier_min": COUNT,
+    "governance_zone": TEXTS,
 }
 _EXECUTED = {
-    "action": TEXT, "parameters": ANYTHING, "payload": ANYTHING, "payload_type": TEXT, "server": TEXT,
-    "modality": TEXT, "idempotency_key": TEXT, "inputResponses": ANYTHING, "requestState": ANYTHING,
+    "action": TEXT,
+    "parameters": ANYTHING,
+    "payload": ANYTHING,
+    "payload_type": TEXT,
+    "server": TEXT,
+    "modality": TEXT,
+    "idempotency_key": TEXT,
+    "inputResponses": ANYTHING,
+    "requestState": ANYTHING,
 }
 _PROPOSAL = {
-    "endpoint": OBJECT, "proposal": OBJECT, "name": TEXT, "parameters": ANYTHING, "outcome": ANYTHING,
-    "method": TEXT, "path": TEXT, "description": TEXT, "semantic": OBJECT, "errors": TEXTS, "intent": ANYTHING,
-    "input_schema": OBJECT, "output_schema": OBJECT, "required_scopes": TEXTS, "scope_requested": TEXTS,
-    "data_class": ANYTHING, "contract_version": TEXT, "requested_duration": ANYTHING, "persistent": FLAG,
+    "endpoint": OBJECT,
+    "proposal": OBJECT,
+    "name": TEXT,
+    "parameters": ANYTHING,
+    "outcome": ANYTHING,
+    "method": TEXT,
+    "path": TEXT,
+    "description": TEXT,
+    "semantic": OBJECT,
+    "errors": TEXTS,
+    "intent": ANYTHING,
+    "input_schema": OBJECT,
+    "output_schema": OBJECT,
+    "required_scopes": TEXTS,
+    "scope_requested": TEXTS,
+    "data_class": ANYTHING,
+    "contract_version": TEXT,
+    "requested_duration": ANYTHING,
+    "persistent": FLAG,
 }
 _INSPECTED = {
-    "target": TEXT, "audit_id": TEXT, "agent_id": TEXT, "chain": TEXT, "limit": COUNT, "before": COUNT,
-    "method": TEXT, "path": TEXT, "authority_scope": TEXT, "assurance": TEXT, "input": OBJECT, "size": COUNT,
-    "synthesis_id": TEXT, "attempt_id": TEXT, "continuation_token": TEXT, "partial": FLAG,
-    "tool": TEXT, "action": TEXT, "server": TEXT,
+    "target": TEXT,
+    "audit_id": TEXT,
+    "agent_id": TEXT,
+    "chain": TEXT,
+    "limit": COUNT,
+    "before": COUNT,
+    "method": TEXT,
+    "path": TEXT,
+    "authority_scope": TEXT,
+    "assurance": TEXT,
+    "input": OBJECT,
+    "size": COUNT,
+    "synthesis_id": TEXT,
+    "attempt_id": TEXT,
+    "continuation_token": TEXT,
+    "partial": FLAG,
+    "tool": TEXT,
+    "action": TEXT,
+    "server": TEXT,
 }
 _CONFIRMED = {"target_id": TEXT, "status": TEXT, "reason": TEXT, "attestation": ANYTHING}
 _SUSPENDED = {
-    "session_id": TEXT, "task_id": TEXT, "synthesis_id": TEXT, "workflow_id": TEXT, "reason": TEXT,
-    "checkpoint": ANYTHING, "resume_by": TEXT,
+    "session_id": TEXT,
+    "task_id": TEXT,
+    "synthesis_id": TEXT,
+    "workflow_id": TEXT,
+    "reason": TEXT,
+    "checkpoint": ANYTHING,
+    "resume_by": TEXT,
 }
 _DELEGATED = {
-    "target_agent_id": TEXT, "task": ANYTHING, "authority_scope": ANYTHING, "delegation_token": ANYTHING,
-    "deadline": ANYTHING, "callback": TEXT, "asynchronous": FLAG,
+    "target_agent_id": TEXT,
+    "task": ANYTHING,
+    "authority_scope": ANYTHING,
+    "delegation_token": ANYTHING,
+    "deadline": ANYTHING,
+    "callback": TEXT,
+    "asynchronous": FLAG,
 }
 
 CONTRACTS: Mapping[tuple[str, str], Contract] = {
-    ("DISCOVER", "/"): _contract("The caller has the manifest, the directory, or the best candidates.",
-                                 {**_TARGET, **_SEARCH}),
-    ("DISCOVER", "/agents"): _contract("The caller has the agents that it may be shown and could call.",
-                                       {**_TARGET, "result_type": TEXT}),
+    ("DISCOVER", "/"): _contract(
+        "The caller has the manifest, the directory, or the best candidates.", {**_TARGET, **_SEARCH}
+    ),
+    ("DISCOVER", "/agents"): _contract(
+        "The caller has the agents that it may be shown and could call.", {**_TARGET, "result_type": TEXT}
+    ),
     ("DISCOVER", "/genesis"): _contract("The caller has the addressed agent's Genesis, octet for octet.", _TARGET),
     ("DISCOVER", "/methods"): _contract("The caller has every endpoint that it could call.", _TARGET),
     ("DISCOVER", "/tools"): _contract("The caller has every hosted tool that it could call.", _TARGET),
     ("DISCOVER", "/apis"): _contract("The caller has the HTTP APIs that the server fronts.", _TARGET),
     ("DISCOVER", "/patterns"): _contract("The caller has the patterns that the server would synthesize.", _TARGET),
     ("DISCOVER", "/contracts"): _contract("The caller has the contracts that it may see.", _TARGET),
-    ("DESCRIBE", "/"): _contract("The caller has the Capability Document.",
-                                 {"capability_domains": TEXT, "version_min": TEXT, "format": TEXT}),
+    ("DESCRIBE", "/"): _contract(
+        "The caller has the Capability Document.", {"capability_domains": TEXT, "version_min": TEXT, "format": TEXT}
+    ),
     ("DESCRIBE", "/agents"): _contract("The caller has the signed Agent Namespace Document.", {"format": TEXT}),
     ("QUERY", "/agents"): _contract("The caller has the answer of the Agent Namespace Document.", {"format": TEXT}),
     ("DESCRIBE", "/agents/{name}"): _contract("The caller has the agent's Identity Document.", {"format": TEXT}),
     ("DESCRIBE", "/agents/{name}/status"): _contract("The caller has the agent's status.", {"format": TEXT}),
-    ("INSPECT", "/"): _contract("The caller has the stored evidence that it asked for, as it was signed.",
-                                _INSPECTED, ["target"]),
+    ("INSPECT", "/"): _contract(
+        "The caller has the stored evidence that it asked for, as it was signed.", _INSPECTED, ["target"]
+    ),
     ("ACTIVATE", "/"): _contract("The agent is active, and a signed event says so.", _CHANGE),
     ("DEACTIVATE", "/"): _contract("The agent is suspended, and a signed event says so.", _CHANGE),
     ("REINSTATE", "/"): _contract("The agent is active again, and a signed event says so.", {**_CHANGE, **_DOMAIN}),
@@ -132,71 +193,113 @@ CONTRACTS: Mapping[tuple[str, str], Contract] = {
         {**_CHANGE, **_TARGET, **_DOMAIN, "synthesis_id": TEXT, "mode": TEXT},
         impact="irreversible",
     ),
-    ("DEPRECATE", "/"): _contract("The agent serves on as deprecated, and a signed event says so.",
-                                  {**_CHANGE, **_DOMAIN, "successor_agent_id": TEXT, "migration_deadline": TEXT}),
-    ("EXECUTE", "/"): _contract("The action was carried out, and the answer is its result.",
-                                _EXECUTED, impact="irreversible"),
-    ("PROPOSE", "/"): _contract("The proposal is accepted, answered by a counter-proposal, or waits for a decision.",
-                                _PROPOSAL),
+    ("DEPRECATE", "/"): _contract(
+        "The agent serves on as deprecated, and a signed event says so.",
+        {**_CHANGE, **_DOMAIN, "successor_agent_id": TEXT, "migration_deadline": TEXT},
+    ),
+    ("EXECUTE", "/"): _contract(
+        "The action was carried out, and the answer is its result.", _EXECUTED, impact="irreversible"
+    ),
+    ("PROPOSE", "/"): _contract(
+        "The proposal is accepted, answered by a counter-proposal, or waits for a decision.", _PROPOSAL
+    ),
     ("QUERY", "/proposals"): _contract("The caller has the proposals that it may see.", {**_PAGE, "status": TEXT}),
     ("QUERY", "/proposals/{proposal_id}"): _contract("The caller knows what became of the proposal.", {}),
-    ("CONFIRM", "/proposals/{proposal_id}"): _contract("The proposal is decided, and its proposer is told.",
-                                                       {"accepted": FLAG, "reason": TEXT}),
+    ("CONFIRM", "/proposals/{proposal_id}"): _contract(
+        "The proposal is decided, and its proposer is told.", {"accepted": FLAG, "reason": TEXT}
+    ),
     ("QUERY", "/"): _contract(
         "The caller has an answer of what the host holds, with its sources.",
-        {"intent": ANYTHING, "scope": ANYTHING, "format": TEXT, "confidence_threshold": NUMBER, "max_results": COUNT,
-         "context": ANYTHING},
+        {
+            "intent": ANYTHING,
+            "scope": ANYTHING,
+            "format": TEXT,
+            "confidence_threshold": NUMBER,
+            "max_results": COUNT,
+            "context": ANYTHING,
+        },
         ["intent"],
     ),
     ("SUMMARIZE", "/"): _contract(
         "The caller has a shorter text of what was given.",
         {"source": ANYTHING, "content": ANYTHING, "length": TEXT, "focus": TEXT, "audience": TEXT, "format": TEXT},
     ),
-    ("PLAN", "/"): _contract("The caller has steps towards the goal, none of which was taken.",
-                             {"goal": ANYTHING, "constraints": ANYTHING, "available_methods": TEXTS}, ["goal"]),
+    ("PLAN", "/"): _contract(
+        "The caller has steps towards the goal, none of which was taken.",
+        {"goal": ANYTHING, "constraints": ANYTHING, "available_methods": TEXTS},
+        ["goal"],
+    ),
     ("ESCALATE", "/"): _contract(
         "The decision lies with its recipient, and the caller has a receipt.",
         {"task_id": TEXT, "reason": TEXT, "priority": TEXT, "context": ANYTHING, "deadline": TEXT, "recipient": TEXT},
         ["task_id", "reason", "context"],
     ),
-    ("QUERY", "/escalations"): _contract("The caller has the escalations that are its own or its to decide.",
-                                         {**_PAGE, "status": TEXT, "escalation_id": TEXT, "task_id": TEXT}),
-    ("CONFIRM", "/"): _contract("What the caller attests is on record for good.", _CONFIRMED, ["target_id", "status"],
-                                impact="irreversible"),
+    ("QUERY", "/escalations"): _contract(
+        "The caller has the escalations that are its own or its to decide.",
+        {**_PAGE, "status": TEXT, "escalation_id": TEXT, "task_id": TEXT},
+    ),
+    ("CONFIRM", "/"): _contract(
+        "What the caller attests is on record for good.", _CONFIRMED, ["target_id", "status"], impact="irreversible"
+    ),
     ("SUSPEND", "/"): _contract("The session or task stands still until it is resumed.", _SUSPENDED),
-    ("RESUME", "/"): _contract("The session or task goes on from where it stood.",
-                               {"workflow_id": TEXT, "resumption_nonce": TEXT, "checkpoint": ANYTHING},
-                               ["workflow_id", "resumption_nonce"]),
+    ("RESUME", "/"): _contract(
+        "The session or task goes on from where it stood.",
+        {"workflow_id": TEXT, "resumption_nonce": TEXT, "checkpoint": ANYTHING},
+        ["workflow_id", "resumption_nonce"],
+    ),
     ("NOTIFY", "/"): _contract(
         "The message is kept for its recipient, who cannot be made to forget it.",
-        {"recipient": TEXT, "content": ANYTHING, "urgency": TEXT, "delivery_guarantee": TEXT, "expiry": TEXT,
-         "topic": TEXT},
+        {
+            "recipient": TEXT,
+            "content": ANYTHING,
+            "urgency": TEXT,
+            "delivery_guarantee": TEXT,
+            "expiry": TEXT,
+            "topic": TEXT,
+        },
         ["recipient", "content"],
         impact="irreversible",
     ),
-    ("QUERY", "/notifications"): _contract("The caller has its messages that are not confirmed yet.",
-                                           {**_PAGE, "box": TEXT, "urgency": TEXT}),
-    ("DELEGATE", "/"): _contract("The other agent has done, or has taken on, the task.", _DELEGATED,
-                                 ["target_agent_id", "task"], impact="irreversible"),
-    ("QUERY", "/delegations"): _contract("The caller knows what became of the tasks that it delegated.",
-                                         {**_PAGE, "state": TEXT, "task_id": TEXT, "delegation_id": TEXT}),
+    ("QUERY", "/notifications"): _contract(
+        "The caller has its messages that are not confirmed yet.", {**_PAGE, "box": TEXT, "urgency": TEXT}
+    ),
+    ("DELEGATE", "/"): _contract(
+        "The other agent has done, or has taken on, the task.",
+        _DELEGATED,
+        ["target_agent_id", "task"],
+        impact="irreversible",
+    ),
+    ("QUERY", "/delegations"): _contract(
+        "The caller knows what became of the tasks that it delegated.",
+        {**_PAGE, "state": TEXT, "task_id": TEXT, "delegation_id": TEXT},
+    ),
     ("QUOTE", "/"): _contract(
         "The caller knows what the operation would cost, and nothing was done.",
         {"method": TEXT, "path": TEXT, "parameters": ANYTHING, "budget_units": ANYTHING, "cart": ANYTHING},
     ),
-    ("CONFIRM", "/checkpoints"): _contract("The other log's checkpoint is witnessed, and its host has the cosignature.",
-                                           {"checkpoint": ANYTHING, "attestation": ANYTHING, "status": TEXT,
-                                            "target_id": TEXT, "reason": TEXT}, impact="irreversible"),
-    ("QUERY", "/checkpoints"): _contract("The caller has the newest checkpoint that was witnessed of a log.",
-                                         {"origin": TEXT}),
+    ("CONFIRM", "/checkpoints"): _contract(
+        "The other log's checkpoint is witnessed, and its host has the cosignature.",
+        {"checkpoint": ANYTHING, "attestation": ANYTHING, "status": TEXT, "target_id": TEXT, "reason": TEXT},
+        impact="irreversible",
+    ),
+    ("QUERY", "/checkpoints"): _contract(
+        "The caller has the newest checkpoint that was witnessed of a log.", {"origin": TEXT}
+    ),
     ("QUERY", "/a2a-tasks"): _contract(
         "The client has its tasks.",
-        {"contextId": TEXT, "status": ANYTHING, "statusTimestampAfter": TEXT, "pageToken": TEXT, "pageSize": COUNT,
-         "includeArtifacts": FLAG},
+        {
+            "contextId": TEXT,
+            "status": ANYTHING,
+            "statusTimestampAfter": TEXT,
+            "pageToken": TEXT,
+            "pageSize": COUNT,
+            "includeArtifacts": FLAG,
+        },
     ),
     ("QUERY", "/a2a-tasks/{task_id}"): _contract("The client has the task as it stands.", {"historyLength": COUNT}),
-    ("SUSPEND", "/a2a-tasks/{task_id}"): _contract("The task is cancelled, and what it had begun is stopped.",
-                                                   {"reason": TEXT}, impact="irreversible"),
+    ("SUSPEND", "/a2a-tasks/{task_id}"): _contract(
+        "The task is cancelled, and what it had begun is stopped.", {"reason": TEXT}, impact="irreversible"
+    ),
 }
 """By method and path template."""
 

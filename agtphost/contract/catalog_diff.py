@@ -306,10 +306,7 @@ class _Scan:
         for segment in path.split("/") if isinstance(path, str) else ():
             word = bare(segment)
             if word in self._added:
-                message = (
-                    f"{subject} {path} has the segment {segment!r}: "
-                    f"{word} is a method of catalog {self._version}"
-                )
+                message = f"{subject} {path} has the segment {segment!r}: {word} is a method of catalog {self._version}"
                 yield Kind.PATH, location, word, message, True
 
     def _endpoints(self, tree: Mapping[str, Any]) -> Iterator[_Finding]:

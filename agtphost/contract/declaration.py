@@ -223,9 +223,7 @@ class Declaration:
                 "another path, or another method such as QUERY",
             )
         elif first == "agents":
-            self._say(
-                ("path",), f"path {path[:128]} is reserved: /agents/NAME addresses the agents of this host"
-            )
+            self._say(("path",), f"path {path[:128]} is reserved: /agents/NAME addresses the agents of this host")
         elif (method, path) in self._rules.reserved:
             self._say(("path",), f"{method} {path[:128]} is answered by the host itself")
 
@@ -319,9 +317,7 @@ class Declaration:
         self._members(successor, ("method", "path"), (), ("deprecated", "successor"))
         method, path = successor.get("method"), successor.get("path")
         if method is not None and (not isinstance(method, str) or not is_method_name(method)):
-            self._say(
-                ("deprecated", "successor", "method"), "deprecated.successor.method is not a method name"
-            )
+            self._say(("deprecated", "successor", "method"), "deprecated.successor.method is not a method name")
         if path is not None and (not isinstance(path, str) or any(paths.template_faults(path))):
             self._say(("deprecated", "successor", "path"), "deprecated.successor.path is not a path")
         return Deprecation(

@@ -30,9 +30,7 @@ class RemovedMethod(Problem):
     """
 
 
-def lasting(
-    found: Sequence[Problem], rules: Rules, find: Callable[[Rules], Sequence[Problem]]
-) -> list[Problem]:
+def lasting(found: Sequence[Problem], rules: Rules, find: Callable[[Rules], Sequence[Problem]]) -> list[Problem]:
     """
     Those problems that are no consequence of a removed method: that it would not solve to have it back.
 

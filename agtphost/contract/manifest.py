@@ -166,10 +166,7 @@ def build_manifest(
             "updated": facts.updated,
             "signing_keys": [
                 *({"kid": key.kid, "alg": "EdDSA", "key": key.text} for key in signing_keys),
-                *(
-                    {"kid": key.kid, "alg": "EdDSA", "key": key.text, "not_after": until}
-                    for key, until in earlier_keys
-                ),
+                *({"kid": key.kid, "alg": "EdDSA", "key": key.text, "not_after": until} for key, until in earlier_keys),
             ],
         },
         "embedded_methods": list(catalog.embedded),

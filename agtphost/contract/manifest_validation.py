@@ -213,9 +213,7 @@ class _Examination:
             if self._expect(manifest, name, (), _is_text, "text", "8.2") and manifest[name] not in VERSIONS:
                 self._fault((name,), f"is not {' or '.join(VERSIONS)}", "8.2")
         self._expect(manifest, "document_version", (), _is_text, "text", "8.2")
-        current = self._expect(
-            manifest, "catalog_version", (), _is_version, "a version such as 1.0.0", "4.3"
-        )
+        current = self._expect(manifest, "catalog_version", (), _is_version, "a version such as 1.0.0", "4.3")
         here = "catalog_versions_supported"
         if not self._expect(manifest, here, (), _is_list, "a list", "4.3"):
             return
@@ -310,9 +308,7 @@ class _Examination:
             known = f"neither in catalog {self._catalog.version} nor in custom_methods"
             self._fault(at, f"is {known}: {method}", "6.4")
 
-    def _endpoint_path(
-        self, endpoint: Mapping[str, Any], at: Pointer, words: Collection[str], *, own: bool
-    ) -> None:
+    def _endpoint_path(self, endpoint: Mapping[str, Any], at: Pointer, words: Collection[str], *, own: bool) -> None:
         path = endpoint["path"]
         faults = list(template_faults(path, words))
         for fault in faults:
@@ -345,9 +341,7 @@ class _Examination:
             if schema.get("additionalProperties") is not False:
                 self._fault((*at, "additionalProperties"), "is not false", "13.3")
 
-    def _handler(
-        self, handler: Mapping[str, Any], at: Pointer, errors: Collection[str] | None
-    ) -> None:
+    def _handler(self, handler: Mapping[str, Any], at: Pointer, errors: Collection[str] | None) -> None:
         for name in sorted(handler.keys() - {"type"}):
             self._fault((*at, name), "is shown, but of a handler nothing but its type may be", "8.9")
         if not self._expect(handler, "type", at, _is_text, "text", "6.4"):

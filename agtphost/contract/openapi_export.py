@@ -55,9 +55,7 @@ def export_openapi(
 
 
 class _Export:
-    def __init__(
-        self, manifest: Mapping[str, Any], link: str, server_url: str | None, *, built_ins: bool
-    ) -> None:
+    def __init__(self, manifest: Mapping[str, Any], link: str, server_url: str | None, *, built_ins: bool) -> None:
         self._manifest = manifest
         self._link = link
         self._server_url = server_url
@@ -215,9 +213,7 @@ class _Export:
         ]
         rest = [name for name in properties if name not in in_path]
         if http in ("get", "delete"):
-            parameters.extend(
-                _parameter(name, "query", properties[name], required=name in required) for name in rest
-            )
+            parameters.extend(_parameter(name, "query", properties[name], required=name in required) for name in rest)
         elif rest or not in_path:
             operation["requestBody"] = self._body(component, in_path, required)
         if parameters:

@@ -146,9 +146,7 @@ class _Import:
             if name == "webhooks" and self._document.get(name):
                 self._losses["webhooks"] += len(self._document[name])
         endpoints = tuple(map(self._endpoint, drafts))
-        renamed = {
-            draft.source_path: draft.template for draft in drafts if draft.source_path != draft.template
-        }
+        renamed = {draft.source_path: draft.template for draft in drafts if draft.source_path != draft.template}
         return Imported(
             title=self._title(),
             version=self._version,

@@ -195,7 +195,7 @@ def choose_path(http: str, path: str, catalog: Catalog) -> ChosenPath:
     found = _Segments()
     clean = re.split(r"[?#]", path, maxsplit=1)[0]
     if clean != path:
-        found.changes.append(f"what stands behind {clean} in the path is left out: {path[len(clean):][:80]}")
+        found.changes.append(f"what stands behind {clean} in the path is left out: {path[len(clean) :][:80]}")
     parts = [part for part in clean.split("/") if part]
     if "/" + "/".join(parts) != (clean.rstrip("/") or "/"):
         found.changes.append("empty segments are left out")

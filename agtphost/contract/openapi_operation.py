@@ -181,9 +181,7 @@ class _Reader:
                     self._losses["parameters that cannot be resolved"] += 1
         yield from found.values()
 
-    def _parameter(
-        self, parameter: Mapping[str, Any], properties: dict[str, Any], required: list[str]
-    ) -> None:
+    def _parameter(self, parameter: Mapping[str, Any], properties: dict[str, Any], required: list[str]) -> None:
         name, place = parameter["name"], parameter["in"]
         if place == "cookie" or (place == "header" and name.lower() in _CREDENTIALS):
             self._losses[f"{place} parameters"] += place == "cookie"
@@ -276,9 +274,7 @@ class _Reader:
             self._losses["further media types"] += len(kinds) - 1
         return kinds[0], self._facts.references.follow(content[kinds[0]]).get("schema")
 
-    def _gather(
-        self, schema: Mapping[str, Any], depth: int
-    ) -> tuple[dict[str, Any], set[str], list[str]] | None:
+    def _gather(self, schema: Mapping[str, Any], depth: int) -> tuple[dict[str, Any], set[str], list[str]] | None:
         """The fields of a body; None where it is no object of fields."""
         if depth > 8 or schema.get("type", "object") not in ("object", ["object"], ["object", "null"]):
             return None

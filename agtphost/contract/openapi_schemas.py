@@ -171,9 +171,7 @@ class SchemaConverter:
             self._names[reference] = known
         return known
 
-    def _keyword(
-        self, found: dict[str, Any], keyword: str, value: Any, schema: Mapping[str, Any], depth: int
-    ) -> None:
+    def _keyword(self, found: dict[str, Any], keyword: str, value: Any, schema: Mapping[str, Any], depth: int) -> None:
         if keyword in _SCHEMA and not isinstance(value, list):
             found[keyword] = self._schema(value, depth + 1)
         elif keyword in _SCHEMAS and isinstance(value, list) and value:

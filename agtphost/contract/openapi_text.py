@@ -77,9 +77,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(
-            text, object_pairs_hook=_unique, parse_constant=lambda word: _refuse(f"{word} is not JSON")
-        )
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=lambda word: _refuse(f"{word} is not JSON"))
     except json.JSONDecodeError as error:
         raise _SyntaxError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
     except DocumentTextError:

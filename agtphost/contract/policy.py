@@ -290,9 +290,7 @@ class _Reader:
             else:
                 yield name
 
-    def _disallowed(
-        self, names: Sequence[str], aliases: Mapping[str, str], verbs: Sequence[str]
-    ) -> Iterator[str]:
+    def _disallowed(self, names: Sequence[str], aliases: Mapping[str, str], verbs: Sequence[str]) -> Iterator[str]:
         """``disallow`` is compared after aliases, so an alias in it never matches (spec-conflicts 43)."""
         plain = []
         for name in names:

@@ -203,5 +203,3 @@ def _may_match(wanted: Sequence[str | None], offered: Sequence[str | None]) -> b
 
 def _is_repeatable(target: Endpoint | None) -> bool:
     return target is not None and target.semantic.is_idempotent
-
-

@@ -210,9 +210,7 @@ class _Reading:
 
     # Members of any kind
 
-    def _members(
-        self, table: Mapping[str, Any], known: Sequence[str], required: Sequence[str], at: Location
-    ) -> None:
+    def _members(self, table: Mapping[str, Any], known: Sequence[str], required: Sequence[str], at: Location) -> None:
         for name in table:
             if name not in known:
                 close = difflib.get_close_matches(name, known, 1)
@@ -357,7 +355,7 @@ class _Reading:
                 raise ExpressionError("when is not text")
             expression = Expression(text.removeprefix("="))
         except ExpressionError as error:
-            self.say((*at, "when"), str(error), "a JMESPath expression such as \"book.year > `1900`\"")
+            self.say((*at, "when"), str(error), 'a JMESPath expression such as "book.year > `1900`"')
             return None
         self._names(expression.names, (*at, "when"))
         return expression

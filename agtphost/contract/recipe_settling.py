@@ -79,9 +79,7 @@ def _refused(endpoints: Iterable[Endpoint], graph: RecipeGraph) -> Iterator[tupl
         said = _fault(endpoint, graph)
         if said is not None:
             message, hint = said
-            problem = Problem(
-                message=f"{endpoint.name}: {message}", file=endpoint.file, line=endpoint.line, hint=hint
-            )
+            problem = Problem(message=f"{endpoint.name}: {message}", file=endpoint.file, line=endpoint.line, hint=hint)
             yield endpoint, problem
 
 

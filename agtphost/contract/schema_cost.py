@@ -386,4 +386,3 @@ class Compiler:
         )
         state.other = state.rest = state
         return Budget(state, [state], unique=unique)
-

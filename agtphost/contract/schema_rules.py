@@ -70,9 +70,7 @@ _ONE = frozenset(
     }
 )
 _LIST = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_MAP = frozenset(
-    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
-)
+_MAP = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
 _PLAIN = frozenset(
     {
         *(
@@ -520,9 +518,7 @@ class _Applied:
             return
         longest = max(len(place.indexed) for place, _ in places)
         for index in range(longest + 1):
-            items = (
-                ((place.indexed[index : index + 1] or place.rest) + place.items, times) for place, times in places
-            )
+            items = (((place.indexed[index : index + 1] or place.rest) + place.items, times) for place, times in places)
             yield (index if index < longest else -1), self._gather(items)
 
     def _gather(self, parts: Iterator[tuple[list[str], int]]) -> Counter[str]:

@@ -197,9 +197,7 @@ def _shape_faults(schema: Mapping[str, Any], role: Role) -> Iterable[SchemaFault
     if role == "tool" and kind not in ("object", None):
         yield SchemaFault(pointer="/type", message='must be "object": a tool takes an object')
     if role == "input" and schema.get("additionalProperties") is not False:
-        yield SchemaFault(
-            pointer="/additionalProperties", message="must be false: an input has no undeclared members"
-        )
+        yield SchemaFault(pointer="/additionalProperties", message="must be false: an input has no undeclared members")
 
 
 def _closed(schema: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -121,8 +121,7 @@ class EndpointTable:
         if best is None:
             return None
         values = {
-            name: decode(segments[index]) if "%" in segments[index] else segments[index]
-            for index, name in best[2]
+            name: decode(segments[index]) if "%" in segments[index] else segments[index] for index, name in best[2]
         }
         return Match(binding=best[1], path_parameters=values)
 

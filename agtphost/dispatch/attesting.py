@@ -39,9 +39,7 @@ class AttestingSealer(Sealer):
         # Bodies are JSON objects with members, so this goes in front of the last brace.
         self._member = f',"attestation_type":"{kind}"}}'.encode()
 
-    def envelope(
-        self, exchange: Exchange, status: int, result: Any, beside: Mapping[str, Any] = NOTHING
-    ) -> bytes:
+    def envelope(self, exchange: Exchange, status: int, result: Any, beside: Mapping[str, Any] = NOTHING) -> bytes:
         return super().envelope(exchange, status, result, beside)[:-1] + self._member
 
     def success(self, exchange: Exchange, answer: EndpointResponse) -> Outcome:

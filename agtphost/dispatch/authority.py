@@ -105,8 +105,7 @@ def require_assurance(exchange: Exchange, binding: Binding) -> None:
     raise Refusal(
         Status.UNAUTHORIZED,
         "agent-unauthenticated",
-        f"The calling agent is known by {exchange.assurance.label} only; "
-        f"this needs {binding.min_assurance.label}.",
+        f"The calling agent is known by {exchange.assurance.label} only; this needs {binding.min_assurance.label}.",
         remedy="Connect with the agent's client certificate.",
         details=details,
     )

@@ -42,9 +42,7 @@ def _input(exchange: Exchange) -> Mapping[str, Any]:
     try:
         merged: dict[str, Any] = dict(paths.parse_query(query)) if query else {}
     except paths.PathError as error:
-        raise Refusal(
-            Status.BAD_REQUEST, "invalid-query", f"{error}", remedy="Correct the query string."
-        ) from None
+        raise Refusal(Status.BAD_REQUEST, "invalid-query", f"{error}", remedy="Correct the query string.") from None
     if merged:
         merged = _typed(exchange, merged)
     merged.update(exchange.parameters)
@@ -119,9 +117,7 @@ class BodyGate:
                 if "task_id" in value:
                     exchange.task_id = self._named(exchange, exchange.task_id, value["task_id"], "task_id")
                 if "session_id" in value:
-                    exchange.session_id = self._named(
-                        exchange, exchange.session_id, value["session_id"], "session_id"
-                    )
+                    exchange.session_id = self._named(exchange, exchange.session_id, value["session_id"], "session_id")
         else:
             exchange.parameters = {}
         exchange.input = _input(exchange)

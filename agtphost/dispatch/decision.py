@@ -93,9 +93,7 @@ class Decision:
         if self.name:
             shown["name"] = self.name
         if self.tier:
-            shown.update(
-                tier=self.tier, required_scopes=list(self.required_scopes), min_assurance=self.min_assurance
-            )
+            shown.update(tier=self.tier, required_scopes=list(self.required_scopes), min_assurance=self.min_assurance)
         if self.refusal is not None:
             shown["refusal"] = {
                 "gate": self.gate,

@@ -129,9 +129,7 @@ class Dispatcher:
         CALL.set(outer)
         return response
 
-    async def refuse(
-        self, reason: str, explanation: str, status: int, peer: Peer, line: bytes = b""
-    ) -> Response:
+    async def refuse(self, reason: str, explanation: str, status: int, peer: Peer, line: bytes = b"") -> Response:
         """Answer octets that never became a request."""
         exchange = Exchange(Request(method="", line=line), peer, time.time())
         refusal = Refusal(
@@ -242,9 +240,7 @@ class Dispatcher:
         leaving = None if binding.state_changing or exchange.peer.depth else exchange.peer.leaving
         return leaving if self._running is None else self._running.of(exchange, leaving)
 
-    async def _within(
-        self, waiting: Awaitable[Any], seconds: float, leaving: Leaving | None
-    ) -> Any:
+    async def _within(self, waiting: Awaitable[Any], seconds: float, leaving: Leaving | None) -> Any:
         """Wait for a handler, but not for longer than it may take."""
         if isinstance(waiting, CoroutineType):
             # Most coroutines end without ever waiting; those are spared the machinery of those that do.

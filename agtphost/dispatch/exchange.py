@@ -26,7 +26,6 @@ def _nothing() -> Mapping[str, Any]:
     return _NOTHING
 
 
-
 @dataclass(slots=True)
 class Exchange:
     """

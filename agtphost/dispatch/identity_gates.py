@@ -194,7 +194,6 @@ class ConnectionGate:
                 "Leave Owner-ID out.",
             )
 
-
     @staticmethod
     def _refuse_revoked(why: str) -> None:
         """The connection stays open, and is good for nothing (companion section 9.3)."""

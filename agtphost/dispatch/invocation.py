@@ -43,9 +43,7 @@ class Invocation:
 
     __slots__ = ("_dispatcher", "_exchange", "_interim")
 
-    def __init__(
-        self, dispatcher: Dispatcher, exchange: Exchange, interim: Callable[[Response], None] | None
-    ) -> None:
+    def __init__(self, dispatcher: Dispatcher, exchange: Exchange, interim: Callable[[Response], None] | None) -> None:
         self._dispatcher = dispatcher
         self._exchange = exchange
         self._interim = interim
@@ -121,9 +119,7 @@ class Invocation:
         :return: the Audit-ID of the record that tells of it.
         """
         wanted = self._exchange.context.get("stream") is True and not answered
-        return await self._dispatcher.commit(
-            self._exchange, event, changes, extra, self._interim if wanted else None
-        )
+        return await self._dispatcher.commit(self._exchange, event, changes, extra, self._interim if wanted else None)
 
     async def withdraw(self, refusal: Refusal, changes: Sequence[Change], extra: Mapping[str, Any]) -> str:
         """What is left to say of a request that was answered before; see :meth:`.Dispatcher.withdraw`."""
@@ -179,10 +175,7 @@ class Invocation:
         body = jsontext.encode({"method": method, "parameters": dict(input)})
         path, _, query = self._addressed(path).partition("?")
         line = f"AGTP/1.0 {method} {path}{'?' + query if query else ''}\r\n".encode("ascii")
-        return Request(
-            method=method, path=path, query=query or None, headers=Headers(fields), body=body, line=line
-        )
-
+        return Request(method=method, path=path, query=query or None, headers=Headers(fields), body=body, line=line)
 
     def _addressed(self, path: str) -> str:
         """The path at the agent that the present request addresses by its own path, if it does."""

@@ -134,9 +134,7 @@ class RateGate:
     ) -> None:
         self._now = now
         self._exempt = lru_cache(maxsize=4096)(exempt)
-        self._agents = {
-            kind: Allowances(rates.agent, rates.burst) for kind in (READ, ACT, ESCALATE)
-        }
+        self._agents = {kind: Allowances(rates.agent, rates.burst) for kind in (READ, ACT, ESCALATE)}
         # Agents that are only said to call: apart from those that prove it.
         self._claimed = {kind: Allowances(rates.agent, rates.burst) for kind in (READ, ACT, ESCALATE)}
         self._principals = Allowances(rates.principal, rates.burst)

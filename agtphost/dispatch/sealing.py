@@ -166,9 +166,7 @@ class Sealer:
             cause=refusal.cause,
         )
 
-    def envelope(
-        self, exchange: Exchange, status: int, result: Any, beside: Mapping[str, Any] = NOTHING
-    ) -> bytes:
+    def envelope(self, exchange: Exchange, status: int, result: Any, beside: Mapping[str, Any] = NOTHING) -> bytes:
         """
         The method response body of core v08 section 5.7.
 

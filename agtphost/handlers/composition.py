@@ -170,5 +170,3 @@ class Run:
         if failed.details:
             details["step_details"] = dict(failed.details)
         return EndpointError(COMPOSITION_FAILED, details)
-
-

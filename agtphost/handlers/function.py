@@ -136,5 +136,3 @@ class BlockingFunction:
             return blockingCallFromThread(self._reactor, begin, *arguments)
 
         return wait
-
-

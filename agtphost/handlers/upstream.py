@@ -136,9 +136,7 @@ class Upstream:
         endpoints = PinnedEndpoints(reactor, resolver, policy, tls, most + OVERHEAD)
         self._agent = Agent.usingEndpointFactory(reactor, endpoints, self._pool)  # type: ignore[no-untyped-call]
 
-    def exchange(
-        self, url: str, headers: Mapping[str, str], body: bytes | None, seconds: float
-    ) -> Deferred[Answer]:
+    def exchange(self, url: str, headers: Mapping[str, str], body: bytes | None, seconds: float) -> Deferred[Answer]:
         """
         Ask, and read the answer.
 
@@ -148,15 +146,11 @@ class Upstream:
         """
         return Deferred.fromCoroutine(self._exchange(url, headers, body, seconds)).addTimeout(seconds, self._reactor)
 
-    async def _exchange(
-        self, url: str, headers: Mapping[str, str], body: bytes | None, seconds: float
-    ) -> Answer:
+    async def _exchange(self, url: str, headers: Mapping[str, str], body: bytes | None, seconds: float) -> Answer:
         fields = Headers({name: [value] for name, value in headers.items()})
         producer = None if body is None else _Octets(body)
         try:
-            response = await self._agent.request(
-                self._method.encode("ascii"), url.encode("ascii"), fields, producer
-            )
+            response = await self._agent.request(self._method.encode("ascii"), url.encode("ascii"), fields, producer)
         except (CancelledError, TimeoutError):
             raise
         except ForbiddenAddress as error:

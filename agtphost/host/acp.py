@@ -12,9 +12,7 @@ from agtphost.config.peers import ACPAgent
 from agtphost.host.a2a import common
 
 
-def acp_servers(
-    reactor: Any, entries: Iterable[ACPAgent], held: HeldTable, submit: Submit
-) -> list[ACPServer]:
+def acp_servers(reactor: Any, entries: Iterable[ACPAgent], held: HeldTable, submit: Submit) -> list[ACPServer]:
     """
     A service for each entry.
 
@@ -23,9 +21,7 @@ def acp_servers(
     return [
         ACPServer(
             reactor,
-            ACPServerSettings(
-                **common(entry), scopes=entry.scopes, agents=entry.agents, pins=dict(entry.pins)
-            ),
+            ACPServerSettings(**common(entry), scopes=entry.scopes, agents=entry.agents, pins=dict(entry.pins)),
             pins=Pins("acp", entry.name, dict(entry.pins), held, submit),
         )
         for entry in entries

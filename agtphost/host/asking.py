@@ -41,7 +41,7 @@ async def ask(config: Config, reactor: Any, environ: Mapping[str, str]) -> tuple
         for server in servers:
             told = list(_told(server))
             if server.catalogue.barred:
-                hint = "mend the name, or write unmatched_rules = \"warn\""
+                hint = 'mend the name, or write unmatched_rules = "warn"'
                 problems += [Problem(message=each, file=str(config.file), hint=hint) for each in told]
             else:
                 remarks += told

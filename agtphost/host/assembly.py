@@ -242,9 +242,7 @@ def assemble(
         notices=lambda agent: propagation.notices(agent.agent_id, states.state_of(agent).status.value),
     )
     continuations = Continuations()
-    inspection = Inspection(
-        records, ReadACL(config.audit.read_acl), operators, lambda: tree.cosigned, continuations
-    )
+    inspection = Inspection(records, ReadACL(config.audit.read_acl), operators, lambda: tree.cosigned, continuations)
     inspection.ask_first(lambda: summarizing.write())
     built_ins = bindings.built_ins(
         catalog,
@@ -423,6 +421,7 @@ def assemble(
     for server in (*servers, *upkeep, *web.endings):
         server.setServiceParent(upstreaming)  # type: ignore[no-untyped-call]
     delegating.service.setServiceParent(host)  # type: ignore[no-untyped-call]
+
     def rotated(_: Succession) -> None:
         assert materials.key is not None
         publisher.adopt(fastest_signer(materials.key), materials.key.public)

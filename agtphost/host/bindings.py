@@ -117,9 +117,7 @@ def endpoints(
         try:
             ready[endpoint.name] = handling.prepare(endpoint, _agent_ids(endpoint, directory), book, environ)
         except UnresolvableFunction as error:
-            problems.append(
-                Problem(message=f"{endpoint.name}: {error}", file=endpoint.file, line=endpoint.line)
-            )
+            problems.append(Problem(message=f"{endpoint.name}: {error}", file=endpoint.file, line=endpoint.line))
 
     for endpoint in declared:
         if not endpoint.handler.recipe:

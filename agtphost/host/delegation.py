@@ -45,6 +45,7 @@ CONNECT_SECONDS = 10.0
 KEYS_SECONDS = 600.0
 """After which a peer is asked for its keys again."""
 
+
 class PeerLink:
     """
     One ``[[delegation.peers]]``, called over AGTP with this host's own client certificate.

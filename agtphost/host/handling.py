@@ -77,9 +77,7 @@ class Prepared:
         return replace(binding, extra={**binding.extra, **self.extra}) if self.extra else binding
 
 
-def prepare(
-    endpoint: Endpoint, agent_ids: Iterable[str], recipes: RecipeBook, environ: Mapping[str, str]
-) -> Prepared:
+def prepare(endpoint: Endpoint, agent_ids: Iterable[str], recipes: RecipeBook, environ: Mapping[str, str]) -> Prepared:
     """
     Find everything that an endpoint's handler needs.
 
@@ -113,9 +111,7 @@ def prepare(
     return Prepared(endpoint=endpoint, agent_ids=ids, make=lambda workshop: RegisteredFunction(function))
 
 
-def _external(
-    service: ServiceReference, folder: Path, environ: Mapping[str, str]
-) -> Callable[[Workshop], IHandler]:
+def _external(service: ServiceReference, folder: Path, environ: Mapping[str, str]) -> Callable[[Workshop], IHandler]:
     try:
         headers = headers_of(service, environ, folder)
     except ValueError as error:

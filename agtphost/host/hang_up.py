@@ -34,9 +34,7 @@ def inventory(config: Config, tls: ServerTLS) -> Inventory:
 
 def _files(config: Config, tls: ServerTLS) -> dict[str, Iterable[Path]]:
     catalog, front, wellknown = config.catalog, config.a2a.front, config.wellknown
-    https = [
-        path for each in (wellknown, front) if each.listen is not None for path in (each.certificate, each.key)
-    ]
+    https = [path for each in (wellknown, front) if each.listen is not None for path in (each.certificate, each.key)]
     return {
         "configuration": [config.file],
         "catalog": [*_some(catalog.path), *catalog.versions, *catalog.profiles],

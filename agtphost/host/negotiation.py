@@ -25,9 +25,7 @@ def negotiator(
     """
     config = materials.config
     return Negotiator(
-        settings_of(
-            config.policies, config.data_class, relaxed=config.host.development and config.listen.loopback
-        ),
+        settings_of(config.policies, config.data_class, relaxed=config.host.development and config.listen.loopback),
         held,
         book=materials.recipes,
         rules=RecipeRules(catalog=materials.catalog, custom=materials.policy.custom, never=recipes.NEVER),

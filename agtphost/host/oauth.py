@@ -94,9 +94,7 @@ class IssuerKeys(Service):
         return url
 
 
-def acting_principals(
-    reactor: Any, settings: OAuth
-) -> tuple[ActingPrincipalGate | None, list[IssuerKeys]]:
+def acting_principals(reactor: Any, settings: OAuth) -> tuple[ActingPrincipalGate | None, list[IssuerKeys]]:
     """
     The gate that looks at credentials, and what keeps its keys fresh; None and nothing where the feature is off.
 

@@ -15,9 +15,7 @@ from agtphost.http.a2a_messages import NO_PUSH, RpcFault, invalid
 from agtphost.http.exchange import field_of
 from agtphost.vocabulary import a2a_errors, jsontext, media_types
 
-OPERATIONS = frozenset(
-    {"SendMessage", "SendStreamingMessage", "GetTask", "ListTasks", "CancelTask", "SubscribeToTask"}
-)
+OPERATIONS = frozenset({"SendMessage", "SendStreamingMessage", "GetTask", "ListTasks", "CancelTask", "SubscribeToTask"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +115,7 @@ def _call(call_id: str | int, body: Mapping[str, Any], version: str) -> RpcCall:
     params = body.get("params", {})
     if not isinstance(params, dict):
         raise invalid("params is not an object")
-    return RpcCall(
-        call_id=call_id, operation=operation, params=legacy.params_of(params) if old else params, old=old
-    )
+    return RpcCall(call_id=call_id, operation=operation, params=legacy.params_of(params) if old else params, old=old)
 
 
 def read_body(request: Request) -> dict[str, Any]:

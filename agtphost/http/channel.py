@@ -352,12 +352,15 @@ class BoundedChannel(HTTPChannel):
         elif wait is Wait.CLOSE:
             self.deadline = now + min(ABORT_AFTER + self._last / SLOWEST_READER, limits.write_timeout)
         else:
-            self.deadline = now + {
-                Wait.HANDSHAKE: limits.handshake_timeout,
-                Wait.HEADER: limits.header_timeout,
-                Wait.BODY: limits.body_gap_timeout,
-                Wait.IDLE: limits.idle_timeout,
-            }[wait]
+            self.deadline = (
+                now
+                + {
+                    Wait.HANDSHAKE: limits.handshake_timeout,
+                    Wait.HEADER: limits.header_timeout,
+                    Wait.BODY: limits.body_gap_timeout,
+                    Wait.IDLE: limits.idle_timeout,
+                }[wait]
+            )
 
     def _flush(self) -> None:
         """Give the transport what it takes; what it has taken whole shows that the peer reads."""

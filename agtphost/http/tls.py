@@ -24,8 +24,7 @@ def https_options(certificate: Path, key: Path) -> CertificateOptions:
     """
     try:
         leaf, *chain = [
-            crypto.X509.from_cryptography(found)
-            for found in x509.load_pem_x509_certificates(certificate.read_bytes())
+            crypto.X509.from_cryptography(found) for found in x509.load_pem_x509_certificates(certificate.read_bytes())
         ]
         private = crypto.PKey.from_cryptography_key(
             load_pem_private_key(key.read_bytes(), password=None)  # type: ignore[arg-type]

@@ -217,9 +217,7 @@ def pairs_in(directory: Path) -> Iterator[tuple[str, Path, Path]]:
         for suffix in (DOCUMENT_SUFFIX, GENESIS_SUFFIX, *packages.FORMATS):
             label = path.name.removesuffix(suffix)
             if label != path.name:
-                found.setdefault(
-                    label, (directory / (label + DOCUMENT_SUFFIX), directory / (label + GENESIS_SUFFIX))
-                )
+                found.setdefault(label, (directory / (label + DOCUMENT_SUFFIX), directory / (label + GENESIS_SUFFIX)))
     for label in sorted(found):
         yield label, *found[label]
 
@@ -476,9 +474,7 @@ def _served(
     known: dict[str, Any] = {} if genesis is None else {name: genesis.members.get(name) for name in LIFTED}
     if certificate is not None:
         known["cert_fingerprint"] = certificate.fingerprint
-    members = {
-        name: value for name, value in known.items() if value is not None and received.get(name) is None
-    }
+    members = {name: value for name, value in known.items() if value is not None and received.get(name) is None}
     return documents.served(received, members={**members, **posture.fields()})
 
 

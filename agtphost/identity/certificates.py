@@ -333,9 +333,7 @@ def _end_entity(
     identifier = authority.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     return (
         _builder(subject, authority.certificate.subject, key, now, days)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False
-        )
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
@@ -377,9 +375,7 @@ def issue_server_certificate(
     :param now: UTC.
     """
     return (
-        _end_entity(
-            authority, _name(server_id, organization), key, ExtendedKeyUsageOID.SERVER_AUTH, now, days
-        )
+        _end_entity(authority, _name(server_id, organization), key, ExtendedKeyUsageOID.SERVER_AUTH, now, days)
         .add_extension(x509.SubjectAlternativeName(_alternative_names(server_id, addresses)), critical=False)
         .sign(authority.key, hashes.SHA256())
     )

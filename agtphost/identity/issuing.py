@@ -133,9 +133,7 @@ def _files(octets: bytes) -> dict[str, bytes]:
         raise PackageError(f"it is no readable ZIP file: {error}") from None
 
 
-def _chain(
-    pem: bytes | None, authorities: Sequence[x509.Certificate], now: datetime
-) -> list[x509.Certificate]:
+def _chain(pem: bytes | None, authorities: Sequence[x509.Certificate], now: datetime) -> list[x509.Certificate]:
     """The certificates from the author's up to a trusted authority's, each valid and issued by the next."""
     if pem is None:
         raise PackageError(f"it has no {CHAIN}: a .nomo package names its author by certificate")

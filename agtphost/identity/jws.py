@@ -176,9 +176,7 @@ def verify_covering(jws: str, payload: bytes, keys: Mapping[str, VerifyingKey], 
     return parts.header
 
 
-def _verified(
-    parts: Parts, keys: Mapping[str, VerifyingKey], *, allow_unsigned: bool, typ: str
-) -> dict[str, Any]:
+def _verified(parts: Parts, keys: Mapping[str, VerifyingKey], *, allow_unsigned: bool, typ: str) -> dict[str, Any]:
     header = parts.header
     if header.get("typ") != typ:
         raise JWSError("header", f"the typ is not {typ!r}")

@@ -142,9 +142,7 @@ class VerifyingKey:
     @property
     def pem(self) -> bytes:
         """SubjectPublicKeyInfo as PEM, for files; documents never carry it."""
-        return self._key.public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
+        return self._key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
     @property
     def public_key(self) -> Ed25519PublicKey:

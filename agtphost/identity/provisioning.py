@@ -307,9 +307,7 @@ def issue_agent(
         path = directory / f"{description.name}{package.path.suffix}"
         _make(path, lambda: package.octets, files.PUBLIC)
         _make(issued.document, lambda: _packaged_document(path, origin), files.PUBLIC)
-    _make(
-        issued.document, lambda: new_document(description, origin, registrar, issuer, moment), files.PUBLIC
-    )
+    _make(issued.document, lambda: new_document(description, origin, registrar, issuer, moment), files.PUBLIC)
     if authority is not None:
         _issue_client(issued, description, origin, authority, moment)
     return IssuedAgent(agent_id=origin.agent_id, directory=directory)
@@ -375,9 +373,7 @@ def _signing_key(path: Path) -> SigningKey:
         raise ProvisioningError(str(error)) from None
 
 
-def _certify(
-    path: Path, authority: Authority, now: datetime, issue: Callable[[], x509.Certificate]
-) -> None:
+def _certify(path: Path, authority: Authority, now: datetime, issue: Callable[[], x509.Certificate]) -> None:
     """Write a certificate where there is none, or where ours is about to expire; leave others' alone."""
     _make(path, lambda: certificates.pem_of(issue()), files.PUBLIC)
     if _is_due(certificates.load_certificate(path), authority, now):
@@ -400,9 +396,7 @@ def _authority(state_dir: Path, now: datetime) -> Authority | None:
         raise ProvisioningError(f"{key}: it is missing, so nothing can be issued under {certificate}")
     _make(key, lambda: certificates.key_pem_of(certificates.new_tls_key()), files.PRIVATE)
     loaded = certificates.load_tls_key(key)
-    _make(
-        certificate, lambda: certificates.create_authority(now=now, key=loaded).certificate_pem, files.PUBLIC
-    )
+    _make(certificate, lambda: certificates.create_authority(now=now, key=loaded).certificate_pem, files.PUBLIC)
     return Authority.load(certificate, key)
 
 

@@ -213,9 +213,7 @@ class AsynchronousTasks:
         if isinstance(outcome, Failure):
             log.failure("the outcome of {key} is not on record yet, but at the next start", failure=outcome, key=key)
 
-    async def _carry(
-        self, ticket: Ticket, lineage: Lineage, invocation: Invocation, working: Deferred[Done]
-    ) -> None:
+    async def _carry(self, ticket: Ticket, lineage: Lineage, invocation: Invocation, working: Deferred[Done]) -> None:
         outcome: dict[str, Any]
         try:
             done = await working
@@ -236,9 +234,7 @@ class AsynchronousTasks:
         while not await self._committed(ended, ticket.owner, lineage, invocation) and not self._stopping:
             await _pause(self._clock, RETRY_SECONDS)
 
-    async def _committed(
-        self, ended: Mapping[str, Any], owner: str, lineage: Lineage, invocation: Invocation
-    ) -> bool:
+    async def _committed(self, ended: Mapping[str, Any], owner: str, lineage: Lineage, invocation: Invocation) -> bool:
         changes, said = self._told(ended, owner, lineage)
         try:
             event = {"type": "delegation-ended", "state": ended["state"]}

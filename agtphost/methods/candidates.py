@@ -129,9 +129,7 @@ class Index:
                     found.append((candidate, round(relevance / best, 4) if best else 1.0))
         return total, found
 
-    def _matches(
-        self, database: sqlite3.Connection, words: Sequence[str] | None
-    ) -> Iterator[tuple[int, float]]:
+    def _matches(self, database: sqlite3.Connection, words: Sequence[str] | None) -> Iterator[tuple[int, float]]:
         """Numbers of candidates that have any of ``words``, best first, each with its relevance."""
         if words is None:
             return ((number, 1.0) for number in range(len(self._candidates)))
@@ -179,9 +177,7 @@ def _allows(search: Search) -> Callable[[Candidate], bool]:
 
     def allows(candidate: Candidate) -> bool:
         thing = candidate.thing
-        return isinstance(thing, Agent) or (
-            (search.tools or candidate.kind != "tool") and search.admits(thing)
-        )
+        return isinstance(thing, Agent) or ((search.tools or candidate.kind != "tool") and search.admits(thing))
 
     return allows
 
@@ -263,9 +259,7 @@ class Candidates:
         answer: dict[str, Any] = {"total": total, "returned": len(results), "results": results}
         if search.offset + len(results) < total and results:
             answer["next_offset"] = search.offset + len(results)
-            return EndpointResponse(
-                result=answer, headers=self._continuations.header(context, answer["next_offset"])
-            )
+            return EndpointResponse(result=answer, headers=self._continuations.header(context, answer["next_offset"]))
         return EndpointResponse(result=answer)
 
     def _typed(self, thing: Agent | Binding) -> Mapping[str, Any]:

@@ -266,17 +266,19 @@ def _document(results: Sequence[tuple[float, Holding]], count: int, form: str) -
     entries = []
     for confidence, holding in results:
         text = holding.text if form == "raw" or len(holding.text) <= EXCERPT else f"{holding.text[:EXCERPT]}..."
-        entries.append({
-            "source": holding.source,
-            "kind": holding.domain,
-            "confidence": confidence,
-            "title": holding.title,
-            "text": text,
-            **holding.details,
-        })
+        entries.append(
+            {
+                "source": holding.source,
+                "kind": holding.domain,
+                "confidence": confidence,
+                "title": holding.title,
+                "text": text,
+                **holding.details,
+            }
+        )
     document: dict[str, Any] = {"format": form, "results": entries, "count": count}
     if form == "natural":
-        document["answer"] = " ".join(
-            f"{entry['text']} [{entry['source']}]" for entry in entries[:3]
-        ) or "Nothing here answers that."
+        document["answer"] = (
+            " ".join(f"{entry['text']} [{entry['source']}]" for entry in entries[:3]) or "Nothing here answers that."
+        )
     return document

@@ -94,9 +94,7 @@ class Continuations:
         """The same as response fields."""
         return ((HEADER, self.token(context, position)),)
 
-    def part(
-        self, context: EndpointContext, listed: Sequence[Any], limit: int, key: Callable[[Any], Any]
-    ) -> Part:
+    def part(self, context: EndpointContext, listed: Sequence[Any], limit: int, key: Callable[[Any], Any]) -> Part:
         """
         The part of a whole list that is asked for.
 

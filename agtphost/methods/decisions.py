@@ -69,9 +69,7 @@ class Decisions:
             return Assurance.NONE
         named = parameters.text(given, "assurance") or Assurance.CERTIFICATE.label
         if named not in ASSURANCES or named == Assurance.NONE.label:
-            raise parameters.invalid(
-                "assurance", "That assurance is not known.", "Use certificate, header or gateway."
-            )
+            raise parameters.invalid("assurance", "That assurance is not known.", "Use certificate, header or gateway.")
         return ASSURANCES[named]
 
     def _authorize(self, context: EndpointContext, agent_id: str | None) -> None:

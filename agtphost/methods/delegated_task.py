@@ -193,7 +193,8 @@ def _deadline(given: Mapping[str, Any]) -> float | None:
         value = (parameters.moment(given, "deadline") or 0.0) - time.time()
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 86_400:
         raise parameters.invalid(
-            "deadline", "deadline is neither a number of seconds up to 86400 nor a time within a day from now.",
-            "Send how many seconds the task may take, or when it has to be done."
+            "deadline",
+            "deadline is neither a number of seconds up to 86400 nor a time within a day from now.",
+            "Send how many seconds the task may take, or when it has to be done.",
         )
     return float(value)

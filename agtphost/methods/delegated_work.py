@@ -79,9 +79,7 @@ class Work:
     @staticmethod
     def _late(hop: Hop, lineage: Lineage, seconds: float) -> Refusal:
         error = {"status": int(Status.TIMEOUT), "reason": "deadline-exceeded", "audit_id": ""}
-        return hop.failed(
-            lineage, error, f"The task did not end within its {seconds:g} seconds.", "Give it more time."
-        )
+        return hop.failed(lineage, error, f"The task did not end within its {seconds:g} seconds.", "Give it more time.")
 
     # Here
 

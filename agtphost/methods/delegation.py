@@ -105,9 +105,7 @@ class Delegation:
         tasks, ticket = self._tasks, None
         if hop.asked.asynchronous:
             if tasks is None:
-                raise parameters.invalid(
-                    "asynchronous", "Tasks are answered directly here.", "Leave asynchronous out."
-                )
+                raise parameters.invalid("asynchronous", "Tasks are answered directly here.", "Leave asynchronous out.")
             ticket = tasks.admit(hop, token.digest, token.task_id, lineage)
         told = None
         if tasks is not None and ticket is None and hop.asked.callback is not None:

@@ -344,4 +344,3 @@ def _tokens(shown: Any) -> Sequence[str]:
             "Send the tokens of the hops before, first to last.",
         )
     return shown
-

@@ -202,9 +202,7 @@ class Description:
     async def _status_later(self, written: Awaitable[Mapping[str, Any]], form: str) -> EndpointResponse:
         return self._status_of(await written, form)
 
-    async def _from_package(
-        self, agent: Agent, package: Package, state: LifecycleState, form: str
-    ) -> EndpointResponse:
+    async def _from_package(self, agent: Agent, package: Package, state: LifecycleState, form: str) -> EndpointResponse:
         """The package is looked at again before anything that was taken from it is served (core v08 section 6.1)."""
         try:
             await self._aside(package.verify)

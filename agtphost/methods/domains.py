@@ -253,6 +253,4 @@ def _events(
         fields["actor_key"] = certificate.fingerprint
     yield StreamEvent(chain=HOST_CHAIN, event_type=entry.event, fields=fields)
     for agent in concerned:
-        yield StreamEvent(
-            chain=agent.agent_id, event_type=entry.event, fields={**fields, "principal": agent.principal}
-        )
+        yield StreamEvent(chain=agent.agent_id, event_type=entry.event, fields={**fields, "principal": agent.principal})

@@ -31,9 +31,7 @@ from agtphost.methods.sessions import ESCALATION
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
 
-REASONS = (
-    "confidence_threshold", "scope_limit", "ethical_flag", "ambiguous_instruction", "resource_unavailable"
-)
+REASONS = ("confidence_threshold", "scope_limit", "ethical_flag", "ambiguous_instruction", "resource_unavailable")
 PRIORITIES = ("urgent", "normal", "low")
 STATES = ("pending", "accepted", "rejected")
 CONTEXT = 16_384

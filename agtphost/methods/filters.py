@@ -177,9 +177,7 @@ class Filter:
                 continue
             make = _category(categories) if name == "category" else CHECKS.get(name)
             if make is None:
-                raise parameters.invalid(
-                    f"filter.{name[:40]}", "The filter is not known.", f"Use {_USABLE}."
-                )
+                raise parameters.invalid(f"filter.{name[:40]}", "The filter is not known.", f"Use {_USABLE}.")
             checks.append(make(name, value))
         return cls(kinds, tuple(checks))
 

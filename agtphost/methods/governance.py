@@ -249,9 +249,7 @@ def _said(token: GovernanceToken) -> dict[str, object]:
     return {"governance": {"issuer": token.issuer, "token_id": token.token_id, "caller_id": token.agent_id}}
 
 
-def _beyond(
-    explanation: str, missing: Sequence[str], said: Mapping[str, object], *changes: Change
-) -> Refusal:
+def _beyond(explanation: str, missing: Sequence[str], said: Mapping[str, object], *changes: Change) -> Refusal:
     """262: the verdict, the authority at hand and the action do not fit together."""
     return Refusal(
         Status.AUTHORIZATION_REQUIRED,

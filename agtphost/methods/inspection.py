@@ -160,9 +160,7 @@ class Inspection:
     # Targets
 
     async def _audit(self, context: EndpointContext) -> Mapping[str, Any] | EndpointResponse:
-        audit_id = parameters.matching(
-            context.input, "audit_id", is_audit_id, "64 lower-case hexadecimal digits"
-        )
+        audit_id = parameters.matching(context.input, "audit_id", is_audit_id, "64 lower-case hexadecimal digits")
         record = await self._records.record(audit_id)
         if record is None:
             raise _missing("No record has that Audit-ID.")

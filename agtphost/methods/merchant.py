@@ -92,8 +92,7 @@ class Estimates:
             raise Refusal(
                 Status.NOT_FOUND,
                 "cost-not-declared",
-                "The operator did not declare what that call takes"
-                + (" in these units." if cost else "."),
+                "The operator did not declare what that call takes" + (" in these units." if cost else "."),
                 remedy="Leave budget_units out." if cost else "Bound the call by Budget-Limit where it is declared.",
                 details={"method": method, "path": path, "declared_units": list(cost)},
             )
@@ -105,7 +104,6 @@ class Estimates:
             "confidence": 1.0,
         }
         return EndpointResponse(result=result, headers=((COST_ESTIMATE, budget.render(chosen)),))
-
 
     def _match(self, method: str, path: str) -> Match | None:
         try:
@@ -270,9 +268,7 @@ class Quotation:
         if total.currency in budget.MONEY and total.value.as_tuple().exponent >= -2:  # type: ignore[operator]
             headers = (*headers, (COST_ESTIMATE, budget.render({total.currency: total.value})))
         said = {"quote": {**quote.signed(), "merchant_id": merchant.agent_id}}
-        return replace(
-            response, result=result, headers=headers, changes=changes, extra={**response.extra, **said}
-        )
+        return replace(response, result=result, headers=headers, changes=changes, extra={**response.extra, **said})
 
     def _signature(self, quote: Quote) -> dict[str, str] | None:
         """Over the canonical form of the members that the quote is made of; None where the host signs nothing."""

@@ -186,9 +186,7 @@ class Notification:
         expiry = parameters.moment(given, "expiry")
         return min(now + LONGEST, expiry if expiry is not None else now + KEPT)
 
-    def _to_group(
-        self, context: EndpointContext, group: str, members: Iterable[str], now: float
-    ) -> EndpointResponse:
+    def _to_group(self, context: EndpointContext, group: str, members: Iterable[str], now: float) -> EndpointResponse:
         """Into the inbox of each member, or of none: one transaction, one record (core v08 section 7.2.13)."""
         recipients = dict.fromkeys(self._recipient(member)[0] for member in members)
         until = self._until(context.input, now)

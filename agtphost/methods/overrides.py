@@ -54,6 +54,7 @@ def _patterns() -> dict[str, Any]:
     listing["items"]["oneOf"] = [{"required": ["path_exact"]}, {"required": ["path_regex"]}]
     return listing
 
+
 CONTRACTS: Mapping[str, Mapping[str, Any]] = {
     "/methods": _listing(
         method=_METHOD,

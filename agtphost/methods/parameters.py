@@ -45,9 +45,7 @@ def required(parameters: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def matching(
-    parameters: Mapping[str, Any], name: str, grammar: Callable[[str], bool], form: str
-) -> str:
+def matching(parameters: Mapping[str, Any], name: str, grammar: Callable[[str], bool], form: str) -> str:
     """A required parameter that follows ``grammar``; ``form`` says in words what that is."""
     value = required(parameters, name)
     if not grammar(value):

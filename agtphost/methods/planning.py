@@ -304,9 +304,7 @@ def _document(
     }
 
 
-def _step(
-    candidate: Candidate, draft: Draft, numbers: Mapping[int, int], known: Mapping[str, Any]
-) -> dict[str, Any]:
+def _step(candidate: Candidate, draft: Draft, numbers: Mapping[int, int], known: Mapping[str, Any]) -> dict[str, Any]:
     binding = candidate.binding
     arguments: dict[str, Any] = {}
     after, needs = set(), []

@@ -142,9 +142,7 @@ class DocumentPublisher:
             return self.answer(_yaml(document), media_types.AGTP_YAML)
         return self.answer(compact(document), media_types.AGTP_JSON)
 
-    def identity(
-        self, agent: Agent, state: LifecycleState, methods: tuple[str, ...], form: str
-    ) -> EndpointResponse:
+    def identity(self, agent: Agent, state: LifecycleState, methods: tuple[str, ...], form: str) -> EndpointResponse:
         """
         An agent's Identity Document.
 

@@ -24,9 +24,23 @@ _COMMON = (
 STOP_WORDS = frozenset(_COMMON.split())
 
 _ENDINGS = (
-    ("ations", ""), ("ation", ""), ("ities", "ity"), ("ings", ""), ("ing", ""), ("ies", "y"), ("ied", "y"),
-    ("sses", "ss"), ("xes", "x"), ("ches", "ch"), ("shes", "sh"), ("ers", ""), ("er", ""), ("ed", ""), ("ly", ""),
-    ("es", "e"), ("s", ""),
+    ("ations", ""),
+    ("ation", ""),
+    ("ities", "ity"),
+    ("ings", ""),
+    ("ing", ""),
+    ("ies", "y"),
+    ("ied", "y"),
+    ("sses", "ss"),
+    ("xes", "x"),
+    ("ches", "ch"),
+    ("shes", "sh"),
+    ("ers", ""),
+    ("er", ""),
+    ("ed", ""),
+    ("ly", ""),
+    ("es", "e"),
+    ("s", ""),
 )
 
 

@@ -127,7 +127,6 @@ class Summary:
             )
         return source
 
-
     async def _own(self, context: EndpointContext, source: str) -> str:
         """What an ``agtp:`` URI of this host names, as the caller may read it."""
         try:

@@ -39,9 +39,7 @@ class Attempts:
         self._held = held
         self._now = now
 
-    def refusal(
-        self, reason: str, explanation: str, *, agent_id: str, method: str, path: str, **facts: Any
-    ) -> Refusal:
+    def refusal(self, reason: str, explanation: str, *, agent_id: str, method: str, path: str, **facts: Any) -> Refusal:
         """
         A 464 with the attempt that it names.
 

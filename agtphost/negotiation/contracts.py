@@ -285,9 +285,7 @@ class ContractTable:
             link = _Link(peer.link, peer.leaving, partial(self._parted, contract.synthesis_id))
             self._links[contract.synthesis_id] = link
             peer.leaving.add(link.parted)
-        event = StreamEvent(
-            chain=agent_id or HOST_CHAIN, event_type="rcns_propose_accepted", fields=contract.event()
-        )
+        event = StreamEvent(chain=agent_id or HOST_CHAIN, event_type="rcns_propose_accepted", fields=contract.event())
         return Issued(contract=contract, changes=changes, events=(event,))
 
     def _room(self, agent_id: str) -> tuple[Change, ...]:

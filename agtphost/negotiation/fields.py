@@ -41,7 +41,7 @@ def fields_of(schema: Mapping[str, Any]) -> dict[str, Field]:
     wanted = frozenset(required) if isinstance(required, list) else frozenset()
     found: dict[str, Field] = {}
     twice: set[str] = set()
-    for name, inner in (properties.items() if isinstance(properties, Mapping) else ()):
+    for name, inner in properties.items() if isinstance(properties, Mapping) else ():
         key = plain(name)
         if not key or key in found:
             twice.add(key)

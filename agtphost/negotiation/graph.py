@@ -159,8 +159,10 @@ class EndpointGraph:
         allowed = frozenset(nodes)
         ways = list(self._ways(_Partial((), goal), given, allowed, longest, proposal))
         wanted = _proposal_words(proposal)
-        rated = sorted(((_overlap(wanted, frozenset().union(*(n.words for n in way))), way) for way in ways),
-                       key=lambda entry: -entry[0])
+        rated = sorted(
+            ((_overlap(wanted, frozenset().union(*(n.words for n in way))), way) for way in ways),
+            key=lambda entry: -entry[0],
+        )
         rated = [(score, way) for score, way in rated if score >= _least(proposal, way[-1])]
         if not rated:
             return None
@@ -256,8 +258,9 @@ def _passes(proposal: Proposal, node: _Node) -> bool:
         given = fields_of(proposal.input_schema.schema)
         if not all(_given(given, name, field) for name, field in node.inputs.items() if field.required):
             return False
-        if not all(name in node.inputs and feeds(field.schema, node.inputs[name].schema)
-                   for name, field in given.items()):
+        if not all(
+            name in node.inputs and feeds(field.schema, node.inputs[name].schema) for name, field in given.items()
+        ):
             return False
     return proposal.output_schema is None or _answers(node.outputs, fields_of(proposal.output_schema.schema))
 

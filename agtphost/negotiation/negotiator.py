@@ -81,9 +81,7 @@ class Negotiator:
         )
         self._contracts = ContractTable(held, self._synthesizer, settings, compose, milliseconds)
         self._attempts = Attempts(held, milliseconds)
-        self._gate = Gate(
-            settings, self._contracts, self._synthesizer, self._attempts, ClaimedScopesGate().check, now
-        )
+        self._gate = Gate(settings, self._contracts, self._synthesizer, self._attempts, ClaimedScopesGate().check, now)
         self._turns = Turns(held, milliseconds)
         self._ceiling = Ceiling("propose", settings.rate_limit_per_minute, now)
         self._reviews = Reviews(held, settings, milliseconds)
@@ -195,9 +193,7 @@ class Negotiator:
             extra={**issued.contract.fields(), "negotiation_id": turn.negotiation_id},
         )
 
-    def _issue(
-        self, synthesis: Synthesis, owner: str, lifetime: Mapping[str, Any], peer: Peer | None
-    ) -> Issued:
+    def _issue(self, synthesis: Synthesis, owner: str, lifetime: Mapping[str, Any], peer: Peer | None) -> Issued:
         try:
             issued = self._contracts.issue(
                 synthesis,
@@ -241,8 +237,7 @@ class Negotiator:
         pending = self._proposal(context)
         value = pending.value
         if pending.decision == "pending":
-            body = {"status": int(Status.NEGOTIATION_IN_PROGRESS),
-                    **self._reviews.progress(pending.proposal_id, value)}
+            body = {"status": int(Status.NEGOTIATION_IN_PROGRESS), **self._reviews.progress(pending.proposal_id, value)}
             status = Status.NEGOTIATION_IN_PROGRESS
         elif pending.decision == "approved":
             body = {**value["answer"], "proposal_id": pending.proposal_id, "negotiation_id": value["negotiation_id"]}
@@ -321,8 +316,11 @@ class Negotiator:
         answer = self._approval(issued.contract, lifetime)
         decided = self._reviews.decided(pending, decision="approved", answer=answer, **_by(context))
         return EndpointResponse(
-            result={"proposal_id": pending.proposal_id, "decision": "approved",
-                    "synthesis_id": issued.contract.synthesis_id},
+            result={
+                "proposal_id": pending.proposal_id,
+                "decision": "approved",
+                "synthesis_id": issued.contract.synthesis_id,
+            },
             changes=(decided, *issued.changes),
             events=issued.events,
             extra={"proposal_id": pending.proposal_id, **issued.contract.fields()},
@@ -383,7 +381,9 @@ class Negotiator:
         )
         if found is None or not allowed:
             raise Refusal(
-                Status.NOT_FOUND, "contract-unknown", "No contract of yours has that synthesis_id.",
+                Status.NOT_FOUND,
+                "contract-unknown",
+                "No contract of yours has that synthesis_id.",
                 remedy="DISCOVER /contracts lists those in force.",
             )
         return {**found.preview(), **found.document(self._contracts.state(found))}
@@ -396,7 +396,9 @@ class Negotiator:
         own = found is not None and found.owner == caller and sure
         if found is None or not (own or is_operator(context, self._settings)):
             raise Refusal(
-                Status.NOT_FOUND, "attempt-unknown", "No attempt of yours has that id.",
+                Status.NOT_FOUND,
+                "attempt-unknown",
+                "No attempt of yours has that id.",
                 remedy="Attempts are kept for a day at most.",
             )
         return dict(found.value)

@@ -274,8 +274,11 @@ class Gate:
                 "scope-required",
                 "What would answer the request needs scopes that it does not carry.",
                 remedy="Claim the missing scopes if the Identity Document declares them.",
-                details={"scope": lacking[0], "missing_scopes": list(lacking),
-                         "required_scopes": list(found.needs.required_scopes)},
+                details={
+                    "scope": lacking[0],
+                    "missing_scopes": list(lacking),
+                    "required_scopes": list(found.needs.required_scopes),
+                },
                 scopes=lacking,
             )
         return found

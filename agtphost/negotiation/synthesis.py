@@ -114,9 +114,7 @@ class Synthesizer:
         literal = [pair for pair in found if "{" not in pair[1].path] or found
         return self._of_recipe(*literal[0], self._floor)
 
-    def for_proposal(
-        self, proposal: Proposal, usable: Callable[[Endpoint], bool], floor: Assurance
-    ) -> Synthesis:
+    def for_proposal(self, proposal: Proposal, usable: Callable[[Endpoint], bool], floor: Assurance) -> Synthesis:
         """
         The synthesis for a proposal.
 
@@ -134,9 +132,7 @@ class Synthesizer:
     def similar(self, proposal: Proposal, usable: Callable[[Endpoint], bool]) -> list[dict[str, Any]]:
         """Endpoints that the proposer could call and that come near, nearest first."""
         near = self._graph.similar(proposal, usable)[:MOST_SUGGESTIONS]
-        return [
-            {"method": e.method, "path": e.path, "description": e.description, "tier": "B"} for e in near
-        ]
+        return [{"method": e.method, "path": e.path, "description": e.description, "tier": "B"} for e in near]
 
     def restored(self, table: Mapping[str, Any]) -> Recipe:
         """

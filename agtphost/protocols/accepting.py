@@ -88,9 +88,7 @@ class AcceptingFactory(ServerFactory):
         origin, chosen, most = self._admission.origin(address), None, 0
         for connection in self._connections:
             readily = connection.expendable
-            if readily > most and (
-                crowded is Crowded.LISTENER or self._admission.origin(connection.address) == origin
-            ):
+            if readily > most and (crowded is Crowded.LISTENER or self._admission.origin(connection.address) == origin):
                 chosen, most = connection, readily
         if chosen is None:
             return False

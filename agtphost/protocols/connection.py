@@ -454,9 +454,7 @@ class ServerConnection:
         """Stop reading from the socket, or read on."""
         if self._wait is Wait.GONE:
             return
-        hold = self._wait is not Wait.CLOSE and (
-            self._choked or (not self._reads and self._wire.buffered > READ_AHEAD)
-        )
+        hold = self._wait is not Wait.CLOSE and (self._choked or (not self._reads and self._wire.buffered > READ_AHEAD))
         if hold is not self._held:
             self._held = hold
             if hold:

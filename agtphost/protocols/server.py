@@ -78,9 +78,7 @@ class SecureServerFactory(TLSMemoryBIOFactory):
     a turn of the reactor anyway, and gathering would cost a timer for each answer.
     """
 
-    def __init__(
-        self, tls: IOpenSSLServerConnectionCreator, factory: AcceptingFactory, clock: IReactorTime
-    ) -> None:
+    def __init__(self, tls: IOpenSSLServerConnectionCreator, factory: AcceptingFactory, clock: IReactorTime) -> None:
         super().__init__(tls, False, factory, clock)
         self._turns = HandshakeTurns(clock)
 

@@ -116,7 +116,6 @@ class TLSFiles:
             yield from self.client_files
             yield from self.client_crl
 
-
     @property
     def client_files(self) -> tuple[Path, ...]:
         """Where the authorities of clients' certificates are."""
@@ -271,9 +270,7 @@ def _prepare(files: TLSFiles, *, forgiving: bool) -> Prepared:
         return made
 
     main = context(chain, key, files.certificate, files.key)
-    others = {
-        server.name: context(*named[server.name], server.certificate, server.key) for server in files.servers
-    }
+    others = {server.name: context(*named[server.name], server.certificate, server.key) for server in files.servers}
     if reader.problems:
         raise ConfigurationError(reader.problems)
     if others:
@@ -416,9 +413,7 @@ def _demand(
     context.set_verify_depth(INTERMEDIATES)
 
 
-def _verify(
-    connection: SSL.Connection, certificate: crypto.X509, error: int, depth: int, accepted: int
-) -> bool:
+def _verify(connection: SSL.Connection, certificate: crypto.X509, error: int, depth: int, accepted: int) -> bool:
     """
     Judge one certificate of a client's chain, after OpenSSL did.
 
@@ -426,9 +421,7 @@ def _verify(
     every critical extension that it was told to ignore.
     """
     if not accepted:
-        log.debug(
-            "a client certificate was refused: error {error} at depth {depth}", error=error, depth=depth
-        )
+        log.debug("a client certificate was refused: error {error} at depth {depth}", error=error, depth=depth)
         return False
     refused = refused_critical_extensions(certificate.to_cryptography().public_bytes(Encoding.DER))
     if refused:

@@ -69,9 +69,7 @@ Connect = Callable[[str], Connection]
 
 def connect(uri: str) -> Connection:
     """Open a database with the standard library's driver."""
-    return sqlite3.connect(
-        uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS
-    )
+    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS)
 
 
 def uri_of(path: str, mode: str) -> str:

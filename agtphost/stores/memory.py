@@ -208,10 +208,7 @@ class MemoryStore:
     def put_results(self, results: Sequence[tuple[bytes, bytes]]) -> None:
         blank = ReservationRow(b"", b"", 0, None)
         self.put_reservations(
-            [
-                self._reservations.get(name, blank)._replace(name=name, result=result)
-                for name, result in results
-            ]
+            [self._reservations.get(name, blank)._replace(name=name, result=result) for name, result in results]
         )
 
     def keyed(self, owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:

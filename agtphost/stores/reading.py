@@ -190,9 +190,7 @@ class RecordReader:
         for chain in chains:
             yield from self._chain(chain, selection, page, damaged)
 
-    def _chain(
-        self, chain: str, selection: Selection, page: int, damaged: OnDamage | None
-    ) -> Iterator[StoredRecord]:
+    def _chain(self, chain: str, selection: Selection, page: int, damaged: OnDamage | None) -> Iterator[StoredRecord]:
         after = 0 if selection.since is None else self._first_since(chain, selection.since) - 1
         caller = None if selection.caller is None else bytes.fromhex(selection.caller)
         while True:

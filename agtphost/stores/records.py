@@ -27,7 +27,6 @@ class BlockingReader(Protocol):
     def lifecycle(self, agent_id: str, limit: int) -> list[StoredRecord]:
         """Lifecycle events of an agent, newest first."""
 
-
     def number_of(self, audit_id: str) -> int | None:
         """The place of a record among all records, counted from 1."""
 

@@ -241,9 +241,7 @@ class SQLiteStore:
 
     def put_keyed(self, rows: Iterable[KeyedRow]) -> None:
         for row in rows:
-            self._execute(
-                "INSERT OR REPLACE INTO keyed (owner, keys, octets, since) VALUES (?, ?, ?, ?)", tuple(row)
-            )
+            self._execute("INSERT OR REPLACE INTO keyed (owner, keys, octets, since) VALUES (?, ?, ?, ?)", tuple(row))
 
     # Upkeep
 

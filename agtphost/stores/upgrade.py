@@ -23,9 +23,7 @@ APPLICATION = 0x41475450
 def steps() -> list[Traversable]:
     """The schema files in the order of their numbers."""
     folder = files("agtphost.stores").joinpath("schema")
-    return sorted(
-        (step for step in folder.iterdir() if step.name.endswith(".sql")), key=lambda step: step.name
-    )
+    return sorted((step for step in folder.iterdir() if step.name.endswith(".sql")), key=lambda step: step.name)
 
 
 def latest() -> int:

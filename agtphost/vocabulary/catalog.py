@@ -113,13 +113,9 @@ class Catalog:
         verbs = document.get("verbs", document.get("methods", {}))
         self.version: str = document["version"]
         self.embedded: tuple[str, ...] = tuple(document["embedded"])
-        self.legacy: Mapping[str, str] = {
-            name: entry["preferred"] for name, entry in document["legacy"].items()
-        }
+        self.legacy: Mapping[str, str] = {name: entry["preferred"] for name, entry in document["legacy"].items()}
         self.categories: Mapping[str, str] = dict(document["categories"])
-        self.entries: Mapping[str, Entry] = MappingProxyType(
-            {name: _entry(name, verb) for name, verb in verbs.items()}
-        )
+        self.entries: Mapping[str, Entry] = MappingProxyType({name: _entry(name, verb) for name, verb in verbs.items()})
         self.methods: frozenset[str] = frozenset(self.entries)
         self.warnings: Mapping[str, str] = {
             name: entry.warning for name, entry in self.entries.items() if entry.warning is not None

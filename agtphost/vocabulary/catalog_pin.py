@@ -66,9 +66,7 @@ class Pin:
         faults = tuple(_faults(document))
         if faults:
             raise CatalogError(faults)
-        return cls(
-            version=document["version"], sha256=document["sha256"], removed=tuple(document.get("removed", ()))
-        )
+        return cls(version=document["version"], sha256=document["sha256"], removed=tuple(document.get("removed", ())))
 
     def holds(self, octets: bytes) -> bool:
         """Whether these are the approved octets."""

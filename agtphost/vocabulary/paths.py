@@ -162,9 +162,7 @@ class PathGrammar:
     def _plainly_good(self, path: str) -> bool:
         """A quick look that good paths without escapes pass; failing it proves nothing."""
         return (
-            _PATH.fullmatch(path) is not None
-            and "%" not in path
-            and self._suspicious.isdisjoint(bare(path).split("/"))
+            _PATH.fullmatch(path) is not None and "%" not in path and self._suspicious.isdisjoint(bare(path).split("/"))
         )
 
     def _first_offence(self, path: str) -> Offence | None:

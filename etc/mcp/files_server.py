@@ -23,12 +23,8 @@ MAX_MATCHES = 100
 """Lines that search_text returns at most."""
 
 READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
-APPENDS = ToolAnnotations(
-    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
-)
-DELETES = ToolAnnotations(
-    read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False
-)
+APPENDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
+DELETES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False)
 
 
 class Folder:
@@ -72,9 +68,7 @@ class Folder:
 
 def make_server(folder: Folder) -> MCPServer:
     """The server of one folder."""
-    server = MCPServer(
-        "files", version="1.0.0", instructions="Reads, searches and annotates one folder of text files."
-    )
+    server = MCPServer("files", version="1.0.0", instructions="Reads, searches and annotates one folder of text files.")
 
     @server.tool(title="File names", annotations=READS)
     def list_files() -> list[str]:

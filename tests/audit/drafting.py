@@ -61,9 +61,7 @@ def transition(
         new_status=new,
         fields={"previous_status": expected or "active", "reason": "Prüfung"},
     )
-    return Draft(
-        chain=HOST_CHAIN, payload=payload(HOST_CHAIN, method="DEACTIVATE"), event=event, render=render
-    )
+    return Draft(chain=HOST_CHAIN, payload=payload(HOST_CHAIN, method="DEACTIVATE"), event=event, render=render)
 
 
 def group_writer(store: IChainStore, **options: object) -> GroupWriter:

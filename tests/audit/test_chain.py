@@ -23,9 +23,7 @@ VALUES = st.recursive(
 )
 
 
-@given(
-    st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.text() | st.integers(0, 999)), VALUES
-)
+@given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.text() | st.integers(0, 999)), VALUES)
 def test_the_payload_is_rfc_8785(members: dict[str, Any], extra: Any) -> None:
     """Whatever a record holds, its octets are those of an independent RFC 8785 encoder (P20)."""
     members["extra"] = extra

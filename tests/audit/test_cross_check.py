@@ -68,9 +68,9 @@ def test_the_comparison_can_fail() -> None:
     differ = {"order": 0, "escapes": 0}
     for document in documents(1):
         theirs = rfc8785.dumps(document)
-        differ["order"] += json.dumps(
-            document, sort_keys=True, separators=(",", ":"), ensure_ascii=False
-        ).encode() != theirs
+        differ["order"] += (
+            json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() != theirs
+        )
         differ["escapes"] += json.dumps(document, sort_keys=True, separators=(",", ":")).encode() != theirs
     assert all(count > 2 for count in differ.values()), differ
     assert unicodedata.name("\ufb33") and "\ufb33" > "\ud83d", "U+FB33 sorts after the surrogates of U+10000"

@@ -45,8 +45,9 @@ def test_items_survive_a_restart_with_their_versions(tmp_path: Path) -> None:
 def test_of_two_changes_decided_on_one_version_the_second_fails_whole(tmp_path: Path) -> None:
     """In one group or in two: neither its record nor any of its other changes is written."""
     writer = group_writer(sqlite_store(tmp_path))
-    first, second = Submission(changing(put("a", 1, expected=0))), Submission(
-        changing(put("c", 1), put("a", 2, expected=0))
+    first, second = (
+        Submission(changing(put("a", 1, expected=0))),
+        Submission(changing(put("c", 1), put("a", 2, expected=0))),
     )
     writer.write([first, second])
     assert isinstance(first.outcome, Sealed) and isinstance(second.outcome, StaleChange)

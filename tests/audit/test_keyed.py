@@ -82,9 +82,10 @@ def test_octets_are_counted_and_what_is_beyond_is_a_hash(store: IChainStore) -> 
     answer(writer, key("b"), b"y" * 70)
     first, second = (claim(writer, key(name)) for name in "ab")
     assert first.state is second.state is ReservationState.DONE
-    assert first.result.endswith(b"x" * 70) and second.result == b"-200 %b 70" % hashlib.sha256(
-        b"y" * 70
-    ).hexdigest().encode()
+    assert (
+        first.result.endswith(b"x" * 70)
+        and second.result == b"-200 %b 70" % hashlib.sha256(b"y" * 70).hexdigest().encode()
+    )
     full = claim(writer, key("c"))
     assert (full.state, full.unit) == (ReservationState.FULL, "octets")
 

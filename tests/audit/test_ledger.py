@@ -426,9 +426,7 @@ def test_a_damaged_head_keeps_the_host_from_starting(tmp_path: Path) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_the_log_is_folded_in_when_nothing_comes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_log_is_folded_in_when_nothing_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Shortly after the last record the database holds everything, log or no log."""
     monkeypatch.setattr("agtphost.audit.ledger.IDLE_SECONDS", 0.02)
     async with running(sqlite_store(tmp_path)) as ledger:

@@ -167,8 +167,13 @@ def test_the_proof_begins_where_the_witness_is() -> None:
         ((503, {"reason": "store-unavailable"}), "down"),
         ((200, {}), "down"),
         ((200, {"cosignature": "\u2014 w AAAA\n"}), "down"),
-        ((200, {"cosignature": cosignature.cosign(checkpoint.issue("log.test", 8, ROOT, LOG).note, "w", WITNESS, 1)}),
-         "down"),
+        (
+            (
+                200,
+                {"cosignature": cosignature.cosign(checkpoint.issue("log.test", 8, ROOT, LOG).note, "w", WITNESS, 1)},
+            ),
+            "down",
+        ),
         (RuntimeError("a surprise"), "down"),
     ],
 )

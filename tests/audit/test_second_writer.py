@@ -104,7 +104,12 @@ async def test_gates_and_held_items_hear_of_it(tmp_path: Path) -> None:
     """With the next group of its own, the ledger takes over lifecycle states and held items of the other writer."""
     lifecycle, held = LifecycleTable(), HeldTable()
     ledger = Ledger(
-        sqlite_store(tmp_path), KEY, reactor, server_id="agtp.test", lifecycle=lifecycle, held=held  # type: ignore[arg-type]
+        sqlite_store(tmp_path),
+        KEY,
+        reactor,
+        server_id="agtp.test",
+        lifecycle=lifecycle,
+        held=held,  # type: ignore[arg-type]
     )
     ledger.start()
     try:
@@ -126,7 +131,11 @@ async def test_its_own_work_is_no_other_writer(tmp_path: Path) -> None:
     store = sqlite_store(tmp_path)
     told: list[str] = []
     ledger = Ledger(
-        store, KEY, reactor, server_id="agtp.test", lifecycle=LifecycleTable(),  # type: ignore[arg-type]
+        store,
+        KEY,
+        reactor,
+        server_id="agtp.test",
+        lifecycle=LifecycleTable(),  # type: ignore[arg-type]
         tree=TreeKeeper(store, "agtp.test", KEY),
     )
     ledger._report = lambda message, why: told.append(message)  # type: ignore[method-assign]

@@ -31,9 +31,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Callable[[], 
     reader = store.reader()
     prover = Prover(note=issued.note, tree=Tree(reader.tile, issued.size), number_of=reader.number_of)
     plain = list(write_export(reader.records(Selection()), server_id="agtp.test", keys=KEYS.items()))
-    proven = list(
-        write_export(reader.records(Selection()), server_id="agtp.test", keys=KEYS.items(), prover=prover)
-    )
+    proven = list(write_export(reader.records(Selection()), server_id="agtp.test", keys=KEYS.items(), prover=prover))
 
     def walk() -> Report:
         verifier = Verifier(KEYS)

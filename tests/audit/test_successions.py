@@ -225,8 +225,10 @@ def test_every_forged_linking_record_is_found(tmp_path: Path) -> None:
     stranger = event_fields(succeed(thief, KEYS[1], server_id="agtp.test", rotated_at=payload["rotated_at"]))
     elsewhere = event_fields(succeed(KEYS[0], KEYS[1], server_id="other.test", rotated_at=payload["rotated_at"]))
     forgeries: dict[str, dict[str, Any]] = {
-        **{name: {name: str(value)[:-2] + ("A" if str(value)[-2] != "A" else "B") + str(value)[-1]}
-           for name, value in own.items()},
+        **{
+            name: {name: str(value)[:-2] + ("A" if str(value)[-2] != "A" else "B") + str(value)[-1]}
+            for name, value in own.items()
+        },
         "another successor": own,
         "a stranger's": stranger,
         "another host's": elsewhere,
@@ -242,9 +244,7 @@ def test_every_forged_linking_record_is_found(tmp_path: Path) -> None:
             alone = what == "another successor" and links == []
             assert (FaultKind.SIGNATURE if alone else FaultKind.KEY) in kinds(report), what
             with pytest.raises(Exception):  # noqa: B017 - a forged link breaks in many ways
-                independent.verify(
-                    host.export(hostile, links=links, proofs=False), {KEYS[0].kid: KEYS[0].public.raw}
-                )
+                independent.verify(host.export(hostile, links=links, proofs=False), {KEYS[0].kid: KEYS[0].public.raw})
 
 
 def _links(record: StoredRecord) -> bool:

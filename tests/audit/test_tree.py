@@ -55,13 +55,9 @@ def test_every_record_is_in_the_tree(kind: str, tmp_path: Path) -> None:
     for index in (0, 1, 3, 4, 255, 256, 303, 305):
         number = reader.number_of(made[index])
         assert number == index + 1
-        verify_inclusion(
-            index, newest.size, leaf_hash(bytes.fromhex(made[index])), read.inclusion(index), newest.root
-        )
+        verify_inclusion(index, newest.size, leaf_hash(bytes.fromhex(made[index])), read.inclusion(index), newest.root)
     for earlier in issued:
-        verify_consistency(
-            earlier.size, earlier.root, newest.size, newest.root, read.consistency(earlier.size)
-        )
+        verify_consistency(earlier.size, earlier.root, newest.size, newest.root, read.consistency(earlier.size))
 
 
 def test_a_restart_goes_on_where_the_tree_ended(tmp_path: Path) -> None:

@@ -131,9 +131,7 @@ def resigned(record: StoredRecord, **members: object) -> StoredRecord:
         (lambda record: resigned(record, issued_at=7), FaultKind.TIME),
     ],
 )
-def test_each_kind_of_damage_has_its_name(
-    change: Callable[[StoredRecord], StoredRecord], kind: FaultKind
-) -> None:
+def test_each_kind_of_damage_has_its_name(change: Callable[[StoredRecord], StoredRecord], kind: FaultKind) -> None:
     """The report says what is wrong, not only that something is."""
     records = [record for record in chains() if record.chain == BOB]
     records[-1] = change(records[-1])

@@ -176,7 +176,11 @@ def _compare(host: Host, seconds: float, rounds: int, only: str | None) -> dict[
                     tally, cpu = measured(
                         pid,
                         lambda port=port, context=context, octets=octets, connections=connections, good=good: run(
-                            ("127.0.0.1", port), context, lambda: octets, connections=connections, seconds=seconds,
+                            ("127.0.0.1", port),
+                            context,
+                            lambda: octets,
+                            connections=connections,
+                            seconds=seconds,
                             good=good,
                         ),
                     )

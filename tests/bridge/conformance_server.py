@@ -352,7 +352,6 @@ async def comes_and_goes(context: Context, _: Mapping[str, Any]) -> Result:
 COMING_AND_GOING = DEFINITIONS.pop()
 
 
-
 @tool()
 async def test_trigger_tool_change(context: Context, _: Mapping[str, Any]) -> Result:
     """Adds a tool, or takes it away."""

@@ -36,7 +36,9 @@ def test_an_endpoint_is_a_tool() -> None:
     definition = tool("/library/{isbn}").definition
     assert (definition["name"], definition["description"]) == ("query_library", "Look up a book.")
     assert definition["inputSchema"] == {
-        "type": "object", "properties": {"isbn": {"type": "string"}}, "required": ["isbn"]
+        "type": "object",
+        "properties": {"isbn": {"type": "string"}},
+        "required": ["isbn"],
     }
     assert definition["annotations"] == {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True}
     assert definition["_meta"]["agtp/required-scopes"] == ["documents:query"]

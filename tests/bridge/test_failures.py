@@ -39,12 +39,14 @@ def reply(status: int, **body: Any) -> Reply:
 )
 def test_a_refusal_says_everything_that_the_host_said(status: int, reason: str, code: int) -> None:
     """Status, reason, explanation, remedy and Audit-ID, for machines and in the message."""
-    error = refused(
-        reply(status, reason=reason, explanation="Not so.", remedy="Do otherwise."), modern=True
-    )
+    error = refused(reply(status, reason=reason, explanation="Not so.", remedy="Do otherwise."), modern=True)
     assert error.code == code
     assert error.data["agtp"] == {
-        "status": status, "reason": reason, "explanation": "Not so.", "remedy": "Do otherwise.", "audit_id": "a1"
+        "status": status,
+        "reason": reason,
+        "explanation": "Not so.",
+        "remedy": "Do otherwise.",
+        "audit_id": "a1",
     }
     assert error.message == f"{status} {reason}: Not so. Do otherwise. (Audit-ID a1)"
 

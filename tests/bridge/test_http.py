@@ -63,9 +63,7 @@ class Steps:
 
 
 @asynccontextmanager
-async def serving(
-    limits: HttpLimits | None = None, tokens: Sequence[str] = ()
-) -> AsyncIterator[tuple[str, Steps]]:
+async def serving(limits: HttpLimits | None = None, tokens: Sequence[str] = ()) -> AsyncIterator[tuple[str, Steps]]:
     """A port that serves the tool."""
     steps = Steps()
     server: Server[Any] = Server("test")

@@ -21,9 +21,7 @@ def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A state directory as the development profile's first start leaves it; read only."""
     state = tmp_path_factory.mktemp("provisioned") / "state"
     description = state.parent / "librarian.agent.json"
-    description.write_text(
-        '{"name": "librarian", "description": "Answers.", "scopes_accepted": ["documents:query"]}'
-    )
+    description.write_text('{"name": "librarian", "description": "Answers.", "scopes_accepted": ["documents:query"]}')
     provision_development(state, server_id="localhost", hosted=[description])
     return state
 

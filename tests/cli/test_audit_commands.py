@@ -110,9 +110,7 @@ def inspected(server: AgtpServer, store: Path, folder: Path) -> Iterator[AgtpSer
                 return Answer({"status": 404, "reason": "record-not-found"}, 404)
             return Answer({"status": 200, "result": entry(found[0])})
         chain = HOST_CHAIN if asked.get("chain") == "host" else asked["agent_id"]
-        listed = [
-            one for one in stored(store) if one.chain == chain and one.seq < asked.get("before", 1 << 60)
-        ]
+        listed = [one for one in stored(store) if one.chain == chain and one.seq < asked.get("before", 1 << 60)]
         page = listed[::-1][: min(asked["limit"], 2)]
         return Answer({"status": 200, "result": {"records": [entry(one) for one in page]}})
 
@@ -132,9 +130,7 @@ def damage(path: Path, seq: int, chain_records: int = RECORDS) -> None:
         (chain,) = database.execute(
             "SELECT chain FROM record GROUP BY chain HAVING count(*) = ?", (chain_records,)
         ).fetchone()
-        (signed,) = database.execute(
-            "SELECT signed FROM record WHERE chain = ? AND seq = ?", (chain, seq)
-        ).fetchone()
+        (signed,) = database.execute("SELECT signed FROM record WHERE chain = ? AND seq = ?", (chain, seq)).fetchone()
         changed = bytes(signed[:40]) + bytes([signed[40] ^ 1]) + bytes(signed[41:])
         database.execute("UPDATE record SET signed = ? WHERE chain = ? AND seq = ?", (changed, chain, seq))
 
@@ -232,9 +228,7 @@ def test_an_export_verifies_anywhere(run: Run, store: Path, folder: Path) -> Non
     path = folder / "records.jsonl"
     assert path.stat().st_mode & 0o777 == 0o600
     (folder / "host.toml").unlink()
-    assert (
-        run("audit", "verify", "--file", "records.jsonl", "--signing-key", "state/signing.pub").exit_code == 0
-    )
+    assert run("audit", "verify", "--file", "records.jsonl", "--signing-key", "state/signing.pub").exit_code == 0
     unknown = run("audit", "verify", "--file", "records.jsonl")
     assert unknown.exit_code == 0
     assert "was not checked" in unknown.stdout

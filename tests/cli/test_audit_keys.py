@@ -43,8 +43,10 @@ def test_what_is_enough(keys: tuple[str, ...], run: Run, deployment: Path) -> No
     status, answer = verified(run, *keys)
     assert (status, answer["verified"]) == (0, True)
     ends = {entry["kid"]: entry["not_after"] for entry in answer["keys"]}
-    assert ends.keys() == {key.kid for key in KEYS} and ends[KEYS[2].kid] is None and all(
-        ends[key.kid] for key in KEYS[:2]
+    assert (
+        ends.keys() == {key.kid for key in KEYS}
+        and ends[KEYS[2].kid] is None
+        and all(ends[key.kid] for key in KEYS[:2])
     )
 
 

@@ -83,7 +83,8 @@ def test_records_that_no_known_key_signed_are_marked(run: Run, audited: Path) ->
     assert all(
         fault["signature_unverified"] for fault in answer["faults"] if fault["kind"] in ("signature", "unsigned")
     )
-    assert "signature_unverified" in run("audit", "verify", "--file", "records.jsonl", "--signing-key",
-                                         "other.pub").output
+    assert (
+        "signature_unverified" in run("audit", "verify", "--file", "records.jsonl", "--signing-key", "other.pub").output
+    )
     # The control: the same file with the right key.
     assert verified(run, "--signing-key", KEY)[1]["signature_unverified"] == []

@@ -30,9 +30,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_init_development(run: Run, here: Path) -> None:
     """A directory that checks, with every server that was named."""
-    result = run(
-        "init", "work", "--mcp", f"one={sys.executable} -m 'a b'", "--mcp", "two=https://mcp.example/x"
-    )
+    result = run("init", "work", "--mcp", f"one={sys.executable} -m 'a b'", "--mcp", "two=https://mcp.example/x")
     assert result.exit_code == 0, result.output
     assert "twistd -n agtp --config host.toml" in result.stdout
     config = load(here / "work" / "host.toml", {"PATH": "/usr/bin"})
@@ -97,9 +95,7 @@ def test_a_production_host_admits_a_caller(run: Run, here: Path, monkeypatch: py
     """``agtp agent new`` there issues what production accepts."""
     run("init", "work", "--production", "--server-id", "agents.example.com")
     monkeypatch.chdir(here / "work")
-    result = run(
-        "agent", "new", "buyer", "--scope", "mcp:tools:execute", "--owner", "Example", "--owner-id", "ex"
-    )
+    result = run("agent", "new", "buyer", "--scope", "mcp:tools:execute", "--owner", "Example", "--owner-id", "ex")
     assert result.exit_code == 0, result.output
     assert run("check").exit_code == 0
     config = load("host.toml", {})
@@ -158,9 +154,7 @@ def test_init_overwrites_nothing(run: Run, here: Path) -> None:
     assert (here / "work" / "host.toml").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "text", ["plain", 'quo"te', "back\\slash", "tab\t", "nul\0", "del\x7f", "Ä€😀", "line\nend"]
-)
+@pytest.mark.parametrize("text", ["plain", 'quo"te', "back\\slash", "tab\t", "nul\0", "del\x7f", "Ä€😀", "line\nend"])
 def test_what_init_writes_is_read_back(text: str) -> None:
     """Any text survives as a TOML string."""
     assert tomllib.loads(f"a = {quoted(text)}")["a"] == text
@@ -168,9 +162,7 @@ def test_what_init_writes_is_read_back(text: str) -> None:
 
 def test_check_reports_everything(run: Run, here: Path) -> None:
     """Mistakes of the file all at once, with file, line and hint; exit status 2."""
-    (here / "host.toml").write_text(
-        "[host]\nservr_id = 'x'\nprofile = 'development'\n[listen]\nport = 70000\n"
-    )
+    (here / "host.toml").write_text("[host]\nservr_id = 'x'\nprofile = 'development'\n[listen]\nport = 70000\n")
     result = run("check", "host.toml")
     assert result.exit_code == 2
     assert f'{here}/host.toml:2: [host] servr_id is unknown (did you mean "server_id"?)' in result.stderr

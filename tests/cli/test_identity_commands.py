@@ -113,9 +113,7 @@ def issue_genesis(run: Run, here: Path, *more: str) -> Genesis:
 
 def test_a_genesis_round_trip(run: Run, here: Path) -> None:
     """Issued, verified against its issuer; the Agent-ID is the same everywhere."""
-    genesis = issue_genesis(
-        run, here, "--scope", "documents:query", "--archetype", "analyst", "--zone", "zone:x"
-    )
+    genesis = issue_genesis(run, here, "--scope", "documents:query", "--archetype", "analyst", "--zone", "zone:x")
     result = run("genesis", "verify", "genesis.json", "--issuer", "registrar.pub", "--json")
     assert result.exit_code == 0
     fields = json.loads(result.stdout)
@@ -316,9 +314,7 @@ def test_certificates_of_every_kind(run: Run, here: Path) -> None:
         (("agent", "x", "--ca", "ca.pem", "--activation", "A5" * 32), "cannot be issued"),
     ],
 )
-def test_certificates_that_cannot_be_issued(
-    run: Run, here: Path, words: tuple[str, ...], message: str
-) -> None:
+def test_certificates_that_cannot_be_issued(run: Run, here: Path, words: tuple[str, ...], message: str) -> None:
     """Status 2, the reason, and no file."""
     issue_genesis(run, here)
     make(run, "cert", "issue", "authority", "Example", "-o", "ca.pem")
@@ -357,9 +353,7 @@ def test_a_new_agent_is_complete(run: Run, folder: Path) -> None:
     genesis = Genesis.load((directory / "genesis.json").read_bytes())
     registrar = SigningKey.load(folder / "state" / "registrar.key")
     assert (genesis.agent_id, genesis.issuer_key) == (agent_id, registrar.public)
-    assert (
-        json.loads(run("cert", "show", str(directory / "agent.pem"), "--json").stdout)["agent_id"] == agent_id
-    )
+    assert json.loads(run("cert", "show", str(directory / "agent.pem"), "--json").stdout)["agent_id"] == agent_id
     assert run("document", "verify", str(directory / "document.json")).exit_code == 0
     listed = {agent["name"]: agent for agent in json.loads(run("agent", "ls", "--json").stdout)}
     assert listed["buyer"]["kind"] == "caller"

@@ -136,9 +136,7 @@ def test_call_refused_is_status_1_with_its_reason(run: Run, server: AgtpServer, 
     ("who", "reason", "told"),
     [("calling", "agent-retired", True), ("calling", "agent-suspended", True), ("addressed", "agent-retired", False)],
 )
-def test_a_stopped_identity_is_not_a_dead_end(
-    run: Run, server: AgtpServer, who: str, reason: str, told: bool
-) -> None:
+def test_a_stopped_identity_is_not_a_dead_end(run: Run, server: AgtpServer, who: str, reason: str, told: bool) -> None:
     """Whose default agent was stopped is told how to ask as another; not where the addressed one was."""
     body = {"status": 410, "reason": reason, "explanation": f"The {who} agent was stopped.", "remedy": "Wait."}
     server.answers["QUERY", "/x"] = Answer(body, 410)
@@ -192,8 +190,7 @@ def test_call_a_remote_host_by_profile(run: Run, server: AgtpServer, folder: Pat
     place.mkdir(parents=True)
     state = folder / "state"
     (place / "config.toml").write_text(
-        f'[profile.work]\nuri = "{server.uri}"\ncacert = "{state}/ca.pem"\n'
-        f'cert = "{state}/agents/demo/agent.pem"\n'
+        f'[profile.work]\nuri = "{server.uri}"\ncacert = "{state}/ca.pem"\ncert = "{state}/agents/demo/agent.pem"\n'
     )
     (folder / "host.toml").unlink()
     server.answers["DISCOVER", "/"] = Answer({})
@@ -259,9 +256,7 @@ def test_nothing_a_host_sends_moves_the_cursor(run: Run, server: AgtpServer) -> 
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_local_input_errors_are_status_2(
-    run: Run, server: AgtpServer, words: tuple[str, ...], message: str
-) -> None:
+def test_local_input_errors_are_status_2(run: Run, server: AgtpServer, words: tuple[str, ...], message: str) -> None:
     """Nothing is sent, and the message says what is wrong."""
     result = run(*words)
     assert result.exit_code == 2, result.output
@@ -287,9 +282,7 @@ def test_without_any_host_the_ways_to_name_one_are_told(
     assert "--config" in result.stderr
 
 
-@pytest.mark.parametrize(
-    "words", [("tools", "ls"), ("agent", "revoke", "demo", "--reason", "x")], ids=" ".join
-)
+@pytest.mark.parametrize("words", [("tools", "ls"), ("agent", "revoke", "demo", "--reason", "x")], ids=" ".join)
 def test_no_connection_is_status_3(run: Run, folder: Path, words: tuple[str, ...]) -> None:
     """Nobody listens on port 1; what to do is told."""
     result = run(*words)
@@ -464,9 +457,7 @@ def test_an_answer_that_is_not_agtp_is_status_3(run: Run, server: AgtpServer, bo
 
 
 @pytest.mark.parametrize("verb", ["activate", "deactivate", "reinstate", "revoke", "deprecate"])
-def test_lifecycle_verbs_are_sent_as_the_registrar(
-    run: Run, server: AgtpServer, folder: Path, verb: str
-) -> None:
+def test_lifecycle_verbs_are_sent_as_the_registrar(run: Run, server: AgtpServer, folder: Path, verb: str) -> None:
     """METHOD / with agent_id, reason and actor, over the Genesis issuer's certificate; no Agent-ID."""
     result = {"agent_id": demo_id(folder), "status": "retired", "previous_status": "active"}
     server.answers[verb.upper(), "/"] = Answer({"status": 200, "result": result})

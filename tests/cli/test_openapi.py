@@ -144,7 +144,7 @@ HOSTILE_TITLE = SHOP.replace("title: Shop", 'title: "\\"\\"\\" + __import__(\'os
 
 def test_no_text_of_a_document_becomes_code(run: Run, shop: Path) -> None:
     """T-IN: what a title or a description says stays inside the docstring."""
-    shop.write_text(HOSTILE_TITLE.replace("summary: Get one order.", "summary: '\"\"\"; raise SystemExit(1)'"))
+    shop.write_text(HOSTILE_TITLE.replace("summary: Get one order.", 'summary: \'"""; raise SystemExit(1)\''))
     assert run("openapi", "import", str(shop), "--stubs", "hostile.py").exit_code == 0
     tree = ast.parse(Path("hostile.py").read_text())
     kinds = {type(node) for node in tree.body}

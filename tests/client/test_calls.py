@@ -74,18 +74,14 @@ async def test_the_pool_is_bounded(credentials: Credentials, new_client: NewClie
 
     with ScriptedHost(credentials, slow) as host:
         async with new_client(connections=3) as client:
-            calls = [
-                Deferred.fromCoroutine(client.call(host.uri, "SUBMIT", f"/p{number}")) for number in range(12)
-            ]
+            calls = [Deferred.fromCoroutine(client.call(host.uri, "SUBMIT", f"/p{number}")) for number in range(12)]
             replies = await gatherResults(calls)
             assert [reply.result["path"] for reply in replies] == [f"/p{number}" for number in range(12)]
             assert 1 <= host.connections <= 3
 
 
 @pytest_twisted.ensureDeferred
-async def test_a_connection_that_the_host_closed_is_replaced(
-    credentials: Credentials, new_client: NewClient
-) -> None:
+async def test_a_connection_that_the_host_closed_is_replaced(credentials: Credentials, new_client: NewClient) -> None:
     """A pooled connection whose end was noticed is not used: even a call that may not be repeated works."""
 
     def last_words(exchange: Exchange) -> None:
@@ -164,9 +160,7 @@ async def test_a_client_that_repeats_everything_is_noticed(
 
 
 @pytest_twisted.ensureDeferred
-async def test_a_new_connection_that_dies_is_not_tried_again(
-    credentials: Credentials, new_client: NewClient
-) -> None:
+async def test_a_new_connection_that_dies_is_not_tried_again(credentials: Credentials, new_client: NewClient) -> None:
     """Only a pooled connection can have been dead before: a first call that fails has failed."""
     with ScriptedHost(credentials, Exchange.hang_up) as host:
         async with new_client() as client:
@@ -176,9 +170,7 @@ async def test_a_new_connection_that_dies_is_not_tried_again(
 
 
 @pytest_twisted.ensureDeferred
-async def test_an_answer_begun_is_never_asked_for_again(
-    credentials: Credentials, new_client: NewClient
-) -> None:
+async def test_an_answer_begun_is_never_asked_for_again(credentials: Credentials, new_client: NewClient) -> None:
     """A connection that ends within the answer is an error even for an idempotent call."""
 
     def half(exchange: Exchange) -> None:
@@ -243,9 +235,7 @@ async def test_interim_messages_are_streamed(credentials: Credentials, new_clien
         asked = jsontext.decode(exchange.request.body)
         assert asked["context"] == {"stream": True}
         for number in range(3):
-            exchange.send(
-                answer({"event": {"n": number}}, 202, Continuation_Token=f"c{number}"), final=False
-            )
+            exchange.send(answer({"event": {"n": number}}, 202, Continuation_Token=f"c{number}"), final=False)
         exchange.send(answer("done"))
 
     arrived: list[Reply] = []
@@ -271,9 +261,7 @@ async def test_a_202_without_a_token_is_final(credentials: Credentials, new_clie
 
 
 @pytest_twisted.ensureDeferred
-async def test_a_failing_stream_callback_ends_the_call(
-    credentials: Credentials, new_client: NewClient
-) -> None:
+async def test_a_failing_stream_callback_ends_the_call(credentials: Credentials, new_client: NewClient) -> None:
     """The caller's own error reaches the caller, and the connection is not used again."""
 
     def streaming(exchange: Exchange) -> None:
@@ -293,9 +281,7 @@ async def test_a_failing_stream_callback_ends_the_call(
 
 
 @pytest_twisted.ensureDeferred
-async def test_octets_behind_an_answer_end_the_connection(
-    credentials: Credentials, new_client: NewClient
-) -> None:
+async def test_octets_behind_an_answer_end_the_connection(credentials: Credentials, new_client: NewClient) -> None:
     """A second answer that nobody asked for is never taken as the answer to the next call."""
 
     def twice(exchange: Exchange) -> None:
@@ -337,9 +323,7 @@ async def test_octets_out_of_turn_end_the_connection(credentials: Credentials, n
     ],
 )
 @pytest_twisted.ensureDeferred
-async def test_what_is_not_agtp_is_refused(
-    credentials: Credentials, new_client: NewClient, octets: bytes
-) -> None:
+async def test_what_is_not_agtp_is_refused(credentials: Credentials, new_client: NewClient, octets: bytes) -> None:
     """An answer that breaks the framing rules is an error, and its connection is dropped."""
     with ScriptedHost(credentials, lambda exchange: exchange.raw(octets)) as host:
         async with new_client() as client:
@@ -429,9 +413,7 @@ async def test_the_certificate_names_the_caller(credentials: Credentials, new_cl
 
 
 @pytest_twisted.ensureDeferred
-async def test_without_a_certificate_a_call_is_anonymous(
-    credentials: Credentials, new_client: NewClient
-) -> None:
+async def test_without_a_certificate_a_call_is_anonymous(credentials: Credentials, new_client: NewClient) -> None:
     """No Agent-ID is made up."""
     with ScriptedHost(credentials, echo) as host:
         async with new_client() as client:
@@ -551,9 +533,7 @@ async def test_a_reply_is_verified_with_the_keys_of_the_manifest(
 
 
 @pytest_twisted.ensureDeferred
-async def test_resolution_uses_the_specified_requests(
-    credentials: Credentials, new_client: NewClient
-) -> None:
+async def test_resolution_uses_the_specified_requests(credentials: Credentials, new_client: NewClient) -> None:
     """Servers are asked for their manifest anonymously, agents for their document (AGTP-098, 099, 121)."""
 
     def script(exchange: Exchange) -> None:

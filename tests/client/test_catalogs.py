@@ -126,7 +126,5 @@ async def test_what_is_no_version_is_refused_before_anything_is_sent(new_client:
 def test_the_client_repeats_what_the_tables_call_idempotent() -> None:
     """METH-053: the client's list is the drafts', which the catalog has; conditional ones are not on it."""
     entries = Catalog.load().entries.values()
-    tabulated = {
-        entry.name for entry in entries if (entry.floor or entry.standard or {}).get("idempotent") is True
-    }
+    tabulated = {entry.name for entry in entries if (entry.floor or entry.standard or {}).get("idempotent") is True}
     assert tabulated == IDEMPOTENT_METHODS

@@ -56,9 +56,7 @@ def test_the_memory_of_greetings_is_bounded() -> None:
     greetings = Greetings()
 
     def greet(number: int, named: str) -> bool:
-        call = prepare(
-            parse(f"agtp://127.0.0.1:{number}"), "TRANSFER", "/", None, identity=Identity(), resolver=None
-        )
+        call = prepare(parse(f"agtp://127.0.0.1:{number}"), "TRANSFER", "/", None, identity=Identity(), resolver=None)
         assert call.destination == Destination("127.0.0.1", number)
         response = answer({}, Supported_Methods=named)
         greetings.note(call, reply_of(response, line=b"", body=b"", agent_id=None, interims=0))

@@ -63,8 +63,12 @@ async def test_a_purchase_says_what_was_verified(credentials: Credentials, new_c
         async with new_client() as client:
             buyer = AsyncBuyer(client, [REGISTRAR.public])
             reply = await buyer.purchase(
-                at(host), "/goods", GOODS,
-                intent_assertion="a.b.c", cart_digest="sha256:" + "0" * 64, scopes="payments:*",
+                at(host),
+                "/goods",
+                GOODS,
+                intent_assertion="a.b.c",
+                cart_digest="sha256:" + "0" * 64,
+                scopes="payments:*",
             )
     assert reply.ok
     assert [request.method for request in host.requests] == ["DESCRIBE", "PURCHASE"]

@@ -16,9 +16,7 @@ ID = "0123456789abcdef" * 4
 CALLER = "c" * 64
 
 
-def built(
-    uri: str = "agtp://acme.com", method: str = "QUERY", path: str = "/", **options: Any
-) -> PreparedCall:
+def built(uri: str = "agtp://acme.com", method: str = "QUERY", path: str = "/", **options: Any) -> PreparedCall:
     """A prepared call of the test's caller."""
     identity = options.pop("identity", Identity(agent_id=CALLER))
     return prepare(uri, method, path, options.pop("input", None), identity=identity, **options)
@@ -211,9 +209,7 @@ def test_session_ids_cannot_be_guessed() -> None:
         (f"agtp://{ID}@acme.com?format=certificate", None, "DESCRIBE", False, "format=certificate"),
     ],
 )
-def test_how_a_uri_is_resolved(
-    uri: str, format: str | None, method: str, anonymous: bool, query: str | None
-) -> None:
+def test_how_a_uri_is_resolved(uri: str, format: str | None, method: str, anonymous: bool, query: str | None) -> None:
     """Manifests by anonymous DISCOVER, documents by DESCRIBE with a format (AGTP-112 to 115, AGTP-121)."""
     asked = question(uri, format)
     assert (asked.method, asked.anonymous, asked.uri.query) == (method, anonymous, query)

@@ -61,9 +61,7 @@ async def test_a_wrong_address_is_refused(credentials: Credentials, new_client: 
 
 
 @pytest_twisted.ensureDeferred
-async def test_platform_trust_does_not_know_the_test_authority(
-    credentials: Credentials, new_client: NewClient
-) -> None:
+async def test_platform_trust_does_not_know_the_test_authority(credentials: Credentials, new_client: NewClient) -> None:
     """Without a CA file the platform's authorities count, and no others."""
     with ScriptedHost(credentials, echo) as host:
         await refusal_by(new_client(trust=None), host)
@@ -109,9 +107,7 @@ async def test_cleartext_is_refused(new_client: NewClient) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_a_server_can_demand_a_client_certificate(
-    credentials: Credentials, new_client: NewClient
-) -> None:
+async def test_a_server_can_demand_a_client_certificate(credentials: Credentials, new_client: NewClient) -> None:
     """Its alert is reported with what to give, and the call is not made again."""
     with ScriptedHost(credentials, echo, client_auth=True) as host:
         error = await refusal_by(new_client(), host)
@@ -120,9 +116,7 @@ async def test_a_server_can_demand_a_client_certificate(
 
 
 @pytest_twisted.ensureDeferred
-async def test_a_strange_client_certificate_is_reported(
-    credentials: Credentials, new_client: NewClient
-) -> None:
+async def test_a_strange_client_certificate_is_reported(credentials: Credentials, new_client: NewClient) -> None:
     """So is one from an authority that the server does not know."""
     strange = credentials.strange_agent
     with ScriptedHost(credentials, echo) as host:
@@ -179,9 +173,7 @@ def test_key_material_is_not_shown(credentials: Credentials, new_client: NewClie
         ("a test server", False),
     ],
 )
-def test_names_are_matched_by_the_certificates_own_list(
-    credentials: Credentials, host: str, good: bool
-) -> None:
+def test_names_are_matched_by_the_certificates_own_list(credentials: Credentials, host: str, good: bool) -> None:
     """The alternative names decide; the common name never does."""
     der = ssl.PEM_cert_to_DER_cert(credentials.server.cert.read_text())
     if good:

@@ -123,9 +123,7 @@ def test_a_verifier_that_trusts_the_header_is_noticed(monkeypatch: pytest.Monkey
     """The control: without the recomputation a false Audit-ID would pass."""
     false = with_header(reply(), "Audit-ID", "0" * 64)
     assert not false.verify(KEYS).ok
-    monkeypatch.setattr(
-        verification, "_audit_id", lambda *_: verification.Check(name="audit-id", ok=True, detail="")
-    )
+    monkeypatch.setattr(verification, "_audit_id", lambda *_: verification.Check(name="audit-id", ok=True, detail=""))
     assert false.verify(KEYS).ok
 
 

@@ -95,9 +95,7 @@ def test_every_construct_of_toml(line_break: str) -> None:
     assert set(locate(text)) == locations(tomllib.loads(text))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "\n\n", "# only a comment", "a=1", "[a]", "[[a]]", "a='''\n'''", 'a=""', "a=''"]
-)
+@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment", "a=1", "[a]", "[[a]]", "a='''\n'''", 'a=""', "a=''"])
 def test_small_documents(text: str) -> None:
     """Ends without a line break, and documents of next to nothing."""
     assert set(locate(text)) == locations(tomllib.loads(text))
@@ -111,9 +109,7 @@ def test_the_nearest_line_stands_for_what_is_absent() -> None:
     assert line_of(lines, ("x",)) == 0
 
 
-_TEXT = st.text(
-    st.characters(codec="utf-8", exclude_characters="\r", exclude_categories=("Cc", "Cs")), max_size=8
-)
+_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r", exclude_categories=("Cc", "Cs")), max_size=8)
 _VALUES = st.recursive(
     st.booleans() | st.integers(-(2**60), 2**60) | _TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),

@@ -109,9 +109,7 @@ def test_the_environment_overrides_the_state_directory(tmp_path: Path) -> None:
     assert config.host.state_dir == other
     assert config.tls.certificate == other / "server.pem"
     assert config.store.path == other / "agtphost.sqlite3"
-    assert (
-        loaded(tmp_path, "state_dir = 'var'\n", {"AGTPHOST_STATE_DIR": ""}).host.state_dir == tmp_path / "var"
-    )
+    assert loaded(tmp_path, "state_dir = 'var'\n", {"AGTPHOST_STATE_DIR": ""}).host.state_dir == tmp_path / "var"
 
 
 def test_an_mcp_server_over_stdio(tmp_path: Path) -> None:

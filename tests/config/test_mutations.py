@@ -161,9 +161,7 @@ def test_random_damage_never_crashes_the_reader(place: Path) -> None:
                 case 2:
                     mutated[start] = chance.randrange(256)
                 case _:
-                    mutated[start:start] = chance.choice(
-                        [b"[", b"]", b'"', b"=", b"{", b"\n", b"\0", b"'", b"."]
-                    )
+                    mutated[start:start] = chance.choice([b"[", b"]", b'"', b"=", b"{", b"\n", b"\0", b"'", b"."])
         place.write_bytes(bytes(mutated))
         try:
             load(place, ENVIRON)

@@ -21,9 +21,7 @@ def write(home: Path, text: str) -> dict[str, str]:
 
 def test_a_profile(tmp_path: Path) -> None:
     """Paths are relative to the file, as everywhere."""
-    environ = write(
-        tmp_path, "[profile.work]\nuri = 'agtp://example.com'\ncacert = 'ca.pem'\n[profile.home]\n"
-    )
+    environ = write(tmp_path, "[profile.work]\nuri = 'agtp://example.com'\ncacert = 'ca.pem'\n[profile.home]\n")
     profile = load_profile("work", environ)
     assert profile.uri == "agtp://example.com"
     assert profile.cacert == tmp_path / ".config" / "agtphost" / "ca.pem"

@@ -26,7 +26,7 @@ def test_everything_said(tmp_path: Path) -> None:
             '[[api]]\nname = "shop"\nbase_url = "https://shop.example/v1"\nopenapi_url = "https://shop.example/o.json"\n'
             '[[api]]\nname = "old"\nbase_url = "http://old.example/"\ndocumentation_url = "https://old.example/docs"\n'
             '[[data_class]]\nname = "location"\nformats = ["json"]\nsensitivity = "high"\n'
-            'requires_authorization = true\n'
+            "requires_authorization = true\n"
             '[manifest]\ndomain = "agents.example"\nmax_age = 60\n'
             '[wellknown]\nlisten = "ssl:443:interface=192.0.2.1"\ndns_anchor = "_agtp.agents.example"\n',
         ),
@@ -73,13 +73,13 @@ def test_nothing_said(tmp_path: Path) -> None:
         ),
         ('[[data_class]]\nname = "a"\n[[data_class]]\nname = "a"\n', 7, "is that of number 1 already"),
         ('[[data_class]]\nname = "a"\nsensitivity = "secret"\n', 6, "must be one of"),
-        ('[manifest]\nmax_age = -1\n', 5, "at least 0"),
+        ("[manifest]\nmax_age = -1\n", 5, "at least 0"),
         ('[manifest]\ndomain = "https://agents.example"\n', 5, "host name"),
         ('[wellknown]\nlisten = "tcp:80"\n', 5, "ssl:PORT"),
         ('[wellknown]\nlisten = "ssl:443:privateKey=x.pem"\n', 5, "certificate and key name its files"),
         ('[wellknown]\ncertificate = "absent.pem"\n', 5, "needs key beside it"),
         ('[wellknown]\ncertificate = "absent.pem"\nkey = "absent.key"\n', 5, "does not exist"),
-        ('[wellknown]\nlistn = "ssl:443"\n', 5, 'is unknown'),
+        ('[wellknown]\nlistn = "ssl:443"\n', 5, "is unknown"),
     ],
 )
 def test_mistakes_are_told(tmp_path: Path, text: str, line: int, message: str) -> None:

@@ -64,7 +64,10 @@ class Seal:
     def again(self, answer: Passing, **members: object) -> Passing:
         """The answer with a record of its present status and body, and of ``members``."""
         payload = {
-            **answer.payload(), "status": answer.status, "result_hash": sha256(answer.body).hexdigest(), **members,
+            **answer.payload(),
+            "status": answer.status,
+            "result_hash": sha256(answer.body).hexdigest(),
+            **members,
         }
         head = answer.header("Attribution-Record").split(".")[0]
         covered = f"{head}.{_b64(json.dumps(payload, separators=(',', ':'), sort_keys=True).encode())}"
@@ -186,8 +189,9 @@ DEFECTS: Mapping[str, Defect] = {
         answers=lambda answer, seal: _manifest(answer, seal, lambda document: document.pop("catalog_version"))
     ),
     "tampered-manifest": Defect(
-        answers=lambda answer,
-        seal: _manifest(answer, seal, lambda document: document["server"].update(operator="another")),
+        answers=lambda answer, seal: _manifest(
+            answer, seal, lambda document: document["server"].update(operator="another")
+        ),
     ),
     "handler-published": Defect(
         answers=lambda answer, seal: _manifest(

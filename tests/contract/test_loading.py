@@ -398,9 +398,7 @@ def test_the_locator() -> None:
 @given(
     at=st.integers(0, len(SOUND)),
     cut=st.integers(0, 40),
-    new=st.one_of(
-        st.text(max_size=20), st.sampled_from(["{}", "[]", "=", "[[endpoint]]", "\n[a.b]\n", "1", "nan"])
-    ),
+    new=st.one_of(st.text(max_size=20), st.sampled_from(["{}", "[]", "=", "[[endpoint]]", "\n[a.b]\n", "1", "nan"])),
 )
 def test_no_damage_to_a_file_makes_loading_raise(at: int, cut: int, new: str) -> None:
     """Whatever stands in a file, the answer is endpoints and problems with lines of the file."""

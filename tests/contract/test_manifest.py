@@ -242,9 +242,7 @@ def _changed_surface(change: str) -> dict[str, Any]:
     return manifest(**changes[change])
 
 
-@pytest.mark.parametrize(
-    "change", ["a new endpoint", "a semantic declaration", "a custom method", "a data class"]
-)
+@pytest.mark.parametrize("change", ["a new endpoint", "a semantic declaration", "a custom method", "a data class"])
 def test_the_surface_digest_follows_what_can_be_called(change: str) -> None:
     """AGTP-269: each of the four things whose change raises AGTP-API-Version changes the digest."""
     assert surface_digest(_changed_surface(change)) != surface_digest(manifest())

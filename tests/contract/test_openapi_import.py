@@ -241,7 +241,9 @@ FRAGMENTS = st.lists(st.sampled_from(["order", "{id}", "{a-b}", "a#b", "#", "{id
 NAMES = st.sets(st.sampled_from(["id", "a-b", "a_b", "body_id", "n"]), max_size=4)
 
 
-@given(FRAGMENTS, st.sampled_from(["post", "put"]), NAMES, st.sampled_from(["https://x.example", "https://x.example/#y"]))
+@given(
+    FRAGMENTS, st.sampled_from(["post", "put"]), NAMES, st.sampled_from(["https://x.example", "https://x.example/#y"])
+)
 def test_fragments_and_names_that_are_taken_are_what_the_host_takes(
     words: list[str], http: str, names: set[str], server: str
 ) -> None:

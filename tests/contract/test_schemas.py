@@ -219,9 +219,7 @@ def test_formats_are_asserted_for_endpoints_and_shown_for_tools() -> None:
 )
 def test_tools_come_in_several_dialects(dialect: str, schema: dict[str, Any], good: Any, bad: Any) -> None:
     """What MCP servers' libraries emit is read as what it says it is."""
-    compiled = compile_schema(
-        {"$schema": dialect, "type": "object", "properties": {"x": schema}}, role="tool"
-    )
+    compiled = compile_schema({"$schema": dialect, "type": "object", "properties": {"x": schema}}, role="tool")
     assert compiled.is_valid({"x": good})
     assert not compiled.is_valid({"x": bad})
 
@@ -361,9 +359,7 @@ def test_patterns_that_need_more_than_linear_time_are_refused(pattern: str) -> N
         assert seconds < 0.05
 
 
-@pytest.mark.parametrize(
-    "pattern", ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(.*)*x", "^([a-zA-Z]+)*$", "(x+x+)+y"]
-)
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(.*)*x", "^([a-zA-Z]+)*$", "(x+x+)+y"])
 def test_notorious_patterns_cost_linear_time(pattern: str) -> None:
     """T-RX: 100,000 characters that keep a backtracking matcher busy for ages are checked within 50 ms."""
     schema = compile_schema({"pattern": pattern}, role="output")
@@ -439,16 +435,12 @@ SCALARS = st.one_of(
 )
 VALUES = st.recursive(
     SCALARS,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from("abz"), inner, max_size=3)
-    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from("abz"), inner, max_size=3)),
     max_leaves=6,
 )
 LEAVES = st.one_of(
     st.booleans(),
-    st.builds(
-        dict, type=st.sampled_from(["string", "integer", "number", "null", "boolean", "object", "array"])
-    ),
+    st.builds(dict, type=st.sampled_from(["string", "integer", "number", "null", "boolean", "object", "array"])),
     st.builds(dict, minimum=st.integers(-1, 3), exclusiveMaximum=st.integers(0, 9)),
     st.builds(dict, enum=st.lists(SCALARS, min_size=1, max_size=3)),
     st.builds(dict, pattern=st.sampled_from(["^a+b?$", "z", "^[ab]*$", "^.{2}$"])),

@@ -23,8 +23,12 @@ PATHS = st.lists(st.sampled_from(["order", "orders", "{id}", "_x", "a-b", "Käse
 )
 DECLARED = st.none() | st.sampled_from(["fetch_order", "make_it", "book_order_id"])
 ENDPOINTS = st.lists(
-    st.builds(lambda method, path, declared: NamedEndpoint(method=method, path=path, declared=declared),
-              METHODS, PATHS, DECLARED),
+    st.builds(
+        lambda method, path, declared: NamedEndpoint(method=method, path=path, declared=declared),
+        METHODS,
+        PATHS,
+        DECLARED,
+    ),
     unique_by=lambda endpoint: endpoint.key,
     max_size=20,
 )

@@ -49,9 +49,7 @@ def agent(agent_id: str, name: str, *, hosted: bool, scopes: frozenset[str] = fr
         document={"methods": [], "trust_score": 0.5},
         document_octets=b"{}",
         genesis=SimpleNamespace(agent_key=None, governance_zone=None),  # type: ignore[arg-type]
-        posture=TrustPosture(
-            trust_tier=2, verification_path="org-asserted", trust_warning="verification-incomplete"
-        ),
+        posture=TrustPosture(trust_tier=2, verification_path="org-asserted", trust_warning="verification-incomplete"),
         scopes=scopes,
         hosted=hosted,
         document_status="active",
@@ -114,8 +112,14 @@ class Scene:
         self.states: dict[str, LifecycleState] = {}
         self.clock = Clock()
         self.bindings = [
-            Binding(method="QUERY", path="/public", handler=self.recorder, tier="B", min_assurance=Assurance.NONE,
-                    state_changing=False),
+            Binding(
+                method="QUERY",
+                path="/public",
+                handler=self.recorder,
+                tier="B",
+                min_assurance=Assurance.NONE,
+                state_changing=False,
+            ),
             Binding(method="QUERY", path="/words", handler=self.recorder, tier="B", state_changing=False),
             Binding(
                 method="RESERVE",

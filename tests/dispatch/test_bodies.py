@@ -81,7 +81,9 @@ def test_a_body_that_is_no_object_is_refused(value: object) -> None:
 TYPED = {
     "type": "object",
     "properties": {
-        "number": {"type": "integer"}, "share": {"type": "number"}, "open": {"type": "boolean"},
+        "number": {"type": "integer"},
+        "share": {"type": "number"},
+        "open": {"type": "boolean"},
         "name": {"type": "string"},
     },
     "additionalProperties": False,

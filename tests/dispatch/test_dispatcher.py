@@ -233,8 +233,9 @@ def nested(path: str) -> Any:
 def test_a_call_from_a_handler_enters_through_the_dispatcher() -> None:
     """The inner call is sealed too, as the same caller with the same narrowed authority (T-SC-50)."""
     inner = Recorder()
-    outer = Binding(method="PLAN", path="/trip", handler=Recorder(nested("/desk")), tier="B",
-                    min_assurance=Assurance.HEADER)
+    outer = Binding(
+        method="PLAN", path="/trip", handler=Recorder(nested("/desk")), tier="B", min_assurance=Assurance.HEADER
+    )
     scene = Scene(bindings=[outer])
     response = scene.ask("PLAN", "/trip", None)
     assert document(response)["result"] == {"echo": {"text": "inner"}}
@@ -285,9 +286,7 @@ def test_a_handlers_refusal_keeps_its_status() -> None:
 def test_no_credential_reaches_a_record_or_an_answer() -> None:
     """T-SE-1: the Authorization value and the Idempotency-Key are in no draft and no response."""
     scene = Scene()
-    response = scene.ask(
-        body=GOOD, headers={"Authorization": f"Bearer {SECRET}", "Idempotency-Key": "canary-key-1"}
-    )
+    response = scene.ask(body=GOOD, headers={"Authorization": f"Bearer {SECRET}", "Idempotency-Key": "canary-key-1"})
     written = str([draft.payload for draft in scene.ledger.drafts]) + str(list(response.headers))
     for canary in (SECRET, "canary-key-1"):
         assert canary not in written
@@ -331,7 +330,6 @@ def test_deprecated_endpoints_and_methods_say_so_on_every_answer() -> None:
 def test_a_key_is_for_one_addressee_and_one_principal() -> None:
     """Method, path and body alike: another agent by server name, or another principal, is another call, so 422."""
 
-
     class Acting:
         """Stands for the gate that reads a principal's credential."""
 
@@ -348,9 +346,7 @@ def test_a_key_is_for_one_addressee_and_one_principal() -> None:
     key = {"Idempotency-Key": "k"}
 
     def ask(server_name: str = "first.test", principal: str | None = None) -> int:
-        peer = Peer(
-            address="127.0.0.1", certificate=certificate(), server_name=server_name, acting_principal=principal
-        )
+        peer = Peer(address="127.0.0.1", certificate=certificate(), server_name=server_name, acting_principal=principal)
         return scene.ask(body=GOOD, headers=key, peer=peer).status
 
     assert [ask(), ask(), ask("second.test"), ask(principal="alice"), ask()] == [200, 200, 422, 422, 200]

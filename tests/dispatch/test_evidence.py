@@ -140,7 +140,11 @@ def test_the_scopes_are_in_the_record() -> None:
     scene = Scene(
         bindings=[
             Binding(
-                method="EXECUTE", path="/tool", handler=Recorder(), tier="B", required_scopes=("tools:run",),
+                method="EXECUTE",
+                path="/tool",
+                handler=Recorder(),
+                tier="B",
+                required_scopes=("tools:run",),
                 scope_status=Status.SCOPE_VIOLATION,
             )
         ]

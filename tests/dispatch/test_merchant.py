@@ -51,8 +51,9 @@ def test_a_verified_purchase_names_both_parties() -> None:
     assert record["caller_id"] == CALLER
     assert record["acting_principal_id"] == "alice"
     assert record["extra"]["purchase"] == {  # type: ignore[index]
-        "amount": {"value": "20.00", "currency": "EUR"}, "principal_id": "alice", "intent_issuer":
-        "https://platform.example.com",
+        "amount": {"value": "20.00", "currency": "EUR"},
+        "principal_id": "alice",
+        "intent_issuer": "https://platform.example.com",
     }
     assert text not in json.dumps([draft.payload for draft in market.ledger.drafts])
 
@@ -74,8 +75,12 @@ WRONG: list[tuple[str, dict[str, str | None], str, bool]] = [
     ("a URI", {"Merchant-ID": "agtp://shop.example"}, "merchant-id-mismatch", False),
     ("upper case", {"Merchant-ID": "A" * 64}, "merchant-id-mismatch", False),
     ("empty", {"Merchant-ID": ""}, "merchant-id-mismatch", False),
-    ("another fingerprint", {"Merchant-Manifest-Fingerprint": "0" * 64}, "merchant-manifest-fingerprint-mismatch",
-     True),
+    (
+        "another fingerprint",
+        {"Merchant-Manifest-Fingerprint": "0" * 64},
+        "merchant-manifest-fingerprint-mismatch",
+        True,
+    ),
     ("empty fingerprint", {"Merchant-Manifest-Fingerprint": ""}, "merchant-manifest-fingerprint-mismatch", True),
     ("only the prefix", {"Merchant-Manifest-Fingerprint": "sha256:"}, "merchant-manifest-fingerprint-mismatch", True),
 ]
@@ -182,9 +187,7 @@ def test_trust_tier_3_sells_nothing_in_production() -> None:
 def test_without_the_scope_nothing_else_is_looked_at() -> None:
     """METH-055: 455 that names payments:purchase, before the counterparty and before the handler."""
     for market in (Market(scopes=frozenset({"documents:query"})), Market()):
-        response = market.ask(
-            "PURCHASE", "/goods", {"item": "x"}, headers={"Authority-Scope": "documents:query"}
-        )
+        response = market.ask("PURCHASE", "/goods", {"item": "x"}, headers={"Authority-Scope": "documents:query"})
         body = refused(market, response, 455, "scope-required")
         assert body["missing_scopes"] == ["payments:purchase"]
 
@@ -244,10 +247,18 @@ MUTATIONS: list[tuple[str, dict[str, Any], str, str]] = [
     ("jti with a line break", {"jti": "a\r\nb"}, "intent-assertion-invalid", "jti"),
     ("jti as number", {"jti": 7}, "intent-assertion-invalid", "jti"),
     ("no ceiling", {"amount_ceiling": None}, "intent-assertion-invalid", "amount_ceiling"),
-    ("low ceiling", {"amount_ceiling": {"value": "19.99", "currency": "EUR"}}, "intent-assertion-invalid",
-     "amount_ceiling"),
-    ("negative ceiling", {"amount_ceiling": {"value": "-1", "currency": "EUR"}}, "intent-assertion-invalid",
-     "amount_ceiling"),
+    (
+        "low ceiling",
+        {"amount_ceiling": {"value": "19.99", "currency": "EUR"}},
+        "intent-assertion-invalid",
+        "amount_ceiling",
+    ),
+    (
+        "negative ceiling",
+        {"amount_ceiling": {"value": "-1", "currency": "EUR"}},
+        "intent-assertion-invalid",
+        "amount_ceiling",
+    ),
     ("other currency", {"amount_ceiling": {"value": "99", "currency": "JPY"}}, "intent-assertion-invalid", "currency"),
     ("item_digest as hex", {"item_digest": "0" * 64}, "intent-assertion-invalid", "item_digest"),
 ]
@@ -269,8 +280,9 @@ def test_an_assertion_for_several_merchants() -> None:
     shop = market.hosted.agent_id
     assert market.buy(Intent_Assertion=market.assertion(aud=[shop])).status == 200
     both = Market()
-    refused(both, both.buy(Intent_Assertion=both.assertion(aud=[shop, STRANGER])), 458,
-            "intent-assertion-audience-mismatch")
+    refused(
+        both, both.buy(Intent_Assertion=both.assertion(aud=[shop, STRANGER])), 458, "intent-assertion-audience-mismatch"
+    )
 
 
 def test_a_mutated_signature() -> None:
@@ -307,7 +319,9 @@ def test_without_a_platform_no_assertion_is_believed() -> None:
     market = Market()
     plain = Scene(hosted=market.hosted, caller=market.caller, ledger=FakeLedger(), bindings=market.bindings[3:])
     response = plain.ask(
-        "PURCHASE", "/goods", {"item": "tea", "principal_id": "alice", "amount": "20.00 EUR"},
+        "PURCHASE",
+        "/goods",
+        {"item": "tea", "principal_id": "alice", "amount": "20.00 EUR"},
         headers=market.headers(Intent_Assertion=market.assertion()),
     )
     assert (response.status, document(response)["reason"]) == (458, "intent-assertion-invalid")
@@ -397,8 +411,14 @@ def test_one_issuers_jti_is_not_anothers() -> None:
     from agtphost.vocabulary.money import Money
 
     def intent(issuer: str, jti: str) -> Intent:
-        return Intent(issuer=issuer, principal="p", jti=jti, ceiling=Money(value=Decimal(1), currency="EUR"),
-                      item_digest=None, kept_until=0.0)
+        return Intent(
+            issuer=issuer,
+            principal="p",
+            jti=jti,
+            ceiling=Money(value=Decimal(1), currency="EUR"),
+            item_digest=None,
+            kept_until=0.0,
+        )
 
     assert len({intent("a", "bc").key, intent("ab", "c").key, intent("a", "bd").key}) == 3
 
@@ -560,8 +580,12 @@ def test_the_first_check_that_fails_is_named() -> None:
     ask()
     bad["Budget-Limit"] = None
     assert seen == [
-        "scope-required", "merchant-not-active", "missing-merchant-id-header",
-        "missing-merchant-manifest-fingerprint-header", "intent-assertion-required", "cart-digest-malformed",
+        "scope-required",
+        "merchant-not-active",
+        "missing-merchant-id-header",
+        "missing-merchant-manifest-fingerprint-header",
+        "intent-assertion-required",
+        "cart-digest-malformed",
         "budget-exceeded",
     ]
     assert market.buy(None, **bad).status == 200

@@ -188,9 +188,7 @@ def test_legacy_verbs_are_opt_in(verb: str) -> None:
         ("PATCH", {}, {"n": "1", "action": "modify"}),
     ],
 )
-def test_an_opted_in_verb_acts_as_its_method(
-    verb: str, headers: dict[str, str], parameters: dict[str, str]
-) -> None:
+def test_an_opted_in_verb_acts_as_its_method(verb: str, headers: dict[str, str], parameters: dict[str, str]) -> None:
     """API-008, spec-conflicts 42: the mapped handler gets the parameters that the verb stands for."""
     query, execute = Recorder(), Recorder()
     scene = Scene(
@@ -290,9 +288,7 @@ def test_a_redirect_never_goes_round_a_disallow(shut: str) -> None:
 def test_a_redirect_from_a_deprecated_method_warns_of_that() -> None:
     """API-014: the method that was asked for is the one whose users must move on."""
     old = catalog("1.2.0", BOOK={"deprecated_in": "1.2.0", "successor": "HIRE"})
-    scene = Scene(
-        catalog=old, policy=redirected(("BOOK", None, "HIRE", None)), bindings=[bound("HIRE", "/room")]
-    )
+    scene = Scene(catalog=old, policy=redirected(("BOOK", None, "HIRE", None)), bindings=[bound("HIRE", "/room")])
     assert scene.ask("BOOK", "/room").headers.get("agtp-catalog-warning") == "deprecated; successor=HIRE"
     assert scene.ask("HIRE", "/room").headers.get("agtp-catalog-warning") is None
 

@@ -345,8 +345,17 @@ def test_a_continuation_token_is_bound_to_nothing_else(monkeypatch: pytest.Monke
 
 # Contracts
 
-CONTRACT_SAYS = {"synthesis_id", "recipe", "lineage", "digest", "origin", "issued_at", "persistent", "state_changing",
-                 "idempotent"}
+CONTRACT_SAYS = {
+    "synthesis_id",
+    "recipe",
+    "lineage",
+    "digest",
+    "origin",
+    "issued_at",
+    "persistent",
+    "state_changing",
+    "idempotent",
+}
 """What describes a contract, and bounds nothing."""
 
 
@@ -370,8 +379,11 @@ CONTRACT: dict[str, tuple[Callable[[Table, str], Response], int, str]] = {
     "expires_at": (lambda table, name: _after(table, name, expires_at=1), 464, "contract-revoked"),
     "preview_until": (lambda table, name: _lapsed(table), 404, "contract-unknown"),
     "revoked": (lambda table, name: _after(table, name, revoked=True), 464, "contract-revoked"),
-    "required_scopes": (lambda table, name: _restarted(table, name, required_scopes=["payments:all"]), 262,
-                        "scope-required"),
+    "required_scopes": (
+        lambda table, name: _restarted(table, name, required_scopes=["payments:all"]),
+        262,
+        "scope-required",
+    ),
     "min_assurance": (lambda table, name: table.under(name, sure=False), 401, "agent-unauthenticated"),
 }
 

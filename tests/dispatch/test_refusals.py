@@ -34,9 +34,7 @@ class Counted:
         self.summaries = Summaries()
         self.refusals = RefusalRecords(limits, self.summaries, self.scene.ledger, rate, lambda: self.now)
         scene = self.scene
-        self.dispatcher = Dispatcher(
-            scene.gates, scene.ledger, scene.sealer, scene.clock, 30.0, None, self.refusals
-        )
+        self.dispatcher = Dispatcher(scene.gates, scene.ledger, scene.sealer, scene.clock, 30.0, None, self.refusals)
 
     def ask(self, method: str = "QUERY", path: str = "/words", peer: Peer | None = None, **headers: str) -> Response:
         body = headers.pop("body", "").encode()

@@ -59,7 +59,11 @@ class Load(Scene):
         self.table = LifecycleTable()
         self.random = random.Random(SEED)
         ledger = Ledger(
-            sqlite_store(folder), KEY, reactor, server_id="agtp.test", lifecycle=self.table  # type: ignore[arg-type]
+            sqlite_store(folder),
+            KEY,
+            reactor,
+            server_id="agtp.test",
+            lifecycle=self.table,  # type: ignore[arg-type]
         )
         super().__init__(self._answered, ledger=ledger)
         self.directory.replace(self.caller, *agents)

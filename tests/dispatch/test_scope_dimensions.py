@@ -14,18 +14,30 @@ from agtphost.iagtp import IGate
 from tests.dispatch.scene import CALLER, Recorder, Scene, document
 
 TOKENS = ScopeDimension(
-    name="token-ceiling", method="QUERY", path="/words", parameter="max_tokens", maximum=500, default=100,
+    name="token-ceiling",
+    method="QUERY",
+    path="/words",
+    parameter="max_tokens",
+    maximum=500,
+    default=100,
     unless_scope="booking:large",
 )
 COLLECTIONS = ScopeDimension(
-    name="collections", method="QUERY", parameter="collection", allowed=frozenset({"public", "press"}),
+    name="collections",
+    method="QUERY",
+    parameter="collection",
+    allowed=frozenset({"public", "press"}),
     unless_scope="documents:secret",
 )
 
 
 def scene(*rules: ScopeDimension) -> Scene:
     priced = Binding(
-        method="QUERY", path="/priced", handler=Recorder(), tier="B", state_changing=False,
+        method="QUERY",
+        path="/priced",
+        handler=Recorder(),
+        tier="B",
+        state_changing=False,
         cost={"tokens": Decimal(500), "USD": Decimal("0.02")},
     )
     return Scene(bounds=(ScopeDimensionGate(rules), BudgetGate()), bindings=(priced,))
@@ -58,9 +70,7 @@ def test_a_call_outside_a_scope_dimension_is_455(body: dict[str, Any], path: str
         assert document(response)["reason"] == record["reason"] == "scope-violation"
         assert record["caller_id"] == CALLER
         assert record["extra"] == {
-            "scope_dimension": {
-                name: document(response)[name] for name in ("dimension", "parameter")
-            },
+            "scope_dimension": {name: document(response)[name] for name in ("dimension", "parameter")},
             "scopes": [document(response)[name] for name in ("unless_scope",) if name in document(response)],
         }
 

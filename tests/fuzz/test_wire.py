@@ -39,9 +39,7 @@ PATH = (
     st.lists(st.one_of(st.text(PCHARS, min_size=1, max_size=8), ESCAPES), max_size=4)
     .map(lambda parts: "/" + "".join(parts).lstrip("/"))
 )  # fmt: skip
-VALUE = st.text([chr(octet) for octet in (9, *range(32, 127))], max_size=40).map(
-    lambda text: text.strip(" \t")
-)
+VALUE = st.text([chr(octet) for octet in (9, *range(32, 127))], max_size=40).map(lambda text: text.strip(" \t"))
 FIELDS = st.lists(st.tuples(TOKEN.map(lambda name: f"X-{name}"), VALUE), max_size=8)
 ANYTHING = st.text(st.characters(codec=None), max_size=12)
 
@@ -91,9 +89,7 @@ def test_the_oracle_agrees_with_the_table(case: object) -> None:
 
 def found_within(executions: int, **loosened: object) -> bool:
     """Whether the differential test notices a loosened oracle."""
-    return any(
-        not agrees_with_oracle(octets, **loosened) for _, octets, _ in inputs(SEED + 1, executions, CORPUS)
-    )  # type: ignore[arg-type]
+    return any(not agrees_with_oracle(octets, **loosened) for _, octets, _ in inputs(SEED + 1, executions, CORPUS))  # type: ignore[arg-type]
 
 
 def loose_length(value: bytes) -> int:
@@ -122,9 +118,7 @@ def test_control_a_seeded_bug_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_control_a_parser_that_depends_on_portions_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """P3's control: a connection that drops white space at the start of a portion is found."""
     receive = Connection.receive
-    monkeypatch.setattr(
-        Connection, "receive", lambda self, octets: receive(self, octets.lstrip(b" ") or b" ")
-    )
+    monkeypatch.setattr(Connection, "receive", lambda self, octets: receive(self, octets.lstrip(b" ") or b" "))
     with pytest.raises(AssertionError):
         for _, octets, random in inputs(SEED, 10_000, CORPUS):
             check(octets, random)
@@ -158,9 +152,7 @@ def test_legal_responses_survive(status: int, text: str, fields: list[tuple[str,
 
 @settings(max_examples=500, deadline=None)
 @given(ANYTHING, ANYTHING, st.lists(st.tuples(ANYTHING, ANYTHING), max_size=4), st.integers(-10, 1500))
-def test_anything_survives_or_is_refused(
-    word: str, text: str, fields: list[tuple[str, str]], status: int
-) -> None:
+def test_anything_survives_or_is_refused(word: str, text: str, fields: list[tuple[str, str]], status: int) -> None:
     """T-HI: whatever strings a handler produces, the octets mean exactly them, or are never made."""
     for message in (
         Request(method=word, path=f"/{text}", headers=Headers(fields)),
@@ -169,9 +161,7 @@ def test_anything_survives_or_is_refused(
     ):
         role = "server" if isinstance(message, Request) else "client"
         try:
-            octets = (
-                serialize_request(message) if isinstance(message, Request) else serialize_response(message)
-            )
+            octets = serialize_request(message) if isinstance(message, Request) else serialize_response(message)
         except LocalProtocolError:
             continue
         outcome = deliver(connect(role), [octets])

@@ -355,8 +355,12 @@ def test_a_step_has_its_own_time() -> None:
 def test_an_endpoint_out_of_time_begins_no_further_step() -> None:
     """408 for the whole, exactly one record each, and nothing runs afterwards (T-UP: deadline)."""
     slow = Slow()
-    stage = Stage(recipe_text("a", 'QUERY /one\non_error = "continue"', "QUERY /two"),
-                  step("QUERY /one", slow), step("QUERY /two"), timeout=5.0)
+    stage = Stage(
+        recipe_text("a", 'QUERY /one\non_error = "continue"', "QUERY /two"),
+        step("QUERY /one", slow),
+        step("QUERY /two"),
+        timeout=5.0,
+    )
     answers = stage.start()
     stage.clock.advance(5.1)
     assert document(answers[0])["reason"] == "timeout"
@@ -422,4 +426,3 @@ def test_an_anonymous_caller_reaches_anonymous_steps_only() -> None:
     assert stage.call({}, peer=Peer(address="127.0.0.1"))["status"] == 200
     stage = Stage(recipe_text("a", "QUERY /words"), min_assurance=Assurance.NONE)
     assert stage.call({}, peer=Peer(address="127.0.0.1"))["details"]["status"] == 401
-

@@ -123,9 +123,7 @@ async def test_names_are_translated_both_ways(yard: Yard) -> None:
 async def test_places_in_the_url_are_one_value_each(yard: Yard) -> None:
     """T-SS-41 to T-SS-48: what a caller sends stays inside its segment or query value."""
     server = yard.server(says(answer(200, {})))
-    handler = yard.handler(
-        server, "/rooms/{roomId}/x?view={view}", "GET", input_transform={"room_id": "roomId"}
-    )
+    handler = yard.handler(server, "/rooms/{roomId}/x?view={view}", "GET", input_transform={"room_id": "roomId"})
     hostile = "../../admin?x=1#y&z=/%2e%2e\\"
     await handler.handle(context({"room_id": hostile, "view": "a&b=c", "n": 3, "flag": True, "tags": ["p", "q r"]}))
     method, path = target(server.heard[0])
@@ -145,9 +143,7 @@ async def test_places_in_the_url_are_one_value_each(yard: Yard) -> None:
 async def test_bodies_as_forms_and_members_in_the_query(yard: Yard) -> None:
     """``query`` moves members there; a Content-Type of a form makes the body one."""
     server = yard.server(says(answer(200, {})))
-    handler = yard.handler(
-        server, "/x", secrets={"Content-Type": "application/x-www-form-urlencoded"}, query=("page",)
-    )
+    handler = yard.handler(server, "/x", secrets={"Content-Type": "application/x-www-form-urlencoded"}, query=("page",))
     await handler.handle(context({"page": 2, "a": "b c", "d": {"e": 1}}))
     assert target(server.heard[0]) == ("POST", "/x?page=2")
     assert server.heard[0].body == b"a=b+c&d=%7B%22e%22%3A1%7D"
@@ -199,7 +195,7 @@ async def test_connections_are_kept(yard: Yard) -> None:
         ("GET", answer(200, [1, 2]), [1, 2]),
         ("GET", answer(201, {"a": 1}, kind="text/plain"), {"a": 1}),
         ("OPTIONS", answer(200, {"a": 1}), {"a": 1}),
-        ("PUT", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n{\"a\":1}\r\n0\r\n\r\n", {"a": 1}),
+        ("PUT", b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7\r\n{"a":1}\r\n0\r\n\r\n', {"a": 1}),
         ("PATCH", b"HTTP/1.1 100 Continue\r\n\r\n" + answer(200, {"a": 1}), {"a": 1}),
     ],
 )
@@ -327,32 +323,40 @@ HOSTILE: list[tuple[str, Script, set[str]]] = [
     ("slow chunks", drip(b"1\r\n \r\n", CHUNKED), LATE),
     ("slow error", drip(b" ", b"HTTP/1.1 500 No\r\nContent-Length: 1000\r\n\r\n"), {"upstream_error"}),
     ("endless body", flood(b" " * 1000, OK + b"\r\n"), MALFORMED),
-    ("endless chunks", flood(b"3e8\r\n" + b" " * 1000 + b"\r\n", CHUNKED),
-     MALFORMED),
+    ("endless chunks", flood(b"3e8\r\n" + b" " * 1000 + b"\r\n", CHUNKED), MALFORMED),
     ("announced giant", says(OK + b"Content-Length: 99999999999\r\n\r\n{"), MALFORMED),
     ("1xx flood", flood(b"HTTP/1.1 100 Continue\r\n\r\n", b""), CONNECTION),
     ("header flood", flood(b"X-Y: " + b"z" * 100 + b"\r\n", OK), CONNECTION),
     ("one endless header", flood(b"z" * 1000, OK + b"X: "), CONNECTION),
     ("gzip bomb", says(answer(200, BOMB, "Content-Encoding: gzip")), MALFORMED),
     ("no HTTP", says(b"SSH-2.0-OpenSSH_9.2\r\n\r\n"), {"upstream_connection_error", "upstream_timeout"}),
-    ("cut in the middle", lambda heard, transport: (
-        transport.write(OK + b"Content-Length: 100\r\n\r\n{"), transport.abortConnection()),
-     CONNECTION),
+    (
+        "cut in the middle",
+        lambda heard, transport: (transport.write(OK + b"Content-Length: 100\r\n\r\n{"), transport.abortConnection()),
+        CONNECTION,
+    ),
     ("cut at once", lambda heard, transport: transport.abortConnection(), CONNECTION),
-    ("negative length", says(OK + b"Content-Length: -5\r\n\r\n{}"),
-     {"upstream_connection_error", "upstream_malformed_response", "upstream_timeout"}),
-    ("two lengths", says(OK + b"Content-Length: 2\r\nContent-Length: 9\r\n\r\n{}"),
-     {"upstream_connection_error", "upstream_malformed_response", "upstream_timeout"}),
-    ("bad chunk", says(CHUNKED + b"zz\r\n{}\r\n"),
-     {"upstream_connection_error", "upstream_malformed_response", "upstream_timeout"}),
+    (
+        "negative length",
+        says(OK + b"Content-Length: -5\r\n\r\n{}"),
+        {"upstream_connection_error", "upstream_malformed_response", "upstream_timeout"},
+    ),
+    (
+        "two lengths",
+        says(OK + b"Content-Length: 2\r\nContent-Length: 9\r\n\r\n{}"),
+        {"upstream_connection_error", "upstream_malformed_response", "upstream_timeout"},
+    ),
+    (
+        "bad chunk",
+        says(CHUNKED + b"zz\r\n{}\r\n"),
+        {"upstream_connection_error", "upstream_malformed_response", "upstream_timeout"},
+    ),
 ]
 
 
 @pytest_twisted.ensureDeferred
 @pytest.mark.parametrize(("script", "names"), [case[1:] for case in HOSTILE], ids=[case[0] for case in HOSTILE])
-async def test_hostile_upstreams_end_in_a_mandated_error_in_time(
-    yard: Yard, script: Script, names: set[str]
-) -> None:
+async def test_hostile_upstreams_end_in_a_mandated_error_in_time(yard: Yard, script: Script, names: set[str]) -> None:
     """P16, T-UP-3 to T-UP-20: within the deadline and a second, one of the five, and no connection stays."""
     server = yard.server(script)
     handler = yard.handler(server, timeout=0.8, max_response=100_000)
@@ -529,4 +533,3 @@ def test_the_default_time_is_thirty_seconds() -> None:
     said: list[str] = []
     found = read_service({"url": "https://a.example/", "method": "GET"}, lambda *words: said.append(str(words)))
     assert said == [] and found is not None and found.timeout == 30.0
-

@@ -60,7 +60,13 @@ class World:
         self.states = LifecycleTable()
         self.held = HeldTable(lambda: self.now)
         self.ledger = Ledger(
-            store, SIGNING, reactor, server_id=OWN, lifecycle=self.states, held=self.held, now=lambda: self.now,  # type: ignore[arg-type]
+            store,
+            SIGNING,
+            reactor,
+            server_id=OWN,
+            lifecycle=self.states,
+            held=self.held,
+            now=lambda: self.now,  # type: ignore[arg-type]
         )
         self.stage = Stage(
             agents=agents,
@@ -162,9 +168,7 @@ async def test_a_whole_expiry(tmp_path: Path) -> None:
         assert host.status(DESK) == "suspended"
         await host.later(DAY)
         assert host.status(DESK) == "deprecated" and host.states.state_of(DESK).stopped
-        assert host.events(DESK) == [
-            "org-domain-expired", "agent-lifecycle-suspended", "agent-lifecycle-deprecated"
-        ]
+        assert host.events(DESK) == ["org-domain-expired", "agent-lifecycle-suspended", "agent-lifecycle-deprecated"]
         refused = await host.stage.start("QUERY", "/agents/desk/x", {})
         assert (refused.status, body_of(refused)["reason"]) == (503, "org-domain-expired")
         [kept] = [item.value for item in host.held.all(retention.RETAINED) if item.key == DESK.agent_id]

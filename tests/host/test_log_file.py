@@ -34,8 +34,14 @@ def test_files_are_private_and_the_oldest_go(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "environ",
-    [{}, {FILE: ""}, {FILE: "/nowhere/at/all.log"}, {FILE: "x.log", KEEP: "0"}, {FILE: "x.log", OCTETS: "-1"},
-     {FILE: "x.log", KEEP: "many"}],
+    [
+        {},
+        {FILE: ""},
+        {FILE: "/nowhere/at/all.log"},
+        {FILE: "x.log", KEEP: "0"},
+        {FILE: "x.log", OCTETS: "-1"},
+        {FILE: "x.log", KEEP: "many"},
+    ],
 )
 def test_a_wrong_variable_is_said(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The host does not start with a log that it cannot keep as told."""

@@ -52,14 +52,14 @@ headers = {{ "X-Key" = "env:KEY" }}
 scopes = ["helpers:*"]
 min_assurance = "header"
 card_keys = {{ k1 = "{key.text}" }}
-pin = "{'ab' * 32}"
+pin = "{"ab" * 32}"
 push_url = "https://push.example/"
 
 [[acp.agent]]
 name = "bee"
 url = "https://bee.example"
 agents = ["echo"]
-pins = {{ echo = "{'cd' * 32}" }}
+pins = {{ echo = "{"cd" * 32}" }}
 start = "lazy"
 """,
     )

@@ -73,9 +73,7 @@ def version(manifest: Any) -> tuple[str, str, str]:
 
 
 def a_tool(name: str, description: str = "Does it.") -> Binding:
-    return Binding(
-        method="EXECUTE", path="files", handler=Recorder(), tier="B", name=name, description=description
-    )
+    return Binding(method="EXECUTE", path="files", handler=Recorder(), tier="B", name=name, description=description)
 
 
 def test_the_manifest_is_signed_by_the_hosts_key(materials: Materials) -> None:

@@ -55,7 +55,10 @@ def test_an_http_server_gets_its_secrets_opened(entries: list[object]) -> None:
     assert settings.scopes == ("documents:query",)
     wipe = settings.tools["wipe"]
     assert (wipe.enabled, wipe.scopes, wipe.impact, wipe.min_assurance) == (
-        False, ("documents:write",), "irreversible", Assurance.CERTIFICATE,
+        False,
+        ("documents:write",),
+        "irreversible",
+        Assurance.CERTIFICATE,
     )
 
 

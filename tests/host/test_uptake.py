@@ -46,12 +46,16 @@ class World:
         self.states = LifecycleTable()
         self.held = HeldTable(lambda: self.now)
         self.ledger = Ledger(
-            self.store, SIGNING, reactor, server_id="x", lifecycle=self.states, held=self.held, now=lambda: self.now,  # type: ignore[arg-type]
+            self.store,
+            SIGNING,
+            reactor,
+            server_id="x",
+            lifecycle=self.states,
+            held=self.held,
+            now=lambda: self.now,  # type: ignore[arg-type]
         )
         self.changes = 0
-        self.uptake = Uptake(
-            self.directory, self.states, self.held, self.ledger, self.changed, now=lambda: self.now
-        )
+        self.uptake = Uptake(self.directory, self.states, self.held, self.ledger, self.changed, now=lambda: self.now)
 
     def changed(self) -> None:
         self.changes += 1

@@ -33,7 +33,7 @@ from tests.bridge.test_http import ACCEPT, HANDSHAKE, run, serving
 from tests.client.credentials import Credentials, create
 from tests.sends import Sends, in_one, recorded
 
-ANSWER = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}'
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 
 
 class Page(Resource):

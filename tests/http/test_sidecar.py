@@ -59,9 +59,7 @@ def ask(
 
 
 @pytest_twisted.ensureDeferred
-async def test_the_document_is_served(
-    credentials: Credentials, serving: Callable[[], Awaitable[Sidecar]]
-) -> None:
+async def test_the_document_is_served(credentials: Credentials, serving: Callable[[], Awaitable[Sidecar]]) -> None:
     """AGTP-127: over HTTPS with the configured certificate, with its type and for how long it may be kept."""
     port = (await serving()).port
     status, headers, body = await deferToThread(ask, credentials, port, "GET", PATH)

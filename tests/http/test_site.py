@@ -53,9 +53,7 @@ def started() -> Iterator[tuple[Start, Echo]]:
     services: list[Any] = []
 
     async def start(**limits: Any) -> int:
-        service = HttpService(
-            reactor, "tcp:0:interface=127.0.0.1", None, echo, "the test", replace(LIMITS, **limits)
-        )
+        service = HttpService(reactor, "tcp:0:interface=127.0.0.1", None, echo, "the test", replace(LIMITS, **limits))
         services.append(service)
         service.startService()
         await service.when_listening()

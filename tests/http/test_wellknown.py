@@ -38,7 +38,9 @@ def test_the_document_has_every_member() -> None:
     assert json.loads(encoded(namespace)) == bootstrap_document(namespace)
 
 
-@pytest.mark.parametrize(("port", "endpoint"), [(4480, "agtp://agtp.acme.tld/agents"), (4481, "agtp://agtp.acme.tld:4481")])
+@pytest.mark.parametrize(
+    ("port", "endpoint"), [(4480, "agtp://agtp.acme.tld/agents"), (4481, "agtp://agtp.acme.tld:4481")]
+)
 def test_our_client_reads_what_we_write(port: int, endpoint: str) -> None:
     """AGTP-127, AGTP-128: the endpoint is a URI of the grammar, and leads to host and port."""
     namespace = Namespace(**FACTS, port=port)

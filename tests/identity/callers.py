@@ -88,7 +88,12 @@ def place_caller(
     )
     write_once(folder / "genesis.json", octets, 0o644)
     said = AgentDescription(
-        name=name, principal=OWNER, owner_id=OWNER, governance_zone=zone, scopes=tuple(scopes), archetype="executor",
+        name=name,
+        principal=OWNER,
+        owner_id=OWNER,
+        governance_zone=zone,
+        scopes=tuple(scopes),
+        archetype="executor",
         description="A caller.",
     )
     issued = issue_agent(folder, said, registrar, issuer="registrar.test")

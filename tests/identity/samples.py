@@ -61,9 +61,7 @@ def reference_genesis(key: SigningKey, **changes: Any) -> tuple[dict[str, Any], 
 
 def resign(key: SigningKey, members: dict[str, Any], *, omit: tuple[str, ...] = ()) -> bytes:
     """``members`` with a fresh Agent-ID and signature, whatever they say."""
-    body = {
-        name: value for name, value in members.items() if name not in ("signature", "agent_id", *omit)
-    }
+    body = {name: value for name, value in members.items() if name not in ("signature", "agent_id", *omit)}
     hashed = canonical({name: value for name, value in body.items() if name != "log_inclusion_proof"})
     body["agent_id"] = hashlib.sha256(hashed).hexdigest()
     body["signature"] = encoding.encode(key.sign(hashed)).decode()
@@ -110,9 +108,7 @@ def place_agent(
     """Put an agent's Genesis and document into ``directory``; its Agent-ID."""
     octets = genesis_octets(key, members={"org_label": name})
     origin = genesis.Genesis.load(octets)
-    members = document(
-        agent_id=origin.agent_id, name=name, trust_tier=2, verification_path="org-asserted", **changes
-    )
+    members = document(agent_id=origin.agent_id, name=name, trust_tier=2, verification_path="org-asserted", **changes)
     served = documents.sign(members, "registrar.acme.tld", key) if signed else members
     if paired:
         genesis_file, document_file = directory / f"{name}.genesis.json", directory / f"{name}.agent.json"

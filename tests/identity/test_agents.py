@@ -29,9 +29,7 @@ KEY = SigningKey.generate()
 def load(
     directory: Path, *, hosted: bool = True, production: bool = False, issuers: tuple[SigningKey, ...] = ()
 ) -> tuple[list[Agent], list[Problem]]:
-    return load_agents(
-        directory, hosted=hosted, production=production, trusted_issuers=[key.public for key in issuers]
-    )
+    return load_agents(directory, hosted=hosted, production=production, trusted_issuers=[key.public for key in issuers])
 
 
 def rewrite(path: Path, **changes: Any) -> None:
@@ -169,9 +167,7 @@ def test_production_refuses_unsigned_documents(tmp_path: Path) -> None:
 def test_production_refuses_self_signed_genesis(tmp_path: Path) -> None:
     """AGTP-165: self-signed is refused in production even under a trusted key, noted in development."""
     octets = genesis_octets(KEY, agent_key=KEY.public)
-    members = document(
-        agent_id=Genesis.load(octets).agent_id, trust_tier=2, verification_path="org-asserted"
-    )
+    members = document(agent_id=Genesis.load(octets).agent_id, trust_tier=2, verification_path="org-asserted")
     (tmp_path / "desk.genesis.json").write_bytes(octets)
     (tmp_path / "desk.agent.json").write_text(json.dumps(documents.sign(members, "registrar", KEY)))
     agents, problems = load(tmp_path, production=True, issuers=(KEY,))
@@ -242,9 +238,7 @@ def test_one_label_twice(tmp_path: Path) -> None:
     """Hosted agents may not share a label; callers may, as nothing addresses them by it."""
     for index in (1, 2):
         octets = genesis_octets(KEY, issued_at=f"2026-05-01T09:00:0{index}Z")
-        members = document(
-            agent_id=Genesis.load(octets).agent_id, trust_tier=2, verification_path="org-asserted"
-        )
+        members = document(agent_id=Genesis.load(octets).agent_id, trust_tier=2, verification_path="org-asserted")
         (tmp_path / f"{index}.genesis.json").write_bytes(octets)
         (tmp_path / f"{index}.agent.json").write_text(json.dumps(members))
     agents, problems = load(tmp_path)
@@ -339,9 +333,7 @@ def awaited(tmp_path: Path) -> Agent:
     (tmp_path / "desk.genesis.json").write_bytes(octets)
     members = document(agent_id=origin.agent_id, trust_tier=None, verification_path=None)
     (tmp_path / "desk.agent.json").write_text(json.dumps(documents.sign(members, "registrar.acme.tld", KEY)))
-    agents, problems = load_agents(
-        tmp_path, hosted=True, production=True, trusted_issuers=TrustedIssuers(awaited=True)
-    )
+    agents, problems = load_agents(tmp_path, hosted=True, production=True, trusted_issuers=TrustedIssuers(awaited=True))
     assert not problems, problems
     return agents[0]
 
@@ -377,7 +369,9 @@ def test_a_certificate_beside_the_documents_is_known(tmp_path: Path) -> None:
     assert agent.certificate is not None
     moment = datetime.now(UTC).timestamp()
     assert [agent.certificate.status(moment + days * 86_400) for days in (-9, 0.01, 9999)] == [
-        "pending", "active", "expired"
+        "pending",
+        "active",
+        "expired",
     ]
     (tmp_path / "desk" / "agent.pem").write_text("no certificate")
     assert "certificate" in str(load(tmp_path)[1][0])

@@ -16,11 +16,7 @@ from agtphost.identity.canonical import CanonicalError, ascii_escaped, canonical
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53) + 1, 2**53 - 1)
-    | st.floats(-1e15, 1e15)
-    | TEXTS,
+    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(-1e15, 1e15) | TEXTS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=20,
 )
@@ -49,9 +45,7 @@ def test_escaped_form_differs_outside_ascii_only() -> None:
     assert canonical({"a": "ü"}) == '{"a":"ü"}'.encode()
 
 
-@pytest.mark.parametrize(
-    "value", [math.nan, math.inf, 2**53 + 1, "\ud800", {1: 2}, object(), {"a": {1, 2}}, b"x"]
-)
+@pytest.mark.parametrize("value", [math.nan, math.inf, 2**53 + 1, "\ud800", {1: 2}, object(), {"a": {1, 2}}, b"x"])
 def test_what_has_no_canonical_form_is_refused(value: object) -> None:
     """Values that JSON cannot hold, or that readers disagree on, have no canonical form (companion 1.5)."""
     with pytest.raises(CanonicalError):

@@ -310,9 +310,7 @@ class Material:
         authority = certificates.create_authority(now=now)
         key = certificates.new_tls_key()
         client = SigningKey.generate()
-        server = certificates.issue_server_certificate(
-            authority, key.public_key(), server_id=server_id, now=now
-        )
+        server = certificates.issue_server_certificate(authority, key.public_key(), server_id=server_id, now=now)
         agent = certificates.issue_agent_certificate(
             authority,
             client.public,

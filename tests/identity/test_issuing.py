@@ -49,7 +49,9 @@ def certificate(
 
 
 ROOT_KEY, MIDDLE_KEY, AUTHOR_KEY, EC_KEY = (
-    Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate(),
+    Ed25519PrivateKey.generate(),
+    Ed25519PrivateKey.generate(),
+    Ed25519PrivateKey.generate(),
     ec.generate_private_key(ec.SECP256R1()),
 )
 ROOT = certificate("root", ROOT_KEY, "root", ROOT_KEY, ca=True)
@@ -61,9 +63,7 @@ def pem(*chain: x509.Certificate) -> bytes:
     return b"".join(one.public_bytes(Encoding.PEM) for one in chain)
 
 
-def nomo(
-    folder: Path, *chain: x509.Certificate, edit: Edit = lambda _: None, after: Edit = lambda _: None
-) -> Path:
+def nomo(folder: Path, *chain: x509.Certificate, edit: Edit = lambda _: None, after: Edit = lambda _: None) -> Path:
     """A package signed by the author; ``edit`` before the signature, ``after`` behind it."""
     members = document(trust_tier=2, verification_path="org-asserted")
     del members["agent_id"]

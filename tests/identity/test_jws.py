@@ -128,9 +128,7 @@ HOSTILE: dict[str, str | Callable[[], str]] = {
     "alg missing": lambda: signed(header(alg=...)),
     "alg an array": lambda: signed(header(alg=["EdDSA"])),
     "alg twice": lambda: signed(f'{{"alg":"none","alg":"EdDSA","kid":"{KEY.kid}","typ":"JWT"}}'.encode()),
-    "jwk": lambda: signed(
-        header(jwk={"kty": "OKP", "crv": "Ed25519", "x": STRANGER.public.text}), key=STRANGER
-    ),
+    "jwk": lambda: signed(header(jwk={"kty": "OKP", "crv": "Ed25519", "x": STRANGER.public.text}), key=STRANGER),
     "jku": lambda: signed(header(jku="https://attacker.example/keys")),
     "x5u": lambda: signed(header(x5u="https://attacker.example/chain")),
     "x5c": lambda: signed(header(x5c=["AAAA"])),
@@ -215,9 +213,7 @@ def test_we_read_another_implementation() -> None:
 
 def test_the_header_is_canonical() -> None:
     """Both protected headers are canonical JSON (companion section 5.1)."""
-    assert base64.urlsafe_b64decode(PROTECTED + b"==") == (
-        f'{{"alg":"EdDSA","kid":"{KEY.kid}","typ":"JWT"}}'.encode()
-    )
+    assert base64.urlsafe_b64decode(PROTECTED + b"==") == (f'{{"alg":"EdDSA","kid":"{KEY.kid}","typ":"JWT"}}'.encode())
     assert base64.urlsafe_b64decode(jws.protected_header(None) + b"==") == b'{"alg":"none","typ":"JWT"}'
 
 

@@ -62,11 +62,7 @@ def state(tmp_path: Path, description: Path) -> Path:
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in directory.rglob("*")
-        if path.is_file()
-    }
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 def peer_of(path: Path) -> certificates.PeerCertificate:
@@ -242,9 +238,7 @@ def test_a_description_may_say_next_to_nothing(tmp_path: Path) -> None:
     path = tmp_path / "quiet.agent.json"
     path.write_text("{}")
     provision_development(tmp_path / "state", server_id=SERVER_ID, hosted=[path], now=NOW)
-    agents, problems = load_agents(
-        tmp_path / "state" / "hosted", hosted=True, production=False, trusted_issuers=()
-    )
+    agents, problems = load_agents(tmp_path / "state" / "hosted", hosted=True, production=False, trusted_issuers=())
     assert problems == []
     assert (agents[0].name, agents[0].scopes) == ("quiet", frozenset())
 
@@ -259,9 +253,7 @@ def test_descriptions_are_found(tmp_path: Path, description: Path) -> None:
 def test_issuing_without_an_authority_makes_no_certificate(tmp_path: Path) -> None:
     """``agtp agent new`` for an agent that only answers: Genesis and document alone, ids never equal."""
     registrar = SigningKey.generate()
-    first = AgentDescription(
-        name="desk", scopes=("a:b",), org_domain="acme.tld", members={"role": "merchant"}
-    )
+    first = AgentDescription(name="desk", scopes=("a:b",), org_domain="acme.tld", members={"role": "merchant"})
     issued = provisioning.issue_agent(tmp_path / "1", first, registrar, issuer="acme.tld", now=NOW)
     assert {path.name for path in (tmp_path / "1").iterdir()} == {"genesis.json", "document.json"}
     assert json.loads(issued.document.read_bytes())["role"] == "merchant"

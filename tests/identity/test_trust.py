@@ -28,9 +28,7 @@ TIER_3 = loaded(trust_tier=3)
 
 def test_explicit_then_genesis_then_default() -> None:
     """AGTP-143: each field has its own first hit."""
-    explicit = resolve_posture(
-        {"trust_tier": 3, "verification_path": "hybrid", "owner_id": "stated"}, TIER_1
-    )
+    explicit = resolve_posture({"trust_tier": 3, "verification_path": "hybrid", "owner_id": "stated"}, TIER_1)
     assert (explicit.trust_tier, explicit.verification_path, explicit.owner_id) == (3, "hybrid", "stated")
     lifted = resolve_posture({}, TIER_1)
     assert (lifted.trust_tier, lifted.verification_path, lifted.owner_id) == (1, "dns-anchored", "acme.tld")
@@ -99,9 +97,7 @@ def test_a_logged_genesis_without_log_is_tier_2() -> None:
     """Companion section 2: log-anchored without ``log_uri`` cannot be verified; with it, the tier stands."""
     proof = {"log_inclusion_proof": {"leaf": 1}}
     bare = loaded(trust_tier=1, verification_path="log-anchored", members=proof)
-    full = loaded(
-        trust_tier=1, verification_path="log-anchored", members={**proof, "log_uri": "https://log.example"}
-    )
+    full = loaded(trust_tier=1, verification_path="log-anchored", members={**proof, "log_uri": "https://log.example"})
     assert resolve_posture({}, bare).trust_tier == 2
     assert resolve_posture({}, bare).trust_warning == "verification-incomplete"
     assert resolve_posture({}, full).trust_tier == 1

@@ -57,10 +57,23 @@ OPERATOR_KEY = SigningKey.generate()
 OPERATOR = of_key(OPERATOR_KEY)
 ANYTHING_SAID = {
     "type": "object",
-    "properties": {name: {} for name in (
-        "text", "intent", "source", "goal", "content", "notification_id", "sender", "topic", "urgency",
-        "delivery_guarantee", "expiry", "sent_at",
-    )},
+    "properties": {
+        name: {}
+        for name in (
+            "text",
+            "intent",
+            "source",
+            "goal",
+            "content",
+            "notification_id",
+            "sender",
+            "topic",
+            "urgency",
+            "delivery_guarantee",
+            "expiry",
+            "sent_at",
+        )
+    },
     "additionalProperties": False,
 }
 
@@ -133,9 +146,7 @@ class Play:
         stored = records or reading(MemoryStore())
         built_ins = bindings.built_ins(
             CATALOG,
-            discover=Discovery(
-                self.directory, listed, adapters, lambda disclosed, known: document({}), visibility
-            ),
+            discover=Discovery(self.directory, listed, adapters, lambda disclosed, known: document({}), visibility),
             describe=Description(
                 self.directory, lambda: bindings.methods_of(listed()), adapters, self.states.state_of, lambda _: {}
             ),

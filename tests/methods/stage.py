@@ -130,9 +130,15 @@ def agent(
 ) -> Agent:
     """An agent whose Genesis the registrar really issued, or one without a Genesis."""
     origin = Genesis.load(genesis_octets(REGISTRAR, members={"org_label": name}))
-    served = identity_document(agent_id=origin.agent_id, name=name, status=status, trust_tier=2,
-                               verification_path="org-asserted", trust_warning="verification-incomplete",
-                               trust_explanation="Nobody checked the domain.")
+    served = identity_document(
+        agent_id=origin.agent_id,
+        name=name,
+        status=status,
+        trust_tier=2,
+        verification_path="org-asserted",
+        trust_warning="verification-incomplete",
+        trust_explanation="Nobody checked the domain.",
+    )
     return Agent(
         agent_id=origin.agent_id,
         name=name,
@@ -142,9 +148,7 @@ def agent(
         document=served,
         document_octets=json.dumps(served).encode(),
         genesis=origin if genesis else None,
-        posture=TrustPosture(
-            trust_tier=2, verification_path="org-asserted", trust_warning="verification-incomplete"
-        ),
+        posture=TrustPosture(trust_tier=2, verification_path="org-asserted", trust_warning="verification-incomplete"),
         scopes=frozenset(scopes),
         hosted=hosted,
         document_status=status,

@@ -160,7 +160,11 @@ def test_searches_are_made_off_the_reactor_one_at_a_time() -> None:
     shown = Visibility(LifecycleTable().state_of)
     found: Any = Candidates(AgentDirectory([DESK]), lambda: [ROOMS, PAPERS], (), later, shown)
     context: Any = SimpleNamespace(
-        input={"criteria": "*"}, authority=lambda: (1,), assurance=Assurance.HEADER, caller=None, headers=None,
+        input={"criteria": "*"},
+        authority=lambda: (1,),
+        assurance=Assurance.HEADER,
+        caller=None,
+        headers=None,
         admits=lambda binding: asked.append(binding) or True,
     )
     answers: list[Any] = []
@@ -430,8 +434,12 @@ def test_apis_are_those_of_the_configuration() -> None:
 
 def contract(agent_id: str) -> dict[str, Any]:
     return {
-        "synthesis_id": "s-1", "method": "BOOK", "path": "/room", "originating_agent_id": agent_id,
-        "recipe_lineage": {"recipe_name": "book-room", "recipe_version": "3"}, "contract_hash": "0" * 64,
+        "synthesis_id": "s-1",
+        "method": "BOOK",
+        "path": "/room",
+        "originating_agent_id": agent_id,
+        "recipe_lineage": {"recipe_name": "book-room", "recipe_version": "3"},
+        "contract_hash": "0" * 64,
         "negotiation_origin": "rcns-gate",
     }
 

@@ -24,8 +24,15 @@ SECRET = endpoint("FETCH", "/vault", "Opens the vault of holidays.", required_sc
 
 
 def play() -> Play:
-    tool = Binding(method="EXECUTE", path="/mcp/files", handler=SECRET.handler, tier="B", name="files.read",
-                   description="Reads a file about parked cars.", min_assurance=Assurance.HEADER)
+    tool = Binding(
+        method="EXECUTE",
+        path="/mcp/files",
+        handler=SECRET.handler,
+        tier="B",
+        name="files.read",
+        description="Reads a file about parked cars.",
+        min_assurance=Assurance.HEADER,
+    )
     return Play(documents=[LEAVE, PARKING], endpoints=[SECRET], adapter=Toolbox(tool))
 
 
@@ -51,10 +58,20 @@ def test_the_threshold_leaves_out(threshold: float) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("intent", ""), ("intent", 7), ("intent", {}), ("intent", "x" * 9_000), ("intent", None),
-        ("format", "xml"), ("format", 1),
-        ("confidence_threshold", 1.5), ("confidence_threshold", -0.1), ("confidence_threshold", True),
-        ("confidence_threshold", "0.5"), ("scope", "moon"), ("scope", 3), ("max_results", 0),
+        ("intent", ""),
+        ("intent", 7),
+        ("intent", {}),
+        ("intent", "x" * 9_000),
+        ("intent", None),
+        ("format", "xml"),
+        ("format", 1),
+        ("confidence_threshold", 1.5),
+        ("confidence_threshold", -0.1),
+        ("confidence_threshold", True),
+        ("confidence_threshold", "0.5"),
+        ("scope", "moon"),
+        ("scope", 3),
+        ("max_results", 0),
     ],
 )
 def test_bad_parameters_are_422(name: str, value: Any) -> None:

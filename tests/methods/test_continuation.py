@@ -90,9 +90,7 @@ def test_a_token_is_good_for_its_caller_and_query_alone() -> None:
     ]
     for number in range(0, len(token), 7):
         changed = token[:number] + ("A" if token[number] != "A" else "B") + token[number + 1 :]
-        refused.append(
-            play.ask("QUERY", "/notifications", by=OTHER, limit=2, headers={"Continuation-Token": changed})
-        )
+        refused.append(play.ask("QUERY", "/notifications", by=OTHER, limit=2, headers={"Continuation-Token": changed}))
     for answer in refused:
         assert (answer.status, body_of(answer)["reason"]) == (422, "continuation-token-invalid")
 

@@ -218,7 +218,13 @@ def test_the_namespace_document_is_signed(method: str) -> None:
         assert document[member], member
     assert document["total_active"] == len(document["agents"]) == 2
     assert set(document["agents"][0]) == {
-        "agent_label", "canonical_id", "lifecycle_state", "trust_tier", "cert_status", "manifest_uri", "activated_at",
+        "agent_label",
+        "canonical_id",
+        "lifecycle_state",
+        "trust_tier",
+        "cert_status",
+        "manifest_uri",
+        "activated_at",
         "last_updated",
     }
     signature = document.pop("signature")

@@ -146,9 +146,15 @@ def test_lists_never_disagree_with_the_identity_document(posture: TrustPosture) 
 def test_a_list_that_shows_warnings_of_tier_2_alone_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: the property notices an entry that leaves out what the document says."""
     real = discovery.agent_entry
-    monkeypatch.setattr(discovery, "agent_entry", lambda agent: {
-        name: value for name, value in real(agent).items() if name != "trust_warning" or agent.posture.trust_tier == 2
-    })
+    monkeypatch.setattr(
+        discovery,
+        "agent_entry",
+        lambda agent: {
+            name: value
+            for name, value in real(agent).items()
+            if name != "trust_warning" or agent.posture.trust_tier == 2
+        },
+    )
     degraded = TrustPosture(trust_tier=1, verification_path="hybrid", trust_warning="trust-score-degraded")
     assert contradictions(degraded) == ["/agents: trust_warning"]
 
@@ -187,8 +193,15 @@ def test_a_tool_is_listed_with_what_calling_it_needs() -> None:
         "inputSchema": {"type": "object"},
     }
     methods = body_of(stage.ask("DISCOVER", "/methods", certificate=AS_CALLER))
-    assert {"method": "EXECUTE", "path": "/", "description": "", "tier": "B", "tool": "files.read",
-            "action": "mcp.tools.call", "payload_type": MCP} in methods
+    assert {
+        "method": "EXECUTE",
+        "path": "/",
+        "description": "",
+        "tier": "B",
+        "tool": "files.read",
+        "action": "mcp.tools.call",
+        "payload_type": MCP,
+    } in methods
 
 
 # Listed if and only if callable
@@ -202,8 +215,15 @@ GRANTS = [*TOKENS, "*:*", "mcp:*"]
 def tool(name: str, scopes: tuple[str, ...], assurance: Assurance, agents: frozenset[str] = frozenset()) -> Binding:
     """A hosted tool."""
     return Binding(
-        method="EXECUTE", path="/", handler=RECORDER, tier="B", name=name, required_scopes=scopes,
-        scope_status=Status.SCOPE_VIOLATION, min_assurance=assurance, agents=agents,
+        method="EXECUTE",
+        path="/",
+        handler=RECORDER,
+        tier="B",
+        name=name,
+        required_scopes=scopes,
+        scope_status=Status.SCOPE_VIOLATION,
+        min_assurance=assurance,
+        agents=agents,
         details={"action": "mcp.tools.call", "inputSchema": {"type": "object"}},
     )
 
@@ -234,8 +254,16 @@ def situations(draw: st.DrawFn) -> dict[str, Any]:
 def played(situation: dict[str, Any]) -> tuple[Stage, dict[str, Any], list[Binding], list[Binding]]:
     """The host of a situation, and how its caller asks."""
     endpoints = [
-        Binding(method="QUERY", path=f"/e{number}", handler=RECORDER, tier="B", required_scopes=scopes,
-                min_assurance=assurance, agents=agents, state_changing=False)
+        Binding(
+            method="QUERY",
+            path=f"/e{number}",
+            handler=RECORDER,
+            tier="B",
+            required_scopes=scopes,
+            min_assurance=assurance,
+            agents=agents,
+            state_changing=False,
+        )
         for number, (scopes, assurance, agents) in enumerate(situation["endpoints"])
     ]
     tools = [
@@ -275,11 +303,7 @@ def disagreements(situation: dict[str, Any]) -> list[str]:
     methods = listing("/methods")
     listed_endpoints = {entry["path"] for entry in methods if entry["method"] == "QUERY"}
     listed_tools = {entry["name"] for entry in listing("/tools")}
-    wrong = [
-        binding.path
-        for binding in endpoints
-        if (binding.path in listed_endpoints) != runs("QUERY", binding.path)
-    ]
+    wrong = [binding.path for binding in endpoints if (binding.path in listed_endpoints) != runs("QUERY", binding.path)]
     if listed_tools != {entry["tool"] for entry in methods if "tool" in entry}:
         wrong.append("/tools and /methods differ")
     for binding in tools:
@@ -315,8 +339,15 @@ def test_listed_if_and_only_if_callable(situation: dict[str, Any]) -> None:
 def test_listed_if_and_only_if_callable_at_known_corners(known: str, needed: Any, state: str) -> None:
     """Corners that lists once got wrong: a tool open to everyone, a suspended addressee, a commitment to nothing."""
     situation = {
-        "declared": ["booking:*"], "committed": [], "known": known, "claim": None, "addressed": "/agents/desk",
-        "state": state, "caller state": "active", "endpoints": [needed], "tools": [needed],
+        "declared": ["booking:*"],
+        "committed": [],
+        "known": known,
+        "claim": None,
+        "addressed": "/agents/desk",
+        "state": state,
+        "caller state": "active",
+        "endpoints": [needed],
+        "tools": [needed],
     }
     assert disagreements(situation) == []
     assert disagreements({**situation, "committed": ["booking:*"]}) == []
@@ -326,8 +357,14 @@ def test_a_list_by_declared_scopes_alone_is_caught(monkeypatch: pytest.MonkeyPat
     """The control: lists that do not ask the gates show what cannot be called, and the property says so."""
     monkeypatch.setattr(Invocation, "admits", lambda self, binding: True)
     situation = {
-        "declared": [], "committed": [], "known": "header", "claim": None, "addressed": "", "state": "active",
-        "caller state": "active", "endpoints": [(("booking:desk",), Assurance.HEADER, frozenset())],
+        "declared": [],
+        "committed": [],
+        "known": "header",
+        "claim": None,
+        "addressed": "",
+        "state": "active",
+        "caller state": "active",
+        "endpoints": [(("booking:desk",), Assurance.HEADER, frozenset())],
         "tools": [((), Assurance.CERTIFICATE, frozenset())],
     }
     assert disagreements(situation) == ["/e0", "files.t0"]

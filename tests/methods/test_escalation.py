@@ -42,8 +42,14 @@ def test_every_reason_and_priority(reason: str, priority: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("reason", "tired"), ("priority", "asap"), ("deadline", "tomorrow"), ("task_id", "a b"), ("task_id", 3),
-        ("context", "x" * 20_000), ("recipient", "a b"), ("recipient", CALLER.agent_id),
+        ("reason", "tired"),
+        ("priority", "asap"),
+        ("deadline", "tomorrow"),
+        ("task_id", "a b"),
+        ("task_id", 3),
+        ("context", "x" * 20_000),
+        ("recipient", "a b"),
+        ("recipient", CALLER.agent_id),
     ],
 )
 def test_bad_parameters_are_422(name: str, value: Any) -> None:
@@ -96,10 +102,18 @@ def test_the_same_escalation_is_one() -> None:
 @pytest.mark.parametrize(
     ("recipient", "by", "status"),
     [
-        (None, JUDGE, 200), (None, OTHER, 404), (None, CALLER, 403), (None, ISSUER, 200), (None, OPERATOR, 200),
-        ("usr-cfo", JUDGE, 200), ("usr-cfo", OTHER, 404),
-        (OTHER.agent_id, OTHER, 200), (OTHER.agent_id, JUDGE, 404), (OTHER.agent_id, ISSUER, 200),
-        ("desk", DESK, 200), ("desk", OTHER, 404),
+        (None, JUDGE, 200),
+        (None, OTHER, 404),
+        (None, CALLER, 403),
+        (None, ISSUER, 200),
+        (None, OPERATOR, 200),
+        ("usr-cfo", JUDGE, 200),
+        ("usr-cfo", OTHER, 404),
+        (OTHER.agent_id, OTHER, 200),
+        (OTHER.agent_id, JUDGE, 404),
+        (OTHER.agent_id, ISSUER, 200),
+        ("desk", DESK, 200),
+        ("desk", OTHER, 404),
     ],
 )
 def test_who_may_decide(recipient: str | None, by: Any, status: int) -> None:
@@ -148,7 +162,9 @@ def test_the_record_is_the_evidence() -> None:
     receipt = play.result("CONFIRM", target_id=number, status="accepted", attestation={"sig": "x"}, by=JUDGE)
     extra = play.ledger.drafts[-1].payload["extra"]
     assert extra == {
-        "attestation_id": receipt["attestation_id"], "target_id": number, "confirmed_by": JUDGE.agent_id,
+        "attestation_id": receipt["attestation_id"],
+        "target_id": number,
+        "confirmed_by": JUDGE.agent_id,
         "confirmed": "accepted",
     }
 

@@ -31,9 +31,7 @@ def execute(
     if header:
         headers["Agent-ID"] = CALLER.agent_id
     before = len(RECORDER.calls)
-    response = Stage(adapter=box).ask(
-        "EXECUTE", path, body, certificate=AS_CALLER if known else None, headers=headers
-    )
+    response = Stage(adapter=box).ask("EXECUTE", path, body, certificate=AS_CALLER if known else None, headers=headers)
     return response, box, len(RECORDER.calls) > before
 
 

@@ -63,9 +63,17 @@ def test_lower_case_is_no_method() -> None:
 @pytest.mark.parametrize(
     ("method", "name"),
     [
-        ("QUERY", "intent"), ("SUMMARIZE", "source"), ("PLAN", "goal"), ("ESCALATE", "task_id"),
-        ("ESCALATE", "reason"), ("ESCALATE", "context"), ("CONFIRM", "target_id"), ("CONFIRM", "status"),
-        ("SUSPEND", "session_id"), ("NOTIFY", "recipient"), ("NOTIFY", "content"),
+        ("QUERY", "intent"),
+        ("SUMMARIZE", "source"),
+        ("PLAN", "goal"),
+        ("ESCALATE", "task_id"),
+        ("ESCALATE", "reason"),
+        ("ESCALATE", "context"),
+        ("CONFIRM", "target_id"),
+        ("CONFIRM", "status"),
+        ("SUSPEND", "session_id"),
+        ("NOTIFY", "recipient"),
+        ("NOTIFY", "content"),
     ],
 )
 def test_what_is_missing_is_named(method: str, name: str) -> None:

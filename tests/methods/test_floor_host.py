@@ -11,7 +11,7 @@ import pytest
 from agtphost.vocabulary.catalog import FLOOR
 from tests.system.hosting import Host, running, sample
 
-ENDPOINT = '''
+ENDPOINT = """
 method = "SUMMARIZE"
 path = "/"
 description = "Echoes instead of summarizing."
@@ -35,7 +35,7 @@ type = "object"
 [handler]
 type = "registered_function"
 function = "handlers.text.echo"
-'''
+"""
 
 
 def call(host: Host, *words: str, fails: bool = False) -> Any:

@@ -16,15 +16,24 @@ from tests.dispatch.scene import Recorder
 from tests.methods.stage import BARE, CALLER, DESK, Stage, agent, body_of, of_agent
 
 RECORDER = Recorder(lambda context: {"scopes": sorted(context.scopes), "session": context.session_id})
-EVERYONE = Binding(method="QUERY", path="/notes", handler=RECORDER, tier="B", min_assurance=Assurance.NONE,
-                   state_changing=False)
+EVERYONE = Binding(
+    method="QUERY", path="/notes", handler=RECORDER, tier="B", min_assurance=Assurance.NONE, state_changing=False
+)
 NAMED = Binding(method="QUERY", path="/named", handler=RECORDER, tier="B", state_changing=False)
-SCOPED = Binding(method="QUERY", path="/scoped", handler=RECORDER, tier="B", required_scopes=("booking:desk",),
-                 state_changing=False)
-EMPTY = Binding(method="QUERY", path="/empty", handler=Recorder(lambda context: EndpointResponse(status=204)),
-                tier="B", min_assurance=Assurance.NONE, state_changing=False)
-FETCHED = Binding(method="FETCH", path="/notes", handler=RECORDER, tier="B", min_assurance=Assurance.NONE,
-                  state_changing=False)
+SCOPED = Binding(
+    method="QUERY", path="/scoped", handler=RECORDER, tier="B", required_scopes=("booking:desk",), state_changing=False
+)
+EMPTY = Binding(
+    method="QUERY",
+    path="/empty",
+    handler=Recorder(lambda context: EndpointResponse(status=204)),
+    tier="B",
+    min_assurance=Assurance.NONE,
+    state_changing=False,
+)
+FETCHED = Binding(
+    method="FETCH", path="/notes", handler=RECORDER, tier="B", min_assurance=Assurance.NONE, state_changing=False
+)
 ENDPOINTS = (EVERYONE, NAMED, SCOPED, EMPTY, FETCHED)
 BY_NAME = {"Agent-ID": CALLER.agent_id}
 
@@ -90,8 +99,13 @@ def test_a_refused_agent_id_is_never_echoed() -> None:
 
 @pytest.mark.parametrize(
     ("tier", "warning", "stamped"),
-    [(1, None, None), (1, "stale", None), (2, "verification-incomplete", "verification-incomplete"), (2, None, None),
-     (3, "experimental", None)],
+    [
+        (1, None, None),
+        (1, "stale", None),
+        (2, "verification-incomplete", "verification-incomplete"),
+        (2, None, None),
+        (3, "experimental", None),
+    ],
 )
 def test_owner_and_posture_are_those_of_the_addressed_agent(
     tier: int, warning: str | None, stamped: str | None
@@ -166,8 +180,22 @@ def test_a_delegation_chain_is_501() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Priority", "TTL", "Budget-Limit", "AGTP-Zone-ID", "Content-Schema", "Telemetry-Export", "X-Role",
-             "AGTP-Method", "Principal-ID", "Server-Agent-ID", "Method-Grammar", "Host", "Cookie"]
+    "name",
+    [
+        "Priority",
+        "TTL",
+        "Budget-Limit",
+        "AGTP-Zone-ID",
+        "Content-Schema",
+        "Telemetry-Export",
+        "X-Role",
+        "AGTP-Method",
+        "Principal-ID",
+        "Server-Agent-ID",
+        "Method-Grammar",
+        "Host",
+        "Cookie",
+    ],
 )
 def test_headers_without_meaning_change_nothing(name: str) -> None:
     """AGTP-026 to 028, AGTP-056, AGIS-075: reserved, removed, ``X-`` and HTTP's own fields have no effect."""

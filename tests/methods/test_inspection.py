@@ -57,9 +57,7 @@ class Library:
 
     def stage(self, acl: ReadACL = ReadACL.PUBLIC) -> Stage:
         """A host that serves these records; the registrar's key is the operator's."""
-        return Stage(
-            acl=acl, operators=frozenset({REGISTRAR.public.fingerprint}), records=reading(self.store)
-        )
+        return Stage(acl=acl, operators=frozenset({REGISTRAR.public.fingerprint}), records=reading(self.store))
 
 
 def test_a_damaged_record_has_a_reason_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,8 +155,15 @@ def test_every_cell_of_the_matrix(auth: LifecycleAuth, caller: str, genesis: boo
         else:
             event = draft.event
             assert event is not None, (state, method)
-            got = (response.status, body["result"]["event_type"], body["result"]["status"],
-                   body["result"]["previous_status"], event.event_type, event.new_status, event.expected_status)
+            got = (
+                response.status,
+                body["result"]["event_type"],
+                body["result"]["status"],
+                body["result"]["previous_status"],
+                event.event_type,
+                event.new_status,
+                event.expected_status,
+            )
             before = {"new": "suspended", "declared": "active"}.get(state, state)
             new = CELLS[state, method][0]
             want = (200, outcome, new, before, outcome, new, None if state in ("new", "declared") else state)
@@ -387,9 +394,7 @@ async def test_a_whole_life_is_signed_chained_and_read_back(kind: str, tmp_path:
             assert payload == event["payload"]
             assert (payload["event_type"], payload["new_status"]) == (event_type, status)
             assert payload["actor_key"] == REGISTRAR.public.fingerprint
-        cut = await stage.start(
-            "INSPECT", body={"target": "lifecycle", "agent_id": DESK.agent_id, "limit": 2}
-        )
+        cut = await stage.start("INSPECT", body={"target": "lifecycle", "agent_id": DESK.agent_id, "limit": 2})
         assert [event["audit_id"] for event in body_of(cut)["result"]["events"]] == audit_ids[:-3:-1]
         head = await stage.start("INSPECT", body={"target": "chain_head", "agent_id": DESK.agent_id})
         assert body_of(head)["result"]["audit_id"] == audit_ids[-1]

@@ -58,8 +58,12 @@ def test_every_urgency_and_guarantee(urgency: str, guarantee: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("urgency", "now"), ("delivery_guarantee", "maybe"), ("expiry", "soon"), ("recipient", "a b"),
-        ("content", "x" * 20_000), ("topic", 3),
+        ("urgency", "now"),
+        ("delivery_guarantee", "maybe"),
+        ("expiry", "soon"),
+        ("recipient", "a b"),
+        ("content", "x" * 20_000),
+        ("topic", 3),
     ],
 )
 def test_bad_parameters_are_422(name: str, value: Any) -> None:

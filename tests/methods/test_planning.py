@@ -31,14 +31,35 @@ def giving(**properties: str) -> dict[str, Any]:
     return {"type": "object", "properties": {name: {"type": kind} for name, kind in properties.items()}}
 
 
-FIND = endpoint("FIND", "/customers", "Looks a customer up by name.", never,
-                taken=taking(name="string"), given=giving(customer_id="integer"))
+FIND = endpoint(
+    "FIND",
+    "/customers",
+    "Looks a customer up by name.",
+    never,
+    taken=taking(name="string"),
+    given=giving(customer_id="integer"),
+)
 RATE = endpoint("FETCH", "/rates", "Tells what a night costs.", never, given=giving(price="number"))
-BOOK = endpoint("BOOK", "/room", "Books a room for a guest.", never, impact="irreversible", timeout=5.0,
-                taken=taking(customer_id="integer", price="number", nights="integer"),
-                given=giving(booking_id="string"), required_scopes=("booking:room",))
-MAIL = endpoint("SEND", "/invoice", "Sends the invoice of a booking by mail.", never, impact="irreversible",
-                taken=taking(booking_id="string"), timeout=2.0)
+BOOK = endpoint(
+    "BOOK",
+    "/room",
+    "Books a room for a guest.",
+    never,
+    impact="irreversible",
+    timeout=5.0,
+    taken=taking(customer_id="integer", price="number", nights="integer"),
+    given=giving(booking_id="string"),
+    required_scopes=("booking:room",),
+)
+MAIL = endpoint(
+    "SEND",
+    "/invoice",
+    "Sends the invoice of a booking by mail.",
+    never,
+    impact="irreversible",
+    taken=taking(booking_id="string"),
+    timeout=2.0,
+)
 HOTEL = (FIND, RATE, BOOK, MAIL)
 
 
@@ -55,7 +76,8 @@ def test_a_plan_is_ordered_and_chained() -> None:
     assert names == ["FIND /customers", "FETCH /rates", "BOOK /room", "SEND /invoice"]
     book, mail = plan["ordered_steps"][2:]
     assert book["parameters"] == {
-        "customer_id": {"from_step": 1, "member": "customer_id"}, "price": {"from_step": 2, "member": "price"}
+        "customer_id": {"from_step": 1, "member": "customer_id"},
+        "price": {"from_step": 2, "member": "price"},
     }
     assert (book["needs"], book["after"]) == (["nights"], [1, 2])
     assert mail["parameters"] == {"booking_id": {"from_step": 3, "member": "booking_id"}}
@@ -131,8 +153,13 @@ def test_an_unsatisfiable_goal_is_422(goal: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("goal", ""), ("goal", []), ("available_methods", 3), ("available_methods", ["book"]),
-        ("max_steps", 0), ("impact", "small"), ("methods", [1]),
+        ("goal", ""),
+        ("goal", []),
+        ("available_methods", 3),
+        ("available_methods", ["book"]),
+        ("max_steps", 0),
+        ("impact", "small"),
+        ("methods", [1]),
     ],
 )
 def test_bad_parameters_are_422(name: str, value: Any) -> None:
@@ -156,10 +183,18 @@ def test_cycles_end() -> None:
 
 def test_tools_are_steps_as_they_are_called() -> None:
     """A hosted tool is an EXECUTE with its action and payload."""
-    tool = Binding(method="EXECUTE", path="/mcp/files", handler=FIND.handler, tier="B", name="files.word_count",
-                   description="Counts the words of a file.", min_assurance=Assurance.HEADER,
-                   input_schema=compile_schema({"type": "object", "properties": {"path": {"type": "string"}},
-                                                "required": ["path"]}, role="tool"))
+    tool = Binding(
+        method="EXECUTE",
+        path="/mcp/files",
+        handler=FIND.handler,
+        tier="B",
+        name="files.word_count",
+        description="Counts the words of a file.",
+        min_assurance=Assurance.HEADER,
+        input_schema=compile_schema(
+            {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}, role="tool"
+        ),
+    )
     (step,) = steps(Play(adapter=Toolbox(tool)), goal={"do": "count the words of a file", "path": "a.txt"})
     assert step["method"] == "EXECUTE"
     assert step["parameters"]["payload"] == {"tool": "files.word_count", "arguments": {"path": "a.txt"}}

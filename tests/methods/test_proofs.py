@@ -27,9 +27,7 @@ class Audited:
         store = sqlite_store(folder)
         self.tree = TreeKeeper(store, "agtp.test", KEY)
         self.writer = group_writer(store, tree=self.tree)
-        self._inspection = Inspection(
-            OffReactorRecords(store.reader(), maybeDeferred), ReadACL.PUBLIC, frozenset()
-        )
+        self._inspection = Inspection(OffReactorRecords(store.reader(), maybeDeferred), ReadACL.PUBLIC, frozenset())
 
     def record(self, count: int) -> list[str]:
         return [record.audit_id for record in sealed(self.writer, *(draft() for _ in range(count)))]
@@ -73,9 +71,7 @@ async def test_an_auditor_proves_a_record_and_an_earlier_checkpoint(tmp_path: Pa
     ],
 )
 @pytest_twisted.ensureDeferred
-async def test_before_the_first_checkpoint(
-    given: dict[str, Any], status: int, reason: str, tmp_path: Path
-) -> None:
+async def test_before_the_first_checkpoint(given: dict[str, Any], status: int, reason: str, tmp_path: Path) -> None:
     """Each refusal says what is missing."""
     with pytest.raises(Refusal) as caught:
         await Audited(tmp_path).ask(**given)

@@ -184,9 +184,7 @@ def packaged(tmp_path: Path) -> Agent:
     origin = genesis_octets(REGISTRAR, members={"org_label": "desk", "package_ref": reference})
     (tmp_path / "desk.genesis.json").write_bytes(origin)
     (tmp_path / "desk.agent.json").write_text(json.dumps({"name": "another", "description": "edited"}))
-    agents, problems = load_agents(
-        tmp_path, hosted=True, production=True, trusted_issuers=[REGISTRAR.public]
-    )
+    agents, problems = load_agents(tmp_path, hosted=True, production=True, trusted_issuers=[REGISTRAR.public])
     assert not problems, problems
     return agents[0]
 
@@ -227,10 +225,14 @@ def test_a_package_that_changed_is_not_served(tmp_path: Path) -> None:
         ("application/vnd.agtp.identity+yaml", "application/vnd.agtp.identity+yaml"),
         ("Application/VND.agtp.Identity+YAML;q=0.5", "application/vnd.agtp.identity+yaml"),
         ("application/vnd.agtp+yaml", "application/vnd.agtp.identity+yaml"),
-        ("application/vnd.agtp.identity+json;q=0.2, application/vnd.agtp.identity+yaml;q=0.9",
-         "application/vnd.agtp.identity+yaml"),
-        ("application/vnd.agtp.identity+yaml;q=0.2, application/vnd.agtp.identity+json",
-         "application/vnd.agtp.identity+json"),
+        (
+            "application/vnd.agtp.identity+json;q=0.2, application/vnd.agtp.identity+yaml;q=0.9",
+            "application/vnd.agtp.identity+yaml",
+        ),
+        (
+            "application/vnd.agtp.identity+yaml;q=0.2, application/vnd.agtp.identity+json",
+            "application/vnd.agtp.identity+json",
+        ),
         ("application/vnd.agtp.identity+yaml;q=0", "application/vnd.agtp.identity+json"),
         ("application/vnd.agtp.identity+yaml;q=2", "application/vnd.agtp.identity+json"),
         ("*/*", "application/vnd.agtp.identity+json"),

@@ -204,12 +204,18 @@ def test_money_is_never_a_fraction_of_two() -> None:
         assert cart_total(cart).value == Decimal(1)
 
 
-@given(st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["lines", "sku", "qty", "unit_price", "currency", "tax"]), inner, max_size=4),
-    max_leaves=12,
-))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["lines", "sku", "qty", "unit_price", "currency", "tax"]), inner, max_size=4
+            )
+        ),
+        max_leaves=12,
+    )
+)
 def test_any_cart_is_priced_or_refused(cart: Any) -> None:
     """No shape of a cart has another outcome than a total or a CartError."""
     try:

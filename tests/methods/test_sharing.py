@@ -73,9 +73,7 @@ def test_a_name_that_is_only_said_has_no_places_of_a_host(owners: None, monkeypa
 def test_reading_gives_the_place_back(owners: None) -> None:
     """A confirmed message takes no place."""
     play = Play()
-    receipts = [
-        play.result("NOTIFY", code=202, recipient="operator", content="x") for _ in range(ORDINARY_OF_AN_OWNER)
-    ]
+    receipts = [play.result("NOTIFY", code=202, recipient="operator", content="x") for _ in range(ORDINARY_OF_AN_OWNER)]
     assert tell(play)[0] == 429
     play.result("CONFIRM", target_id=receipts[0]["notification_id"], status="accepted", by=OPERATOR)
     assert tell(play)[0] == 202

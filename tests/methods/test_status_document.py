@@ -46,7 +46,12 @@ def record(seq: int, payload: dict[str, Any]) -> StoredRecord:
     """A stored record of that payload."""
     signed = jws.compact(jws.protected_header(None), jsontext.encode(payload), None).encode()
     return StoredRecord(
-        chain=DESK.agent_id, seq=seq, kind="record", audit_id=f"{seq:064x}", previous_audit_id="", format="jws",
+        chain=DESK.agent_id,
+        seq=seq,
+        kind="record",
+        audit_id=f"{seq:064x}",
+        previous_audit_id="",
+        format="jws",
         signed=signed,
     )
 

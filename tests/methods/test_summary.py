@@ -18,7 +18,8 @@ from tests.methods.stage import reading
 
 TEXT = " ".join(
     f"The engine number {n} of the ship burns {n * 3} litres of oil. The crew of deck {n} paints the hull in spring."
-    f" Winter storms delay the ship by {n} days." for n in range(1, 9)
+    f" Winter storms delay the ship by {n} days."
+    for n in range(1, 9)
 )
 
 
@@ -82,7 +83,13 @@ def test_a_document_of_the_library_is_a_source() -> None:
     host = Play(documents=[Document(name="a/ship.txt", text=TEXT)])
     found = host.result("SUMMARIZE", source="document:a/ship.txt")
     assert found["source_hash"] == sha256(TEXT.encode()).hexdigest()
-    for source in ("document:../../etc/passwd", "document:", "https://example.com/a", "file:///etc/passwd", "HTTP://x/"):
+    for source in (
+        "document:../../etc/passwd",
+        "document:",
+        "https://example.com/a",
+        "file:///etc/passwd",
+        "HTTP://x/",
+    ):
         assert host.refused("SUMMARIZE", source=source) == (422, "source-unresolved")
 
 

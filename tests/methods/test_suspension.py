@@ -47,7 +47,10 @@ def test_every_reason(reason: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("session_id", ""), ("session_id", "a b"), ("reason", "tired"), ("resume_by", "soon"),
+        ("session_id", ""),
+        ("session_id", "a b"),
+        ("reason", "tired"),
+        ("resume_by", "soon"),
         ("checkpoint", "x" * 20_000),
     ],
 )

@@ -154,6 +154,7 @@ def _row(state: str) -> Any:
 
 def test_what_an_undisclosed_agent_is_known_for_is_not_told_either() -> None:
     """API-159: DESCRIBE / tells its zone to those alone who may know the agent."""
+
     def zones(disclosure: str, caller: str) -> Any:
         return body_of(ask(host(disclosure, "active"), ("DESCRIBE", "/", None), caller))["result"]["zones_accepted"]
 

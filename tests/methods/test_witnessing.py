@@ -198,9 +198,7 @@ async def test_evidence_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ],
 )
 @pytest_twisted.ensureDeferred
-async def test_what_a_witness_does_not_take(
-    change: dict[str, Any], status: int, reason: str, tmp_path: Path
-) -> None:
+async def test_what_a_witness_does_not_take(change: dict[str, Any], status: int, reason: str, tmp_path: Path) -> None:
     """Each fault by status and reason; nothing is kept, and what was seen stays."""
     log, host = Log(tmp_path), Host()
     seen, following = log.grow(2), log.grow(3)

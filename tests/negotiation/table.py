@@ -106,22 +106,41 @@ def endpoint(
 
 
 CUSTOMER = endpoint(
-    "FETCH", "/customers/{customer_id}", "Return the address and the region of a customer.",
-    schema({"customer_id": "string"}), schema({"address": "string", "region": "string"}), ["customers:read"],
+    "FETCH",
+    "/customers/{customer_id}",
+    "Return the address and the region of a customer.",
+    schema({"customer_id": "string"}),
+    schema({"address": "string", "region": "string"}),
+    ["customers:read"],
 )
 WEATHER = endpoint(
-    "FORECAST" if "FORECAST" in CATALOG.methods else "ESTIMATE", "/weather", "Forecast the weather of a region.",
-    schema({"region": "string"}), schema({"summary": "string"}), ["weather:read"],
+    "FORECAST" if "FORECAST" in CATALOG.methods else "ESTIMATE",
+    "/weather",
+    "Forecast the weather of a region.",
+    schema({"region": "string"}),
+    schema({"summary": "string"}),
+    ["weather:read"],
 )
 BOOKING = endpoint(
-    "RESERVE", "/desk", "Reserve a desk for a guest.", schema({"guest": "string"}),
-    schema({"reservation": "string"}), ["desks:book"], capability="transaction", impact="reversible",
+    "RESERVE",
+    "/desk",
+    "Reserve a desk for a guest.",
+    schema({"guest": "string"}),
+    schema({"reservation": "string"}),
+    ["desks:book"],
+    capability="transaction",
+    impact="reversible",
     is_idempotent=False,
 )
 ERASURE = endpoint(
-    "PURGE" if "PURGE" in CATALOG.methods else "REMOVE", "/ledgers", "Erase the archive for good.",
-    schema({"confirm": "boolean"}), schema({"erased": "boolean"}), capability="transaction",
-    impact="irreversible", is_idempotent=False,
+    "PURGE" if "PURGE" in CATALOG.methods else "REMOVE",
+    "/ledgers",
+    "Erase the archive for good.",
+    schema({"confirm": "boolean"}),
+    schema({"erased": "boolean"}),
+    capability="transaction",
+    impact="irreversible",
+    is_idempotent=False,
 )
 
 ROOM = """
@@ -228,9 +247,15 @@ class Table:
         carrier = Carrier()
         built_ins = bindings.built_ins(
             catalog,
-            discover=Discovery(self.directory, lambda: (), (), lambda *shown: document({}),
-                               Visibility(self.state_of), patterns=self.negotiator.patterns,
-                               contracts=self.negotiator.contracts),
+            discover=Discovery(
+                self.directory,
+                lambda: (),
+                (),
+                lambda *shown: document({}),
+                Visibility(self.state_of),
+                patterns=self.negotiator.patterns,
+                contracts=self.negotiator.contracts,
+            ),
             describe=Description(self.directory, lambda: (), (), self.state_of, dict),
             inspect=inspection,
             change=Lifecycle(self.directory, self.state_of, LifecycleAuth.OPEN, Ending(self.negotiator)),
@@ -274,8 +299,13 @@ class Table:
 
     def _answer(self, context: EndpointContext) -> Any:
         assert context.caller is None or context.caller.agent_id
-        self.calls.append((f"{context.method} {context.path}", dict(context.input),
-                           "" if context.caller is None else context.caller.agent_id))
+        self.calls.append(
+            (
+                f"{context.method} {context.path}",
+                dict(context.input),
+                "" if context.caller is None else context.caller.agent_id,
+            )
+        )
         own = self.answers.get(context.method)
         if own is not None:
             return own(context)
@@ -314,8 +344,14 @@ class Table:
             if peer is None:
                 peer = self.links[name] = self.peer(who, sure=sure)
         path, _, query = path.partition("?")
-        request = Request(method=method, path=path, query=query or None, headers=Headers(list(fields.items())),
-                          body=octets, line=f"AGTP/1.0 {method} {path}\r\n".encode())
+        request = Request(
+            method=method,
+            path=path,
+            query=query or None,
+            headers=Headers(list(fields.items())),
+            body=octets,
+            line=f"AGTP/1.0 {method} {path}\r\n".encode(),
+        )
         answers: list[Response] = []
         Deferred.fromCoroutine(self.dispatcher.dispatch(request, peer)).addCallback(answers.append)
         assert answers, "the dispatcher is still waiting"
@@ -331,8 +367,9 @@ class Table:
         headers = {"Allow-RCNS": "true", **options.pop("headers", {})}
         return self.ask(method, path, {"guest": "Ann"} if body is None else body, headers=headers, **options)
 
-    def under(self, synthesis_id: str, method: str = "BOOK", path: str = "/room", body: Any = None,
-              **options: Any) -> Response:
+    def under(
+        self, synthesis_id: str, method: str = "BOOK", path: str = "/room", body: Any = None, **options: Any
+    ) -> Response:
         """A request that presents a contract."""
         headers = {"Contract-Synthesized": synthesis_id, **options.pop("headers", {})}
         return self.ask(method, path, {"guest": "Ann"} if body is None else body, headers=headers, **options)

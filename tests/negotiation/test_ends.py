@@ -68,8 +68,14 @@ def test_a_released_contract_is_forgotten() -> None:
     def context(who: str) -> EndpointContext:
         agent = table.directory.by_id(who)
         assert agent is not None
-        return EndpointContext(input={"synthesis_id": synthesis_id, "reason": "done"}, method="SUSPEND", path="/",
-                               caller=agent, assurance=Assurance.CERTIFICATE, scopes=agent.scopes)
+        return EndpointContext(
+            input={"synthesis_id": synthesis_id, "reason": "done"},
+            method="SUSPEND",
+            path="/",
+            caller=agent,
+            assurance=Assurance.CERTIFICATE,
+            scopes=agent.scopes,
+        )
 
     for who in (BOB, ROOT):
         with pytest.raises(Exception, match="403"):

@@ -12,17 +12,34 @@ from tests.negotiation.table import BOOK_ROOM, LOCATE, OPEN, OUTLOOK, Table, tol
 
 EXPECTED = {261, 262, 263, 400, 459, 460, 463}
 MEMBERS = (
-    *BOOK_ROOM, "errors", "required_scopes", "data_class", "name", "endpoint", "proposal", "persistent",
-    "requested_duration", "scope_requested", "contract_version",
+    *BOOK_ROOM,
+    "errors",
+    "required_scopes",
+    "data_class",
+    "name",
+    "endpoint",
+    "proposal",
+    "persistent",
+    "requested_duration",
+    "scope_requested",
+    "contract_version",
 )
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=8) | st.sampled_from(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.text(max_size=8)
+    | st.sampled_from(
         ["/", "/x/{y}", "/{a}/{a}", "=input", "object", "string", "#/$defs/x", "*:*", "7d", "BOOK", "QUERY"]
     ),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["type", "properties", "required", "items", "$ref", "enum", "pattern", "intent", "x"]),
-        inner, max_size=4,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["type", "properties", "required", "items", "$ref", "enum", "pattern", "intent", "x"]),
+            inner,
+            max_size=4,
+        )
     ),
     max_leaves=8,
 )

@@ -94,9 +94,18 @@ def test_every_body_form_is_accepted(parameters: dict[str, Any]) -> None:
         ({"endpoint": {**BOOK_ROOM, "input_schema": {"$ref": "https://evil.example/x"}}}, 400, "invalid-schema"),
         ({"endpoint": {**BOOK_ROOM, "required_scopes": ["vault:open"]}}, 262, "scope-required"),
         ({"endpoint": {**BOOK_ROOM, "path": "/boat"}}, 463, "composition-impossible"),
-        ({"endpoint": {**BOOK_ROOM, "method": "RESERVE", "path": "/desk",
-                       "semantic": {**BOOK_ROOM["semantic"], "intent": "Reserve a desk for a guest."}}},
-         463, "policy-refused"),
+        (
+            {
+                "endpoint": {
+                    **BOOK_ROOM,
+                    "method": "RESERVE",
+                    "path": "/desk",
+                    "semantic": {**BOOK_ROOM["semantic"], "intent": "Reserve a desk for a guest."},
+                }
+            },
+            463,
+            "policy-refused",
+        ),
         ({"endpoint": dict(BOOK_ROOM), "requested_duration": "soon"}, 400, "invalid-proposal"),
         ({"endpoint": dict(BOOK_ROOM), "data_class": "secrets"}, 463, "out-of-scope"),
     ],
@@ -146,8 +155,11 @@ def test_a_hostile_schema_is_refused_before_it_is_compiled() -> None:
     deep: dict[str, Any] = {"type": "string"}
     for _ in range(45):
         deep = {"type": "array", "items": deep}
-    wide = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(3_000)},
-            "additionalProperties": False}
+    wide = {
+        "type": "object",
+        "properties": {f"p{n}": {"type": "string"} for n in range(3_000)},
+        "additionalProperties": False,
+    }
     for taken in (schema({"guest": deep}), wide, schema({"guest": {"type": "string", "pattern": "(" * 3_000}})):
         table = Table()
         began = time.process_time()
@@ -207,9 +219,14 @@ def test_the_whole_may_need_more_than_its_steps() -> None:
 
 def test_two_endpoints_that_fit_equally_are_ambiguous() -> None:
     """AGTP-085: nobody guesses which one was meant."""
-    twin = endpoint("FETCH", "/clients/{customer_id}", "Return the address and the region of a customer.",
-                    schema({"customer_id": "string"}), schema({"address": "string", "region": "string"}),
-                    ["customers:read"])
+    twin = endpoint(
+        "FETCH",
+        "/clients/{customer_id}",
+        "Return the address and the region of a customer.",
+        schema({"customer_id": "string"}),
+        schema({"address": "string", "region": "string"}),
+        ["customers:read"],
+    )
     body = told(Table(endpoints=(CUSTOMER, twin, WEATHER, BOOKING)).propose(LOCATE))
     assert (body["status"], body["reason"]) == (463, "ambiguous")
     assert {entry["path"] for entry in body["similar"]} == {"/customers/{customer_id}", "/clients/{customer_id}"}
@@ -226,9 +243,15 @@ def test_nothing_graver_than_asked_for_is_given() -> None:
 
 def test_the_gravest_impact_is_the_operators_to_allow() -> None:
     """Irreversible endpoints are not synthesized unless the operator says so."""
-    wipe = {"method": ERASURE.method, "path": "/vault", "semantic": semantic(
-        "Erase the archive for good.", capability="transaction", impact="irreversible", is_idempotent=False),
-        "input_schema": schema({"confirm": "boolean"}), "output_schema": schema({"erased": "boolean"})}
+    wipe = {
+        "method": ERASURE.method,
+        "path": "/vault",
+        "semantic": semantic(
+            "Erase the archive for good.", capability="transaction", impact="irreversible", is_idempotent=False
+        ),
+        "input_schema": schema({"confirm": "boolean"}),
+        "output_schema": schema({"erased": "boolean"}),
+    }
     assert told(Table().propose(wipe))["reason"] == "policy-refused"
     assert Table(replace(OPEN, max_impact=Impact.IRREVERSIBLE)).propose(wipe).status == 263
 
@@ -299,15 +322,30 @@ def test_sensitive_data_needs_credentials() -> None:
 
 def test_open_data_is_negotiated_without_credentials() -> None:
     """AGTP-262: informational data that needs no authorization, end to end and anonymous."""
-    public = replace(endpoint("FETCH", "/timetable", "Return the timetable of a line.",
-                              schema({"line": "string"}), schema({"departures": "string"})),
-                     min_assurance=Assurance.NONE)
+    public = replace(
+        endpoint(
+            "FETCH",
+            "/timetable",
+            "Return the timetable of a line.",
+            schema({"line": "string"}),
+            schema({"departures": "string"}),
+        ),
+        min_assurance=Assurance.NONE,
+    )
     classes = {"timetable": DataClassTerms(sensitivity="informational", requires_authorization=False)}
-    table = Table(replace(OPEN, data_classes=classes), endpoints=(public, BOOKING),
-                  answers={"FETCH": lambda context: {"departures": "9:00"}})
-    wanted = {"method": "LOCATE", "path": "/departures", "data_class": "timetable",
-              "semantic": semantic("Return the timetable of a line."),
-              "input_schema": schema({"line": "string"}), "output_schema": schema({"departures": "string"})}
+    table = Table(
+        replace(OPEN, data_classes=classes),
+        endpoints=(public, BOOKING),
+        answers={"FETCH": lambda context: {"departures": "9:00"}},
+    )
+    wanted = {
+        "method": "LOCATE",
+        "path": "/departures",
+        "data_class": "timetable",
+        "semantic": semantic("Return the timetable of a line."),
+        "input_schema": schema({"line": "string"}),
+        "output_schema": schema({"departures": "string"}),
+    }
     peer = table.peer(None)
     answer = table.propose(wanted, who=None, peer=peer)
     assert answer.status == 263, told(answer)
@@ -350,6 +388,7 @@ def test_a_duration_is_granted_within_bounds() -> None:
 
 def test_persistence_is_a_decision_of_its_own() -> None:
     """API-121, AGTP-267: refused it is still 263; honoured only for the operator's yes and the agent's scope."""
+
     def persistent(settings: Settings, *more: str) -> bool:
         table = Table(settings, scopes=["desks:book", *more])
         body = told(table.propose(BOOK_ROOM, beside={"persistent": True}))

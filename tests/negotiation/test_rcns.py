@@ -79,8 +79,11 @@ def test_records_name_the_contract_they_ran_under() -> None:
     table = Table(CONFIRM)
     body = told(table.opted())
     table.under(body["synthesis_id"])
-    expected = {"synthesis_id": body["synthesis_id"], "contract_hash": body["contract_hash"],
-                "negotiation_origin": "rcns-gate"}
+    expected = {
+        "synthesis_id": body["synthesis_id"],
+        "contract_hash": body["contract_hash"],
+        "negotiation_origin": "rcns-gate",
+    }
     assert table.payload.items() >= expected.items()
     inner = [draft.payload for draft in table.ledger.drafts if draft.payload["method"] == "RESERVE"]
     assert inner and not any(expected.keys() & payload.keys() for payload in inner)
@@ -306,8 +309,10 @@ def test_a_recipe_edit_changes_no_contract() -> None:
     assert told(edited.under(old))["result"]["by"] == "3"
     new = told(edited.propose(BOOK_ROOM, beside={"requested_duration": "1h"}))["synthesis_id"]
     assert told(edited.under(new))["result"]["by"] == "4"
-    listed = {entry["synthesis_id"]: entry["recipe_lineage"]["recipe_version"]
-              for entry in told(edited.ask("DISCOVER", "/contracts"))}
+    listed = {
+        entry["synthesis_id"]: entry["recipe_lineage"]["recipe_version"]
+        for entry in told(edited.ask("DISCOVER", "/contracts"))
+    }
     assert listed == {old: "3", new: "4"}
 
 
@@ -356,8 +361,9 @@ def test_a_contract_never_exceeds_its_caller(held: set[str], which: str) -> None
     synthesis_id = told(table.propose(definition))["synthesis_id"]
     path = definition["path"].replace("{customerId}", "7")
     body = {"BOOK": {"guest": "Ann"}, "LOCATE": {}, "OUTLOOK": {"customer_id": "7"}}[which]
-    answer = table.under(synthesis_id, definition["method"], path, body,
-                         headers={"Authority-Scope": ", ".join(sorted(held))})
+    answer = table.under(
+        synthesis_id, definition["method"], path, body, headers={"Authority-Scope": ", ".join(sorted(held))}
+    )
     needs = {"RESERVE": "desks:book", "FETCH": "customers:read", WEATHER.method: "weather:read"}
     ran = [call.partition(" ")[0] for call, _, _ in table.calls]
     assert all(scopes.covers(held, needs[method]) for method in ran)
@@ -392,8 +398,17 @@ def test_lists_show_what_is_the_callers() -> None:
     assert off["rcns_enabled"] is False and len(off["patterns"]) == 1
     (mine,) = told(table.ask("DISCOVER", "/contracts"))
     assert told(table.ask("DISCOVER", "/contracts", sure=False)) == []
-    needed = {"synthesis_id", "method", "path", "originating_agent_id", "recipe_lineage", "contract_hash",
-              "negotiation_origin", "issued_at", "expires_at"}
+    needed = {
+        "synthesis_id",
+        "method",
+        "path",
+        "originating_agent_id",
+        "recipe_lineage",
+        "contract_hash",
+        "negotiation_origin",
+        "issued_at",
+        "expires_at",
+    }
     assert needed <= mine.keys() and mine["originating_agent_id"] == ALICE
     assert len(told(table.ask("DISCOVER", "/contracts", who=ROOT))) == 2
     shown = told(table.ask("INSPECT", "/", {"target": "contract", "synthesis_id": mine["synthesis_id"]}))["result"]
@@ -419,8 +434,14 @@ def test_a_contract_whose_verb_the_catalog_removed_is_invalid(tmp_path: Path) ->
 
     globalLogPublisher.addObserver(observe)
     try:
-        later = Table(CONFIRM, recipes="", endpoints=(CUSTOMER,), ledger=table.ledger, clock=table.clock,
-                      catalog=Catalog.load(upgraded))
+        later = Table(
+            CONFIRM,
+            recipes="",
+            endpoints=(CUSTOMER,),
+            ledger=table.ledger,
+            clock=table.clock,
+            catalog=Catalog.load(upgraded),
+        )
     finally:
         globalLogPublisher.removeObserver(observe)
     assert [line for line in lines if synthesis_id in line and "can no longer run" in line]

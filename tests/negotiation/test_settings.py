@@ -36,8 +36,15 @@ def test_the_defaults_let_nothing_happen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["mode = 'sometimes'", "speed = 4", "min_trust_tier = 0", "contract_ttl_seconds = 0",
-             "on_policy_change = 'forget'", "enabled = 'yes'"]
+    "line",
+    [
+        "mode = 'sometimes'",
+        "speed = 4",
+        "min_trust_tier = 0",
+        "contract_ttl_seconds = 0",
+        "on_policy_change = 'forget'",
+        "enabled = 'yes'",
+    ],
 )
 def test_a_wrong_knob_is_a_configuration_error(tmp_path: Path, line: str) -> None:
     """API-112: unknown knobs and bad values are found before the start; the control is sound."""
@@ -48,9 +55,25 @@ def test_a_wrong_knob_is_a_configuration_error(tmp_path: Path, line: str) -> Non
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("24h", 86_400), ("7d", 604_800), ("PT24H", 86_400), ("P7D", 604_800), ("P1W", 604_800), ("P1DT2H3M4S", 93_784),
-     ("P", None), ("PT", None), ("P1DT", None), ("0s", None), ("P1Y", None), ("1.5h", None), ("24h\n", None),
-     ("-1h", None), ("", None), ("P1M", None), ("PT5", None)],
+    [
+        ("24h", 86_400),
+        ("7d", 604_800),
+        ("PT24H", 86_400),
+        ("P7D", 604_800),
+        ("P1W", 604_800),
+        ("P1DT2H3M4S", 93_784),
+        ("P", None),
+        ("PT", None),
+        ("P1DT", None),
+        ("0s", None),
+        ("P1Y", None),
+        ("1.5h", None),
+        ("24h\n", None),
+        ("-1h", None),
+        ("", None),
+        ("P1M", None),
+        ("PT5", None),
+    ],
 )
 def test_durations(text: str, seconds: int | None) -> None:
     """AGTP-264: ISO 8601 and the short form, and nothing near them."""

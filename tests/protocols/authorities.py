@@ -43,9 +43,7 @@ class Identity:
 
     def pem(self) -> bytes:
         """Certificate and chain."""
-        return b"".join(
-            each.public_bytes(serialization.Encoding.PEM) for each in (self.certificate, *self.chain)
-        )
+        return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in (self.certificate, *self.chain))
 
     def key_pem(self) -> bytes:
         """The key, PKCS#8."""
@@ -123,9 +121,7 @@ def weak_key() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(public_exponent=65537, key_size=1024)
 
 
-def revocation_list(
-    issuer: Identity, *revoked: Identity, extension: x509.ExtensionType | None = None
-) -> bytes:
+def revocation_list(issuer: Identity, *revoked: Identity, extension: x509.ExtensionType | None = None) -> bytes:
     """A current list of ``issuer``'s, PEM."""
     builder = (
         x509.CertificateRevocationListBuilder()

@@ -56,9 +56,7 @@ class FakeDispatcher:
         self.waiting.append(answer)
         return answer
 
-    def refuse(
-        self, reason: str, explanation: str, status: int, peer: Peer, line: bytes = b""
-    ) -> Awaitable[Response]:
+    def refuse(self, reason: str, explanation: str, status: int, peer: Peer, line: bytes = b"") -> Awaitable[Response]:
         self.refusals.append((reason, status, line))
         return succeed(Response(status=status, headers=Headers([("X-Reason", reason)])))
 
@@ -93,9 +91,7 @@ class Wire(StringTransport):
         self.protocol: ServerConnection | None = None
 
     def getHandle(self) -> Any:
-        return SimpleNamespace(
-            get_peer_certificate=lambda: self.certificate, get_servername=lambda: self.server_name
-        )
+        return SimpleNamespace(get_peer_certificate=lambda: self.certificate, get_servername=lambda: self.server_name)
 
     def write(self, data: bytes) -> None:
         super().write(data)

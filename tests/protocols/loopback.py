@@ -74,9 +74,7 @@ class Host:
         self.factory = AGTPServerFactory(self.dispatcher, limits, self.reactor)
         self.tls = ServerTLS.load(site.files)
         endpoint = server_endpoint(self.reactor, address="127.0.0.1", port=0)
-        self.service = ListeningService(
-            endpoint, self.tls, self.factory, self.reactor, limits.drain_timeout
-        )
+        self.service = ListeningService(endpoint, self.tls, self.factory, self.reactor, limits.drain_timeout)
 
     @property
     def port(self) -> int:

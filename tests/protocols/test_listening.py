@@ -189,9 +189,7 @@ def has_ipv6() -> bool:
 async def test_an_endpoint_description_listens(site: Site) -> None:
     """A Twisted endpoint string serves instead of address and port."""
     host = Host(site)
-    endpoint = server_endpoint(
-        host.reactor, address="", port=0, description="tcp:0:interface=127.0.0.1"
-    )
+    endpoint = server_endpoint(host.reactor, address="", port=0, description="tcp:0:interface=127.0.0.1")
     host.service = ListeningService(endpoint, host.tls, host.factory, host.reactor, 1)
     async with host:
         assert (await in_thread(host.exchange, site.client())).startswith(b"AGTP/1.0 200")

@@ -108,9 +108,7 @@ async def test_the_control_an_answer_to_another_request_is_noticed(site: Site) -
 def large(request: Request, peer: Any, interim: Any) -> Awaitable[Response]:
     """Four kibibytes for twenty octets."""
     answer: Deferred[Response] = Deferred()
-    answer.callback(
-        Response(status=200, headers=Headers([("Content-Type", "text/plain")]), body=b"x" * 4096)
-    )
+    answer.callback(Response(status=200, headers=Headers([("Content-Type", "text/plain")]), body=b"x" * 4096))
     return answer
 
 
@@ -161,9 +159,7 @@ async def test_a_peer_that_never_reads_costs_little(site: Site) -> None:
 
 
 @pytest_twisted.ensureDeferred
-async def test_the_control_without_back_pressure_grows(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_control_without_back_pressure_grows(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: the same connection, deaf to the transport's pause, grows without end."""
     monkeypatch.setattr(ServerConnection, "pauseProducing", lambda connection: None)
     growth, answered = await growth_under_flood(site, 1.0)

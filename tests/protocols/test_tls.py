@@ -158,9 +158,7 @@ ACCEPTED: dict[str, Callable[[Identity], Identity]] = {
     "no agtp extensions": lambda root: issue(root),
     "no key usage": lambda root: issue(root, usage=None),
     "unknown extension, not critical": lambda root: issue(root, extensions=[(UNKNOWN, False)]),
-    "three intermediates": lambda root: issue(
-        authorities.intermediates(root, 3), extensions=agtp_extensions()
-    ),
+    "three intermediates": lambda root: issue(authorities.intermediates(root, 3), extensions=agtp_extensions()),
     "known critical extension": lambda root: issue(
         root,
         extensions=[
@@ -177,18 +175,14 @@ REFUSED: dict[str, Callable[[Identity], Identity]] = {
         authorities.intermediates(root, 1, extensions=[(UNKNOWN, True)]), extensions=agtp_extensions()
     ),
     "unknown critical on a farther intermediate": lambda root: issue(
-        issue(
-            authorities.intermediates(root, 1, extensions=[(UNKNOWN, True)]), name="near", authority=True
-        ),
+        issue(authorities.intermediates(root, 1, extensions=[(UNKNOWN, True)]), name="near", authority=True),
         extensions=agtp_extensions(),
     ),
     "expired": lambda root: issue(root, start=NOW - 3 * DAY, end=NOW - 2 * DAY),
     "not yet valid": lambda root: issue(root, start=NOW + DAY, end=NOW + 2 * DAY),
     "self-signed": lambda root: issue(extensions=agtp_extensions()),
     "another authority": lambda root: issue(issue(name="root", authority=True), extensions=agtp_extensions()),
-    "issued by no authority": lambda root: issue(
-        issue(authorities.intermediates(root, 1), name="leaf that signs")
-    ),
+    "issued by no authority": lambda root: issue(issue(authorities.intermediates(root, 1), name="leaf that signs")),
     "for servers": lambda root: issue(root, usage=ExtendedKeyUsageOID.SERVER_AUTH),
     "weak key": lambda root: issue(root, key=authorities.weak_key()),
     "four intermediates": lambda root: issue(authorities.intermediates(root, 4)),
@@ -268,9 +262,7 @@ async def test_a_malformed_agtp_extension_is_for_the_dispatcher(site: Site) -> N
     ],
 )
 @pytest_twisted.ensureDeferred
-async def test_whether_a_certificate_is_needed(
-    tmp_path: Path, client_auth: str, shown: bool, served: bool
-) -> None:
+async def test_whether_a_certificate_is_needed(tmp_path: Path, client_auth: str, shown: bool, served: bool) -> None:
     """T-TL-70: optional serves both, required only who shows one, none does not ask."""
     site = make_site(tmp_path, client_auth)  # type: ignore[arg-type]
     context = site.client(good(site.root) if shown else None)
@@ -445,6 +437,4 @@ def test_all_faulty_files_are_named(site: Site) -> None:
 
 def test_an_authority_is_not_needed_where_nobody_is_asked(site: Site) -> None:
     """With ``client_auth = "none"`` no authority is read."""
-    assert ServerTLS.load(
-        TLSFiles(certificate=site.files.certificate, key=site.files.key, client_auth="none")
-    )
+    assert ServerTLS.load(TLSFiles(certificate=site.files.certificate, key=site.files.key, client_auth="none"))

@@ -156,7 +156,11 @@ async def test_the_ledger_tells_of_it_at_start(whole: Path, tmp_path: Path) -> N
     """Old evidence that is damaged is told, and new records are taken; a head that is gone is no start."""
     broken(whole, tmp_path, "record", middle)
     ledger = Ledger(
-        sqlite_store(tmp_path), KEY, reactor, server_id="agtp.test", lifecycle=LifecycleTable()  # type: ignore[arg-type]
+        sqlite_store(tmp_path),
+        KEY,
+        reactor,
+        server_id="agtp.test",
+        lifecycle=LifecycleTable(),  # type: ignore[arg-type]
     )
     with capturedLogs() as logged:
         ledger.start()
@@ -170,7 +174,11 @@ async def test_the_ledger_tells_of_it_at_start(whole: Path, tmp_path: Path) -> N
     folder.mkdir()
     broken(whole, folder, "record", lambda pages: pages[-1])
     ledger = Ledger(
-        sqlite_store(folder), KEY, reactor, server_id="agtp.test", lifecycle=LifecycleTable()  # type: ignore[arg-type]
+        sqlite_store(folder),
+        KEY,
+        reactor,
+        server_id="agtp.test",
+        lifecycle=LifecycleTable(),  # type: ignore[arg-type]
     )
     with capturedLogs() as logged, pytest.raises(StoreError, match="`agtp audit verify` lists the records"):
         ledger.start()

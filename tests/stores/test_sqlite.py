@@ -243,7 +243,5 @@ def test_audit_ids_are_found_across_runs_of_the_index(tmp_path: Path) -> None:
     for number in (1, 2047, 2048, 2049, 4095, 4096, 6143, 6144):
         assert store.holds(number.to_bytes(32, "little")), number
     assert not store.holds((6145).to_bytes(32, "little"))
-    plan = str(
-        connect(uri_of(str(store.path), "ro")).execute(f"EXPLAIN QUERY PLAN {FIND}", (b"x", b"x")).fetchall()
-    )
+    plan = str(connect(uri_of(str(store.path), "ro")).execute(f"EXPLAIN QUERY PLAN {FIND}", (b"x", b"x")).fetchall())
     assert "record_audit_id" in plan

@@ -75,9 +75,7 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Some value for everything that a schema requires."""
-    return {
-        name: VALUES[schema["properties"][name].get("type", "string")] for name in schema.get("required", ())
-    }
+    return {name: VALUES[schema["properties"][name].get("type", "string")] for name in schema.get("required", ())}
 
 
 def calls(tools: list[Mapping[str, Any]], context: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -50,7 +50,7 @@ type = "object"
 additionalProperties = true
 """
 
-_HANDLER = '''
+_HANDLER = """
 from twisted.internet import reactor
 from twisted.internet.task import deferLater
 
@@ -60,7 +60,7 @@ async def on(ctx):
         await deferLater(reactor, ctx.input["seconds"], lambda: None)
         return {"waited": ctx.input["seconds"]}
     return await ctx.invoke("DELEGATE", "/", dict(ctx.input["hop"]))
-'''
+"""
 
 
 class Pair:
@@ -108,8 +108,7 @@ class Pair:
         assert issued.returncode == 0, issued.stdout + issued.stderr
         port = next(line for line in other.read_text().splitlines() if line.startswith("port")).split()[-1]
         config.write_text(
-            config.read_text()
-            + f'\n[[delegation.peers]]\nuri = "agtp://127.0.0.1:{port}"\nserver_id = "{server_id}"\n'
+            config.read_text() + f'\n[[delegation.peers]]\nuri = "agtp://127.0.0.1:{port}"\nserver_id = "{server_id}"\n'
             f'agents = ["{agent_id(other, "hosted/" + agent)}"]\ncert = "state/peer.pem"\nkey = "state/peer.key"\n'
             f'ca = "{theirs / "ca.pem"}"\nsigning_key = "file:{theirs / "signing.pub"}"\n'
         )

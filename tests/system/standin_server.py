@@ -34,8 +34,14 @@ MANIFEST = {
 }
 
 WORDS = {
-    200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 405: "Method Not Allowed", 410: "Gone",
-    422: "Unprocessable Entity", 459: "Method Violation",
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    410: "Gone",
+    422: "Unprocessable Entity",
+    459: "Method Violation",
 }
 MOST = 1 << 20
 METHODS = ("DISCOVER", "DESCRIBE", "QUERY", "INSPECT", "EXECUTE")
@@ -168,4 +174,3 @@ def standing_in(certificate: Path, key: Path) -> Iterator[int]:
         threading.Thread(target=accept, daemon=True).start()
         yield int(listener.getsockname()[1])
         listener.shutdown(socket.SHUT_RDWR)
-

@@ -72,9 +72,7 @@ def front() -> int:
 def host(tmp_path_factory: pytest.TempPathFactory, front: int) -> Iterator[Host]:
     config = sample(tmp_path_factory.mktemp("a2a"))
     state = config.parent / "state"
-    provision_development(
-        state, server_id="localhost", hosted=[config.parent / "agents" / "librarian.agent.json"]
-    )
+    provision_development(state, server_id="localhost", hosted=[config.parent / "agents" / "librarian.agent.json"])
     echo = config.parent / "endpoints" / "text.toml"
     echo.write_text('min_assurance = "gateway"\n' + echo.read_text())
     demo = json.loads((state / "agents/demo/document.json").read_text())["agent_id"]
@@ -220,11 +218,13 @@ def test_the_sdk_client_reaches_a_hosted_agent(host: Host, front: int, streaming
         events = [MessageToDict(event) async for event in sdk.send_message(message("one two"))]
         if streaming:
             assert [next(iter(event)) for event in events] == [
-                "task", "statusUpdate", "statusUpdate", "artifactUpdate", "statusUpdate"
+                "task",
+                "statusUpdate",
+                "statusUpdate",
+                "artifactUpdate",
+                "statusUpdate",
             ]
-            words = [
-                event["statusUpdate"]["status"]["message"]["parts"][0]["data"]["word"] for event in events[1:3]
-            ]
+            words = [event["statusUpdate"]["status"]["message"]["parts"][0]["data"]["word"] for event in events[1:3]]
             assert words == ["one", "two"]
             task_id = events[0]["task"]["id"]
         else:
@@ -270,9 +270,7 @@ def test_the_call_is_made_by_the_agent_of_the_configuration(host: Host, front: i
     task = answer["result"]["task"]
     assert task["status"]["state"] == "TASK_STATE_COMPLETED"
     with client(host) as agtp:
-        found = agtp.call(
-            host.uri, "INSPECT", "/", {"target": "audit", "audit_id": task["metadata"]["agtp.audit_id"]}
-        )
+        found = agtp.call(host.uri, "INSPECT", "/", {"target": "audit", "audit_id": task["metadata"]["agtp.audit_id"]})
         told = jws.parse_unverified(found.result["record"]) if "record" in found.result else found.result
     shown = json.dumps(told)
     demo = json.loads((host.state / "agents/demo/document.json").read_text())["agent_id"]

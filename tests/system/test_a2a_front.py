@@ -61,7 +61,7 @@ discovery_url = "{issuer}/.well-known/openid-configuration"
 ca = "{ca}"
 """
 
-SLOW_HANDLER = '''
+SLOW_HANDLER = """
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 
@@ -76,7 +76,7 @@ async def wait(ctx):
         if later.active():
             later.cancel()
     return {"text": "done"}
-'''
+"""
 
 SLOW = """
 method = "BOOK"
@@ -128,9 +128,7 @@ def deploy(folder: Path, front: int, provider: Provider, *, agent: str = "", mor
     echo = config.parent / "endpoints" / "text.toml"
     echo.write_text('min_assurance = "gateway"\n' + echo.read_text())
     state = config.parent / "state"
-    provision_development(
-        state, server_id="localhost", hosted=[config.parent / "agents" / "librarian.agent.json"]
-    )
+    provision_development(state, server_id="localhost", hosted=[config.parent / "agents" / "librarian.agent.json"])
     demo = json.loads((state / "agents/demo/document.json").read_text())["agent_id"]
     text = SETTINGS.format(front=front, agent_id=demo, issuer=provider.issuer, ca=provider.ca)
     if agent:
@@ -197,9 +195,7 @@ def post(
 ) -> tuple[int, Any]:
     """One JSON-RPC request; the HTTP status and the answer."""
     headers, version = dict(more.pop("headers", {})), more.pop("version", "1.0")
-    connection = http.client.HTTPSConnection(
-        "localhost", front, timeout=25, context=tls(host, certificate=certificate)
-    )
+    connection = http.client.HTTPSConnection("localhost", front, timeout=25, context=tls(host, certificate=certificate))
     fields = {"Content-Type": "application/json", "A2A-Version": version, **headers}
     if token:
         fields["Authorization"] = f"Bearer {token}"
@@ -391,8 +387,10 @@ def test_suspend_ends_the_call_of_a_task(slow_host: Host, slow_front: int) -> No
         found = agtp.call(slow_host.uri, "QUERY", f"/a2a-tasks/{task_id}")
         assert found.ok, found.body
     until(
-        lambda: task_of(post(slow_host, slow_front, "GetTask", certificate=True, id=task_id)[1])["status"]["state"]
-        == "TASK_STATE_CANCELED"
+        lambda: (
+            task_of(post(slow_host, slow_front, "GetTask", certificate=True, id=task_id)[1])["status"]["state"]
+            == "TASK_STATE_CANCELED"
+        )
     )
 
 
@@ -473,9 +471,7 @@ def test_a_renewed_certificate_is_shown(tmp_path: Path, provider: Provider) -> N
 
 @pytest.mark.parametrize(("version", "binding"), [("1.0", "JSONRPC"), ("0.3", "JSONRPC"), ("1.0", "HTTP+JSON")])
 @pytest.mark.parametrize("streaming", [True, False])
-def test_the_sdk_client_of_both_versions(
-    host: Host, front: int, version: str, binding: str, streaming: bool
-) -> None:
+def test_the_sdk_client_of_both_versions(host: Host, front: int, version: str, binding: str, streaming: bool) -> None:
     """The official client sends, follows, reads and is refused push notifications, however it speaks."""
 
     async def story() -> None:
@@ -494,9 +490,7 @@ def test_the_sdk_client_of_both_versions(
             del card.supported_interfaces[:]
             card.supported_interfaces.append(chosen)
             sdk = ClientFactory(
-                ClientConfig(
-                    httpx_client=web, streaming=streaming, supported_protocol_bindings=[binding]
-                )
+                ClientConfig(httpx_client=web, streaming=streaming, supported_protocol_bindings=[binding])
             ).create(card)
             said = SendMessageRequest(message=new_text_message("one two", role=Role.ROLE_USER))
             events = [MessageToDict(event) async for event in sdk.send_message(said)]

@@ -64,9 +64,7 @@ def delegate(host: Host, client: Client, token: str, **headers: str) -> Any:
         "delegation_token": token,
         "task": BOOK,
     }
-    return client.call(
-        host.uri, "DELEGATE", input=given, task_id="task-1", headers=tuple(headers.items()), scopes=None
-    )
+    return client.call(host.uri, "DELEGATE", input=given, task_id="task-1", headers=tuple(headers.items()), scopes=None)
 
 
 def test_a_token_of_the_command_delegates_once(host: Host) -> None:
@@ -111,7 +109,7 @@ def test_every_signal_is_on_record(host: Host) -> None:
 
 def test_a_configured_rate_holds(tmp_path_factory: pytest.TempPathFactory) -> None:
     """AGTP-078: with five a minute, the sixth call is 429 and says when to come back."""
-    limits = '[limits]\nrequests_per_minute = 5\n\n[host]'
+    limits = "[limits]\nrequests_per_minute = 5\n\n[host]"
     with running(sample(tmp_path_factory.mktemp("rate"), edit=[("[host]", limits)])) as host, demo(host) as client:
         seen = [client.call(host.uri, "DISCOVER", "/methods").status for _ in range(6)]
         assert seen == [200] * 5 + [429]

@@ -266,9 +266,7 @@ def test_refusals_say_why_and_what_to_do(host: Host) -> None:
 
     errors = anyio.run(story)
     facts = [error.data["agtp"] for error in errors]
-    assert [(fact["status"], fact["reason"]) for fact in facts] == [
-        (455, "scope-required"), (422, "unknown-tool")
-    ]
+    assert [(fact["status"], fact["reason"]) for fact in facts] == [(455, "scope-required"), (422, "unknown-tool")]
     assert [error.code for error in errors] == [-32010, -32602]
     stored_ids = {record.audit_id for record in stored(database(host))}
     for error, fact in zip(errors, facts, strict=True):
@@ -320,9 +318,10 @@ def test_changes_are_told_in_both_eras(host: Host) -> None:
             assert "ResourceUpdatedNotification" not in heard
 
     async def modern() -> None:
-        async with client(host, "2026-07-28", "--server", "modern") as mcp, mcp.listen(
-            tools_list_changed=True, resource_subscriptions=["test://watched-resource"]
-        ) as subscription:
+        async with (
+            client(host, "2026-07-28", "--server", "modern") as mcp,
+            mcp.listen(tools_list_changed=True, resource_subscriptions=["test://watched-resource"]) as subscription,
+        ):
             await mcp.call_tool("test_trigger_tool_change", {})
             await mcp.call_tool("touch_watched_resource", {})
             kinds = set()
@@ -429,9 +428,7 @@ HANDSHAKE = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}
-    },
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
 }
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 

@@ -136,9 +136,7 @@ def faults(checks: list[dict[str, str]]) -> list[str]:
     ("upstream", "revision", "count"),
     [("modern", "2025-11-25", 30), ("handshake", "2025-11-25", 30), ("modern", "2026-07-28", 37)],
 )
-def test_every_required_scenario_passes(
-    upstream: str, revision: str, count: int, host: Host, tmp_path: Path
-) -> None:
+def test_every_required_scenario_passes(upstream: str, revision: str, count: int, host: Host, tmp_path: Path) -> None:
     """
     All server scenarios of a revision, without a failure or a warning, whichever era the hosted server speaks.
 

@@ -98,9 +98,7 @@ def test_the_official_client_drives_three_servers(era: str, transport: str, host
 
     async def story(url: str | None) -> None:
         where: Any = stdio(host) if url is None else url
-        options: Any = {
-            "sampling_callback": sampled, "elicitation_callback": elicited, "list_roots_callback": rooted
-        }
+        options: Any = {"sampling_callback": sampled, "elicitation_callback": elicited, "list_roots_callback": rooted}
         async with Client(where, mode=era, **options) as mcp:
             names = {tool.name for tool in (await mcp.list_tools()).tools}
             assert {"everything__echo", "disk__read_text_file", "memory__create_entities"} <= names

@@ -48,9 +48,7 @@ async def rooted(_: ClientRequestContext) -> types.ListRootsResult:
     return types.ListRootsResult(roots=[types.Root(uri="file:///srv/data")])  # type: ignore[arg-type]
 
 
-ASKED: dict[str, Any] = {
-    "sampling_callback": sampled, "elicitation_callback": elicited, "list_roots_callback": rooted
-}
+ASKED: dict[str, Any] = {"sampling_callback": sampled, "elicitation_callback": elicited, "list_roots_callback": rooted}
 
 
 async def answers(where: Any, mode: str, prefix: str) -> dict[str, str]:
@@ -95,7 +93,7 @@ def update_server(name: str, isolation: str) -> str:
     """server-everything, which tells the session that subscribed of updates, once a tool says so."""
     return (
         f'\n[[mcp.server]]\nname = "{name}"\nisolation = "{isolation}"\n'
-        f'command = [{json.dumps(program("mcp-server-everything"))}]\n'
+        f"command = [{json.dumps(program('mcp-server-everything'))}]\n"
     )
 
 

@@ -61,7 +61,7 @@ type = "object"
 required = ["booking_id", "status", "resource_id", "confirmation_code"]
 """
 
-HANDLER = '''
+HANDLER = """
 runs = 0
 
 def reserve(ctx):
@@ -73,7 +73,7 @@ def reserve(ctx):
         "resource_id": ctx.input["resource_id"],
         "confirmation_code": "XQRT7Y",
     }
-'''
+"""
 
 MORE = """
 [query]

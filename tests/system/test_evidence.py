@@ -12,7 +12,7 @@ from tests.system.hosting import Host, running, until
 from tests.system.raw_link import Answer, RawLink
 from tests.system.trail import keys, traced
 
-HANDLER = '''
+HANDLER = """
 from agtphost.handlers.context import EndpointError
 from twisted.logger import Logger
 
@@ -24,7 +24,7 @@ async def leave(ctx):
     if ctx.input["mark"] == "undeclared":
         raise EndpointError("no_bed")
     raise LookupError("the book of stays is gone")
-'''
+"""
 
 
 @pytest.fixture(scope="module")

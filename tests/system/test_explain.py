@@ -187,10 +187,10 @@ def test_no_line_is_python() -> None:
         "prior_actions": [{"agent_id": "a", "audit_id": "d"}],
         "extra": {"recipe": "digest", "words": ["one", "two"], "kept": None},
     }
-    entry = Entry(
-        audit_id="d" * 64, seq=3, kind="record", payload=payload, form="jws", signed_text="", signed=True
-    )
-    assert "\n".join(story(entry, None, None, {"a" * 64: "ann", "b" * 64: "ben"})) == f"""\
+    entry = Entry(audit_id="d" * 64, seq=3, kind="record", payload=payload, form="jws", signed_text="", signed=True)
+    assert (
+        "\n".join(story(entry, None, None, {"a" * 64: "ann", "b" * 64: "ben"}))
+        == f"""\
 2027-01-15T08:00:00.000Z: ann called DELEGATE /
   caller   {"a" * 64}, proven by its client certificate
   answer   200 OK
@@ -202,3 +202,4 @@ def test_no_line_is_python() -> None:
   recipe   digest
   words    one, two
   kept     null"""
+    )

@@ -74,7 +74,7 @@ type = "object"
 additionalProperties = true
 """
 
-_HANDLER = '''
+_HANDLER = """
 from twisted.internet import task
 
 
@@ -83,7 +83,7 @@ async def wait(ctx):
 
     await task.deferLater(reactor, ctx.input["seconds"])
     return {"waited": ctx.input["seconds"]}
-'''
+"""
 
 
 @dataclass

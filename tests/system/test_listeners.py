@@ -81,9 +81,7 @@ def doors(host: Host, ports: dict[str, int]) -> dict[str, Door]:
     """The host's listeners by name."""
     return {
         "agtp": agtp_door(host.port),
-        "a2a": http_door(
-            "a2a", ports["a2a"], "/.well-known/agent-card.json", tls=False, post="/agents/librarian"
-        ),
+        "a2a": http_door("a2a", ports["a2a"], "/.well-known/agent-card.json", tls=False, post="/agents/librarian"),
         "wellknown": http_door("wellknown", ports["wellknown"], "/.well-known/agtp", tls=True),
     }
 

@@ -38,9 +38,7 @@ def demo_id(host: Host) -> str:
 
 def read_note(host: Host, client: Client) -> object:
     payload = {"tool": "files.list_files", "arguments": {}}
-    return client.call(
-        host.uri, "EXECUTE", input={"action": "mcp.tools.call", "payload_type": MCP, "payload": payload}
-    )
+    return client.call(host.uri, "EXECUTE", input={"action": "mcp.tools.call", "payload_type": MCP, "payload": payload})
 
 
 def test_the_first_start_creates_what_is_promised(host: Host) -> None:
@@ -99,8 +97,18 @@ def test_the_audit_trail_verifies(host: Host) -> None:
 
 def test_only_the_issuer_may_revoke(host: Host) -> None:
     """Another certificate is 403, none is 401, and the agent is still served."""
-    other = host.agtp("agent", "revoke", "demo", "--reason", "test", "--cert", "state/agents/demo/agent.pem",
-                      "--key", "state/agents/demo/agent.key", "--json")
+    other = host.agtp(
+        "agent",
+        "revoke",
+        "demo",
+        "--reason",
+        "test",
+        "--cert",
+        "state/agents/demo/agent.pem",
+        "--key",
+        "state/agents/demo/agent.key",
+        "--json",
+    )
     assert other.returncode == 1
     assert json.loads(other.stdout)["status"] == 403
     none = host.agtp("agent", "revoke", "demo", "--reason", "test", "--no-cert", "--json")

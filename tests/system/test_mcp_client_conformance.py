@@ -54,8 +54,7 @@ def faults(checks: list[dict[str, Any]]) -> list[str]:
     return [
         f"{check['name']}: {check['status']} {check.get('errorMessage', '')}"
         for check in checks
-        if check["status"] not in ("SUCCESS", "INFO")
-        and not (check["status"] == "SKIPPED" and check["name"] in ABSENT)
+        if check["status"] not in ("SUCCESS", "INFO") and not (check["status"] == "SKIPPED" and check["name"] in ABSENT)
     ]
 
 

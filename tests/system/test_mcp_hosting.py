@@ -66,7 +66,10 @@ def test_resources_and_prompts_over_execute_and_query(host: Host) -> None:
     """AGTP-274: EXECUTE and QUERY read the same, under the same scopes; records name server and resource."""
     with client_of(host) as client:
         listed = execute(host, client, "mcp.resources.list").result["mcp_response"]["resources"]
-        assert {(e["_meta"]["agtp/server"], e["uri"]) for e in listed} >= {("late", "test://one"), ("early", "test://two")}
+        assert {(e["_meta"]["agtp/server"], e["uri"]) for e in listed} >= {
+            ("late", "test://one"),
+            ("early", "test://two"),
+        }
         read = execute(host, client, "mcp.resources.read", {"uri": "test://one", "server": "late"})
         assert read.result["mcp_response"]["contents"][0]["text"] == "content of test://one"
         question = {"modality": "mcp.resource", "mcp_resource_uri": "test://one", "mcp_server": "late"}

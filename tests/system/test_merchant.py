@@ -66,7 +66,7 @@ input_schema.properties = { cart = {} }
 output_schema = { type = "object" }
 """
 
-HANDLERS = '''
+HANDLERS = """
 from agtphost import EndpointContext, EndpointError
 
 PRICES = {"tea": "4.50", "cup": "7.00"}
@@ -83,7 +83,7 @@ def offer(context: EndpointContext):
         if PRICES.get(line["sku"]) != line["unit_price"]:
             raise EndpointError("not_on_offer", {"sku": line["sku"]})
     return {}
-'''
+"""
 
 SHOP = {
     "name": "shop",
@@ -154,8 +154,11 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         name="buyer", scopes=("payments:purchase", "documents:query"), owner_id="development"
     )
     buyer = provisioning.issue_agent(
-        state / "agents" / "buyer", description, SigningKey.load(state / "registrar.key"),
-        issuer="registrar.localhost", authority=authority,
+        state / "agents" / "buyer",
+        description,
+        SigningKey.load(state / "registrar.key"),
+        issuer="registrar.localhost",
+        authority=authority,
     )
     with running(config) as host:
         yield Story(host, config, buyer.agent_id)
@@ -234,8 +237,12 @@ def test_a_purchase_leaves_a_record_of_both_parties(story: Story) -> None:
         buyer = Buyer(client)
         counterparty = buyer.verify(story.shop)
         reply = buyer.purchase(
-            story.shop, "/goods", goods(item=None, cart_quote_id=quote["quote_id"]),
-            counterparty=counterparty, intent_assertion=text, cart_digest=quote["cart_digest"],
+            story.shop,
+            "/goods",
+            goods(item=None, cart_quote_id=quote["quote_id"]),
+            counterparty=counterparty,
+            intent_assertion=text,
+            cart_digest=quote["cart_digest"],
         )
     assert (reply.status, reply.result) == (200, {"sold": 1})
     key = VerifyingKey.load(story.state / "signing.pub")
@@ -265,8 +272,9 @@ def test_a_replay_buys_nothing(story: Story) -> None:
     text = story.kept["assertion"]
     with story.client() as client:
         buyer = Buyer(client)
-        reply = buyer.purchase(story.shop, "/goods", goods(), intent_assertion=text,
-                               cart_digest=story.kept["quote"]["cart_digest"])
+        reply = buyer.purchase(
+            story.shop, "/goods", goods(), intent_assertion=text, cart_digest=story.kept["quote"]["cart_digest"]
+        )
         other = buyer.purchase(story.shop, "/goods", goods(item="cup"), intent_assertion=text)
         good = buyer.purchase(story.shop, "/goods", goods(), intent_assertion=story.assertion())
     assert [(each.status, each.reason) for each in (reply, other)] == [(458, "intent-assertion-replayed")] * 2
@@ -380,7 +388,10 @@ def test_a_suspended_merchant_sells_nothing(story: Story) -> None:
                 buyer.purchase(story.shop, "/goods", goods())
             assert host.agtp("agent", "reinstate", "shop", "--reason", "done").returncode == 0
             stale = client.call(
-                story.shop, "PURCHASE", "/goods", goods(),
+                story.shop,
+                "PURCHASE",
+                "/goods",
+                goods(),
                 headers=[("Merchant-ID", before.merchant_id), ("Merchant-Manifest-Fingerprint", before.fingerprint)],
             )
             assert (stale.status, stale.reason) == (458, "merchant-manifest-fingerprint-mismatch")

@@ -131,8 +131,12 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     found.recipe("3")
     with running(config):
         pass
-    for name, scopes in (("buyer", ("booking:room", "rcns:negotiate")), ("rival", ("booking:room", "rcns:negotiate")),
-                         ("warden", ("inspect:all",)), ("builder", ("booking:room", "rcns:persist"))):
+    for name, scopes in (
+        ("buyer", ("booking:room", "rcns:negotiate")),
+        ("rival", ("booking:room", "rcns:negotiate")),
+        ("warden", ("inspect:all",)),
+        ("builder", ("booking:room", "rcns:persist")),
+    ):
         words = [word for scope in scopes for word in ("--scope", scope)]
         done = agtp("agent", "new", name, *words, cwd=config.parent)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -166,8 +170,9 @@ def test_the_gate_offers_a_contract_and_honours_it(story: Story) -> None:
         offer = client.call(story.running.uri, "RESERVE", "/stay", nights(3), headers=[("Allow-RCNS", "true")])
         assert offer.status == 461, offer.json()
         synthesis_id = offer.json()["synthesis_id"]
-        answer = client.call(story.running.uri, "RESERVE", "/stay", nights(3),
-                             headers=[("Contract-Synthesized", synthesis_id)])
+        answer = client.call(
+            story.running.uri, "RESERVE", "/stay", nights(3), headers=[("Contract-Synthesized", synthesis_id)]
+        )
         assert answer.status == 200, answer.json()
         record = client.call(story.running.uri, "INSPECT", "/", {"target": "audit", "audit_id": answer.audit_id})
         payload = record.result["payload"]
@@ -178,11 +183,13 @@ def test_the_gate_offers_a_contract_and_honours_it(story: Story) -> None:
 
 def test_the_other_agent_cannot_use_it(story: Story) -> None:
     """API-105: 464 contract-not-yours, with an attempt that it can look at."""
-    stolen = story.call("buyer", "RESERVE", "/stay", nights(5),
-                        headers=[("Contract-Synthesized", story.known["offered"])])
+    stolen = story.call(
+        "buyer", "RESERVE", "/stay", nights(5), headers=[("Contract-Synthesized", story.known["offered"])]
+    )
     assert (stolen.status, stolen.json()["reason"]) == (464, "contract-not-yours")
-    attempt = story.call("buyer", "INSPECT", "/", {
-        "target": "rcns-attempt", "attempt_id": stolen.headers.get("rcns-attempt-id")})
+    attempt = story.call(
+        "buyer", "INSPECT", "/", {"target": "rcns-attempt", "attempt_id": stolen.headers.get("rcns-attempt-id")}
+    )
     assert attempt.result["reason"] == "contract-not-yours"
 
 
@@ -209,8 +216,9 @@ def test_the_operator_sweeps(story: Story) -> None:
     assert (report["grandfathered"], report["unchanged"], report["evicted"]) == (2, 1, 0)
     report = story.running.agtp_json("contracts", "sweep", "--as", "warden", "--mode", "invalidate", "--actor", "ops")
     assert report["evicted"] == 2
-    gone = story.call("rival", "RESERVE", "/stay", nights(11),
-                      headers=[("Contract-Synthesized", story.known["offered"])])
+    gone = story.call(
+        "rival", "RESERVE", "/stay", nights(11), headers=[("Contract-Synthesized", story.known["offered"])]
+    )
     assert gone.status == 404
     rival = json.loads((story.running.state / "agents/rival/document.json").read_text())["agent_id"]
     stream = story.call("warden", "INSPECT", "/", {"target": "lifecycle", "agent_id": rival}).result["events"]
@@ -224,8 +232,9 @@ def test_a_revoked_contract_stays_revoked(story: Story) -> None:
     done = story.running.agtp("contracts", "revoke", left["synthesis_id"], "--as", "warden", "--reason", "over")
     assert done.returncode == 0, done.stdout + done.stderr
     story.restart()
-    answer = story.call("buyer", "RESERVE", "/stay", nights(13),
-                        headers=[("Contract-Synthesized", left["synthesis_id"])])
+    answer = story.call(
+        "buyer", "RESERVE", "/stay", nights(13), headers=[("Contract-Synthesized", left["synthesis_id"])]
+    )
     assert (answer.status, answer.json()["reason"]) == (464, "contract-revoked")
     assert story.running.agtp("audit", "verify").returncode == 0
 
@@ -312,8 +321,7 @@ def test_a_contract_ends_with_its_connection(story: Story, ends: str) -> None:
         assert body["lifetime"] == "connection", body
         synthesis_id = body["synthesis_id"]
         [caller] = {
-            entry["originating_agent_id"]
-            for entry in client.call(story.running.uri, "DISCOVER", "/contracts").json()
+            entry["originating_agent_id"] for entry in client.call(story.running.uri, "DISCOVER", "/contracts").json()
         }
         assert synthesis_id in listed()
         if ends == "kill":

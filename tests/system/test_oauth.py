@@ -72,9 +72,7 @@ def test_a_valid_one_is_lifted_into_the_record(host: Host, provider: Provider) -
     assert newest["payload"]["acting_principal_id"] == "alice@example.com"
 
 
-@pytest.mark.parametrize(
-    ("claims", "detail"), [({"aud": "another"}, "oauth-audience"), ({"exp": 1}, "oauth-expired")]
-)
+@pytest.mark.parametrize(("claims", "detail"), [({"aud": "another"}, "oauth-audience"), ({"exp": 1}, "oauth-expired")])
 def test_a_bad_one_is_refused_even_where_none_is_needed(
     host: Host, provider: Provider, claims: dict[str, Any], detail: str
 ) -> None:

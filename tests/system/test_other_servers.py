@@ -99,9 +99,15 @@ def test_no_case_fails_for_its_own_reasons(other: Other) -> None:
     assert "400 malformed-body" not in grouped
     assert not [result.message for result in results if "cannot read" in result.message]
     fine = {
-        "wire.pipelined-mixed", "wire.pipelined-in-order", "wire.one-octet-at-a-time", "headers.task-id-echoed",
-        "headers.every-server-id", "catalog.refused-unknown", "status.400-open-brace",
-        "status.401-unknown-agent", "discovery.methods-members",
+        "wire.pipelined-mixed",
+        "wire.pipelined-in-order",
+        "wire.one-octet-at-a-time",
+        "headers.task-id-echoed",
+        "headers.every-server-id",
+        "catalog.refused-unknown",
+        "status.400-open-brace",
+        "status.401-unknown-agent",
+        "discovery.methods-members",
     }
     assert fine <= of(results, Outcome.PASSED), fine - of(results, Outcome.PASSED)
 
@@ -137,12 +143,23 @@ def test_the_second_agent_is_one_that_the_server_serves(
 def test_a_case_that_cannot_go_on_blames_the_refusal(other: Other) -> None:
     """What stops it is the cause, not the exception that it ran into; a success of another shape is told."""
     cases = Cases("own")
-    cases.row("refused", "AGTP-001", "It reads an answer that it does not get.",
-              lambda target: target.as_agent("FROBNICATE", "/").value["result"]["x"])
-    cases.row("shaped", "AGTP-001", "It reads an answer of another shape.",
-              lambda target: target.as_agent("DISCOVER", "/").value["result"]["x"])
-    access = Access(where=Endpoint(host="127.0.0.1", port=other.port), trust=other.trust,
-                    credentials={Who.AGENT: Credentials(agent_id=AGENT)})
+    cases.row(
+        "refused",
+        "AGTP-001",
+        "It reads an answer that it does not get.",
+        lambda target: target.as_agent("FROBNICATE", "/").value["result"]["x"],
+    )
+    cases.row(
+        "shaped",
+        "AGTP-001",
+        "It reads an answer of another shape.",
+        lambda target: target.as_agent("DISCOVER", "/").value["result"]["x"],
+    )
+    access = Access(
+        where=Endpoint(host="127.0.0.1", port=other.port),
+        trust=other.trust,
+        credentials={Who.AGENT: Credentials(agent_id=AGENT)},
+    )
     with connect(access) as target:
         refused, shaped = run(target, cases, Plan(), lambda result: None)
     assert refused.cause == "459 method-violation"

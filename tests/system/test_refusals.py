@@ -237,7 +237,7 @@ def test_revocation_works_on_a_full_disk(tmp_path: Path, small_disk: Path, reser
 
 def test_connections_beyond_a_limit_log_nothing_each(tmp_path: Path) -> None:
     """Closed before a word of TLS, and not spoken of."""
-    limits = '\n[limits]\nconnections = 4\nconnections_per_address = 4\n'
+    limits = "\n[limits]\nconnections = 4\nconnections_per_address = 4\n"
     with running(sample(tmp_path, edit=(LAZY,), append=limits)) as host:
         before = len(host.lines)
         links = [socket.create_connection(("127.0.0.1", host.port)) for _ in range(200)]

@@ -146,6 +146,7 @@ def test_the_status_follows_the_agents_work(host: Host) -> None:
 def test_the_namespace_follows_a_suspension(tmp_path: Path) -> None:
     """AGTP-133, AGTP-132: signed anew, and without the agent, well within 60 seconds of the change."""
     with running(sample(tmp_path)) as own, Client(trust=own.state / "ca.pem") as client:
+
         def listed() -> list[str]:
             reply = client.call(own.uri, "DESCRIBE", "/agents")
             return [entry["agent_label"] for entry in json.loads(reply.body)["agents"]]
@@ -224,9 +225,7 @@ def test_an_identity_provider_vouches_for_issuers(tmp_path: Path) -> None:
 def test_an_unreachable_provider_keeps_no_host_from_starting(tmp_path: Path) -> None:
     """AGTP-294: the issuer is unresolved, the agent served at tier 2, and the failure logged."""
     with providing(tmp_path) as provider:
-        config = sample(
-            tmp_path, append=ANCHOR.format(issuer=f"https://localhost:{free_port()}", ca=provider.ca)
-        )
+        config = sample(tmp_path, append=ANCHOR.format(issuer=f"https://localhost:{free_port()}", ca=provider.ca))
         place(config, provider)
     with running(config) as own, Client(trust=own.state / "ca.pem") as client:
         found = json.loads(client.call(own.uri, "DESCRIBE", "/agents/desk").body)

@@ -96,9 +96,7 @@ def rival(host: Host) -> Iterator[Client]:
 def call(host: Host, by: Client, tool: str, **arguments: object) -> Reply:
     """One tool call."""
     payload = {"tool": tool, "arguments": arguments}
-    return by.call(
-        host.uri, "EXECUTE", input={"action": "mcp.tools.call", "payload_type": MCP, "payload": payload}
-    )
+    return by.call(host.uri, "EXECUTE", input={"action": "mcp.tools.call", "payload_type": MCP, "payload": payload})
 
 
 def text_of(reply: Reply) -> str:

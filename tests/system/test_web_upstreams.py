@@ -306,9 +306,7 @@ def test_modalities_pass_the_same_gates(working: Host) -> None:
         assert (other.status, other.json()["reason"]) == (404, "unknown-run")
         unnamed = agtp.call(working.uri, "QUERY", "/", {"modality": "a2a.task"}, task_id="T-1")
         assert (unnamed.status, unnamed.json()["reason"]) == (409, "ambiguous-agent")
-        nobody = agtp.call(
-            working.uri, "QUERY", "/", {"modality": "a2a.task", "a2a_agent": "gone", "a2a_task_id": "x"}
-        )
+        nobody = agtp.call(working.uri, "QUERY", "/", {"modality": "a2a.task", "a2a_agent": "gone", "a2a_task_id": "x"})
         assert (nobody.status, nobody.json()["reason"]) == (404, "unknown-task")
 
 
@@ -339,7 +337,5 @@ def test_runs_and_tasks_go_on_after_a_kill(tmp_path: Path) -> None:
             assert session.result["acp_session_id"] == asked.result["run"]["session_id"]
             two = agtp.call(second.uri, "EXECUTE", "/", said, task_id="T-2", session_id="S-1")
             assert two.result["task"]["contextId"] == one.result["task"]["contextId"]
-            read = agtp.call(
-                second.uri, "QUERY", "/", {"modality": "a2a.task", "a2a_agent": "helper"}, task_id="T-1"
-            )
+            read = agtp.call(second.uri, "QUERY", "/", {"modality": "a2a.task", "a2a_agent": "helper"}, task_id="T-1")
             assert read.result["task"]["id"] == one.result["a2a_task_id"]

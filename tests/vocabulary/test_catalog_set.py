@@ -180,9 +180,7 @@ def test_a_pin_holds_one_content(tmp_path: Path) -> None:
     assert Pin.beside(file) is None
     pin = Pin.of(octets, ["GONEVERB", "BOOK"])
     place(file).write_bytes(pin.octets())
-    assert Pin.beside(file) == pin == Pin(
-        version="1.2.0", sha256=sha256(octets).hexdigest(), removed=("GONEVERB",)
-    )
+    assert Pin.beside(file) == pin == Pin(version="1.2.0", sha256=sha256(octets).hexdigest(), removed=("GONEVERB",))
     assert pin.holds(octets)
     assert not pin.holds(octets + b" ")
 

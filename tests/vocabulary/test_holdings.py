@@ -42,7 +42,11 @@ class Ledger:
         admitted = self.table.admit((change,), proven=proven)
         rows = [
             HeldRow(
-                each.kind, each.key, bytes.fromhex(each.owner), 1, each.expires_at,
+                each.kind,
+                each.key,
+                bytes.fromhex(each.owner),
+                1,
+                each.expires_at,
                 None if each.value is None else jsontext.encode(each.value),
             )
             for each in admitted.changes
@@ -54,8 +58,9 @@ class Ledger:
 def small(holding: Holding) -> Holding:
     """The same kind with numbers that a test can reach."""
     fields = {name: getattr(holding, name) for name in holding.__slots__}
-    return Holding(**{**fields, "per_owner": 4, "in_all": 10, "unproven": 2,
-                      "octets_per_owner": 4_000, "octets_in_all": 6_000})
+    return Holding(
+        **{**fields, "per_owner": 4, "in_all": 10, "unproven": 2, "octets_per_owner": 4_000, "octets_in_all": 6_000}
+    )
 
 
 def test_every_table_of_the_host_is_on_the_list() -> None:
@@ -218,6 +223,7 @@ def test_numbers_are_those_of_the_code() -> None:
 
 def rows() -> list[str]:
     """What the page says, row by row."""
+
     def size(octets: int) -> str:
         return f"{octets // (1 << 20)} MiB" if octets >= 1 << 20 else f"{octets // 1024} KiB"
 
@@ -229,9 +235,15 @@ def rows() -> list[str]:
         lines += [f"   * - {held.kind}"]
         lines += [f"     - {cell}" for cell in (held.says, own, every, f"{held.unproven:,}", lives, held.at_the_cap)]
     for cache in CACHES:
-        lines += [f"   * - ``{cache.place}``", f"     - {cache.says}", f"     - {cache.most_of_one or '-'}",
-                  f"     - {cache.in_all:,}", f"     - {size(cache.octets)}", f"     - {cache.lives}",
-                  f"     - {cache.at_the_cap}"]
+        lines += [
+            f"   * - ``{cache.place}``",
+            f"     - {cache.says}",
+            f"     - {cache.most_of_one or '-'}",
+            f"     - {cache.in_all:,}",
+            f"     - {size(cache.octets)}",
+            f"     - {cache.lives}",
+            f"     - {cache.at_the_cap}",
+        ]
     return lines
 
 
@@ -244,10 +256,24 @@ def test_the_page_has_every_number() -> None:
 
 
 HEADS = (
-    ["   * - kind", "     - what it is", "     - of one owner", "     - in all", "     - below certificate",
-     "     - kept for", "     - at the bound"],
-    ["   * - cache", "     - what it is", "     - of one", "     - in all", "     - memory", "     - kept",
-     "     - at the bound"],
+    [
+        "   * - kind",
+        "     - what it is",
+        "     - of one owner",
+        "     - in all",
+        "     - below certificate",
+        "     - kept for",
+        "     - at the bound",
+    ],
+    [
+        "   * - cache",
+        "     - what it is",
+        "     - of one",
+        "     - in all",
+        "     - memory",
+        "     - kept",
+        "     - at the bound",
+    ],
 )
 PAGE = """What is kept, and how much of it
 ================================
@@ -295,9 +321,14 @@ def page() -> str:
     every = rows()
     held, caches = every[: 7 * len(HELD)], every[7 * len(HELD) :]
     return PAGE.format(
-        held="\n".join([*HEADS[0], *held]), caches="\n".join([*HEADS[1], *caches]), keys=f"{ANSWERS.keys:,}",
-        octets=ANSWERS.octets >> 20, hours=ANSWERS.lives // 3600, few=f"{ANSWERS.unproven_keys:,}",
-        little=ANSWERS.unproven_octets >> 20, longest=ANSWERS.longest >> 10,
+        held="\n".join([*HEADS[0], *held]),
+        caches="\n".join([*HEADS[1], *caches]),
+        keys=f"{ANSWERS.keys:,}",
+        octets=ANSWERS.octets >> 20,
+        hours=ANSWERS.lives // 3600,
+        few=f"{ANSWERS.unproven_keys:,}",
+        little=ANSWERS.unproven_octets >> 20,
+        longest=ANSWERS.longest >> 10,
     )
 
 

@@ -51,9 +51,7 @@ def test_hostile_texts_are_refused(octets: bytes, why: str) -> None:
         jsontext.decode(octets)
 
 
-@pytest.mark.parametrize(
-    "octets", [b'{"a":1,"a":2}', b"NaN", b'"\\ud800"', b"9007199254740993", b"[" * 65 + b"]" * 65]
-)
+@pytest.mark.parametrize("octets", [b'{"a":1,"a":2}', b"NaN", b'"\\ud800"', b"9007199254740993", b"[" * 65 + b"]" * 65])
 def test_the_standard_decoder_accepts_what_this_one_refuses(octets: bytes) -> None:
     """The control: the cases above are not refused by any JSON reader anyway."""
     assert json.loads(octets) is not None

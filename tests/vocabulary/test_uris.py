@@ -245,9 +245,7 @@ def uris(draw: st.DrawFn) -> AgtpUri:
         return AgtpUri(form=form, host=domain, query=query)
     if form is Form.NAMED_AGENT_AT_SUBDOMAIN:
         domain = f"agtp.{domain}"
-    return AgtpUri(
-        form=form, host=domain, agent_name=draw(NAMES), status=draw(st.booleans()), query=query
-    )
+    return AgtpUri(form=form, host=domain, agent_name=draw(NAMES), status=draw(st.booleans()), query=query)
 
 
 @given(uris())

@@ -85,9 +85,7 @@ def _header_fields() -> None:
     ):
         _field(f"value-{id}", syntax, field.encode(), ("Task-ID", read))
     _field("spelling-is-kept", "AGTP-043", b"aGeNt-iD: AbC", ("aGeNt-iD", "AbC"))
-    _field(
-        "repeated", "RFC 9110 5.3", b"X-A: 1\r\nX-B: 2\r\nX-A: 3", ("X-A", "1"), ("X-B", "2"), ("X-A", "3")
-    )
+    _field("repeated", "RFC 9110 5.3", b"X-A: 1\r\nX-B: 2\r\nX-A: 3", ("X-A", "1"), ("X-B", "2"), ("X-A", "3"))
     _field("repeated-other-case", "RFC 9110 5.3", b"X-A: 1\r\nx-a: 2", ("X-A", "1"), ("x-a", "2"))
     for name in ("AGTP-Version", "AGTP-Method", "AGTP-Status", "Principal-ID", "Server-Agent-ID"):
         _field(f"removed-{name}", "AGTP-026 (a later gate)", f"{name}: x".encode(), (name, "x"))

@@ -159,9 +159,7 @@ def _no_length(source: str) -> None:
     )
     TABLE.case("T-WF-no-fields", decision, b"AGTP/1.0 QUERY /\r\n\r\n", "", request())
     TABLE.case("T-WF-no-fields-two-tokens", decision, b"AGTP/1.0 DISCOVER\r\n\r\n", "", request("DISCOVER"))
-    TABLE.case(
-        "T-WF-no-length-strict", source, b"AGTP/1.0 QUERY /\r\nTask-ID: t\r\n\r\n", NO_LENGTH, strict=True
-    )
+    TABLE.case("T-WF-no-length-strict", source, b"AGTP/1.0 QUERY /\r\nTask-ID: t\r\n\r\n", NO_LENGTH, strict=True)
     TABLE.case("T-WF-no-fields-strict", source, b"AGTP/1.0 QUERY /\r\n\r\n", NO_LENGTH, strict=True)
     TABLE.case(
         "T-WF-no-length-with-type",
@@ -216,9 +214,7 @@ def _bodies() -> None:
     TABLE.case("T-WF-200-three-empty", source, empty * 3, "", zero, zero, zero)
     TABLE.case("T-WF-200-twenty-empty", "T-PL-1", empty * 20, "", *[zero] * 20)
     TABLE.case("T-WF-200-body-after-zero", source, empty + b"hello", LINE, zero)
-    TABLE.case(
-        "T-WF-200-good-bad-good", "invariant 9", empty + b"AGTP/1.0 QUERY foo\r\n\r\n" + empty, LINE, zero
-    )
+    TABLE.case("T-WF-200-good-bad-good", "invariant 9", empty + b"AGTP/1.0 QUERY foo\r\n\r\n" + empty, LINE, zero)
     smuggled = b"AGTP/1.0 REVOKE /\r\n\r\n"
     for id, body in {
         "request": smuggled,

@@ -25,12 +25,8 @@ def _limits() -> None:
         "",
         request("QUERY", "/", None, ("X-A", value)),
     )
-    TABLE.case(
-        "T-LM-field-one-over", source, start + f"\r\nX-A: {value}v\r\n\r\n".encode(), "header-line-too-large"
-    )
-    TABLE.case(
-        "T-LM-field-over-without-end", source, start + f"\r\nX-A: {value}v".encode(), "header-line-too-large"
-    )
+    TABLE.case("T-LM-field-one-over", source, start + f"\r\nX-A: {value}v\r\n\r\n".encode(), "header-line-too-large")
+    TABLE.case("T-LM-field-over-without-end", source, start + f"\r\nX-A: {value}v".encode(), "header-line-too-large")
     TABLE.case("T-LM-field-most-without-end", source, start + f"\r\nX-A: {value}".encode(), waiting="header")
     TABLE.case("T-LM-name-over", source, start + b"\r\n" + b"N" * 8193, "header-line-too-large")
     quarter = ("X-A", "v" * (8192 - len("X-A: ") - 2))
@@ -43,9 +39,7 @@ def _limits() -> None:
         request("QUERY", "/", None, *[quarter] * 4),
     )
     TABLE.case("T-LM-block-most-and-more", source, start + b"\r\n" + block + b"X", "header-block-too-large")
-    TABLE.case(
-        "T-LM-block-one-over", source, start + b"\r\n" + block[:-2] + b"v\r\n\r\n", "header-block-too-large"
-    )
+    TABLE.case("T-LM-block-one-over", source, start + b"\r\n" + block[:-2] + b"v\r\n\r\n", "header-block-too-large")
     TABLE.case(
         "T-LM-block-over-by-lines",
         source,
@@ -63,9 +57,7 @@ def _limits() -> None:
     )
     TABLE.case("T-LM-count-one-over", source, start + b"\r\n" + b"".join(lines) + b"\r\n", "too-many-headers")
     TABLE.case("T-LM-count-over-without-end", source, start + b"\r\n" + b"".join(lines), "too-many-headers")
-    TABLE.case(
-        "T-LM-count-same-name", source, start + b"\r\n" + b"X: 1\r\n" * 101 + b"\r\n", "too-many-headers"
-    )
+    TABLE.case("T-LM-count-same-name", source, start + b"\r\n" + b"X: 1\r\n" * 101 + b"\r\n", "too-many-headers")
     TABLE.case("T-LM-body-most", source, start + b"\r\nContent-Length: 1048576\r\n\r\n", waiting="body")
     for id, size in {"one-over": "1048577", "gib": "1073741824", "10-digits": "9999999999"}.items():
         TABLE.case(

@@ -42,12 +42,8 @@ def _request_lines() -> None:
     )
     _line("escaped-dots", "RFC 3986 2.1", b"AGTP/1.0 QUERY /%2e%2e/a", "QUERY", "/%2e%2e/a", None)
     _line("escaped-nul", "RFC 3986 2.1 (a later gate)", b"AGTP/1.0 QUERY /a%00", "QUERY", "/a%00", None)
-    _line(
-        "escaped-crlf", "RFC 3986 2.1 (a later gate)", b"AGTP/1.0 QUERY /a%0d%0ab", "QUERY", "/a%0d%0ab", None
-    )
-    _line(
-        "escaped-overlong", "RFC 3986 2.1 (a later gate)", b"AGTP/1.0 QUERY /%c0%af", "QUERY", "/%c0%af", None
-    )
+    _line("escaped-crlf", "RFC 3986 2.1 (a later gate)", b"AGTP/1.0 QUERY /a%0d%0ab", "QUERY", "/a%0d%0ab", None)
+    _line("escaped-overlong", "RFC 3986 2.1 (a later gate)", b"AGTP/1.0 QUERY /%c0%af", "QUERY", "/%c0%af", None)
     _line("escapes-only", "RFC 3986 2.1", b"AGTP/1.0 QUERY /%41%42", "QUERY", "/%41%42", None)
     for octet in b"-._~!$&'()*+,;=:@":
         path = f"/a{chr(octet)}b"
@@ -174,9 +170,7 @@ def _request_lines() -> None:
     TABLE.case("T-RL-refused-before-the-head-ends", core, b"AGTP/1.0 QUERY foo\r\n", LINE)
     TABLE.case("T-RL-refused-at-the-first-octet", core, b"G", LINE)
     TABLE.case("T-RL-refused-at-the-ninth-octet", core, b"AGTP/1.0\t", LINE)
-    TABLE.case(
-        "T-RL-crlf-before-it", "core 5.4.1 (no leading line ends)", b"\r\nAGTP/1.0 QUERY /\r\n\r\n", LINE
-    )
+    TABLE.case("T-RL-crlf-before-it", "core 5.4.1 (no leading line ends)", b"\r\nAGTP/1.0 QUERY /\r\n\r\n", LINE)
     TABLE.case("T-RL-crlf-alone", core, b"\r\n\r\n", LINE)
 
 

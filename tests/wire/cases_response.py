@@ -71,12 +71,8 @@ def _responses() -> None:
     ok = b"AGTP/1.0 200 OK\r\n"
     whole = Message(first=(200, "OK"), fields=(("Content-Length", "2"),), body=b"{}")
     TABLE.case("T-RS-body", "AGTP-013", ok + b"Content-Length: 2\r\n\r\n{}", "", whole, role="client")
-    TABLE.case(
-        "T-RS-two", "AGTP-013", (ok + b"Content-Length: 2\r\n\r\n{}") * 2, "", whole, whole, role="client"
-    )
-    TABLE.case(
-        "T-RS-body-short", "AGTP-013", ok + b"Content-Length: 2\r\n\r\n{", waiting="body", role="client"
-    )
+    TABLE.case("T-RS-two", "AGTP-013", (ok + b"Content-Length: 2\r\n\r\n{}") * 2, "", whole, whole, role="client")
+    TABLE.case("T-RS-body-short", "AGTP-013", ok + b"Content-Length: 2\r\n\r\n{", waiting="body", role="client")
     TABLE.case("T-RS-head-short", "AGTP-013", ok, waiting="header", role="client")
     TABLE.case("T-RS-no-length", "AGTP-012", ok + b"\r\n", NO_LENGTH, role="client")
     TABLE.case("T-RS-no-length-204", "AGTP-012", b"AGTP/1.0 204 No Content\r\n\r\n", NO_LENGTH, role="client")

@@ -41,8 +41,7 @@ def test_the_table_is_large_and_its_ids_are_unique() -> None:
     assert [id for id, count in Counter(case.id for case in CASES).items() if count > 1] == []
     assert all(case.source for case in CASES)
     families = {
-        family: sum(case.id.startswith(family) for case in CASES)
-        for family in ("T-RL", "T-WF", "T-HI", "T-LM", "T-RS")
+        family: sum(case.id.startswith(family) for case in CASES) for family in ("T-RL", "T-WF", "T-HI", "T-LM", "T-RS")
     }
     assert min(families.values()) >= 20, families
     assert families["T-WF"] >= 150
@@ -72,9 +71,7 @@ def test_cut_at_every_boundary(case: Case) -> None:
 @ALL
 def test_behind_a_good_message(case: Case) -> None:
     """The same outcome behind a good message in the same portion, which is answered first."""
-    octets, message = (
-        (GOOD, GOOD_MESSAGE) if case.role == "server" else (GOOD_RESPONSE, GOOD_RESPONSE_MESSAGE)
-    )
+    octets, message = (GOOD, GOOD_MESSAGE) if case.role == "server" else (GOOD_RESPONSE, GOOD_RESPONSE_MESSAGE)
     behind = expected(case)
     assert run(case, octets + case.octets) == replace(behind, messages=(message, *behind.messages))
 
@@ -82,9 +79,7 @@ def test_behind_a_good_message(case: Case) -> None:
 @ENDED
 def test_before_a_good_message(case: Case) -> None:
     """A complete message takes no octet of the next one (AGTP-013); a refusal hides whatever follows."""
-    octets, message = (
-        (GOOD, GOOD_MESSAGE) if case.role == "server" else (GOOD_RESPONSE, GOOD_RESPONSE_MESSAGE)
-    )
+    octets, message = (GOOD, GOOD_MESSAGE) if case.role == "server" else (GOOD_RESPONSE, GOOD_RESPONSE_MESSAGE)
     before = expected(case)
     if not case.refusal:
         before = replace(before, messages=(*before.messages, message))
@@ -112,9 +107,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, **broken: object) -> set[str]:
 def test_control_int_for_content_length_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A parser that takes what int() takes fails the cases of signs, zeros, underscores and blanks."""
     caught = failing(monkeypatch, parse_content_length=int)
-    assert {
-        f"T-WF-length-{id}" for id in ("plus", "minus", "leading-zero", "two-zeros", "underscore")
-    } <= caught
+    assert {f"T-WF-length-{id}" for id in ("plus", "minus", "leading-zero", "two-zeros", "underscore")} <= caught
 
 
 def test_control_stripped_names_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,9 +51,7 @@ def test_fields_that_never_leave(name: str) -> None:
         serialize_request(Request(method="QUERY", headers=Headers([(name, "0")])))
 
 
-@pytest.mark.parametrize(
-    "octet", [*range(0x20), 0x7F, 0x80, 0x85, 0xA0, 0xFF, 0x2028, 0x202E, 0xD800, 0x1F600]
-)
+@pytest.mark.parametrize("octet", [*range(0x20), 0x7F, 0x80, 0x85, 0xA0, 0xFF, 0x2028, 0x202E, 0xD800, 0x1F600])
 def test_no_value_or_text_carries_anything_but_visible_ascii(octet: int) -> None:
     """T-HI: CR, LF, NUL, DEL, controls and everything beyond ASCII are refused wherever they stand."""
     for value in (f"a{chr(octet)}b", f"{chr(octet)}b", f"a{chr(octet)}", chr(octet)):
@@ -97,9 +95,7 @@ def test_an_injection_that_only_rearranges_line_ends_is_refused() -> None:
         response(("X-A", "a\rb"), ("X-B", "c\nd"))
 
 
-@pytest.mark.parametrize(
-    "name", ["", " ", "Task ID", "Task-ID:", "Task-ID ", " Task-ID", "Täsk", "(x)", "Task-ID\n"]
-)
+@pytest.mark.parametrize("name", ["", " ", "Task ID", "Task-ID:", "Task-ID ", " Task-ID", "Täsk", "(x)", "Task-ID\n"])
 def test_names_are_tokens(name: str) -> None:
     """RFC 9110 section 5.1: a name is a token."""
     with pytest.raises(LocalProtocolError):

@@ -39,9 +39,7 @@ class A2AAgent:
         jitter: Callable[[], float] | None = None,
     ) -> None:
         self.settings = settings
-        self._http = HttpPeer(
-            reactor, ca=settings.ca, headers=settings.headers, connections=settings.max_concurrency
-        )
+        self._http = HttpPeer(reactor, ca=settings.ca, headers=settings.headers, connections=settings.max_concurrency)
         chosen = {} if jitter is None else {"jitter": jitter}
         self.service = Upkeep(reactor, settings, "a2a", self._prepare, self._http.close, **chosen)
         self.card: Card | None = None
@@ -66,9 +64,7 @@ class A2AAgent:
             dialect = self._speaking()
             ask = dialect.ask(operation, params)
             try:
-                reply = await self._http.exchange(
-                    ask.method, ask.url, headers=ask.headers, body=ask.body, seconds=left
-                )
+                reply = await self._http.exchange(ask.method, ask.url, headers=ask.headers, body=ask.body, seconds=left)
             except PeerRefused as refused:
                 raise dialect.refused(refused) from None
             return dialect.result(reply.body)

@@ -26,6 +26,7 @@ _STATUS = {
     a2a_errors.VERSION_UNSUPPORTED: (Status.UNAVAILABLE, "a2a-version-unsupported"),
 }
 
+
 class A2AError(PeerFailure):
     """
     The agent answered with an error.

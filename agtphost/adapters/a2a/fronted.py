@@ -179,9 +179,7 @@ class FrontedTasks:
         self._withdrawn.discard(task_id)
         if known is None or call is None:
             return
-        task = FrontedTask(
-            task_id=task_id, client=known.client, agent_id=known.agent_id, document=document, ended=True
-        )
+        task = FrontedTask(task_id=task_id, client=known.client, agent_id=known.agent_id, document=document, ended=True)
         self._know(task)
         await self._keep((self._put(task),))
 

@@ -112,9 +112,7 @@ class SendMessage(_Action):
             was rejected, 262 where the agent wants credentials.
         """
         links = self._links
-        sending = messages.read(
-            context, links, self._name, forward=self._agent.settings.forward_identity
-        )
+        sending = messages.read(context, links, self._name, forward=self._agent.settings.forward_identity)
         extra = self._note(sending.contradicted, messages.owner_of(context))
         card = self._agent.card
         if _streams(context, sending) and (card is None or card.streaming):
@@ -363,9 +361,7 @@ class ReadCard(_Action):
             await self._agent_up(context)
         card = self._agent.card
         assert card is not None, "an upstream that is up has a card"
-        return EndpointResponse(
-            result={"card": dict(card.document), "sha256": card.digest, "trust": card.trust}
-        )
+        return EndpointResponse(result={"card": dict(card.document), "sha256": card.digest, "trust": card.trust})
 
     async def _agent_up(self, context: EndpointContext) -> None:
         async def nothing(seconds: float) -> None:

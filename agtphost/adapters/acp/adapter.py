@@ -140,9 +140,7 @@ class ACPAdapter:
         if named is None and len(self._servers) == 1:
             return next(iter(self._servers))
         if named is None:
-            listing = [
-                name for name, each in self._servers.items() if payload.get("agent_name") in each.manifests
-            ]
+            listing = [name for name, each in self._servers.items() if payload.get("agent_name") in each.manifests]
             if len(listing) == 1:
                 return listing[0]
             raise Refusal(

@@ -44,9 +44,7 @@ class _Action:
             seconds = min(seconds, context.deadline - LAST_WORD - self._server.service.seconds())
         return seconds
 
-    async def _ask(
-        self, context: EndpointContext, method: str, path: tuple[str, ...], body: object = None
-    ) -> Any:
+    async def _ask(self, context: EndpointContext, method: str, path: tuple[str, ...], body: object = None) -> Any:
         try:
             return await self._server.ask(method, path, self._seconds(context), body, caller_of(context))
         except PeerFailure as failure:
@@ -161,9 +159,7 @@ class _Running(_Action):
                     # Durable before anybody hears of it: a crash in the middle loses the stream, not the run.
                     known = begun(last)
                     told = {"type": "acp.run", "task_id": known.task_id, "acp_run_id": known.remote_id}
-                    await context.invocation.commit(
-                        told, self._links.changes(known), {"acp_run_id": known.remote_id}
-                    )
+                    await context.invocation.commit(told, self._links.changes(known), {"acp_run_id": known.remote_id})
             elif event["type"] == "message.completed":
                 output.append(event.get("message"))
             elif event["type"] == "error":

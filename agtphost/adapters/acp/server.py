@@ -45,9 +45,7 @@ class ACPServer:
     ) -> None:
         self.settings = settings
         self._base = settings.url.rstrip("/")
-        self._http = HttpPeer(
-            reactor, ca=settings.ca, headers=settings.headers, connections=settings.max_concurrency
-        )
+        self._http = HttpPeer(reactor, ca=settings.ca, headers=settings.headers, connections=settings.max_concurrency)
         chosen = {} if jitter is None else {"jitter": jitter}
         self.service = Upkeep(reactor, settings, "acp", self._prepare, self._http.close, **chosen)
         self.pins = pins if pins is not None else Pins("acp", settings.name, settings.pins)

@@ -143,9 +143,7 @@ class McpAdapter:
 
     def described(self) -> Sequence[Mapping[str, object]]:
         """The same for DESCRIBE, with what a caller may want to know of each server at this moment."""
-        return [
-            {**entry, **self._servers[str(entry["name"])].snapshot().told()} for entry in self.hosted()
-        ]
+        return [{**entry, **self._servers[str(entry["name"])].snapshot().told()} for entry in self.hosted()]
 
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         """Everything there is to know of each server, for operators."""

@@ -174,9 +174,7 @@ def override_of(overrides: Mapping[str, ToolOverride], key: str) -> ToolOverride
     return overrides[max(fitting, key=len)] if fitting else None
 
 
-def offer_binding(
-    server: McpServer, handler: IHandler, kind: str, name: str, override: ToolOverride | None
-) -> Binding:
+def offer_binding(server: McpServer, handler: IHandler, kind: str, name: str, override: ToolOverride | None) -> Binding:
     """
     The binding of a resource or a prompt.
 

@@ -154,9 +154,7 @@ class Catalogue:
         self._match(tools)
         before = self._digests() if self.known else None
         self.bindings = {
-            n: tool_binding(self._server, tool)
-            for n, tool in offered.items()
-            if n not in changed and not self.barred
+            n: tool_binding(self._server, tool) for n, tool in offered.items() if n not in changed and not self.barred
         }
         self.tools, self.changed, self.known = tools, changed, True
         if before is not None and before != self._digests():

@@ -168,5 +168,3 @@ def owner_of(interviews: list[Interview], within: int | None) -> Interview | Non
     working = [interview for interview in interviews if not interview.parked]
     candidates = working or interviews
     return candidates[-1] if candidates else None
-
-

@@ -156,9 +156,7 @@ class JsonRpcPeer:
         :raises McpFailure: through the Deferred, always.
         """
         self._last_id = call_id = self._last_id + 1
-        deferred: Deferred[Any] = Deferred(
-            lambda _: self._give_up(call_id, CallCancelled("it was cancelled"))
-        )
+        deferred: Deferred[Any] = Deferred(lambda _: self._give_up(call_id, CallCancelled("it was cancelled")))
         message: Message = {"jsonrpc": "2.0", "id": call_id, "method": method}
         if sink is not None:
             params = dict(params or {})

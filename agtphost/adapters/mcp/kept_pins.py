@@ -41,9 +41,7 @@ class KeptPins:
         self._pins: dict[str, ToolPins] = {}
         self._held = held
 
-    def of(
-        self, server: str, configured: Mapping[str, str], differs: Callable[[str, str, str], None]
-    ) -> ToolPins:
+    def of(self, server: str, configured: Mapping[str, str], differs: Callable[[str, str, str], None]) -> ToolPins:
         """
         The pins of one server, which follow the store from now on.
 

@@ -41,9 +41,7 @@ class OfferList:
 
     kind = "mcp"
 
-    def __init__(
-        self, servers: Sequence[McpServer], kind: str, binding_of: BindingOf, *, strict: bool
-    ) -> None:
+    def __init__(self, servers: Sequence[McpServer], kind: str, binding_of: BindingOf, *, strict: bool) -> None:
         self._servers = sorted(servers, key=lambda server: server.settings.name)
         self._kind = kind
         self._binding_of = binding_of
@@ -74,9 +72,7 @@ class OfferList:
                 last = f"{name} {key}"
         return self._answer(page, None)
 
-    async def _entries(
-        self, context: EndpointContext, server: McpServer
-    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    async def _entries(self, context: EndpointContext, server: McpServer) -> Iterator[tuple[str, Mapping[str, Any]]]:
         agent_id = "" if context.caller is None else context.caller.agent_id
         terms = server.terms
         lacking = terms is not None and KINDS[self._kind].capability not in terms.capabilities

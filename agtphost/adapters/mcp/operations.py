@@ -166,9 +166,7 @@ class Operations:
             return self._servers[server]
         able = [each for each in self._servers.values() if _may_have(each, "resources")]
         having = [each for each in able if uri in each.offers.known("resources")] or [
-            each
-            for each in able
-            if any(fits(template, uri) for template in each.offers.known("templates"))
+            each for each in able if any(fits(template, uri) for template in each.offers.known("templates"))
         ]
         if not having and len(able) > 1:
             raise Refusal(
@@ -182,9 +180,7 @@ class Operations:
 
     def _one(self, candidates: list[McpServer], kind: str) -> McpServer:
         if not candidates:
-            raise Refusal(
-                Status.UNPROCESSABLE, f"unknown-{kind}", f"No hosted MCP server has such a {kind}."
-            )
+            raise Refusal(Status.UNPROCESSABLE, f"unknown-{kind}", f"No hosted MCP server has such a {kind}.")
         if len(candidates) > 1:
             raise Refusal(
                 Status.CONFLICT,

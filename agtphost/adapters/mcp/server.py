@@ -403,9 +403,7 @@ class McpServer(Service):
         probing, known = self._probe, self.settings
         try:
             able = self._capabilities()
-            terms = await negotiate(
-                peer, CLIENT, known.protocol, known.start_timeout, probe=probing, capabilities=able
-            )
+            terms = await negotiate(peer, CLIENT, known.protocol, known.start_timeout, probe=probing, capabilities=able)
         except McpFailure as failure:
             self.not_spoken = isinstance(failure, (NegotiationFailed, RequestRefused, RpcError))
             # Some servers die of a method they do not know, others of its absence: alternate.

@@ -29,9 +29,7 @@ def escaped(text: str) -> str:
     """``text`` with every character escaped that a terminal or a reader would not show as itself."""
     if text.isprintable():
         return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
-    )
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 class ServerLog:

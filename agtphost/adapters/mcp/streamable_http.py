@@ -315,9 +315,7 @@ class HttpLink:
         refusal = RequestRefused(response.code, f"the server refused the request with HTTP {response.code}")
         self._receiver.failed(post.call_id, refusal)
 
-    async def _body(
-        self, response: IResponse, post: _Post, take: Any, limit: int = 0, *, final: bool = True
-    ) -> None:
+    async def _body(self, response: IResponse, post: _Post, take: Any, limit: int = 0, *, final: bool = True) -> None:
         kind = (response.headers.getRawHeaders("Content-Type") or [""])[0].partition(";")[0].strip().lower()
         stream = kind == "text/event-stream"
         expected = stream or kind == "application/json" or post.call_id is None

@@ -50,9 +50,7 @@ class TokenSource:
     :param log: where failures are told; never a token.
     """
 
-    def __init__(
-        self, clock: IReactorTime, agent: IAgent, credentials: ClientCredentials, log: ServerLog
-    ) -> None:
+    def __init__(self, clock: IReactorTime, agent: IAgent, credentials: ClientCredentials, log: ServerLog) -> None:
         self._clock = clock
         self._agent = agent
         self._credentials = credentials

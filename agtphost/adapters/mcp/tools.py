@@ -184,9 +184,7 @@ def _read(definition: Mapping[str, Any], digest: str, log: ServerLog) -> Tool | 
     schema = _compiled(definition["inputSchema"], "input", name, log)
     declared = definition.get("outputSchema")
     output = _compiled(declared, "output", name, log) if isinstance(declared, dict) else None
-    return Tool(
-        name=name, definition=definition, digest=digest, schema=schema, headers=headers, output=output
-    )
+    return Tool(name=name, definition=definition, digest=digest, schema=schema, headers=headers, output=output)
 
 
 def _compiled(schema: Mapping[str, Any], of: str, name: str, log: ServerLog) -> CompiledSchema | None:

@@ -15,16 +15,13 @@ from agtphost.adapters.mcp.streamable_http import HttpLink
 from agtphost.adapters.mcp.token_source import TokenSource
 
 
-def link_opener(
-    reactor: Any, settings: McpServerSettings, environ: Mapping[str, str], log: ServerLog
-) -> OpenLink:
+def link_opener(reactor: Any, settings: McpServerSettings, environ: Mapping[str, str], log: ServerLog) -> OpenLink:
     """
     What opens links to a server.
 
     :param environ: the host's environment, of which a child process gets six names.
     """
     if settings.url:
-
         bearer: TokenSource | None = None
         if settings.oauth is not None:
             agent, _ = http_agent(reactor, settings.ca, 1)

@@ -67,9 +67,7 @@ _PLAIN: tuple[tuple[type[PeerFailure], Status, str, str, str], ...] = (
 )
 
 
-def refusal(
-    protocol: str, upstream: str, failure: PeerFailure, details: Mapping[str, object] | None = None
-) -> Refusal:
+def refusal(protocol: str, upstream: str, failure: PeerFailure, details: Mapping[str, object] | None = None) -> Refusal:
     """
     The response to a call that has no result.
 
@@ -96,6 +94,4 @@ def refusal(
             return Refusal(
                 status, f"{protocol}-upstream-{reason}", f"{who} {what}", remedy=remedy, details=named, headers=retried
             )
-    return Refusal(
-        Status.SERVER_ERROR, f"{protocol}-upstream-failed", f"{who} could not be called.", details=named
-    )
+    return Refusal(Status.SERVER_ERROR, f"{protocol}-upstream-failed", f"{who} could not be called.", details=named)

@@ -152,9 +152,7 @@ class Upkeep(Service):
         now: float = self._clock.seconds()
         return now
 
-    async def call(
-        self, seconds: float, work: Callable[[float], Awaitable[T]], caller: Caller = None
-    ) -> T:
+    async def call(self, seconds: float, work: Callable[[float], Awaitable[T]], caller: Caller = None) -> T:
         """
         Do ``work`` with the upstream, when it is up and the call's turn has come.
 

@@ -15,11 +15,24 @@ from agtphost.conformance.target import Target
 CASES = Cases("audit")
 
 PAYLOAD = [
-    "server_id", "issued_at", "status", "request_hash", "response_id", "previous_audit_id", "agent_id", "method",
+    "server_id",
+    "issued_at",
+    "status",
+    "request_hash",
+    "response_id",
+    "previous_audit_id",
+    "agent_id",
+    "method",
     "result_hash",
 ]
 CREDENTIALS = (
-    "authorization", "token", "delegation_token", "resumption_nonce", "idempotency_key", "body", "parameters"
+    "authorization",
+    "token",
+    "delegation_token",
+    "resumption_nonce",
+    "idempotency_key",
+    "body",
+    "parameters",
 )
 
 
@@ -70,7 +83,9 @@ def covers(target: Target) -> None:
     head, payload, tail = record.text.split(".")
     changed = Record(
         text=f"{head}.{payload[:-2] + ('AA' if payload[-2:] != 'AA' else 'BB')}.{tail}",
-        header=record.header, payload={}, signature=record.signature,
+        header=record.header,
+        payload={},
+        signature=record.signature,
     )
     expect(not changed.covered_by(target.keys), "it does")
 

@@ -58,9 +58,14 @@ for _method, _ids, _missing, _given in _MISSING:
         mentions(answer, member)
 
     CASES.row(
-        f"{_method.lower()}-without-{_missing.replace('_', '-')}", _ids,
+        f"{_method.lower()}-without-{_missing.replace('_', '-')}",
+        _ids,
         f"{_method} without {_missing} is refused naming it.",
-        _without, _method, _missing, _given, needs=[Need.AGENT],
+        _without,
+        _method,
+        _missing,
+        _given,
+        needs=[Need.AGENT],
     )
 
 _INVALID: tuple[_Row, ...] = (
@@ -81,9 +86,13 @@ for _method, _ids, _member, _given in _INVALID:
         answered(_ask(target, method, **given), 422, 400)
 
     CASES.row(
-        f"{_method.lower()}-bad-{_member.replace('_', '-')}", _ids,
+        f"{_method.lower()}-bad-{_member.replace('_', '-')}",
+        _ids,
         f"{_method} with a {_member} that is none is refused.",
-        _invalid, _method, _given, needs=[Need.AGENT],
+        _invalid,
+        _method,
+        _given,
+        needs=[Need.AGENT],
     )
 
 
@@ -151,8 +160,14 @@ def plan_methods(target: Target) -> None:
 def describe(target: Target) -> None:
     """DESCRIBE returns the Capability Document with its members."""
     names = [
-        "methods", "modalities", "tools", "version", "version_min_satisfied", "trust_score",
-        "budget_units_accepted", "zones_accepted",
+        "methods",
+        "modalities",
+        "tools",
+        "version",
+        "version_min_satisfied",
+        "trust_score",
+        "budget_units_accepted",
+        "zones_accepted",
     ]
     has(answered(_ask(target, "DESCRIBE"), 200).result, names, "the Capability Document")
 
@@ -171,9 +186,13 @@ for _version, _satisfied in (("0.1", True), ("99.0", False)):
         expect(found is satisfied, f"version_min_satisfied is {found!r}")
 
     CASES.row(
-        f"describe-version-min-{_version}", "AGTP-191",
+        f"describe-version-min-{_version}",
+        "AGTP-191",
         f"version_min {_version} is {'' if _satisfied else 'not '}satisfied.",
-        _version_min, _version, _satisfied, needs=[Need.AGENT],
+        _version_min,
+        _version,
+        _satisfied,
+        needs=[Need.AGENT],
     )
 
 
@@ -222,7 +241,16 @@ def notify(target: Target) -> None:
 
 
 for _method in (
-    "QUERY", "SUMMARIZE", "PLAN", "DELEGATE", "ESCALATE", "CONFIRM", "SUSPEND", "NOTIFY", "PROPOSE", "EXECUTE"
+    "QUERY",
+    "SUMMARIZE",
+    "PLAN",
+    "DELEGATE",
+    "ESCALATE",
+    "CONFIRM",
+    "SUSPEND",
+    "NOTIFY",
+    "PROPOSE",
+    "EXECUTE",
 ):
 
     def _anonymous(target: Target, method: str) -> None:
@@ -243,8 +271,13 @@ def _proposed(**more: object) -> dict[str, object]:
         "path": "/conformance/none",
         "description": "A proposal that only asks.",
         "semantic": {
-            "intent": "Ask.", "actor": "agent", "outcome": "Nothing.", "capability": "analysis",
-            "confidence": 0.5, "impact": "informational", "is_idempotent": True,
+            "intent": "Ask.",
+            "actor": "agent",
+            "outcome": "Nothing.",
+            "capability": "analysis",
+            "confidence": 0.5,
+            "impact": "informational",
+            "is_idempotent": True,
         },
         "input_schema": {"type": "object", "additionalProperties": False, "properties": {}},
         "output_schema": {"type": "object"},

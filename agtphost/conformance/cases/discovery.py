@@ -45,9 +45,9 @@ def methods_tiers(target: Target) -> None:
 def methods_itself(target: Target) -> None:
     """DISCOVER /methods lists itself, in tier A."""
     own = [
-        entry for entry in _entries(target, "/methods") if (entry.get("method"), entry.get("path")) == (
-            "DISCOVER", "/methods"
-        )
+        entry
+        for entry in _entries(target, "/methods")
+        if (entry.get("method"), entry.get("path")) == ("DISCOVER", "/methods")
     ]
     expect(own and own[0].get("tier") == "A", "it does not")
 
@@ -67,9 +67,8 @@ def methods_endpoints(target: Target) -> None:
 def methods_unique(target: Target) -> None:
     """DISCOVER /methods lists nothing twice."""
     found = [
-        (entry.get("method"), entry.get("path"), entry.get("tool"), entry.get("action")) for entry in _entries(
-            target, "/methods"
-        )
+        (entry.get("method"), entry.get("path"), entry.get("tool"), entry.get("action"))
+        for entry in _entries(target, "/methods")
     ]
     expect(len(found) == len(set(map(str, found))), "an entry stands twice")
 
@@ -136,7 +135,13 @@ def agents_match(target: Target) -> None:
 
 
 CONTRACT_MEMBERS = (
-    "synthesis_id", "method", "path", "originating_agent_id", "recipe_lineage", "contract_hash", "negotiation_origin",
+    "synthesis_id",
+    "method",
+    "path",
+    "originating_agent_id",
+    "recipe_lineage",
+    "contract_hash",
+    "negotiation_origin",
 )
 """What every contract says (AGTP-API section 5.8.7)."""
 

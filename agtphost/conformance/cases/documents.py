@@ -15,16 +15,37 @@ from agtphost.conformance.target import Target
 CASES = Cases("uri")
 
 NAMESPACE = [
-    "document_type", "schema_version", "org_domain", "governance_zone", "generated_at", "signature", "agents",
-    "total_active", "namespace_cert_fingerprint",
+    "document_type",
+    "schema_version",
+    "org_domain",
+    "governance_zone",
+    "generated_at",
+    "signature",
+    "agents",
+    "total_active",
+    "namespace_cert_fingerprint",
 ]
 ENTRY = [
-    "agent_label", "canonical_id", "lifecycle_state", "trust_tier", "cert_status", "manifest_uri", "activated_at",
+    "agent_label",
+    "canonical_id",
+    "lifecycle_state",
+    "trust_tier",
+    "cert_status",
+    "manifest_uri",
+    "activated_at",
     "last_updated",
 ]
 STATUS = [
-    "document_type", "canonical_id", "agent_label", "org_domain", "lifecycle_state", "cert_status",
-    "last_action_method", "last_action_timestamp", "pending_escalations", "generated_at",
+    "document_type",
+    "canonical_id",
+    "agent_label",
+    "org_domain",
+    "lifecycle_state",
+    "cert_status",
+    "last_action_method",
+    "last_action_timestamp",
+    "pending_escalations",
+    "generated_at",
 ]
 TYPES = ("application/vnd.agtp.identity+json", "application/vnd.agtp+json")
 
@@ -77,7 +98,7 @@ for _suffix in ("agent", "nomo", "agtp"):
     def _redirected(target: Target, suffix: str) -> None:
         answer = answered(target.ask("DESCRIBE", f"{target.agent_path()}.{suffix}"), 301, 404, 400)
         if answer.status == 301:
-            expect(f".{suffix}\"".encode() not in answer.body.replace(b"path", b""), "the target still has the suffix")
+            expect(f'.{suffix}"'.encode() not in answer.body.replace(b"path", b""), "the target still has the suffix")
 
     CASES.row(
         f"suffix-{_suffix}",
@@ -109,7 +130,7 @@ def resolves(target: Target) -> None:
 def no_suffix(target: Target) -> None:
     """No URI in manifest or lists ends in .agent, .nomo or .agtp."""
     text = json.dumps([target.manifest, *target.hosted])
-    for suffix in (".agent\"", ".nomo\"", ".agtp\""):
+    for suffix in ('.agent"', '.nomo"', '.agtp"'):
         expect(f"agtp://{suffix}" not in text and suffix not in text, f"one ends in {suffix[:-1]}")
 
 

@@ -250,8 +250,24 @@ def supported_methods(target: Target) -> None:
 
 FLOOR = frozenset(
     [
-        "QUERY", "DISCOVER", "DESCRIBE", "INSPECT", "SUMMARIZE", "PLAN", "PROPOSE", "EXECUTE", "DELEGATE",
-        "ESCALATE", "CONFIRM", "SUSPEND", "NOTIFY", "ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE",
+        "QUERY",
+        "DISCOVER",
+        "DESCRIBE",
+        "INSPECT",
+        "SUMMARIZE",
+        "PLAN",
+        "PROPOSE",
+        "EXECUTE",
+        "DELEGATE",
+        "ESCALATE",
+        "CONFIRM",
+        "SUSPEND",
+        "NOTIFY",
+        "ACTIVATE",
+        "DEACTIVATE",
+        "REINSTATE",
+        "REVOKE",
+        "DEPRECATE",
     ]
 )
 
@@ -288,8 +304,13 @@ CASES.row(
     needs=[Need.HOSTED],
 )
 CASES.row(
-    "verification-path", "AGTP-049 API-046", "Verification-Path is a known one, and what DISCOVER /agents says.",
-    _stamp, "Verification-Path", VERIFICATION_PATHS, needs=[Need.HOSTED],
+    "verification-path",
+    "AGTP-049 API-046",
+    "Verification-Path is a known one, and what DISCOVER /agents says.",
+    _stamp,
+    "Verification-Path",
+    VERIFICATION_PATHS,
+    needs=[Need.HOSTED],
 )
 
 
@@ -391,7 +412,11 @@ for _name, _separator in (("comma", ","), ("comma-space", ", "), ("space-comma",
         never(target.call(endpoint, fields=[("Authority-Scope", claim)]), 262, 400, 455)
 
     CASES.row(
-        f"scope-separator-{_name}", "AGTP-034", f"Scopes separated by {_separator!r} are read.", _separated, _separator,
+        f"scope-separator-{_name}",
+        "AGTP-034",
+        f"Scopes separated by {_separator!r} are read.",
+        _separated,
+        _separator,
         needs=[Need.SCOPED],
     )
 

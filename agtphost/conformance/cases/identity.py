@@ -19,12 +19,32 @@ from agtphost.identity.genesis import Genesis, GenesisError, agent_id_of
 CASES = Cases("identity")
 
 DOCUMENT = [
-    "agtp_version", "document_type", "document_version", "agent_id", "name", "description", "principal",
-    "principal_id", "issuer", "issued_at", "updated_at", "status", "methods", "capabilities", "scopes_accepted",
+    "agtp_version",
+    "document_type",
+    "document_version",
+    "agent_id",
+    "name",
+    "description",
+    "principal",
+    "principal_id",
+    "issuer",
+    "issued_at",
+    "updated_at",
+    "status",
+    "methods",
+    "capabilities",
+    "scopes_accepted",
     "trust_score",
 ]
 GENESIS = [
-    "agent_id", "owner", "archetype", "governance_zone", "scope", "issued_at", "issuer_public_key", "signature",
+    "agent_id",
+    "owner",
+    "archetype",
+    "governance_zone",
+    "scope",
+    "issued_at",
+    "issuer_public_key",
+    "signature",
     "trust_tier",
 ]
 ARCHETYPES = ("assistant", "analyst", "executor", "orchestrator", "monitor")
@@ -130,7 +150,9 @@ for _member in DOCUMENT:
     CASES.row(
         f"document-{_member.replace('_', '-')}",
         "AGTP-136 AGTP-153",
-        f"The Identity Document has {_member}.", _has, _member,
+        f"The Identity Document has {_member}.",
+        _has,
+        _member,
         needs=[Need.HOSTED],
     )
 

@@ -104,9 +104,9 @@ def nothing_changed(target: Target) -> None:
     after = target.ask("DESCRIBE", target.agent_path("status"))
     expect(before.status == after.status, f"its status is answered {before}, then {after}")
     states = [
-        answer.result.get("lifecycle_state") for answer in (before, after) if answer.status == 200 and isinstance(
-            answer.result, dict
-        )
+        answer.result.get("lifecycle_state")
+        for answer in (before, after)
+        if answer.status == 200 and isinstance(answer.result, dict)
     ]
     expect(len(set(states)) <= 1, f"its state is {' then '.join(map(str, states))}")
 

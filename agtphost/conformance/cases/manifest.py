@@ -19,15 +19,31 @@ from agtphost.identity.jws import JWSError
 CASES = Cases("manifest")
 
 MEMBERS = [
-    "agtp_version", "agtp_api_version", "document_version", "catalog_version", "catalog_versions_supported",
-    "server", "embedded_methods", "endpoints", "agent_disclosure", "hosted_agents", "policies",
+    "agtp_version",
+    "agtp_api_version",
+    "document_version",
+    "catalog_version",
+    "catalog_versions_supported",
+    "server",
+    "embedded_methods",
+    "endpoints",
+    "agent_disclosure",
+    "hosted_agents",
+    "policies",
 ]
 SERVER = ["server_id", "domain", "operator", "contact", "supported_features", "issued", "updated"]
 SEMANTIC = ["intent", "actor", "outcome", "capability", "confidence", "impact", "is_idempotent"]
 CAPABILITIES = frozenset(
     [
-        "discovery", "retrieval", "analysis", "transaction", "modification", "creation", "notification",
-        "mechanics", "domain_spanning",
+        "discovery",
+        "retrieval",
+        "analysis",
+        "transaction",
+        "modification",
+        "creation",
+        "notification",
+        "mechanics",
+        "domain_spanning",
     ]
 )
 ENDPOINT = ["method", "path", "description", "semantic", "input_schema", "output_schema", "errors", "handler"]

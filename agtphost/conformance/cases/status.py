@@ -62,7 +62,7 @@ def no_internals(target: Target) -> None:
     """No refusal shows a traceback or a path of the server's machine."""
     for asked, answer in tour(target):
         if answer.status >= 400:
-            for trace in (b"Traceback", b'File "/', b".py\"", b"site-packages"):
+            for trace in (b"Traceback", b'File "/', b'.py"', b"site-packages"):
                 expect(trace not in answer.body, f"{asked}: the body holds {trace.decode()!r}")
 
 

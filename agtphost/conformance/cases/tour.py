@@ -36,16 +36,18 @@ def _stops(target: Target) -> Iterator[tuple[str, Callable[[], Answer]]]:
     yield "a malformed body", lambda: target.ask("INSPECT", "/", b"{")
     yield "an unknown target", lambda: target.ask("INSPECT", "/", {"target": "conformance"})
     yield "a record that is not there", lambda: target.ask("INSPECT", "/", {"target": "audit", "audit_id": "0" * 64})
-    yield "a lifecycle change by nobody", lambda: target.ask(
-        "REVOKE", "/", {"agent_id": NOBODY, "reason": "conformance"}, who=Who.ANONYMOUS
+    yield (
+        "a lifecycle change by nobody",
+        lambda: target.ask("REVOKE", "/", {"agent_id": NOBODY, "reason": "conformance"}, who=Who.ANONYMOUS),
     )
     yield "a reserved field", lambda: target.ask("DISCOVER", "/agents", fields=[("Delegation-Chain", "x")])
     yield "a malformed request", lambda: _malformed(target)
     if target.has(Need.AGENT):
         yield "an agent's list", lambda: target.as_agent("DISCOVER", "/agents")
         yield "a capability document", lambda: target.as_agent("DESCRIBE", "/")
-        yield "an impossible claim", lambda: target.as_agent(
-            "DISCOVER", "/agents", fields=[("Authority-Scope", "conformance:none")]
+        yield (
+            "an impossible claim",
+            lambda: target.as_agent("DISCOVER", "/agents", fields=[("Authority-Scope", "conformance:none")]),
         )
     if target.has(Need.ENDPOINT):
         endpoint = target.endpoint

@@ -266,6 +266,7 @@ async def test_one_more_than_may_wait_is_429() -> None:
 @pytest_twisted.ensureDeferred
 async def test_events_about_another_task_are_refused() -> None:
     """An agent that mixes tasks up in one stream is not believed."""
+
     def events(*each: Any) -> bytes:
         texts = [json.dumps({"jsonrpc": "2.0", "id": 1, "result": event}) for event in each]
         return "".join(f"data: {text}\n\n" for text in texts).encode()

@@ -39,7 +39,9 @@ async def served(credentials: Credentials) -> AsyncIterator[int]:
     try:
         await until(lambda: sidecar.port)
         interface = {
-            "url": f"https://localhost:{sidecar.port}/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"
+            "url": f"https://localhost:{sidecar.port}/rpc",
+            "protocolBinding": "JSONRPC",
+            "protocolVersion": "1.0",
         }
         body = json.dumps(card(0, supportedInterfaces=[interface])).encode()
         sidecar._factory._site.resource._pages[PATH.encode()] = Page(body=body)

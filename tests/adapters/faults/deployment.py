@@ -50,9 +50,7 @@ class Case(NamedTuple):
         return f"{self.carrier}-{self.fault.name}"
 
 
-CASES = tuple(
-    Case(fault, letter, number) for number, fault in enumerate(FAULTS.values()) for letter in fault.carriers
-)
+CASES = tuple(Case(fault, letter, number) for number, fault in enumerate(FAULTS.values()) for letter in fault.carriers)
 
 
 def _certificates(folder: Path) -> Path:
@@ -137,9 +135,7 @@ def endpoints(
 ) -> dict[str, str]:
     """Declarations of external services, by file name."""
     return {
-        f"{case.name}.toml": ENDPOINT.format(
-            name=case.name, url=_url(case, ports), folder=folder, deadline=deadline
-        )
+        f"{case.name}.toml": ENDPOINT.format(name=case.name, url=_url(case, ports), folder=folder, deadline=deadline)
         for case in cases
         if case.letter == "S"
     }

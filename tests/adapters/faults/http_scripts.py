@@ -97,8 +97,13 @@ raw("a-length-of-terabytes", "HSAC", either(LATE, UNREADABLE), "announces 10^15 
     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000000000000\r\n\r\n")  # fmt: skip
 raw("a-negative-length", "HSAC", LOST, "Content-Length: -5",
     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: -5\r\n\r\n")  # fmt: skip
-raw("two-lengths", "HSAC", LOST, "two lengths that differ",
-    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: LENGTH\r\nContent-Length: 3\r\n\r\n")
+raw(
+    "two-lengths",
+    "HSAC",
+    LOST,
+    "two lengths that differ",
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: LENGTH\r\nContent-Length: 3\r\n\r\n",
+)
 raw("a-length-and-chunks", "HSAC", either(LOST, LATE), "a length and chunks",
     b"HTTP/1.1 200 OK\r\nContent-Length: LENGTH\r\nContent-Type: application/json\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n")  # fmt: skip

@@ -253,8 +253,14 @@ says("says-nothing", "PHSAC", UNREADABLE, "an empty text", lambda stage: b"", P=
 says("half-a-text", "PHSAC", UNREADABLE, "half of an answer as if it were all", lambda s: s.good()[:-9], P=LATE["P"])
 says("two-texts-in-one", "PHSAC", UNREADABLE, "two answers with nothing between", lambda s: s.good() * 2, P=LATE["P"])
 says("invalid-utf-8", "PHSAC", UNREADABLE, "text that is no UTF-8", lambda stage: stage.spoilt(b'"\xff\xfe"'))
-says("utf-16", "PHSAC", UNREADABLE, "a good answer in UTF-16", lambda s: s.good().decode().encode("utf-16"),
-     P=either(LATE, UNREADABLE)["P"])
+says(
+    "utf-16",
+    "PHSAC",
+    UNREADABLE,
+    "a good answer in UTF-16",
+    lambda s: s.good().decode().encode("utf-16"),
+    P=either(LATE, UNREADABLE)["P"],
+)
 says("a-byte-order-mark", "PHSAC", UNREADABLE, "a byte order mark first", lambda s: b"\xef\xbb\xbf" + s.good())
 says("nul-octets", "PHSAC", UNREADABLE, "NUL in a string", lambda stage: stage.spoilt(b'"a\0b"'))
 says("nested-deeply", "PHSAC", UNREADABLE, "10,000 lists in each other",

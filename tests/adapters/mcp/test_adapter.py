@@ -239,16 +239,10 @@ async def test_the_list_is_lossless_and_shows_what_may_be_called() -> None:
         echo = next(tool for tool in listed if tool["name"] == "sdk.echo")
         assert {**echo, "name": "echo"} == server.catalogue.tools["echo"].definition
         only = adapter.resolve(LIST, None, "plain").binding.handler
-        assert [tool["name"] for tool in only.handle(context()).result["tool_response"]["tools"]] == [
-            "plain.work"
-        ]
+        assert [tool["name"] for tool in only.handle(context()).result["tool_response"]["tools"]] == ["plain.work"]
         few = context(admits=lambda binding: binding.name == "sdk.add")
-        assert [t["name"] for t in every.binding.handler.handle(few).result["tool_response"]["tools"]] == [
-            "sdk.add"
-        ]
-        after = every.binding.handler.handle(context({"cursor": "sdk.noisy"})).result["tool_response"][
-            "tools"
-        ]
+        assert [t["name"] for t in every.binding.handler.handle(few).result["tool_response"]["tools"]] == ["sdk.add"]
+        after = every.binding.handler.handle(context({"cursor": "sdk.noisy"})).result["tool_response"]["tools"]
         assert [tool["name"] for tool in after] == ["sdk.routed", "sdk.sleep"]
         with pytest.raises(Refusal):
             every.binding.handler.handle(context({"cursor": 3}))
@@ -260,9 +254,7 @@ async def test_meta_is_passed_on_without_what_is_the_hosts() -> None:
     async with hosted(SDK + ("stdio",), name="sdk") as server:
         adapter = McpAdapter([server])
         meta = {"traceparent": "00-1", "io.modelcontextprotocol/protocolVersion": "1999-01-01"}
-        resolution = adapter.resolve(
-            CALL, {"name": "add", "arguments": {"a": 1, "b": 1}, "_meta": meta}, None
-        )
+        resolution = adapter.resolve(CALL, {"name": "add", "arguments": {"a": 1, "b": 1}, "_meta": meta}, None)
         known = server.catalogue.bindings["add"]
         assert resolution.binding.required_scopes == known.required_scopes
         response = await resolution.binding.handler.handle(context(resolution.input))

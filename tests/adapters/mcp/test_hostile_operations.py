@@ -16,7 +16,7 @@ from agtphost.adapters.mcp import McpServer, McpServerSettings, State
 from tests.adapters.mcp.hosting import ENVIRON, alive, hosted, until
 from tests.adapters.mcp.test_operations import BOB, CALL, Host
 
-SCRIPT = '''
+SCRIPT = """
 import json, os, sys, threading, time
 FAULT = sys.argv[1]
 def put(m):
@@ -68,7 +68,7 @@ for line in sys.stdin:
     elif method == "resources/read":
         if FAULT == "list-hang": continue
         put({"id": n, "result": [1]})
-'''
+"""
 
 
 @pytest.fixture
@@ -220,5 +220,3 @@ async def test_cycles_of_many_at_once_leave_no_process() -> None:
 def children() -> set[int]:
     """Child processes of this one, zombies included."""
     return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
-
-

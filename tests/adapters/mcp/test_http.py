@@ -92,9 +92,7 @@ async def test_the_official_sdk_over_http(protocol: str, body: str) -> None:
         assert (await call(server, "noisy", times=5))["content"][0]["text"] == "done"
         assert (await call(server, "fail", reason="because"))["isError"] is True
         results = [call(server, "add", a=number, b=0) for number in range(40)]
-        assert [(await each)["content"][0]["text"] for each in results] == [
-            str(number) for number in range(40)
-        ]
+        assert [(await each)["content"][0]["text"] for each in results] == [str(number) for number in range(40)]
 
 
 @pytest.mark.parametrize("protocol", ["2026-07-28", "2025-11-25"])
@@ -167,9 +165,7 @@ async def test_tls_is_verified(tmp_path: Path) -> None:
     pem, private = tmp_path / "cert.pem", tmp_path / "key.pem"
     pem.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     private.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     async with sdk("tls", str(pem), str(private)) as (port, _):
         async with hosted(url=f"https://127.0.0.1:{port}/mcp", ca=str(pem)) as server:
@@ -177,9 +173,7 @@ async def test_tls_is_verified(tmp_path: Path) -> None:
         async with hosted(url=f"https://127.0.0.1:{port}/mcp", wait=False) as server:
             await until(lambda: server.state is State.BACKOFF)
             assert "certificate" in server.snapshot().reason.lower()
-        async with hosted(
-            url=f"https://127.0.0.1:{port}/mcp", wait=False, ca=str(tmp_path / "no.pem")
-        ) as server:
+        async with hosted(url=f"https://127.0.0.1:{port}/mcp", wait=False, ca=str(tmp_path / "no.pem")) as server:
             await until(lambda: server.state is State.BACKOFF)
 
 
@@ -206,9 +200,7 @@ class Odd(Resource):
             self.session = f"session-{self.sessions}"
             request.setHeader("mcp-session-id", self.session)
             version = message["params"]["protocolVersion"]
-            return self.result(
-                message, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {}}
-            )
+            return self.result(message, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {}})
         if method == "server/discover":
             request.setResponseCode(400)
             return b"what?"
@@ -333,9 +325,7 @@ async def test_a_stream_that_stays_open_is_closed() -> None:
 async def test_a_flooding_stream_is_throttled() -> None:
     """Endless notifications on one stream: paused each second, and ended with the call."""
     noise = (
-        b"data: "
-        + json.dumps({"jsonrpc": "2.0", "method": "note", "params": {"x": "y" * 60_000}}).encode()
-        + b"\n\n"
+        b"data: " + json.dumps({"jsonrpc": "2.0", "method": "note", "params": {"x": "y" * 60_000}}).encode() + b"\n\n"
     )
     sent = [0]
 

@@ -34,9 +34,7 @@ async def test_server_everything_is_hosted() -> None:
 async def test_no_secret_of_the_host_reaches_a_server() -> None:
     """T-MC-80: get-env prints the whole environment of the process."""
     environ = {**ENVIRON, "AWS_SECRET_ACCESS_KEY": "canary", "PYTHONPATH": "canary", "LC_ALL": "canary"}
-    async with hosted(
-        (program("mcp-server-everything"), "stdio"), environ=environ, env={"SEEN": "yes"}
-    ) as server:
+    async with hosted((program("mcp-server-everything"), "stdio"), environ=environ, env={"SEEN": "yes"}) as server:
         result = await server.call_tool("get-env", {}, {}, 10)
         assert json.loads(result["content"][0]["text"]) == {**ENVIRON, "SEEN": "yes"}
 

@@ -55,8 +55,16 @@ class Host:
         for change in answer.changes:
             value = None if change.value is None else jsontext.encode(change.value)
             self.held.apply(
-                [HeldRow(kind=change.kind, key=change.key, value=value, owner=bytes.fromhex(change.owner),
-                         expires_at=change.expires_at, version=1)]
+                [
+                    HeldRow(
+                        kind=change.kind,
+                        key=change.key,
+                        value=value,
+                        owner=bytes.fromhex(change.owner),
+                        expires_at=change.expires_at,
+                        version=1,
+                    )
+                ]
             )
         return answer
 
@@ -67,9 +75,7 @@ class Host:
         async def emit(event: Mapping[str, Any]) -> None:
             self.events.append(event)
 
-        return context(
-            given, caller=caller, invocation=SimpleNamespace(exchange=exchange), emit=emit, **members
-        )
+        return context(given, caller=caller, invocation=SimpleNamespace(exchange=exchange), emit=emit, **members)
 
     async def refused(self, action: str, payload: Any = None, **members: Any) -> Refusal:
         """The refusal that a request must end in."""
@@ -182,6 +188,7 @@ async def test_overrides_of_resources_and_prompts_win() -> None:
 async def test_lists_show_what_may_be_used() -> None:
     """Design decision 14: an entry that its reader may not use is not listed."""
     async with host("handshake") as ask:
+
         def admits(binding: Binding) -> bool:
             return binding.extra.get("mcp_resource") != "test://one" and "mcp_prompt" not in binding.extra
 

@@ -69,6 +69,4 @@ async def test_the_sample_server_stays_in_its_folder(path: str, tmp_path: Path) 
         found = await server.call_tool("search_text", {"query": "canary"}, {}, 10)
         assert found["structuredContent"]["result"] == []
         for name in ("../x", "a/b", "", ".hidden"):
-            assert (await server.call_tool("write_note", {"name": name, "text": ""}, {}, 10))[
-                "isError"
-            ] is True
+            assert (await server.call_tool("write_note", {"name": name, "text": ""}, {}, 10))["isError"] is True

@@ -40,9 +40,7 @@ async def failure_of(calling: Deferred[Any]) -> McpFailure:
     return caught.value
 
 
-@pytest.mark.parametrize(
-    "protocol", ["auto", "2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
-)
+@pytest.mark.parametrize("protocol", ["auto", "2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])
 @pytest_twisted.ensureDeferred
 async def test_the_official_sdk_in_every_version(protocol: str) -> None:
     """
@@ -294,9 +292,7 @@ async def test_stderr_is_drained_bounded_and_clean() -> None:
     """T-MC-13: escapes are shown, not interpreted; a configured secret is redacted; long lines are cut."""
     async with hosted(hostile("stderr"), env={"TOKEN": "secret-canary-value"}) as server:
         await call(server)
-        lines = await until(
-            lambda: len(server.snapshot().link["stderr"]) >= 3 and server.snapshot().link["stderr"]
-        )
+        lines = await until(lambda: len(server.snapshot().link["stderr"]) >= 3 and server.snapshot().link["stderr"])
         assert lines[0] == "\\x1b[31mred\\x1b[0m \\u202e [redacted]"
         assert lines[1].endswith("z [cut]")
         assert lines[2] == "last"
@@ -453,16 +449,12 @@ async def test_the_environment_is_built_from_empty(tmp_path: Path) -> None:
         "PYTHONPATH": "/x",
         "USER": "() { :; }",
     }
-    async with hosted(
-        hostile("environment"), environ=environ, env={"SEEN": "yes"}, cwd=str(tmp_path)
-    ) as server:
+    async with hosted(hostile("environment"), environ=environ, env={"SEEN": "yes"}, cwd=str(tmp_path)) as server:
         result = await call(server)
         # The server is a Python program, which sets LC_CTYPE for itself where no locale is set.
         del result["env"]["LC_CTYPE"]
         assert result["env"] == {"HOME": "/h", "PATH": "/usr/bin:/bin", "SEEN": "yes"}
         kinds = {number: target.partition(":")[0] for number, target in result["fds"].items()}
         assert {number: kinds[number] for number in "012"} == dict.fromkeys("012", "pipe")
-        assert all(
-            target.startswith("/proc") for number, target in result["fds"].items() if number not in "012"
-        )
+        assert all(target.startswith("/proc") for number, target in result["fds"].items() if number not in "012")
         assert result["cwd"] == str(tmp_path)

@@ -120,9 +120,7 @@ class ScriptedLink:
 
     def answer(self, method: str) -> dict[str, Any]:
         if method == "initialize":
-            return {
-                "result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}}}
-            }
+            return {"result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}}}}
         if method == "tools/list":
             self.world.listings += 1
             return {"result": {"tools": self.world.tools}}

@@ -42,7 +42,11 @@ def test_a_changed_definition_is_told_once() -> None:
     [event] = world.events
     assert (event.chain, event.event_type) == (HOST_CHAIN, CHANGED)
     assert event.fields == {
-        "protocol": "mcp", "upstream": "files", "name": "work", "sha256": "new", "approved_sha256": "old"
+        "protocol": "mcp",
+        "upstream": "files",
+        "name": "work",
+        "sha256": "new",
+        "approved_sha256": "old",
     }
     again = World(world.ledger)
     again.record.changed("files", "work", "new", "old")
@@ -113,8 +117,12 @@ async def test_an_approval_is_on_record_before_it_counts() -> None:
     await world.record.approved(pin("files", "work", "new"), "new", "old", "f00d")
     assert world.events[-1].event_type == APPROVED
     assert world.events[-1].fields == {
-        "protocol": "mcp", "upstream": "files", "name": "work",
-        "sha256": "new", "replaced_sha256": "old", "approved_by": "f00d",
+        "protocol": "mcp",
+        "upstream": "files",
+        "name": "work",
+        "sha256": "new",
+        "replaced_sha256": "old",
+        "approved_by": "f00d",
     }
     assert world.ledger.held.get(KIND, "files\nwork") is None
     assert len(world.ledger.drafts[-1].changes) == 2, "the pin is committed with the event"

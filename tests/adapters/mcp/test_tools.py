@@ -50,9 +50,7 @@ def test_invisible_characters_refuse_a_tool(point: int, place: str) -> None:
     assert read(poisoned) == {}
 
 
-@pytest.mark.parametrize(
-    "text", ["two\nlines\tand a tab", "naïve façade", "日本語", "emoji \U0001f600", "a\u00a0b"]
-)
+@pytest.mark.parametrize("text", ["two\nlines\tand a tab", "naïve façade", "日本語", "emoji \U0001f600", "a\u00a0b"])
 def test_honest_text_passes(text: str) -> None:
     """The control: ordinary text of any language is no reason to refuse."""
     assert deceptive_character(text, lines=True) is None
@@ -73,9 +71,7 @@ def test_two_tools_of_one_name_are_both_refused() -> None:
 def test_nonsense_is_refused_one_by_one() -> None:
     """A broken entry does not take the others with it, and too large a definition is one."""
     large = {**TOOL, "name": "large", "description": "x" * 300_000}
-    assert list(
-        read(None, 3, {}, {"name": 3}, {"name": "n"}, {"name": "m", "inputSchema": []}, large, TOOL)
-    ) == ["t"]
+    assert list(read(None, 3, {}, {"name": 3}, {"name": "n"}, {"name": "m", "inputSchema": []}, large, TOOL)) == ["t"]
 
 
 def test_an_unchanged_tool_is_not_compiled_again() -> None:
@@ -116,9 +112,7 @@ def test_annotations_become_a_semantic_block(
 
 def test_the_operators_word_wins() -> None:
     """An override beats every hint."""
-    block = semantic_block(
-        {**TOOL, "annotations": {"readOnlyHint": True}}, ToolOverride(impact="irreversible")
-    )
+    block = semantic_block({**TOOL, "annotations": {"readOnlyHint": True}}, ToolOverride(impact="irreversible"))
     assert block["impact"] == "irreversible"
 
 

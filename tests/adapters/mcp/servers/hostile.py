@@ -144,9 +144,7 @@ def work(call_id: Any, arguments: Any = None) -> None:
         answer(call_id, [1, 2, 3])
         return
     if FAULT == "requests":
-        for number, method in enumerate(
-            ("ping", "sampling/createMessage", "roots/list", "elicitation/create")
-        ):
+        for number, method in enumerate(("ping", "sampling/createMessage", "roots/list", "elicitation/create")):
             put({"jsonrpc": "2.0", "id": f"s{number}", "method": method, "params": {}})
         seen = [json.loads(sys.stdin.readline()) for _ in range(4)]
         answer(call_id, {"content": [], "seen": seen})
@@ -156,9 +154,7 @@ def work(call_id: Any, arguments: Any = None) -> None:
             note("notifications/message", level="info", data="x" * 200)
             note("notifications/tools/list_changed")
     if FAULT == "flood":
-        line = json.dumps(
-            {"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "y" * 900}}
-        )
+        line = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "y" * 900}})
         while True:
             raw((line + "\n").encode() * 64)
     if FAULT == "stderr-flood":
@@ -203,9 +199,7 @@ def fork_children() -> None:
     ]
     how = "stdout=-3, stderr=-3, start_new_session=True"
     script = f"import subprocess; print(subprocess.Popen({sleeper!r}, {how}).pid)"
-    pids.append(
-        int(subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, check=True).stdout)
-    )
+    pids.append(int(subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, check=True).stdout))
     with open(sys.argv[2], "w") as told:
         told.write(" ".join(map(str, [os.getpid(), *pids])))
 
