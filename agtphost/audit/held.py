@@ -26,7 +26,7 @@ from typing import Any
 from agtphost.audit.drafts import Change, LedgerUnavailable
 from agtphost.stores.rows import HeldRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import ANY, HELD, Holding
+from agtphost.vocabulary.holdings import ANY, HELD, Holding, fair_share
 
 SHORT = 1_024
 """Octets up to which an item is kept decoded; of a longer one, what it is found by."""
@@ -35,6 +35,8 @@ AT_ONCE = 500
 """Expired items that are let go of in one go."""
 
 _ABSENT: Mapping[str, Any] = {}
+_ALL = "all"
+"""Instead of an owner, who is hexadecimal or the host."""
 
 
 class UnknownKind(ValueError):
@@ -46,11 +48,13 @@ class HeldFull(LedgerUnavailable):
     There is no room for an item, and nothing of its kind may go for it.
 
     :param in_all: whether all owners together have as many as there may be.
+    :param now: whether ``limit`` is the share that an owner has because of what the others have.
     """
 
-    def __init__(self, holding: Holding, limit: int, unit: str, *, in_all: bool) -> None:
+    def __init__(self, holding: Holding, limit: int, unit: str, *, in_all: bool, now: bool = False) -> None:
         whose = "all agents together" if in_all else "one agent"
-        super().__init__(f"There is room for {limit} {unit} of the kind {holding.kind} of {whose} here.")
+        when = " beside what the others have at present" if now else ""
+        super().__init__(f"There is room for {limit} {unit} of the kind {holding.kind} of {whose} here{when}.")
         self.holding = holding
         self.limit = limit
         self.unit = unit
@@ -114,6 +118,9 @@ class _Table:
     finished_of: dict[str, dict[str, Held]] = field(default_factory=dict)
     loads: dict[str, _Load] = field(default_factory=dict)
     load: _Load = field(default_factory=_Load)
+    done: dict[str, _Load] = field(default_factory=dict)
+    """Of :attr:`loads`, the finished items, which go where room is wanted; with :data:`_ALL` those of all."""
+
     coming: dict[str, int] = field(default_factory=dict)
     """New keys that are under way, with how many changes make them."""
 
@@ -148,6 +155,7 @@ class _Table:
         if self.is_finished(item):
             self.finished[item.key] = item
             self.finished_of.setdefault(item.owner, {})[item.key] = item
+            self._count_done(item, 1)
         self.count(item.owner, 1, item.octets)
 
     def drop(self, key: str) -> Held | None:
@@ -164,7 +172,22 @@ class _Table:
             _out(self.found, (member, item.brief.get(member)), item.key)
         if self.finished.pop(item.key, None) is not None:
             _out(self.finished_of, item.owner, item.key)
+            self._count_done(item, -1)
         self.count(item.owner, -1, -item.octets)
+
+    def _count_done(self, item: Held, sign: int) -> None:
+        for who in (item.owner, _ALL):
+            load = self.done.setdefault(who, _Load())
+            load.items += sign
+            load.octets += sign * item.octets
+            if not load.items:
+                del self.done[who]
+
+    def open_of(self, owner: str) -> _Load:
+        """What an owner has that has not finished; ``_ALL``: what all have."""
+        load = self.load if owner == _ALL else self.loads.get(owner) or _Load()
+        done = self.done.get(owner) or _Load()
+        return _Load(load.items - done.items, load.octets - done.octets)
 
 
 def _out(index: dict[Any, dict[str, Held]], place: Any, key: str) -> None:
@@ -314,6 +337,8 @@ class HeldTable:
         known = table.items.get(change.key)
         new = known is None and change.key not in table.coming
         octets = len(jsontext.encode(change.value)) - (0 if known is None else known.octets)
+        if new and (full := _beyond_its_share(table, change.owner, octets)) is not None:
+            raise full
         gone = _Load()
         gone_of = _Load()
         for key in table.going:
@@ -419,6 +444,24 @@ def _over(
         return HeldFull(holding, holding.in_all, "items", in_all=True)
     if octets and table.load.octets - gone.octets + octets > holding.octets_in_all:
         return HeldFull(holding, holding.octets_in_all, "octets", in_all=True)
+    return None
+
+
+def _beyond_its_share(table: _Table, owner: str, octets: int) -> HeldFull | None:
+    """
+    Whether a new item is more than an owner may have beside what the others have.
+
+    What has finished goes where room is wanted, and counts for nobody; the first item of an owner needs room alone.
+    """
+    holding, own, every = table.holding, table.open_of(owner), table.open_of(_ALL)
+    if own.items <= 0 or holding.per_owner >= holding.in_all:
+        return None
+    share = fair_share(holding.in_all, every.items)
+    if own.items + 1 > share:
+        return HeldFull(holding, share, "items", in_all=False, now=True)
+    share = fair_share(holding.octets_in_all, every.octets)
+    if own.octets + octets > share:
+        return HeldFull(holding, share, "octets", in_all=False, now=True)
     return None
 
 

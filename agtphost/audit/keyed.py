@@ -2,9 +2,11 @@
 Keyed requests: what an agent's stored answers may take, and what is kept of one that is too long.
 
 Theory of operation. Whoever sends an Idempotency-Key has the host store an
-answer for a day. So each agent has a quota, of keys and of octets. What it has
-used is a row of its own, which changes in the transactions that add and drop
-answers: nothing is counted, and nothing is read when the host starts.
+answer for a day. So each agent has a quota, of keys and of octets, and so have
+all together, in shares that shrink with what is free. What each has used is a
+row of its own, which changes in the transactions that add and drop answers:
+nothing is counted, and nothing is read when the host starts. A key that was
+acknowledged is not forgotten for a new one: that one is refused.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ from hashlib import sha256
 from agtphost.audit.drafts import Reservation, ReservationKey, ReservationState
 from agtphost.iagtp import IChainStore
 from agtphost.stores.rows import KeyedRow, ReservationRow
-from agtphost.vocabulary.holdings import ANSWERS, Answers
+from agtphost.vocabulary.holdings import ANSWERS, Answers, fair_share
 
 UNKEPT = b"-"
 """What the stored form of an answer begins with that was not kept."""
+
+ALL = b""
+"""The owner of the row that counts for all agents together."""
 
 
 def reservation_name(key: ReservationKey) -> bytes:
@@ -70,7 +75,7 @@ class Quotas:
         self._answers = answers
         self._now = now
         self._keep = keep
-        self._uses = store.keyed({owner_name(key) for key in keys})
+        self._uses = store.keyed({ALL, *(owner_name(key) for key in keys)})
         self._changed: dict[bytes, KeyedRow] = {}
 
     def changed(self) -> list[KeyedRow]:
@@ -84,31 +89,48 @@ class Quotas:
         :param before: the expired request of the same key that it takes the place of.
         :return: None where there is room; else what the caller is told.
         """
-        keys, octets = self._limits(key)
-        use = self._use(key)
+        uses = [self._use(owner_name(key)), self._use(ALL)]
         if before is not None and before.owner is not None:
-            use = use._replace(keys=use.keys - 1, octets=max(use.octets - len(before.result or b""), 0))
+            gone = len(before.result or b"")
+            uses = [use._replace(keys=use.keys - 1, octets=max(use.octets - gone, 0)) for use in uses]
+        use, every = uses
+        keys, octets = self._limits(key, use, every)
         if use.keys >= keys or use.octets >= octets:
-            seconds = max(1, -(-(use.since + self._keep - self._now) // 1000))
             unit, limit = ("keys", keys) if use.keys >= keys else ("octets", octets)
+            # Where the others leave this one nothing, it may be any of their keys that makes room.
+            since = use.since if use.keys else every.since
+            seconds = max(1, -(-(since + self._keep - self._now) // 1000))
             return Reservation(state=ReservationState.FULL, unit=unit, limit=limit, retry_after=seconds)
-        self._put(use._replace(keys=use.keys + 1))
+        for each in uses:
+            self._put(each._replace(keys=each.keys + 1))
         return None
 
     def answer(self, key: ReservationKey, result: bytes) -> bytes:
         """Count an answer; what is stored of it."""
-        use = self._use(key)
-        if len(result) > self._answers.longest or use.octets + len(result) > self._limits(key)[1]:
+        use, every = self._use(owner_name(key)), self._use(ALL)
+        if len(result) > self._answers.longest or use.octets + len(result) > self._limits(key, use, every)[1]:
             result = unkept(result)
-        self._put(use._replace(octets=use.octets + len(result)))
+        for each in (use, every):
+            self._put(each._replace(octets=each.octets + len(result)))
         return result
 
-    def _limits(self, key: ReservationKey) -> tuple[int, int]:
-        answers = self._answers
-        return (answers.keys, answers.octets) if key.sure else (answers.unproven_keys, answers.unproven_octets)
+    def _limits(self, key: ReservationKey, use: KeyedRow, every: KeyedRow) -> tuple[int, int]:
+        """
+        Keys and octets that the caller may have at present; what it has already is nobody's to take.
 
-    def _use(self, key: ReservationKey) -> KeyedRow:
-        owner = owner_name(key)
+        The first key of an agent, with an answer of the longest that is kept, needs room alone.
+        """
+        answers = self._answers
+        own = (answers.keys, answers.octets) if key.sure else (answers.unproven_keys, answers.unproven_octets)
+        free = answers.keys_in_all - every.keys, answers.octets_in_all - every.octets
+        first = min(1, max(free[0], 0)), min(answers.longest, max(free[1], 0))
+        shares = (
+            max(fair_share(answers.keys_in_all, every.keys), first[0]),
+            max(fair_share(answers.octets_in_all, every.octets), first[1]),
+        )
+        return min(own[0], shares[0]), min(own[1], shares[1])
+
+    def _use(self, owner: bytes) -> KeyedRow:
         return self._uses.get(owner) or KeyedRow(owner, 0, 0, self._now)
 
     def _put(self, use: KeyedRow) -> None:

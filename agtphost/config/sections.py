@@ -216,6 +216,12 @@ class Limits(Section):
     keyed_octets_per_agent: Annotated[int, Field(ge=65_536, le=1 << 40)] = ANSWERS.octets
     """Octets of their stored answers."""
 
+    keyed_requests_in_all: Annotated[int, Field(ge=1, le=1_000_000_000)] = ANSWERS.keys_in_all
+    """Of all agents together; in shares that shrink with what is free; beyond them 429."""
+
+    keyed_octets_in_all: Annotated[int, Field(ge=65_536, le=1 << 40)] = ANSWERS.octets_in_all
+    """Octets of their stored answers."""
+
     rate_burst: Seconds = 60.0
     """How many seconds' worth of requests may come at once."""
 

@@ -424,7 +424,7 @@ class IdempotencyGate:
             return Refusal(
                 Status.RATE_LIMITED,
                 "idempotency-quota",
-                f"{reservation.limit} {reservation.unit} of keyed requests are kept of one agent, and no more.",
+                f"{reservation.limit} {reservation.unit} of keyed requests are kept of this agent at present.",
                 remedy="Wait until earlier keys have expired, or send requests that need no retry without a key.",
                 details={"scope": "idempotency", "unit": reservation.unit, "limit": reservation.limit},
                 headers=(("Retry-After", str(reservation.retry_after)),),

@@ -138,7 +138,11 @@ def assemble(
         free_space_floor=config.store.free_space_floor,
         ballast=_ballast(config),
         answers=replace(
-            ANSWERS, keys=config.limits.keyed_requests_per_agent, octets=config.limits.keyed_octets_per_agent
+            ANSWERS,
+            keys=config.limits.keyed_requests_per_agent,
+            octets=config.limits.keyed_octets_per_agent,
+            keys_in_all=config.limits.keyed_requests_in_all,
+            octets_in_all=config.limits.keyed_octets_in_all,
         ),
     )
 

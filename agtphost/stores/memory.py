@@ -241,12 +241,13 @@ class MemoryStore:
         return False
 
     def _uncount(self, row: ReservationRow) -> None:
-        use = self._keyed.get(row.owner or b"")
-        if use is not None:
-            octets, since = max(use.octets - len(row.result or b""), 0), max(use.since, row.reserved_at)
-            self._keyed[use.owner] = use._replace(keys=use.keys - 1, octets=octets, since=since)
-            if use.keys <= 1:
-                del self._keyed[use.owner]
+        for owner in (row.owner, b"") if row.owner else ():
+            use = self._keyed.get(owner or b"")
+            if use is not None:
+                octets, since = max(use.octets - len(row.result or b""), 0), max(use.since, row.reserved_at)
+                self._keyed[use.owner] = use._replace(keys=use.keys - 1, octets=octets, since=since)
+                if use.keys <= 1:
+                    del self._keyed[use.owner]
 
     def tidy(self) -> None:
         """There is no log to fold."""

@@ -145,9 +145,11 @@ class ReservationRow(NamedTuple):
 
 
 class KeyedRow(NamedTuple):
-    """What an agent's keyed requests take."""
+    """What an agent's keyed requests take, or those of all agents together."""
 
     owner: bytes
+    """Empty: all of them."""
+
     keys: int
     octets: int
     """Of their stored answers."""

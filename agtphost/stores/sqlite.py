@@ -272,10 +272,10 @@ class SQLiteStore:
                     self._execute("DELETE FROM reservation WHERE name = ?", (name,))
                     self._execute(
                         "UPDATE keyed SET keys = keys - 1, octets = max(octets - ?, 0), since = max(since, ?) "
-                        "WHERE owner = ?",
-                        (octets, reserved_at, owner),
+                        "WHERE owner IN (?, ?)",
+                        (octets, reserved_at, owner, b"" if owner else None),
                     )
-                    self._execute("DELETE FROM keyed WHERE owner = ? AND keys <= 0", (owner,))
+                    self._execute("DELETE FROM keyed WHERE owner IN (?, ?) AND keys <= 0", (owner, b""))
                 for place in expired:
                     self._execute("DELETE FROM held WHERE kind = ? AND key = ?", place)
                 self._execute("COMMIT")

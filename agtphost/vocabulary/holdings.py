@@ -103,6 +103,10 @@ class Answers:
     """Of one agent with its certificate."""
 
     octets: int
+    keys_in_all: int
+    """Of all agents together, in shares by what is still free (:func:`fair_share`)."""
+
+    octets_in_all: int
     unproven_keys: int
     """Of one agent that is known by header alone, or through a gateway that does not vouch for it."""
 
@@ -114,8 +118,27 @@ class Answers:
 
 
 ANSWERS: Final = Answers(
-    keys=100_000, octets=64 * MIB, unproven_keys=2_000, unproven_octets=2 * MIB, longest=64 * KIB, lives=DAY
+    keys=100_000,
+    octets=64 * MIB,
+    keys_in_all=1_000_000,
+    octets_in_all=512 * MIB,
+    unproven_keys=2_000,
+    unproven_octets=2 * MIB,
+    longest=64 * KIB,
+    lives=DAY,
 )
+
+
+def fair_share(in_all: int, taken: int) -> int:
+    """
+    What one owner may have at the most where all together have ``taken`` of ``in_all``.
+
+    The free part, cubed, of the whole: an eighth where half is free, a thousandth where a tenth is. One alone can have
+    0.31 of it; a hundred, each taking all it can, leave a fourteenth free, and a thousand a forty-fifth: what is kept
+    is not taken back, so the shares have to shrink faster than what is free.
+    """
+    return int(max(in_all - taken, 0) ** 3 // in_all**2)
+
 
 _AGAIN = "Try again later."
 _PINS = "Remove upstreams, or their tools, that are used no more."

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agtphost.audit.drafts import Reservation, ReservationKey, ReservationState
-from agtphost.audit.keyed import owner_name
+from agtphost.audit.keyed import ALL, owner_name, unkept
 from agtphost.audit.writer import Claim, GroupWriter, Submission
 from agtphost.dispatch.sealing import recall
 from agtphost.errors import Refusal
@@ -20,6 +22,7 @@ from agtphost.vocabulary.holdings import ANSWERS
 from tests.audit.drafting import ALICE, BOB, draft, group_writer, sqlite_store
 
 SMALL = replace(ANSWERS, keys=3, octets=100, unproven_keys=1, unproven_octets=50, longest=60)
+CROWDED = replace(ANSWERS, keys=25, keys_in_all=90, octets=3_000, octets_in_all=9_000, longest=200)
 
 
 def key(name: str, agent: str = ALICE, *, sure: bool = True) -> ReservationKey:
@@ -131,6 +134,78 @@ def test_expired_answers_give_their_room_back_a_thousand_at_a_time(tmp_path: Pat
     assert used(store) is None
     assert claim(writer, key("0")).state is ReservationState.NEW
     assert used(store) == (1, 0)
+
+
+def test_all_agents_together_have_so_many_and_the_next_one_its_share(store: IChainStore) -> None:
+    """
+    One alone reaches its quota; many who take all they can stay below the cap of all, and leave room for the next.
+
+    Every key that was acknowledged is still known: a repeat never runs again.
+    """
+    writer = group_writer(store, answers=CROWDED)
+    agents = [f"{number:064x}" for number in range(12)]
+    known = []
+    for agent in agents:
+        for number in range(40):
+            which = key(str(number), agent)
+            if claim(writer, which).state is ReservationState.NEW:
+                known.append(which)
+    had = [sum(each.agent_id == agent for each in known) for agent in agents]
+    assert had[0] == 25 and min(had) >= 1 and sum(had) < 90, had
+    assert {claim(writer, each).state for each in known} == {ReservationState.RUNNING}
+    total = store.keyed([ALL])[ALL]
+    assert (total.keys, total.octets) == (sum(had), 0)
+    full = claim(writer, key("more", agents[0]))
+    assert (full.state, full.unit) == (ReservationState.FULL, "keys") and full.limit < 25
+
+
+def test_octets_of_all_are_counted(store: IChainStore) -> None:
+    """Beyond the cap of all the hash is kept of an answer, and new keys are refused."""
+    writer = group_writer(store, answers=replace(CROWDED, keys=900, keys_in_all=9_000))
+    for agent in (f"{number:064x}" for number in range(30)):
+        for number in range(30):
+            which = key(str(number), agent)
+            if claim(writer, which).state is ReservationState.NEW:
+                answer(writer, which, b"x" * 150)
+    total = store.keyed([ALL])[ALL]
+    assert total.octets <= CROWDED.octets_in_all + total.keys * len(unkept(b"200 a\n" + b"x" * 150))
+    assert total.octets == sum(
+        row.octets for row in store.keyed(owner_name(key("", f"{n:064x}")) for n in range(30)).values()
+    )
+    full = claim(writer, key("new", f"{0:064x}"))
+    assert (full.state, full.unit) == (ReservationState.FULL, "octets")
+
+
+def test_the_count_of_all_follows_what_expires(store: IChainStore) -> None:
+    """And its row goes with the last key."""
+    now = [1_000.0]
+    writer = group_writer(store, answers=CROWDED, now=lambda: now[0])
+    claim(writer, key("a"))
+    answer(writer, key("a"), b"abc")
+    now[0] += 60
+    claim(writer, key("b", BOB))
+    writer.running.clear()
+    now[0] += 86_400 - 30
+    writer.forget()
+    assert store.keyed([ALL])[ALL].keys == 1 and used(store) is None
+    now[0] += 60
+    writer.forget()
+    assert store.keyed([ALL]) == {}
+
+
+def test_an_older_store_learns_the_count_of_all(tmp_path: Path) -> None:
+    """The step to the version of the schema that has it."""
+    store = sqlite_store(tmp_path)
+    writer = group_writer(store)
+    for number in range(5):
+        claim(writer, key(str(number), ALICE if number % 2 else BOB))
+    store.close()
+    with closing(sqlite3.connect(store.path)) as connection, connection:
+        connection.execute("DELETE FROM keyed WHERE owner = X''")
+        connection.execute("PRAGMA user_version=4")
+    again = sqlite_store(tmp_path)
+    assert again.keyed([ALL])[ALL].keys == 5
+    again.close()
 
 
 def test_a_key_that_is_used_anew_after_its_time_counts_once(store: IChainStore) -> None:

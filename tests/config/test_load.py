@@ -70,6 +70,8 @@ def test_limits_are_those_of_the_threat_model(tmp_path: Path) -> None:
         "requests_per_minute_per_principal": 6000000,
         "keyed_requests_per_agent": 100000,
         "keyed_octets_per_agent": 67108864,
+        "keyed_requests_in_all": 1000000,
+        "keyed_octets_in_all": 536870912,
         "anonymous_requests_per_minute": 6000,
         "rate_burst": 60,
         "requests_per_connection": 10000,

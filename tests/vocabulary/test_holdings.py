@@ -59,7 +59,7 @@ def small(holding: Holding) -> Holding:
     """The same kind with numbers that a test can reach."""
     fields = {name: getattr(holding, name) for name in holding.__slots__}
     return Holding(
-        **{**fields, "per_owner": 4, "in_all": 10, "unproven": 2, "octets_per_owner": 4_000, "octets_in_all": 6_000}
+        **{**fields, "per_owner": 4, "in_all": 13, "unproven": 2, "octets_per_owner": 4_000, "octets_in_all": 13_000}
     )
 
 
@@ -107,7 +107,7 @@ def test_each_kind_is_bounded_by_owner_and_in_all(kind: str) -> None:
             host.put(kind, f"of {owner}", owner, **done)
         except HeldFull as full:
             assert full.in_all
-    assert host.table.count(kind) == 10
+    assert host.table.count(kind) == 13
     long = Ledger(**{kind: holding})
     for number in range(12):
         try:
@@ -115,6 +115,47 @@ def test_each_kind_is_bounded_by_owner_and_in_all(kind: str) -> None:
         except HeldFull as full:
             assert full.unit == "octets"
     assert 0 < long.table.octets(kind, ALICE) <= 4_000
+
+
+KEPT = sorted(kind for kind in HELD if HELD[kind].finished != ANY and HELD[kind].per_owner < HELD[kind].in_all)
+"""Kinds of which agents have open items."""
+
+
+@pytest.mark.parametrize("kind", KEPT)
+def test_one_alone_reaches_its_bound_and_many_leave_room_for_the_next(kind: str) -> None:
+    """However many take all they can: who comes after them finds room, and nobody's items go for it."""
+    holding = HELD[kind]
+    assert 3 * holding.per_owner <= holding.in_all and 3 * holding.octets_per_owner <= holding.octets_in_all
+    fields = {name: getattr(holding, name) for name in holding.__slots__}
+    crowded = Holding(
+        **{**fields, "per_owner": 25, "in_all": 90, "octets_per_owner": 3_000_000, "octets_in_all": 9_000_000}
+    )
+    host = Ledger(**{kind: crowded})
+    had: list[int] = []
+    for owner in (f"{number:064x}" for number in range(6)):
+        for number in range(31):
+            with contextlib.suppress(HeldFull):
+                host.put(kind, f"{owner} {number}", owner)
+        had.append(host.table.count(kind, owner))
+    assert had[0] == 25 and min(had) >= 2, had
+    assert host.table.count(kind, "0" * 64) == 25, "nothing of the first one's went"
+    with pytest.raises(HeldFull, match="beside what the others have") as full:
+        host.put(kind, "one more", f"{5:064x}")
+    assert not full.value.in_all and full.value.limit < 25
+
+
+@pytest.mark.parametrize("kind", sorted(kind for kind in HELD if HELD[kind].finished and HELD[kind].finished != ANY))
+def test_what_has_finished_takes_nobodys_share(kind: str) -> None:
+    """It goes where room is wanted: who comes late has all of its own."""
+    holding = small(HELD[kind])
+    host = Ledger(**{kind: holding})
+    ended = {holding.state: next(iter(holding.finished))}
+    for owner in (f"{number:064x}" for number in range(4)):
+        for number in range(4):
+            host.put(kind, f"{owner} {number}", owner, **ended)
+    for number in range(4):
+        host.put(kind, str(number), ALICE)
+    assert (host.table.count(kind, ALICE), host.table.count(kind)) == (4, 13)
 
 
 @pytest.mark.parametrize("kind", sorted(kind for kind in HELD if HELD[kind].finished and HELD[kind].finished != ANY))
@@ -252,7 +293,7 @@ def test_the_page_has_every_number() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "limits.rst").read_text()
     shown = [line for line in text.splitlines() if re.match(r"   \* - |     - ", line)]
     assert shown == [*HEADS[0], *rows()[: 7 * len(HELD)], *HEADS[1], *rows()[7 * len(HELD) :]]
-    assert f"{ANSWERS.keys:,} keys" in text and f"{ANSWERS.unproven_keys:,} keys" in text
+    assert text == page()
 
 
 HEADS = (
@@ -284,6 +325,12 @@ Beyond a bound the call is refused with 429 and the reason given here, and nothi
 together have used up what there is, with 503 ``host-full``. Both say in ``kind``, ``unit`` and ``limit`` which bound
 it was.
 
+Before all together reach their bound, each owner has a share, which shrinks with what is free: an eighth of the whole
+where half is free, a thousandth where a tenth is. What has finished counts as free. One alone reaches its own bound all
+the same; a hundred owners that take all they can leave a fourteenth free, and the first item of an owner needs room
+alone. What an owner has stays: nothing is forgotten to make room for somebody else. Stored answers follow the same
+rule.
+
 Held items
 ----------
 
@@ -300,9 +347,11 @@ Stored answers of keyed requests
 
 Requests with an ``Idempotency-Key``: {keys} keys and {octets} MiB of answers an agent, for {hours} hours
 (``[limits] keyed_requests_per_agent``, ``keyed_octets_per_agent``); {few} keys and {little} MiB for a caller below
-certificate assurance. Beyond it a new key is refused: 429 ``idempotency-quota``, with ``Retry-After``. Of an answer
-longer than {longest} KiB the hash is kept; its repeat is answered 409 ``idempotency-result-not-kept``. Answers stay in
-the database and are read when a key is repeated.
+certificate assurance. All agents together have {keys_in_all} keys and {octets_in_all} MiB (``keyed_requests_in_all``,
+``keyed_octets_in_all``), in shares as above. Beyond either a new key is refused: 429 ``idempotency-quota``, with
+``Retry-After``, and nothing is done; a key that was acknowledged is answered for its {hours} hours, whatever comes
+meanwhile. Of an answer longer than {longest} KiB, or one for which there is no room, the hash is kept; its repeat is
+answered 409 ``idempotency-result-not-kept``. Answers stay in the database and are read when a key is repeated.
 
 Caches
 ------
@@ -325,6 +374,8 @@ def page() -> str:
         caches="\n".join([*HEADS[1], *caches]),
         keys=f"{ANSWERS.keys:,}",
         octets=ANSWERS.octets >> 20,
+        keys_in_all=f"{ANSWERS.keys_in_all:,}",
+        octets_in_all=ANSWERS.octets_in_all >> 20,
         hours=ANSWERS.lives // 3600,
         few=f"{ANSWERS.unproven_keys:,}",
         little=ANSWERS.unproven_octets >> 20,
