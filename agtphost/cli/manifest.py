@@ -15,10 +15,10 @@ from agtphost.cli.key import load_verifying_key
 from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
 from agtphost.cli.output import print_fields, print_json, print_table, visible
 from agtphost.cli.reach import Reach, resolve
-from agtphost.contract.manifest import verify_manifest
 from agtphost.contract.manifest_validation import Finding, examine, examine_answer
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import VerifyingKey
+from agtphost.identity.manifest_signature import verify_manifest
 from agtphost.vocabulary.catalog import Catalog, CatalogError
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def validate(
         reach = resolve(where, source)
         keys = keys or dict(reach.keys)
         reply = _answer(reach)
-        manifest = manifest_in(reply)
+        manifest = _body(reply)
         came_with = examine_answer({name.lower(): value for name, value in reply.headers})
     else:
         manifest, came_with = _read(source), []
@@ -192,16 +192,21 @@ def _answer(reach: Reach) -> Reply:
 
 def manifest_in(reply: Reply) -> Mapping[str, Any]:
     """The manifest of an answer. :raises NoConnection: if it is none."""
+    manifest = _body(reply)
+    if not isinstance(manifest, dict):
+        raise NoConnection("the answer is not a manifest", "Is this an AGTP host of the same version?")
+    return manifest
+
+
+def _body(reply: Reply) -> Any:
+    """The JSON of an answer. :raises NoConnection: if it is none."""
     from agtphost.contract.openapi_text import DocumentTextError, read_json
 
     try:
         # A thousand endpoints are more than the decoder of ordinary bodies takes.
-        manifest = read_json(reply.body)
+        return read_json(reply.body)
     except DocumentTextError as error:
         raise NoConnection(f"the answer is not JSON: {error}", "Is this an AGTP host?") from None
-    if not isinstance(manifest, dict):
-        raise NoConnection("the answer is not a manifest", "Is this an AGTP host of the same version?")
-    return manifest
 
 
 def _read(name: str) -> Any:

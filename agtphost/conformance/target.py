@@ -14,7 +14,9 @@ from agtphost.conformance.asking import Envelope, Field, request
 from agtphost.conformance.case import Failure, Inapplicable, Need
 from agtphost.conformance.link import Answer, Credentials, Link, Unreachable, client_context
 from agtphost.conformance.surface import LEGACY, Declared, Tool
+from agtphost.contract.manifest_validation import Finding, examine
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
+from agtphost.vocabulary.catalog import Catalog
 
 PROBES = 12
 """Endpoints that are tried until one answers."""
@@ -211,7 +213,12 @@ class Target:
             value = self.root.value
         except Failure:
             return None
-        return value if self.root.status == 200 and isinstance(value, dict) and "agtp_version" in value else None
+        return value if self.root.status == 200 and is_manifest(value) else None
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """What `agtp manifest validate` finds in the manifest."""
+        return examine(self.manifest, Catalog.load())
 
     @cached_property
     def keys(self) -> Mapping[str, VerifyingKey]:
@@ -418,6 +425,11 @@ class Target:
         if not found:
             raise Inapplicable(need.what)
         return found
+
+
+def is_manifest(value: Any) -> bool:
+    """Whether a body means to be a manifest, a sound one or not."""
+    return isinstance(value, dict) and ("agtp_version" in value or "agtp_api_version" in value)
 
 
 def _guarded(item: Declared) -> bool:

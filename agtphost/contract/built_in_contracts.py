@@ -9,11 +9,9 @@ own; here stands which there are. A test compares the two.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-from agtphost.vocabulary.catalog import Catalog
 
 TEXT: Mapping[str, Any] = {"type": "string"}
 COUNT: Mapping[str, Any] = {"type": ["integer", "string"]}
@@ -317,23 +315,3 @@ def contract_of(method: str, path: str) -> Contract:
     if found is not None:
         return found
     return _CARRIED if method == "EXECUTE" else _OTHER
-
-
-def effect_faults(
-    endpoint: Mapping[str, Any], outcomes: MutableMapping[str, str], catalog: Catalog | None
-) -> Iterator[tuple[str, str]]:
-    """
-    What is wrong with the semantic block of a server's own endpoint, as (member, sentence).
-
-    :param outcomes: those of the endpoints before it, with their methods; this one's is added.
-    """
-    method, block = str(endpoint.get("method")), endpoint["semantic"]
-    outcome = block.get("outcome")
-    if isinstance(outcome, str) and outcomes.setdefault(outcome, method) != method:
-        yield "outcome", f"is that of {outcomes[outcome]} too: what is true afterwards is each endpoint's own"
-    if method == "REVOKE" and block.get("impact") != "irreversible":
-        yield "impact", "is not irreversible, and REVOKE is final"
-    entry = None if catalog is None else catalog.entry(method)
-    told = None if entry is None or entry.floor is None else entry.floor["idempotent"]
-    if isinstance(told, bool) and block.get("is_idempotent") is not told:
-        yield "is_idempotent", f"is not {str(told).lower()}, which {method} is (core v08 section 7.2.20)"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.catalog import Catalog
 
 MAX_TEXT = 1_000
 """Characters of one statement."""
@@ -93,6 +94,26 @@ def semantic_faults(block: Mapping[str, Any], categories: Collection[str]) -> It
 def _choice(block: Mapping[str, Any], member: str, choices: list[str]) -> Iterator[tuple[str, str]]:
     if member in block and block[member] not in choices:
         yield member, f"semantic.{member} is not one of {', '.join(choices)}"
+
+
+def effect_faults(
+    endpoint: Mapping[str, Any], outcomes: MutableMapping[str, str], catalog: Catalog | None
+) -> Iterator[tuple[str, str]]:
+    """
+    What is wrong with the semantic block of a server's own endpoint, as (member, sentence).
+
+    :param outcomes: those of the endpoints before it, with their methods; this one's is added.
+    """
+    method, block = str(endpoint.get("method")), endpoint["semantic"]
+    outcome = block.get("outcome")
+    if isinstance(outcome, str) and outcomes.setdefault(outcome, method) != method:
+        yield "outcome", f"is that of {outcomes[outcome]} too: what is true afterwards is each endpoint's own"
+    if method == "REVOKE" and block.get("impact") != "irreversible":
+        yield "impact", "is not irreversible, and REVOKE is final"
+    entry = None if catalog is None else catalog.entry(method)
+    told = None if entry is None or entry.floor is None else entry.floor["idempotent"]
+    if isinstance(told, bool) and block.get("is_idempotent") is not told:
+        yield "is_idempotent", f"is not {str(told).lower()}, which {method} is (core v08 section 7.2.20)"
 
 
 def semantic(block: Mapping[str, Any]) -> Semantic:

@@ -41,8 +41,8 @@ def test_every_fault_is_listed_with_its_pointer(run: Run, folder: Path) -> None:
     done = run("manifest", "validate", "m.json", "--json")
     assert done.exit_code == 1
     faults = [(fault["rule"], fault["pointer"]) for fault in json.loads(done.stdout)["faults"]]
-    assert faults == [("server-block", "/server/operator"), ("policies-block", "/policies")]
-    assert "policies-block: /policies is missing (AGTP-API 8.7)" in done.stderr
+    assert faults == [("server-block.operator", "/server/operator"), ("policies-block.object", "/policies")]
+    assert "policies-block.object: /policies is missing (AGTP-API 8.7)" in done.stderr
 
 
 def test_a_signature_is_checked_with_a_key(run: Run, folder: Path) -> None:
@@ -101,8 +101,8 @@ def test_what_it_came_with_is_checked_too(run: Run, server: AgtpServer) -> None:
     done = run("manifest", "validate", server.uri, "--config", "host.toml", "--json")
     assert done.exit_code == 1
     answer = json.loads(done.stdout)
-    assert [fault["rule"] for fault in answer["faults"]] == ["manifest-retrieval"]
-    assert [remark["rule"] for remark in answer["remarks"]].count("manifest-caching") == 3
+    assert [fault["rule"] for fault in answer["faults"]] == ["manifest-retrieval.media-type"]
+    assert [remark["rule"].partition(".")[0] for remark in answer["remarks"]].count("manifest-caching") == 3
     server.answers["DISCOVER", "/"] = published(manifest, ETag='"1"', Cache_Control="max-age=5", AGTP_API_Version="1")
     done = run("manifest", "validate", server.uri, "--config", "host.toml", "--json")
     assert done.exit_code == 0, done.output

@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from agtphost.identity.keys import SigningKey
 from agtphost.protocols.connection import ServerConnection
 from tests.conformance.defects import DEFECTS, Defect, Seal, whole
+from tests.conformance.manifest_defects import BREAKING
 
 CHOSEN = Path(os.environ["AGTPHOST_DEFECT"])
 HOLD = 0.1
@@ -64,7 +65,7 @@ def install() -> None:
     chosen: dict[ServerConnection, Defect] = {}
 
     def make(self: ServerConnection, transport: Any) -> None:
-        chosen[self] = DEFECTS[CHOSEN.read_text()]
+        chosen[self] = {**DEFECTS, **BREAKING}[CHOSEN.read_text()]
         made(self, transport)
         self._transport = Spoiling(self._transport, chosen[self])  # type: ignore[assignment]
 

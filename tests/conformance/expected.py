@@ -131,7 +131,7 @@ EXPECTED: Mapping[str, tuple[tuple[str, ...], str]] = {
     ),
     "no-catalog-version": (
         ("manifest.*",),
-        "manifest.catalog-versions manifest.member-catalog_version manifest.signature-verifies",
+        "manifest.catalog-version.current manifest.signature-verifies",
     ),
     "tampered-manifest": (
         ("manifest.*",),
@@ -139,7 +139,7 @@ EXPECTED: Mapping[str, tuple[tuple[str, ...], str]] = {
     ),
     "handler-published": (
         ("manifest.*",),
-        "manifest.handler-types-only manifest.signature-verifies",
+        "manifest.endpoint-projection.handler manifest.signature-verifies",
     ),
     "pipelined-out-of-order": (
         ("wire.pipelined-*", "wire.three-*", "wire.line-plain", "wire.not-later"),
