@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from zope.interface import implementer
 
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import Authorization, is_registrar
 from agtphost.iagtp import IGate
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.status import Status
@@ -25,15 +24,19 @@ class DiscoveryGate:
 
     name = "anonymous discovery"
 
-    def __init__(self, floor: Assurance, operators: Collection[str]) -> None:
+    def __init__(self, floor: Assurance, authorization: Authorization) -> None:
         self._proven = frozenset({Assurance.GATEWAY, Assurance.CERTIFICATE, floor}) - {Assurance.NONE}
-        self._operators = frozenset(operators)
+        self._authorization = authorization
 
     def check(self, exchange: Exchange) -> None:
         binding = exchange.binding
         if binding is None or binding.tier != "A" or binding.state_changing:
             return
-        if exchange.assurance in self._proven or self._is_person(exchange):
+        if (
+            exchange.assurance in self._proven
+            or self._authorization.is_operator(exchange.peer)
+            or is_registrar(exchange.peer, exchange.agent)
+        ):
             return
         anonymous = exchange.assurance is Assurance.NONE
         raise Refusal(
@@ -44,10 +47,3 @@ class DiscoveryGate:
             details={"assurance": exchange.assurance.label},
             scopes=(),
         )
-
-    def _is_person(self, exchange: Exchange) -> bool:
-        certificate, agent = exchange.peer.certificate, exchange.agent
-        if certificate is None or certificate.agent_id is not None or not certificate.fingerprint:
-            return False
-        issuer = None if agent is None else agent.issuer_fingerprint
-        return certificate.fingerprint in self._operators or certificate.fingerprint == issuer

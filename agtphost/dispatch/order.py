@@ -8,7 +8,7 @@ with all later ones mined.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.table import EndpointTable
@@ -16,6 +16,7 @@ from agtphost.dispatch import body_gates, claims, contract_gates, identity_gates
 from agtphost.dispatch.discovery_gate import DiscoveryGate
 from agtphost.dispatch.merchant_gate import METHOD, MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
+from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger, INegotiator
 from agtphost.identity.authorities import ClientAuthorities
 from agtphost.identity.peer import Assurance
@@ -77,8 +78,8 @@ class Collaborators:
     floor: Assurance = Assurance.CERTIFICATE
     """How surely a caller must be known to count as authenticated there."""
 
-    operators: Collection[str] = ()
-    """Key fingerprints of operators, who are no agents."""
+    authorization: Authorization = field(default_factory=Authorization)
+    """Tells operators and registrars apart from everybody else."""
 
     negotiator: INegotiator | None = None
     """None: nothing is negotiated, and contracts are unknown."""
@@ -103,7 +104,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         contract_gates.PolicyGate(given.policy, given.table),
         contract_gates.EndpointGate(given.table, given.policy, given.negotiator),
         contract_gates.AnonymousGate(),
-        *(() if given.anonymous_discovery else (DiscoveryGate(given.floor, given.operators),)),
+        *(() if given.anonymous_discovery else (DiscoveryGate(given.floor, given.authorization),)),
         *((given.principal,) if given.principal is not None else ()),
         claims.ClaimedScopesGate(),
         contract_gates.AuthorityGate(),

@@ -37,6 +37,7 @@ from agtphost.dispatch.refusals import RefusalRecords
 from agtphost.dispatch.running import RunningCalls
 from agtphost.dispatch.sealing import Sealer
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.handlers.authorization import Authorization
 from agtphost.host import a2a, a2a_front, bindings, bounds, delegation, upstreams
 from agtphost.host.anchors import anchors
 from agtphost.host.bootstrap import sidecar
@@ -76,7 +77,6 @@ from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.namespace import Namespace
 from agtphost.methods.notification import Addresses
 from agtphost.methods.overrides import Overrides
-from agtphost.methods.oversight import Oversight
 from agtphost.methods.proposal import Ending, Proposing
 from agtphost.methods.publishing import DocumentPublisher
 from agtphost.methods.status_document import StatusDocuments
@@ -146,6 +146,9 @@ def assemble(
         ),
     )
 
+    # Operators, registrars, and the agents that stand in for them.
+    authorization = Authorization(config.audit.operators, directory, state_changing_floor(config))
+
     # Upstreams, and what carries payloads to them.
     mcp = upstreams.mcp_adapter(
         reactor,
@@ -153,7 +156,7 @@ def assemble(
         environ,
         held=held,
         ledger=ledger,
-        operators=frozenset(config.audit.operators),
+        authorization=authorization,
         production=not config.host.development,
     )
     servers = tuple(mcp.servers.values())
@@ -163,7 +166,7 @@ def assemble(
         held=held,
         ledger=ledger,
         states=states,
-        operators=frozenset(config.audit.operators),
+        authorization=authorization,
     )
     upkeep = web.upkeep
     adapters = (mcp, *web.adapters)
@@ -186,12 +189,11 @@ def assemble(
 
     # Methods and endpoints. The lists show what is in `everything`, which is complete before the first request.
     everything: list[Binding] = []
-    operators = frozenset(config.audit.operators)
     visibility = Visibility(
         states.state_of,
         Zones(config.policies.zones, filtering=config.policies.zone_filtering),
         disclosure=config.policies.agent_disclosure,
-        oversight=Oversight(directory, operators, state_changing_floor(config)),
+        authorization=authorization,
     )
     publication = Publication(
         config,
@@ -227,7 +229,7 @@ def assemble(
         return [binding for binding in (*everything, *bound) if policy.admits(binding.method)]
 
     # Contracts: held items that stand in for endpoints nobody registered.
-    negotiating = negotiator(materials, held, lambda: (*everything, *bound), reactor)
+    negotiating = negotiator(materials, held, lambda: (*everything, *bound), authorization, reactor)
 
     propagation = Propagation(reactor, config, held, records, lambda: ledger)
 
@@ -241,12 +243,14 @@ def assemble(
         held,
         directory.known,
         config.host.server_id,
-        operators,
+        authorization,
         open=config.lifecycle.auth == LifecycleAuth.OPEN.value,
         notices=lambda agent: propagation.notices(agent.agent_id, states.state_of(agent).status.value),
     )
     continuations = Continuations()
-    inspection = Inspection(records, ReadACL(config.audit.read_acl), operators, lambda: tree.cosigned, continuations)
+    inspection = Inspection(
+        records, ReadACL(config.audit.read_acl), authorization, lambda: tree.cosigned, continuations
+    )
     inspection.ask_first(lambda: summarizing.write())
     built_ins = bindings.built_ins(
         catalog,
@@ -309,7 +313,7 @@ def assemble(
         endpoints=bound,
         library=Library(materials.documents),
         aside=partial(deferToThreadPool, reactor, reactor.getThreadPool()),
-        operators=operators,
+        authorization=authorization,
         visibility=visibility,
         assurance=state_changing_floor(config),
         release=negotiating.release_contract,
@@ -318,14 +322,14 @@ def assemble(
         server_id=config.host.server_id,
         addresses=Addresses(people=config.notify.people, groups=config.notify.groups),
     )
-    status.watch(records, held, floor.sessions, floor.oversight)
+    status.watch(records, held, floor.sessions, authorization)
     delegating = delegation.delegating(
         materials,
         held,
         states.state_of,
         reactor,
         ledger=ledger,
-        oversight=floor.oversight,
+        authorization=authorization,
         inspection=inspection,
         continuations=continuations,
     )
@@ -372,16 +376,16 @@ def assemble(
             yaml=config.wire.yaml,
             anonymous_discovery=config.policies.anonymous_discovery,
             floor=state_changing_floor(config),
-            operators=operators,
+            authorization=authorization,
         )
     )
     reports = [adapter.upstreams for adapter in adapters]
-    inspection.offer("upstreams", UpstreamReport(reports, operators).read, own_rules=True)
+    inspection.offer("upstreams", UpstreamReport(reports, authorization).read, own_rules=True)
     definitions = Definitions(admitted, materials.endpoints, catalog)
     inspection.offer(TARGET, definitions.read, own_rules=True)
     inspection.offer("contract", negotiating.contract, own_rules=True)
     inspection.offer("rcns-attempt", negotiating.attempt, own_rules=True)
-    inspection.offer("decision", Decisions(Decider(order).decide, directory, operators), own_rules=True)
+    inspection.offer("decision", Decisions(Decider(order).decide, directory, authorization), own_rules=True)
     running = RunningCalls(states.state_of, reactor)
     states.watch(running.changed)
     states.watch(floor.sessions.changed)

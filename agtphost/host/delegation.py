@@ -15,6 +15,7 @@ from agtphost.client.client import Client
 from agtphost.client.errors import CannotConnect, InvalidCall, TLSRefused
 from agtphost.config.delegation import DelegationPeer
 from agtphost.contract.binding import Binding
+from agtphost.handlers.authorization import Authorization
 from agtphost.host.materials import Materials
 from agtphost.iagtp import IGate, ILedger
 from agtphost.identity.keys import VerifyingKey
@@ -35,7 +36,6 @@ from agtphost.methods.delegation_tokens import CHAIN
 from agtphost.methods.governance import Governance, GovernanceGate
 from agtphost.methods.hops import Hops
 from agtphost.methods.inspection import Inspection
-from agtphost.methods.oversight import Oversight
 from agtphost.stores import StoreError
 
 SECONDS_TO_ANSWER = 5.0
@@ -188,7 +188,7 @@ def delegating(
     reactor: Any,
     *,
     ledger: ILedger,
-    oversight: Oversight,
+    authorization: Authorization,
     inspection: Inspection,
     continuations: Continuations,
 ) -> Delegating:
@@ -225,7 +225,7 @@ def delegating(
         peers=by_agent,
         tasks=tasks,
     )
-    reading = TaskReading(held, oversight, continuations)
+    reading = TaskReading(held, authorization, continuations)
     inspection.offer(TASK, reading.read, own_rules=True)
     governance = Governance(given.governance, hops, server_id)
     return Delegating(

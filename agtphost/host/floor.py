@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from agtphost.audit.held import HeldTable
 from agtphost.config import Config
 from agtphost.contract.binding import Binding
+from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IAgentDirectory, IGate, IHandler, IPayloadAdapter, IRecordStore
 from agtphost.identity.peer import Assurance
 from agtphost.methods.cognitive import Holdings, Query
@@ -17,7 +18,6 @@ from agtphost.methods.continuation import Continuations
 from agtphost.methods.documents import Library
 from agtphost.methods.escalation import Escalation
 from agtphost.methods.notification import Addresses, Notification
-from agtphost.methods.oversight import Oversight
 from agtphost.methods.planning import Planning
 from agtphost.methods.sessions import SessionGate, Sightings, Standstill
 from agtphost.methods.summary import Aside, Summary
@@ -33,7 +33,6 @@ class Floor:
     bindings: tuple[Binding, ...]
     gate: IGate
     sessions: Sightings
-    oversight: Oversight
 
 
 def state_changing_floor(config: Config) -> Assurance:
@@ -54,7 +53,7 @@ def floor_methods(
     library: Library,
     aside: Aside,
     visibility: Visibility,
-    operators: Iterable[str] = (),
+    authorization: Authorization,
     assurance: Assurance = Assurance.CERTIFICATE,
     release: Release | None = None,
     continuations: Continuations | None = None,
@@ -69,7 +68,7 @@ def floor_methods(
     :param listed: everything that can be called; read at every call.
     :param endpoints: the operator's; one on ``/`` takes the place of QUERY, SUMMARIZE or PLAN.
     :param aside: calls a function off the reactor.
-    :param operators: key fingerprints that decide escalations.
+    :param authorization: tells who acts for the people.
     :param visibility: which hosted agents a caller is shown.
     :param assurance: how surely callers of what changes state must be known.
     :param release: answers SUSPEND with ``synthesis_id``.
@@ -79,13 +78,12 @@ def floor_methods(
     :param server_id: what the host calls itself, in URIs of its own.
     :param now: seconds since the epoch.
     """
-    oversight = Oversight(directory, frozenset(operators), assurance)
     holdings = Holdings(directory, listed, adapters, library, visibility)
     sightings, standstill = Sightings(), Standstill(held, now)
-    escalation = Escalation(held, directory, oversight, now, continuations)
+    escalation = Escalation(held, directory, authorization, now, continuations)
     suspension = Suspension(held, sightings, standstill, release, now)
-    notification = Notification(held, directory, oversight, listed, now, continuations, hosts, addresses)
-    confirmation = Confirmation(held, records, oversight, now)
+    notification = Notification(held, directory, authorization, listed, now, continuations, hosts, addresses)
+    confirmation = Confirmation(held, records, authorization, now)
 
     def read(method: str, path: str, handler: IHandler, least: Assurance) -> Binding:
         return _binding(catalog, method, path, handler, least, changes=False)
@@ -113,7 +111,6 @@ def floor_methods(
         ),
         gate=SessionGate(sightings, standstill),
         sessions=sightings,
-        oversight=oversight,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from agtphost.audit.held import HeldTable
 from agtphost.contract.binding import Binding
 from agtphost.contract.recipe_loading import RecipeRules
+from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.composition import Composition
 from agtphost.host import recipes
 from agtphost.host.materials import Materials
@@ -16,7 +17,11 @@ from agtphost.negotiation.settings import settings_of
 
 
 def negotiator(
-    materials: Materials, held: HeldTable, bindings: Callable[[], Sequence[Binding]], reactor: Any
+    materials: Materials,
+    held: HeldTable,
+    bindings: Callable[[], Sequence[Binding]],
+    authorization: Authorization,
+    reactor: Any,
 ) -> Negotiator:
     """
     Everything that negotiates; what is switched off refuses by itself.
@@ -32,5 +37,6 @@ def negotiator(
         endpoints=materials.endpoints,
         bindings=bindings,
         policy=materials.policy,
+        authorization=authorization,
         compose=lambda recipe: Composition(recipe, reactor),
     )

@@ -17,7 +17,6 @@ from agtphost.adapters.mcp.kept_pins import KeptPins
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.settings import ClientCredentials, McpServerSettings, ToolOverride
 from agtphost.adapters.mcp.tool_record import Submit, ToolRecord
-from agtphost.adapters.web.approval import Approvers
 from agtphost.adapters.web.endings import Endings
 from agtphost.adapters.web.links import Links
 from agtphost.adapters.web.upkeep import Upkeep
@@ -26,6 +25,7 @@ from agtphost.audit.held import Held, HeldTable
 from agtphost.audit.lifecycle import LifecycleState, LifecycleTable
 from agtphost.config import Config, MCPServer, Secret
 from agtphost.config.upstreams import OAuthClient, Override
+from agtphost.handlers.authorization import Authorization
 from agtphost.host.a2a import a2a_agents
 from agtphost.host.acp import acp_servers
 from agtphost.iagtp import ILedger
@@ -115,7 +115,7 @@ def mcp_adapter(
     *,
     held: HeldTable,
     ledger: ILedger,
-    operators: frozenset[str],
+    authorization: Authorization,
     production: bool = True,
 ) -> McpAdapter:
     """
@@ -126,7 +126,7 @@ def mcp_adapter(
     """
     entries = list(entries)
     submit = _submitter(ledger)
-    approval = Approval(KeptPins(held, submit), operators, ToolRecord(reactor, held, submit))
+    approval = Approval(KeptPins(held, submit), authorization, ToolRecord(reactor, held, submit))
     servers = [
         McpServer(reactor, settings, environ, pins=approval.pins(settings.name, settings.pins))
         for settings in (settings_of(entry, production=production) for entry in entries)
@@ -161,7 +161,7 @@ def web_upstreams(
     held: HeldTable,
     ledger: ILedger,
     states: LifecycleTable,
-    operators: frozenset[str],
+    authorization: Authorization,
 ) -> WebUpstreams:
     """
     A service for each ``[[a2a.agent]]`` and ``[[acp.agent]]``; nothing of what there is none of.
@@ -171,17 +171,16 @@ def web_upstreams(
     submit = _submitter(ledger)
     adapters: list[A2AAdapter | ACPAdapter] = []
     endings: list[Endings] = []
-    approvers = Approvers(operators=operators)
     helpers = a2a_agents(reactor, config, held, submit)
     servers = acp_servers(reactor, config.acp.agent, held, submit)
     if helpers:
         links = Links(held, "a2a-task")
-        a2a = A2AAdapter(helpers, links, approvers)
+        a2a = A2AAdapter(helpers, links, authorization)
         adapters.append(a2a)
         endings.append(Endings("a2a", links, a2a.end, TERMINAL.__contains__, submit, reactor))
     if servers:
         links = Links(held, "acp-run")
-        acp = ACPAdapter(servers, links, approvers)
+        acp = ACPAdapter(servers, links, authorization)
         adapters.append(acp)
         endings.append(Endings("acp", links, acp.end, OVER.__contains__, submit, reactor))
     if endings:

@@ -8,8 +8,7 @@ The protocol's own methods, each a binding like any endpoint: core v08 section 7
 - :mod:`.lifecycle`: ACTIVATE, DEACTIVATE, REINSTATE, REVOKE, DEPRECATE
 - :mod:`.cognitive`, :mod:`.summary`, :mod:`.planning`: QUERY, SUMMARIZE, PLAN, from :mod:`.documents` and what
   can be called
-- :mod:`.escalation`, :mod:`.confirmation`, :mod:`.notification`: ESCALATE, CONFIRM, NOTIFY, and who may
-  (:mod:`.oversight`)
+- :mod:`.escalation`, :mod:`.confirmation`, :mod:`.notification`: ESCALATE, CONFIRM, NOTIFY
 - :mod:`.suspension`, :mod:`.sessions`: SUSPEND and RESUME, and the gate that keeps still what was stopped
 - :mod:`.parameters`: reading a method's parameters
 """

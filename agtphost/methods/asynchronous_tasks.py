@@ -28,6 +28,7 @@ from agtphost.audit.held import Held, HeldTable
 from agtphost.dispatch.identity_gates import StoppedAgent
 from agtphost.dispatch.invocation import Invocation
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler, ILedger
 from agtphost.identity.agents import Agent
@@ -36,7 +37,6 @@ from agtphost.methods import notification, parameters
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.delegated_hop import Hop
 from agtphost.methods.delegated_work import Done, shown_hop
-from agtphost.methods.oversight import Oversight
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.holdings import HELD
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
@@ -346,20 +346,20 @@ class TaskReading:
     """
     ``QUERY /delegations``, and INSPECT of one task.
 
-    :param oversight: who may read whose.
+    :param authorization: who may read whose.
     """
 
     kind = "built_in"
 
-    def __init__(self, held: HeldTable, oversight: Oversight, continuations: Continuations) -> None:
+    def __init__(self, held: HeldTable, authorization: Authorization, continuations: Continuations) -> None:
         self._held = held
-        self._oversight = oversight
+        self._authorization = authorization
         self._continuations = continuations
 
     def handle(self, context: EndpointContext) -> EndpointResponse:
         """The caller's own tasks, by the second in which they were accepted."""
-        self._oversight.actor(context)
-        caller = self._oversight.named(context)
+        self._authorization.actor(context)
+        caller = self._authorization.named(context)
         state = parameters.choice(context.input, "state", (*STATES, "all"), "all")
         limit = parameters.count(context.input, "limit", 50, MOST_KEPT)
         own = () if caller is None else self._held.of(TASK, caller.agent_id)
@@ -374,7 +374,7 @@ class TaskReading:
 
         :raises Refusal: 404 where the caller has no such task.
         """
-        self._oversight.actor(context)
+        self._authorization.actor(context)
         wanted, by = context.input.get("delegation_id"), "delegation_id"
         if wanted is None:
             wanted, by = parameters.identifier(context.input, "task_id"), "task_id"
@@ -396,8 +396,8 @@ class TaskReading:
         return [] if item is None else [item]
 
     def _may_read(self, context: EndpointContext, item: Held) -> bool:
-        caller = self._oversight.named(context)
-        return (caller is not None and caller.agent_id == item.owner) or self._oversight.stands_above(
+        caller = self._authorization.named(context)
+        return (caller is not None and caller.agent_id == item.owner) or self._authorization.manages(
             context, item.owner
         )
 

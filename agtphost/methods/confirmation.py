@@ -19,13 +19,13 @@ from zope.interface import implementer
 from agtphost.audit.drafts import Change
 from agtphost.audit.held import Held, HeldTable
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import OPERATOR, Authorization
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler, IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.canonical import canonical
 from agtphost.methods import parameters
 from agtphost.methods.notification import NOTIFICATION
-from agtphost.methods.oversight import OPERATOR, Oversight
 from agtphost.methods.sessions import ESCALATION
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.status import Status
@@ -54,16 +54,16 @@ class Confirmation:
         self,
         held: HeldTable,
         records: IRecordStore,
-        oversight: Oversight,
+        authorization: Authorization,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._held = held
         self._records = records
-        self._oversight = oversight
+        self._authorization = authorization
         self._now = now
 
     async def handle(self, context: EndpointContext) -> EndpointResponse:
-        actor, given = self._oversight.actor(context), context.input
+        actor, given = self._authorization.actor(context), context.input
         target_id = parameters.identifier(given, "target_id")
         said = {
             "actor": actor,
@@ -98,7 +98,7 @@ class Confirmation:
 
     def _attest(self, context: EndpointContext, receipt: Mapping[str, Any], *changes: Change) -> EndpointResponse:
         """The receipt, kept for repeats of the same call."""
-        caller = self._oversight.named(context)
+        caller = self._authorization.named(context)
         owner = "" if caller is None else caller.agent_id
         mine = Change(
             kind=ATTESTATION,
@@ -119,7 +119,7 @@ class Confirmation:
                 each
                 for each in self._held.by(ESCALATION, "task_id", target_id)
                 if each.brief["status"] == "pending"
-                and self._oversight.decides(context, each.owner, each.brief["recipient"])
+                and self._authorization.decides(context, each.owner, each.brief["recipient"])
             ]
             if len(waiting) > 1:
                 raise Refusal(
@@ -130,9 +130,9 @@ class Confirmation:
                     details={"escalations": [each.key for each in waiting]},
                 )
             return waiting[0] if waiting else None
-        if self._oversight.decides(context, item.owner, item.value["recipient"]):
+        if self._authorization.decides(context, item.owner, item.value["recipient"]):
             return item
-        caller = self._oversight.named(context)
+        caller = self._authorization.named(context)
         if caller is None or caller.agent_id != item.owner:
             raise _unknown()
         raise Refusal(
@@ -186,11 +186,11 @@ class Confirmation:
         item = self._held.get(NOTIFICATION, target_id)
         if item is None:
             return None
-        caller = self._oversight.named(context)
+        caller = self._authorization.named(context)
         if item.value["recipient"] == OPERATOR:
-            entitled = self._oversight.stands_above(context, item.value["sender"])
+            entitled = self._authorization.manages(context, item.value["sender"])
         else:
-            reader = self._oversight.fingerprint(context) if caller is None else caller.agent_id
+            reader = self._authorization.person(context) if caller is None else caller.agent_id
             entitled = bool(reader) and reader == item.owner
         if not entitled:
             raise _unknown()
@@ -201,9 +201,9 @@ class Confirmation:
         if record is None:
             raise _unknown()
         payload = envelope.parse_unverified(record.format, record.signed)
-        caller = self._oversight.named(context)
+        caller = self._authorization.named(context)
         parties = {payload.get("agent_id"), payload.get("caller_id")}
-        if not self._oversight.operates(context) and (caller is None or caller.agent_id not in parties):
+        if not self._authorization.operates(context) and (caller is None or caller.agent_id not in parties):
             raise Refusal(
                 Status.FORBIDDEN,
                 "not-entitled",

@@ -7,15 +7,12 @@ from typing import Any
 
 from agtphost.dispatch.decision import Decision, Question
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import INSPECT_ALL, Authorization
 from agtphost.handlers.context import EndpointContext
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.methods import parameters
-from agtphost.vocabulary import scopes
 from agtphost.vocabulary.status import Status
-
-OVERSEER = "inspect:all"
-"""The scope with which one agent may ask about another; never granted by ``*:*``."""
 
 ASSURANCES = {assurance.label: assurance for assurance in Assurance}
 
@@ -26,18 +23,18 @@ class Decisions:
 
     :param decide: the gates' word.
     :param directory: whose Genesis issuers may ask about them.
-    :param operators: key fingerprints of operators.
+    :param authorization: tells who oversees an agent: its registrar, operators, agents with ``inspect:all``.
     """
 
     def __init__(
         self,
         decide: Callable[[Question, Peer], Awaitable[Decision]],
         directory: IAgentDirectory,
-        operators: frozenset[str],
+        authorization: Authorization,
     ) -> None:
         self._decide = decide
         self._directory = directory
-        self._operators = operators
+        self._authorization = authorization
 
     async def __call__(self, context: EndpointContext) -> Mapping[str, Any]:
         """The decision as a document."""
@@ -77,15 +74,9 @@ class Decisions:
         caller = context.caller
         if agent_id is None or (caller is not None and caller.agent_id == agent_id):
             return
-        certificate = context.peer.certificate if context.peer is not None else None
-        if certificate is not None and certificate.fingerprint:
-            agent = self._directory.by_id(agent_id)
-            issuer = agent.issuer_fingerprint if agent is not None else None
-            if certificate.fingerprint in self._operators or certificate.fingerprint == issuer:
-                return
-        if context.assurance is Assurance.CERTIFICATE and not scopes.missing(context.scopes, (OVERSEER,)):
+        if self._authorization.manages(context, agent_id) or self._authorization.oversees(context):
             return
-        if caller is None and certificate is None:
+        if caller is None and (context.peer is None or context.peer.certificate is None):
             raise Refusal(
                 Status.UNAUTHORIZED,
                 "agent-unauthenticated",
@@ -96,5 +87,5 @@ class Decisions:
             Status.FORBIDDEN,
             "acl-not-permitted",
             "What another agent may do is told to those who oversee it.",
-            remedy=f"Ask with the scope {OVERSEER}, or with the certificate of its Genesis issuer or an operator.",
+            remedy=f"Ask with the scope {INSPECT_ALL}, or with the certificate of its Genesis issuer or an operator.",
         )

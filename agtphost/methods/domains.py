@@ -10,7 +10,6 @@ both are there before any suspension.
 
 from __future__ import annotations
 
-import hmac
 import time
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
@@ -31,12 +30,12 @@ from agtphost.audit.domains import (
 from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
 from agtphost.audit.held import HeldTable
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import OPERATOR, Authorization, fingerprint, is_registrar
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.methods import parameters
 from agtphost.methods.notification import KEPT, NOTIFICATION
-from agtphost.methods.oversight import OPERATOR
 from agtphost.vocabulary.status import Status
 
 METHODS = frozenset({"DEACTIVATE", "REINSTATE"})
@@ -52,7 +51,7 @@ class Domains:
     :param held: what was told before.
     :param agents: every agent that this host knows.
     :param own_domain: the host's; its agents that name no domain are under it.
-    :param operators: key fingerprints that may tell of every domain.
+    :param authorization: operators may tell of every domain.
     :param open: whether everyone may: the lifecycle's development mode.
     :param notices: what tells others of an agent, committed with the telling.
     :param now: seconds since the Unix epoch.
@@ -63,7 +62,7 @@ class Domains:
         held: HeldTable,
         agents: Callable[[], Iterable[Agent]],
         own_domain: str,
-        operators: frozenset[str] = frozenset(),
+        authorization: Authorization | None = None,
         *,
         open: bool = False,
         notices: Callable[[Agent], tuple[Change, ...]] = lambda _: (),
@@ -72,7 +71,7 @@ class Domains:
         self._held = held
         self._agents = agents
         self._own_domain = own_domain
-        self._operators = operators
+        self._authorization = authorization or Authorization()
         self._open = open
         self._notices = notices
         self._now = now
@@ -129,17 +128,17 @@ class Domains:
         """An operator, or the registrar that issued every agent concerned."""
         if self._open:
             return
-        certificate = context.peer.certificate if context.peer is not None else None
-        if certificate is None or not certificate.fingerprint or certificate.agent_id is not None:
+        if self._authorization.operates(context):
+            return
+        if not fingerprint(context.peer):
             raise Refusal(
                 Status.UNAUTHORIZED,
                 "genesis-issuer-cert-required",
                 "Domains are told of by an operator, or by the registrar of all agents under them.",
                 remedy="Connect with an operator's or the registrar's client certificate.",
             )
-        presented = certificate.fingerprint
-        issued = all(hmac.compare_digest(presented, agent.issuer_fingerprint or "") for agent in concerned)
-        if presented not in self._operators and not (concerned and issued):
+        issued = bool(concerned) and all(is_registrar(context.peer, agent) for agent in concerned)
+        if not issued:
             raise Refusal(
                 Status.FORBIDDEN,
                 "not-genesis-issuer",

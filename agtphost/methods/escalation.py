@@ -21,12 +21,12 @@ from zope.interface import implementer
 from agtphost.audit.drafts import Change
 from agtphost.audit.held import Held, HeldTable
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import DECIDE, OPERATOR, Authorization, holds, owner_of
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler
 from agtphost.identity.canonical import canonical
 from agtphost.methods import parameters, sharing
 from agtphost.methods.continuation import Continuations
-from agtphost.methods.oversight import OPERATOR, Oversight, owner_of
 from agtphost.methods.sessions import ESCALATION
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
@@ -60,14 +60,14 @@ class Escalation:
         self,
         held: HeldTable,
         directory: IAgentDirectory,
-        oversight: Oversight,
+        authorization: Authorization,
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,
     ) -> None:
         self._continuations = continuations or Continuations(now=now)
         self._held = held
         self._directory = directory
-        self._oversight = oversight
+        self._authorization = authorization
         self._now = now
         self._instants = parameters.Instants()
 
@@ -171,7 +171,7 @@ class Escalation:
     # QUERY /escalations
 
     def _list(self, context: EndpointContext) -> EndpointResponse:
-        self._oversight.actor(context)
+        self._authorization.actor(context)
         given = context.input
         status = parameters.choice(given, "status", (*STATES, "all"), "all")
         wanted = {name: parameters.text(given, name) for name in ("escalation_id", "task_id")}
@@ -196,23 +196,23 @@ class Escalation:
             some = (named,) if named else self._held.by(ESCALATION, "task_id", task_id) if task_id else ()
             yield from (item for item in some if self._visible(context, item))
             return
-        caller = self._oversight.named(context)
+        caller = self._authorization.named(context)
         seen: set[str] = set()
         for owner in self._held.owners(ESCALATION):
-            if (caller is not None and caller.agent_id == owner) or self._oversight.stands_above(context, owner):
+            if (caller is not None and caller.agent_id == owner) or self._authorization.manages(context, owner):
                 seen.add(owner)
                 yield from self._held.of(ESCALATION, owner)
         if caller is None:
             return
-        for recipient in (caller.agent_id, *([""] if self._oversight.decides_for_people(context) else [])):
+        for recipient in (caller.agent_id, *([""] if holds(context, DECIDE) else [])):
             for item in self._held.by(ESCALATION, "recipient", recipient):
                 if item.owner not in seen and self._visible(context, item):
                     yield item
 
     def _visible(self, context: EndpointContext, item: Held) -> bool:
-        caller = self._oversight.named(context)
+        caller = self._authorization.named(context)
         own = caller is not None and caller.agent_id == item.owner
-        return own or self._oversight.decides(context, item.owner, item.brief["recipient"])
+        return own or self._authorization.decides(context, item.owner, item.brief["recipient"])
 
 
 def _member(item: Held, name: str) -> Any:

@@ -11,6 +11,7 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.errors import DamagedEvidence, Refusal
+from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler, IRecordStore
 from agtphost.identity import envelope
@@ -59,7 +60,7 @@ class Inspection:
 
     :param records: the store's reading side.
     :param acl: the read mode.
-    :param operators: key fingerprints that ``operator_only`` admits.
+    :param authorization: tells whom ``operator_only`` admits.
     :param cosigned: the newest checkpoint that a witness cosigned.
     :param continuations: makes the tokens of streams that are longer than an answer.
     """
@@ -70,14 +71,14 @@ class Inspection:
         self,
         records: IRecordStore,
         acl: ReadACL,
-        operators: frozenset[str],
+        authorization: Authorization,
         cosigned: Callable[[], str] = str,
         continuations: Continuations | None = None,
     ) -> None:
         self._continuations = continuations or Continuations()
         self._records = records
         self._acl = acl
-        self._operators = operators
+        self._authorization = authorization
         proofs = Proofs(records, cosigned)
         self._targets: dict[str, Target] = {
             "audit": self._audit,
@@ -138,7 +139,7 @@ class Inspection:
                 raise self._refusal(Status.UNAUTHORIZED, "acl-anonymous-blocked")
         elif certificate is None:
             raise self._refusal(Status.UNAUTHORIZED, "acl-anonymous-blocked")
-        elif certificate.fingerprint not in self._operators:
+        elif not self._authorization.operates(context):
             raise self._refusal(Status.FORBIDDEN, "acl-not-permitted")
 
     def _authorize(self, context: EndpointContext, subjects: set[str]) -> None:
@@ -221,8 +222,7 @@ class Inspection:
     async def _named_chain(self, context: EndpointContext) -> str:
         if context.input.get("chain") == HOST:
             self._authorize(context, set())
-            certificate = context.peer.certificate if context.peer is not None else None
-            if self._first is not None and certificate is not None and certificate.fingerprint in self._operators:
+            if self._first is not None and self._authorization.operates(context):
                 await self._first()
             return HOST_CHAIN
         agent_id = parameters.agent_id(context.input)

@@ -8,7 +8,6 @@ call that made it, and holds from the next request of every open connection.
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
@@ -29,6 +28,7 @@ from agtphost.audit.lifecycle import (
 )
 from agtphost.dispatch.sealing import LifecycleOutcome
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import is_registrar
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler
 from agtphost.identity.agents import Agent
@@ -163,17 +163,14 @@ class Lifecycle:
         """The comparison is of public keys: an Agent-ID in a certificate proves nothing about who issued whom."""
         if self._auth is LifecycleAuth.OPEN:
             return
-        certificate = context.peer.certificate if context.peer is not None else None
-        presented = certificate.fingerprint if certificate is not None else ""
-        issuer = agent.issuer_fingerprint
-        if not issuer:
+        if not agent.issuer_fingerprint:
             raise self._denied(
                 context,
                 Status.FORBIDDEN,
                 "genesis-not-loaded",
                 "No Genesis is loaded for the agent, so nobody is known to be its issuer.",
             )
-        if not presented or not hmac.compare_digest(presented, issuer):
+        if not is_registrar(context.peer, agent):
             raise self._denied(
                 context,
                 Status.FORBIDDEN,

@@ -22,13 +22,13 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.held import Held, HeldTable
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import OPERATOR, Authorization, owner_of
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IHandler
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.methods import parameters, sharing
 from agtphost.methods.continuation import Continuations
-from agtphost.methods.oversight import OPERATOR, Oversight, owner_of
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
 
@@ -81,7 +81,7 @@ def deposit(
     """
     What puts a notification of the host's own making into an inbox, to be committed with what it tells of.
 
-    :param recipient: an Agent-ID, or :data:`~agtphost.methods.oversight.OPERATOR`.
+    :param recipient: an Agent-ID, or :data:`~agtphost.handlers.authorization.OPERATOR`.
     :param sender: whose doing it is, and whose share of the inbox it takes.
     :return: its ``key`` is the ``notification_id``; None where the inbox takes no more of this sender.
     """
@@ -140,7 +140,7 @@ class Notification:
         self,
         held: HeldTable,
         directory: IAgentDirectory,
-        oversight: Oversight,
+        authorization: Authorization,
         bindings: Callable[[], Iterable[Binding]],
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,
@@ -152,7 +152,7 @@ class Notification:
         self._continuations = continuations or Continuations(now=now)
         self._held = held
         self._directory = directory
-        self._oversight = oversight
+        self._authorization = authorization
         self._bindings = bindings
         self._now = now
         self._instants = parameters.Instants()
@@ -236,7 +236,7 @@ class Notification:
         return value
 
     def _is_host(self, context: EndpointContext, sender: str) -> bool:
-        return sender in self._hosts and self._oversight.named(context) is not None
+        return sender in self._hosts and self._authorization.named(context) is not None
 
     def _recipient(self, named: str) -> tuple[str, Agent | None]:
         """Whose inbox it is: an Agent-ID, a person's key, or the operator's."""
@@ -306,8 +306,8 @@ class Notification:
     # QUERY /notifications
 
     def _read(self, context: EndpointContext) -> EndpointResponse:
-        self._oversight.actor(context)
-        given, caller = context.input, self._oversight.named(context)
+        self._authorization.actor(context)
+        given, caller = context.input, self._authorization.named(context)
         box = parameters.choice(given, "box", ("inbox", "sent"), "inbox")
         urgency = parameters.choice(given, "urgency", (*URGENCIES, "all"), "all")
         limit = parameters.count(given, "limit", 50, INBOX)
@@ -325,12 +325,14 @@ class Notification:
 
     def _unread(self, context: EndpointContext, caller: Agent | None) -> Iterator[Held]:
         """The caller's own; or a person's, and what of the operator's an operator or the sender's registrar reads."""
-        if caller is None and (person := self._oversight.fingerprint(context)):
+        if caller is None and (person := self._authorization.person(context)):
             yield from (item for item in _inbox(self._held, person) if item.brief["status"] == "held")
-        for item in _inbox(self._held, OPERATOR if caller is None else caller.agent_id):
-            above = caller is not None or self._oversight.stands_above(context, item.brief["sender"])
-            if above and item.brief["status"] == "held":
-                yield item
+        if caller is not None:
+            yield from (item for item in _inbox(self._held, caller.agent_id) if item.brief["status"] == "held")
+        if caller is None or self._authorization.operates(context):
+            for item in _inbox(self._held, OPERATOR):
+                if item.brief["status"] == "held" and self._authorization.manages(context, item.brief["sender"]):
+                    yield item
 
 
 def _shown(item: Held) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ from twisted.logger import Logger
 
 from agtphost.contract.schemas import CompiledSchema, compile_schema
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import INSPECT_ALL
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
 from agtphost.identity.agents import Agent
@@ -24,9 +25,6 @@ from agtphost.vocabulary import jsontext, scopes
 from agtphost.vocabulary.status import Status
 
 log = Logger()
-
-EVERYBODYS = "inspect:all"
-"""The scope that shows contracts of other agents."""
 
 MOST_VALUES = 1_000_000
 """Values and names of an answer: the inventory of a large host has many."""
@@ -162,7 +160,7 @@ def _faults(path: str, answer: Any, context: EndpointContext, known: Known) -> I
             for name in POSTURE if agent is not None else ():
                 if name in entry and entry[name] != resolved.get(name):
                     yield f"{name} of {entry['agent_id']} is not that of its Identity Document"
-    elif path == "/contracts" and scopes.missing(context.scopes, (EVERYBODYS,)):
+    elif path == "/contracts" and not scopes.covers(context.scopes, INSPECT_ALL):
         caller = context.caller.agent_id if context.caller is not None else None
         for entry in answer:
             if entry["originating_agent_id"] != caller:

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 from agtphost.audit.held import HeldTable
 from agtphost.audit.lifecycle import LifecycleState
+from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.context import EndpointContext
 from agtphost.iagtp import IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
-from agtphost.methods.oversight import Oversight
 from agtphost.methods.sessions import ESCALATION
 from agtphost.vocabulary import scopes
 
@@ -99,24 +99,24 @@ class StatusDocuments:
         self._actions: Actions | None = None
         self._held: HeldTable | None = None
         self._sessions: CountsSessions | None = None
-        self._oversight: Oversight | None = None
+        self._authorization: Authorization | None = None
 
     def watch(
         self,
         records: IRecordStore,
         held: HeldTable | None = None,
         sessions: CountsSessions | None = None,
-        oversight: Oversight | None = None,
+        authorization: Authorization | None = None,
     ) -> None:
         """
         What exists only once the other methods are built; until then documents say what is known without.
 
         :param held: where escalations are.
         :param sessions: counts them.
-        :param oversight: who may see the number of sessions.
+        :param authorization: who may see the number of sessions.
         """
         self._actions = Actions(records)
-        self._held, self._sessions, self._oversight = held, sessions, oversight
+        self._held, self._sessions, self._authorization = held, sessions, authorization
 
     def write(
         self, agent: Agent, state: LifecycleState, context: EndpointContext
@@ -157,7 +157,7 @@ class StatusDocuments:
 
     def _may_observe(self, agent: Agent, context: EndpointContext) -> bool:
         """Operators, the agent's issuer, the agent itself, and agents that were given the scope (AGTP-158)."""
-        if self._oversight is not None and self._oversight.stands_above(context, agent.agent_id):
+        if self._authorization is not None and self._authorization.manages(context, agent.agent_id):
             return True
         caller = context.caller
         if caller is None or context.assurance < Assurance.CERTIFICATE:

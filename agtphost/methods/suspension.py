@@ -20,10 +20,10 @@ from zope.interface import implementer
 from agtphost.audit.drafts import Change
 from agtphost.audit.held import Held, HeldTable
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
 from agtphost.methods import parameters
-from agtphost.methods.oversight import owner_of
 from agtphost.methods.sessions import SUSPENSION, Sightings, Standstill
 from agtphost.vocabulary.holdings import HELD
 from agtphost.vocabulary.status import Status

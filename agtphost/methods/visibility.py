@@ -14,20 +14,16 @@ from collections.abc import Callable, Iterable, Sequence
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.dispatch.identity_gates import refuse_stopped
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import INSPECT_ALL, Authorization, holds
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
-from agtphost.methods.oversight import Oversight
 from agtphost.methods.zones import Sees, Zones
-from agtphost.vocabulary import scopes
 from agtphost.vocabulary.status import Status
 
 PUBLIC = "public"
 AUTHENTICATED = "authenticated"
 PRIVATE = "private"
-
-ENTITLEMENT = "inspect:all"
-"""The scope by which an agent is shown what a private host hosts; it shows the contracts of all too (section 5.8.7)."""
 
 
 class Visibility:
@@ -37,7 +33,7 @@ class Visibility:
     :param states: the present lifecycle state of an agent.
     :param zones: which of the disclosed agents a caller may look at.
     :param disclosure: ``[policies] agent_disclosure``.
-    :param oversight: tells operators, to whom everything that can be called is disclosed.
+    :param authorization: tells operators, to whom everything that can be called is disclosed.
     """
 
     def __init__(
@@ -46,18 +42,18 @@ class Visibility:
         zones: Zones | None = None,
         *,
         disclosure: str = PUBLIC,
-        oversight: Oversight | None = None,
+        authorization: Authorization | None = None,
     ) -> None:
         self._states = states
         self._zones = Zones() if zones is None else zones
         self._disclosure = disclosure
-        self._oversight = oversight
+        self._authorization = authorization
 
     # Who asks
 
     def operates(self, context: EndpointContext) -> bool:
         """Whether an operator asks."""
-        return self._oversight is not None and self._oversight.operates(context)
+        return self._authorization is not None and self._authorization.operates(context)
 
     def proven(self, context: EndpointContext) -> bool:
         """Whether it is certain who asks: an agent by its certificate, or an operator."""
@@ -71,7 +67,7 @@ class Visibility:
             return False
         if self._disclosure == AUTHENTICATED or self.operates(context):
             return True
-        return scopes.covers(context.scopes, ENTITLEMENT)
+        return holds(context, INSPECT_ALL)
 
     # What is shown
 
@@ -136,12 +132,12 @@ class Visibility:
         if not self.documents_of(context, agent):
             return False
         state = self._states(agent)
-        if state.status is LifecycleStatus.RETIRED and not self._stands_above(context, agent):
+        if state.status is LifecycleStatus.RETIRED and not self._manages(context, agent):
             refuse_stopped(state, "agent", agent.agent_id)
         return True
 
-    def _stands_above(self, context: EndpointContext, agent: Agent) -> bool:
-        return self._oversight is not None and self._oversight.stands_above(context, agent.agent_id)
+    def _manages(self, context: EndpointContext, agent: Agent) -> bool:
+        return self._authorization is not None and self._authorization.manages(context, agent.agent_id)
 
     def _sees(self, context: EndpointContext, within: Sees) -> Sees:
         if not self.entitled(context):

@@ -20,6 +20,7 @@ from agtphost.contract.table import conflicts
 from agtphost.dispatch.claims import ClaimedScopesGate
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler, INegotiator
 from agtphost.identity.peer import Peer
@@ -34,7 +35,7 @@ from agtphost.negotiation.proposal import Proposal, ProposalReader
 from agtphost.negotiation.rate import Ceiling
 from agtphost.negotiation.rcns import Gate, Offers
 from agtphost.negotiation.settings import Settings
-from agtphost.negotiation.sweep import Endings, is_operator, is_originator
+from agtphost.negotiation.sweep import Endings, is_originator
 from agtphost.negotiation.synthesis import Synthesis, Synthesizer
 from agtphost.negotiation.turns import HEADER, Turn, Turns
 from agtphost.vocabulary import media_types, scopes
@@ -67,9 +68,11 @@ class Negotiator:
         bindings: Callable[[], Sequence[Binding]],
         policy: MethodPolicy,
         compose: Callable[[Recipe], IHandler],
+        authorization: Authorization,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
+        self._authorization = authorization
         self._bindings = bindings
 
         def milliseconds() -> int:
@@ -85,7 +88,7 @@ class Negotiator:
         self._turns = Turns(held, milliseconds)
         self._ceiling = Ceiling("propose", settings.rate_limit_per_minute, now)
         self._reviews = Reviews(held, settings, milliseconds)
-        self._endings = Endings(self._contracts, book, settings)
+        self._endings = Endings(self._contracts, book, settings, authorization)
         self._reader = ProposalReader(rules.catalog, rules.custom)
         self._policy = policy
         self._evaluation: Evaluation | None = None
@@ -260,7 +263,7 @@ class Negotiator:
 
     def proposals(self, context: EndpointContext) -> EndpointResponse:
         """``QUERY /proposals``: what waits for a decision; operators see all, agents their own."""
-        operator = is_operator(context, self._settings)
+        operator = self._authorization.oversees(context)
         caller = "" if context.caller is None else context.caller.agent_id
         sure = context.assurance >= self._settings.min_assurance
         listed = [
@@ -281,12 +284,12 @@ class Negotiator:
 
         :raises Refusal: 403 for others, 404 for what does not wait, 409 for what is decided.
         """
-        if not is_operator(context, self._settings):
+        if not self._authorization.oversees(context):
             raise Refusal(
                 Status.FORBIDDEN,
                 "not-operator",
-                "Proposals are decided about by agents with the scope inspect:all.",
-                remedy="Connect as the operator's agent.",
+                "Proposals are decided about by operators, and agents with the scope inspect:all.",
+                remedy="Connect with the certificate of an operator, or of an agent that has the scope.",
             )
         pending = self._proposal(context)
         accepted = context.input.get("accepted")
@@ -342,7 +345,7 @@ class Negotiator:
         caller = "" if context.caller is None else context.caller.agent_id
         if pending is not None:
             own = pending.owner == caller and (not caller or context.assurance >= self._settings.min_assurance)
-            if own or is_operator(context, self._settings):
+            if own or self._authorization.oversees(context):
                 return pending
         raise Refusal(
             Status.NOT_FOUND, "proposal-unknown", "No proposal of yours has that id.", remedy="Propose again."
@@ -356,7 +359,7 @@ class Negotiator:
 
     def contracts(self, context: EndpointContext) -> list[dict[str, Any]]:
         """The document of DISCOVER /contracts: the caller's own, or everybody's with ``inspect:all``."""
-        if is_operator(context, self._settings):
+        if self._authorization.oversees(context):
             listed = list(self._contracts.all())
         elif context.caller is None or context.assurance < self._settings.min_assurance:
             listed = []
@@ -377,7 +380,7 @@ class Negotiator:
         """``INSPECT target=contract`` (core v08 section 7.2.4)."""
         found = self._contracts.get(str(context.input.get("synthesis_id", "")))
         allowed = found is not None and (
-            is_originator(context, found, self._settings) or is_operator(context, self._settings)
+            is_originator(context, found, self._settings) or self._authorization.oversees(context)
         )
         if found is None or not allowed:
             raise Refusal(
@@ -394,7 +397,7 @@ class Negotiator:
         caller = "" if context.caller is None else context.caller.agent_id
         sure = not caller or context.assurance >= self._settings.min_assurance
         own = found is not None and found.owner == caller and sure
-        if found is None or not (own or is_operator(context, self._settings)):
+        if found is None or not (own or self._authorization.oversees(context)):
             raise Refusal(
                 Status.NOT_FOUND,
                 "attempt-unknown",

@@ -13,22 +13,14 @@ from typing import Any
 from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
 from agtphost.contract.recipe_book import RecipeBook
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import INSPECT_ALL, Authorization
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.negotiation.contract import Contract
 from agtphost.negotiation.contracts import ContractTable
 from agtphost.negotiation.settings import OnPolicyChange, Settings
-from agtphost.vocabulary import scopes
 from agtphost.vocabulary.status import Status
 
-OPERATOR = "inspect:all"
-"""The scope that makes a caller the operator's (core v08 section 7.2.16)."""
-
 MAX_TEXT = 2_000
-
-
-def is_operator(context: EndpointContext, settings: Settings) -> bool:
-    """Whether the caller acts for the operator: it holds the scope, and is proven to be who it says."""
-    return context.assurance >= settings.min_assurance and scopes.covers(context.scopes, OPERATOR)
 
 
 def is_originator(context: EndpointContext, contract: Contract, settings: Settings) -> bool:
@@ -40,10 +32,13 @@ def is_originator(context: EndpointContext, contract: Contract, settings: Settin
 class Endings:
     """Ends contracts."""
 
-    def __init__(self, contracts: ContractTable, book: RecipeBook, settings: Settings) -> None:
+    def __init__(
+        self, contracts: ContractTable, book: RecipeBook, settings: Settings, authorization: Authorization
+    ) -> None:
         self._contracts = contracts
         self._book = book
         self._settings = settings
+        self._authorization = authorization
 
     def release(self, context: EndpointContext) -> EndpointResponse:
         """``SUSPEND synthesis_id=...``: the agent no longer needs it; nobody knows it afterwards."""
@@ -62,8 +57,8 @@ class Endings:
     def revoke(self, context: EndpointContext) -> EndpointResponse:
         """``REVOKE target=contract``: presenting it is 464 ``contract-revoked`` from now on."""
         contract = self._known(context)
-        if not is_originator(context, contract, self._settings) and not is_operator(context, self._settings):
-            raise _forbidden(f"Only its agent, or a caller with the scope {OPERATOR}, can revoke a contract.")
+        if not is_originator(context, contract, self._settings) and not self._authorization.oversees(context):
+            raise _forbidden(f"Only its agent, or a caller with the scope {INSPECT_ALL}, can revoke a contract.")
         result = {
             "target": "contract",
             "synthesis_id": contract.synthesis_id,
@@ -83,8 +78,8 @@ class Endings:
 
     def sweep(self, context: EndpointContext) -> EndpointResponse:
         """``REVOKE target=stale-contracts``: compare captured recipe versions with the current ones."""
-        if not is_operator(context, self._settings):
-            raise _forbidden(f"The sweep needs the scope {OPERATOR}.")
+        if not self._authorization.oversees(context):
+            raise _forbidden(f"The sweep needs the scope {INSPECT_ALL}.")
         mode = self._mode(context.input)
         actor = _who(context)
         listed: list[dict[str, Any]] = []

@@ -21,6 +21,7 @@ from agtphost.audit.held import HeldTable
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
 from agtphost.audit.verify import verify_records
+from agtphost.handlers.authorization import Authorization
 from agtphost.host.domains import DomainWatch
 from agtphost.identity import jws
 from agtphost.identity.agents import Agent
@@ -73,7 +74,9 @@ class World:
             ledger=self.ledger,  # type: ignore[arg-type]
             states=self.states,
             records=reading(store),
-            domains=lambda directory: Domains(self.held, directory.known, OWN, operators, now=lambda: self.now),
+            domains=lambda directory: Domains(
+                self.held, directory.known, OWN, Authorization(operators), now=lambda: self.now
+            ),
         )
         self.watch = DomainWatch(
             self.clock,
@@ -284,7 +287,7 @@ async def test_who_may_tell(tmp_path: Path) -> None:
     async with world(tmp_path) as host:
         assert (await host.stage.start("DEACTIVATE", "/", {"org_domain": "example.com"})).status == 401
         of_caller = of_agent(DESK.agent_id)
-        assert (await host.tell("DEACTIVATE", of_caller, org_domain="example.com"))[0] == 401
+        assert (await host.tell("DEACTIVATE", of_caller, org_domain="example.com"))[0] == 403
         assert (await host.tell("DEACTIVATE", of_key(STRANGER), org_domain="example.com"))[0] == 403
         assert not list(host.held.all("org-domain"))
     folder = tmp_path / "mixed"

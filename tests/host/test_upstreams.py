@@ -8,6 +8,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from agtphost.audit.held import HeldTable
+from agtphost.handlers.authorization import Authorization
 from agtphost.host.upstreams import mcp_adapter, settings_of
 from agtphost.identity.peer import Assurance
 from tests.fakes import FakeLedger
@@ -77,7 +78,7 @@ def test_each_entry_is_a_service(entries: list[object]) -> None:
         {},
         held=HeldTable(),
         ledger=FakeLedger(),
-        operators=frozenset(),
+        authorization=Authorization(),
     )
     assert [server.name for server in adapter.servers.values()] == ["mcp.files", "mcp.remote"]
     assert clock.getDelayedCalls() == []

@@ -18,6 +18,7 @@ from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.sealing import Sealer
+from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.context import EndpointContext
 from agtphost.handlers.function import RegisteredFunction
 from agtphost.host import bindings
@@ -33,7 +34,6 @@ from agtphost.methods.execution import ActionGate, Carrier
 from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.notification import Addresses
-from agtphost.methods.oversight import Oversight
 from agtphost.methods.visibility import Visibility
 from agtphost.methods.zones import Zones
 from agtphost.stores import MemoryStore
@@ -137,11 +137,12 @@ class Play:
         def listed() -> tuple[Binding, ...]:
             return (*everything, *bound)
 
+        authorization = Authorization([OPERATOR_KEY.public.fingerprint], self.directory, assurance)
         visibility = Visibility(
             self.states.state_of,
             zones,
             disclosure=disclosure,
-            oversight=Oversight(self.directory, [OPERATOR_KEY.public.fingerprint], assurance),
+            authorization=authorization,
         )
         stored = records or reading(MemoryStore())
         built_ins = bindings.built_ins(
@@ -150,7 +151,7 @@ class Play:
             describe=Description(
                 self.directory, lambda: bindings.methods_of(listed()), adapters, self.states.state_of, lambda _: {}
             ),
-            inspect=Inspection(stored, ReadACL.PUBLIC, frozenset()),
+            inspect=Inspection(stored, ReadACL.PUBLIC, authorization),
             change=Lifecycle(self.directory, self.states.state_of, LifecycleAuth.GENESIS_ISSUER),
             carrier=carrier,
         )
@@ -166,7 +167,7 @@ class Play:
             server_id=server_id,
             addresses=addresses,
             aside=self._aside,
-            operators=[OPERATOR_KEY.public.fingerprint],
+            authorization=authorization,
             visibility=visibility,
             assurance=assurance,
             release=release,

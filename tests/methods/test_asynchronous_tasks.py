@@ -9,6 +9,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.agents import AgentDirectory
 from agtphost.identity.peer import Assurance
@@ -16,7 +17,6 @@ from agtphost.methods import asynchronous_tasks
 from agtphost.methods.asynchronous_tasks import TASK, AsynchronousTasks, TaskReading
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.notification import NOTIFICATION
-from agtphost.methods.oversight import Oversight
 from agtphost.vocabulary.holdings import HELD
 from agtphost.wire.headers import Headers
 from tests.methods.stage import body_of
@@ -34,8 +34,8 @@ class Later(Playing):
         self.clock = Clock()
         self.tasks = AsynchronousTasks(held, directory, lambda: self.ledger, self.clock)
         self.handler._tasks = self.tasks
-        oversight = Oversight(directory, (), Assurance.CERTIFICATE)
-        self.reading = TaskReading(held, oversight, Continuations())
+        authorization = Authorization((), directory, Assurance.CERTIFICATE)
+        self.reading = TaskReading(held, authorization, Continuations())
 
     def _wait(self, context: EndpointContext) -> Any:
         self.seen.append(context)

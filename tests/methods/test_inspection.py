@@ -9,6 +9,7 @@ import pytest
 from zope.interface.verify import verifyObject
 
 from agtphost.audit.drafts import HOST_CHAIN, Draft
+from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IHandler
 from agtphost.identity.jws import verify
 from agtphost.identity.peer import PeerCertificate
@@ -310,4 +311,4 @@ def test_the_read_mode_is_apart_from_lifecycle_authorization(library: Library) -
 
 def test_the_handler_is_one(library: Library) -> None:
     """The handler keeps to its interface."""
-    assert verifyObject(IHandler, Inspection(reading(library.store), ReadACL.PUBLIC, frozenset()))
+    assert verifyObject(IHandler, Inspection(reading(library.store), ReadACL.PUBLIC, Authorization()))

@@ -14,6 +14,7 @@ from agtphost.audit import checkpoint
 from agtphost.audit.merkle import leaf_hash, verify_consistency, verify_inclusion
 from agtphost.audit.tree import TreeKeeper
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.context import EndpointContext
 from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.stores import OffReactorRecords
@@ -27,7 +28,7 @@ class Audited:
         store = sqlite_store(folder)
         self.tree = TreeKeeper(store, "agtp.test", KEY)
         self.writer = group_writer(store, tree=self.tree)
-        self._inspection = Inspection(OffReactorRecords(store.reader(), maybeDeferred), ReadACL.PUBLIC, frozenset())
+        self._inspection = Inspection(OffReactorRecords(store.reader(), maybeDeferred), ReadACL.PUBLIC, Authorization())
 
     def record(self, count: int) -> list[str]:
         return [record.audit_id for record in sealed(self.writer, *(draft() for _ in range(count)))]

@@ -10,11 +10,11 @@ from twisted.internet.defer import Deferred, succeed
 from agtphost.audit.drafts import StoredRecord
 from agtphost.audit.held import HeldTable
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity import jws
 from agtphost.identity.agents import AgentDirectory
 from agtphost.identity.peer import Assurance, Peer
-from agtphost.methods.oversight import Oversight
 from agtphost.methods.sessions import ESCALATION, Sightings
 from agtphost.methods.status_document import LOOKED_AT, OBSERVE, Actions, StatusDocuments
 from agtphost.stores.rows import HeldRow
@@ -92,7 +92,7 @@ def status(context: EndpointContext, held: HeldTable, sessions: Sightings) -> di
     """The desk's status, as that caller sees it."""
     writer = StatusDocuments("acme.tld", lambda: "2026-06-01T00:00:00Z")
     directory = AgentDirectory([DESK, CALLER])
-    writer.watch(Chain(), held, sessions, Oversight(directory, (), Assurance.CERTIFICATE))  # type: ignore[arg-type]
+    writer.watch(Chain(), held, sessions, Authorization((), directory, Assurance.CERTIFICATE))  # type: ignore[arg-type]
     found: list[Any] = []
     Deferred.fromCoroutine(writer.write(DESK, ACTIVE, context)).addBoth(found.append)  # type: ignore[arg-type]
     document: dict[str, Any] = found[0]

@@ -23,6 +23,7 @@ from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.sealing import Sealer
+from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.composition import Composition
 from agtphost.handlers.context import EndpointContext
 from agtphost.host import bindings
@@ -239,9 +240,10 @@ class Table:
             bindings=lambda: (*everything, *self.bound),
             policy=policy,
             compose=self._compose,
+            authorization=Authorization(directory=self.directory),
             now=self.clock.seconds,
         )
-        inspection = Inspection(reading(MemoryStore()), ReadACL.PUBLIC, frozenset())
+        inspection = Inspection(reading(MemoryStore()), ReadACL.PUBLIC, Authorization())
         inspection.offer("contract", self.negotiator.contract, own_rules=True)
         inspection.offer("rcns-attempt", self.negotiator.attempt, own_rules=True)
         carrier = Carrier()

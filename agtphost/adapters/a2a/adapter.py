@@ -14,11 +14,12 @@ from agtphost.adapters.a2a.dialects import Operation
 from agtphost.adapters.a2a.failures import A2AError
 from agtphost.adapters.a2a.tasks import state_of, task_in
 from agtphost.adapters.mcp.supervision import State
-from agtphost.adapters.web.approval import NOBODY, Approve, Approvers, approve_binding
+from agtphost.adapters.web.approval import Approve, approve_binding
 from agtphost.adapters.web.endings import AlreadyOver
 from agtphost.adapters.web.links import Link, Links
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.vocabulary.a2a_errors import TASK_NOT_CANCELABLE, TASK_NOT_FOUND
 from agtphost.vocabulary.status import Status
@@ -33,7 +34,7 @@ class A2AAdapter:
     Carries calls to A2A agents.
 
     :param agents: the hosted ones; their order decides nothing.
-    :param approvers: who may approve what changed.
+    :param authorization: tells who may approve what changed.
     :param links: which of their tasks are whose.
     """
 
@@ -44,12 +45,13 @@ class A2AAdapter:
         self,
         agents: Iterable[A2AAgent],
         links: Links,
-        approvers: Approvers = NOBODY,
+        authorization: Authorization | None = None,
     ) -> None:
         self._agents = {agent.settings.name: agent for agent in agents}
         self._links = links
         self._bindings = {name: bindings_of(agent, links) for name, agent in self._agents.items()}
-        self._approving = {name: _approving(agent, approvers) for name, agent in self._agents.items()}
+        authorization = authorization or Authorization()
+        self._approving = {name: _approving(agent, authorization) for name, agent in self._agents.items()}
         for name, agent in self._agents.items():
             agent.on_card = self._renewal(name)
 
@@ -174,10 +176,10 @@ def _full(agent: A2AAgent) -> dict[str, object]:
     }
 
 
-def _approving(agent: A2AAgent, approvers: Approvers) -> Binding:
+def _approving(agent: A2AAgent, authorization: Authorization) -> Binding:
     name = agent.settings.name
 
     def waiting() -> Mapping[str, str]:
         return {} if agent.candidate is None else {CARD: agent.candidate.digest}
 
-    return approve_binding(APPROVE, f"/a2a/{name}", Approve("a2a", name, agent.pins, waiting, approvers))
+    return approve_binding(APPROVE, f"/a2a/{name}", Approve("a2a", name, agent.pins, waiting, authorization))

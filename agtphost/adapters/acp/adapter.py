@@ -10,12 +10,13 @@ from zope.interface import implementer
 from agtphost.adapters.acp.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of
 from agtphost.adapters.acp.server import ACPServer
 from agtphost.adapters.mcp.supervision import State
-from agtphost.adapters.web.approval import NOBODY, Approve, Approvers, approve_binding
+from agtphost.adapters.web.approval import Approve, approve_binding
 from agtphost.adapters.web.endings import AlreadyOver
 from agtphost.adapters.web.failures import PeerRefused, PeerUnreadable
 from agtphost.adapters.web.links import Link, Links
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.vocabulary.status import Status
 
@@ -29,7 +30,7 @@ class ACPAdapter:
     Carries calls to servers of the Agent Communication Protocol (IBM/BeeAI).
 
     :param servers: the hosted ones; their order decides nothing.
-    :param approvers: who may approve what changed.
+    :param authorization: tells who may approve what changed.
     :param links: which of their runs are whose.
     """
 
@@ -40,12 +41,13 @@ class ACPAdapter:
         self,
         servers: Iterable[ACPServer],
         links: Links,
-        approvers: Approvers = NOBODY,
+        authorization: Authorization | None = None,
     ) -> None:
         self._servers = {server.settings.name: server for server in servers}
         self._links = links
         self._bindings = {name: bindings_of(server, links) for name, server in self._servers.items()}
-        self._approving = {name: _approving(server, approvers) for name, server in self._servers.items()}
+        authorization = authorization or Authorization()
+        self._approving = {name: _approving(server, authorization) for name, server in self._servers.items()}
         self._made_of = {name: server.manifests for name, server in self._servers.items()}
 
     @property
@@ -168,7 +170,7 @@ def _full(server: ACPServer) -> dict[str, object]:
     }
 
 
-def _approving(server: ACPServer, approvers: Approvers) -> Binding:
+def _approving(server: ACPServer, authorization: Authorization) -> Binding:
     name = server.settings.name
-    handler = Approve("acp", name, server.pins, lambda: server.changed, approvers)
+    handler = Approve("acp", name, server.pins, lambda: server.changed, authorization)
     return approve_binding(APPROVE, f"/acp/{name}", handler)

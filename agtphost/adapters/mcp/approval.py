@@ -19,10 +19,9 @@ from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.tool_record import ToolRecord
 from agtphost.adapters.mcp.tools import ToolPins
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
-from agtphost.identity.peer import Assurance
-from agtphost.vocabulary import scopes
 from agtphost.vocabulary.status import Status
 
 APPROVER = "mcp:tools:approve"
@@ -36,19 +35,19 @@ class Approval:
     Approves tools for operators.
 
     :param kept: None on a host that keeps no pins.
-    :param operators: key fingerprints of operators.
+    :param authorization: tells who is an operator.
     :param record: puts what happens into the ledger; None on a host that keeps none.
     """
 
     def __init__(
         self,
         kept: KeptPins | None = None,
-        operators: frozenset[str] = frozenset(),
+        authorization: Authorization | None = None,
         record: ToolRecord | None = None,
     ) -> None:
         self._record = record
         self._kept = kept
-        self._operators = operators
+        self._authorization = authorization or Authorization()
         self._servers: dict[str, McpServer] = {}
 
     def watch(self, servers: Mapping[str, McpServer]) -> None:
@@ -72,18 +71,7 @@ class Approval:
         :return: who it is: the fingerprint of the operator's key, or the Agent-ID.
         :raises Refusal: 403 for everyone but operators.
         """
-        certificate = context.peer.certificate if context.peer is not None else None
-        if certificate is not None and certificate.fingerprint in self._operators:
-            return certificate.fingerprint
-        caller = context.caller if context.assurance is Assurance.CERTIFICATE else None
-        if caller is not None and not scopes.missing(context.scopes, (APPROVER,)):
-            return caller.agent_id
-        raise Refusal(
-            Status.FORBIDDEN,
-            "operators-only",
-            "Tools are approved by operators.",
-            remedy=f"Connect with the certificate of an operator, or of an agent that has the scope {APPROVER}.",
-        )
+        return self._authorization.require(context, APPROVER, "Tools are approved by operators.")
 
     async def approve(self, tool: str, server: str | None, approver: str) -> Mapping[str, Any]:
         """

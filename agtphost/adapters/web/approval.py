@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from zope.interface import implementer
@@ -11,42 +10,10 @@ from zope.interface import implementer
 from agtphost.adapters.web.pins import Pins
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
-from agtphost.identity.peer import Assurance
-from agtphost.vocabulary import scopes
 from agtphost.vocabulary.status import Status
-
-
-@dataclass(frozen=True, kw_only=True)
-class Approvers:
-    """Who may approve."""
-
-    operators: frozenset[str] = frozenset()
-    """Key fingerprints of operators."""
-
-    def require(self, context: EndpointContext, scope: str) -> str:
-        """
-        :param scope: that of agents which approve in an operator's place.
-        :return: who it is: the fingerprint of the operator's key, or the Agent-ID.
-        :raises Refusal: 403 for everybody else.
-        """
-        certificate = context.peer.certificate if context.peer is not None else None
-        if certificate is not None and certificate.fingerprint in self.operators:
-            return certificate.fingerprint
-        sure = context.assurance is Assurance.CERTIFICATE and context.caller is not None
-        if sure and not scopes.missing(context.scopes, (scope,)):
-            assert context.caller is not None, "it was just looked at"
-            return context.caller.agent_id
-        raise Refusal(
-            Status.FORBIDDEN,
-            "operators-only",
-            "What upstreams say of themselves is approved by operators.",
-            remedy=f"Connect with the certificate of an operator, or of an agent that has the scope {scope}.",
-        )
-
-
-NOBODY = Approvers()
 
 
 @implementer(IHandler)
@@ -66,13 +33,13 @@ class Approve:
         upstream: str,
         pins: Pins,
         waiting: Callable[[], Mapping[str, str]],
-        approvers: Approvers,
+        authorization: Authorization,
     ) -> None:
         self._protocol = protocol
         self._upstream = upstream
         self._pins = pins
         self._waiting = waiting
-        self._approvers = approvers
+        self._authorization = authorization
         self._scope = f"{protocol}:upstreams:approve"
 
     def handle(self, context: EndpointContext) -> EndpointResponse:
@@ -82,7 +49,9 @@ class Approve:
         :raises Refusal: 403 for everybody but operators; 409 where nothing is off, where it is another digest than
             the one in the request, and where the configuration names the digest.
         """
-        approver = self._approvers.require(context, self._scope)
+        approver = self._authorization.require(
+            context, self._scope, "What upstreams say of themselves is approved by operators."
+        )
         name = context.input.get("name", "")
         digest = self._waiting().get(name) if isinstance(name, str) else None
         if digest is None:

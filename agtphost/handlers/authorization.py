@@ -1,0 +1,179 @@
+"""
+Who acts for the people: operators, registrars, and the agents that stand in for them.
+
+Every feature that asks "is this an operator's?" asks here, so that one
+certificate has one answer (design decision 14).
+
+*Operator*
+    Whoever connects with a client certificate whose key ``[audit] operators``
+    lists, whatever else the certificate says. A listed key that belongs to an
+    agent makes this agent an operator too; it still never decides about what
+    it asked for itself.
+*Registrar of an agent*
+    Whoever connects with the key that issued the agent's Genesis.
+*Overseer*
+    An operator, or an agent that its certificate proves and that holds the
+    scope of the action: ``inspect:all`` for looking, ``escalation:confirm``
+    for deciding, ``mcp:tools:approve`` and its like for approving. A scope
+    claimed by a mere header oversees nothing.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Collection
+
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext
+from agtphost.iagtp import IAgentDirectory
+from agtphost.identity.agents import Agent
+from agtphost.identity.peer import Assurance, Peer
+from agtphost.vocabulary import scopes
+from agtphost.vocabulary.status import Status
+
+OPERATOR = "operator"
+"""The recipient that stands for the people who run the host: the default handler of escalations."""
+
+INSPECT_ALL = "inspect:all"
+"""The scope that shows an agent what belongs to others (core v08 section 7.2.16); never granted by ``*:*``."""
+
+DECIDE = "escalation:confirm"
+"""The scope by which an agent decides in the operator's place."""
+
+
+class Authorization:
+    """
+    Tells operators, registrars, overseeing agents and everybody else apart.
+
+    :param operators: key fingerprints of ``[audit] operators``, 64 hexadecimal digits each.
+    :param directory: finds the Genesis issuers of agents; None where no agent is asked about.
+    :param floor: how surely an agent must be known to look after its own matters.
+    """
+
+    def __init__(
+        self,
+        operators: Collection[str] = (),
+        directory: IAgentDirectory | None = None,
+        floor: Assurance = Assurance.CERTIFICATE,
+    ) -> None:
+        self._operators = frozenset(operators)
+        self._directory = directory
+        self._floor = floor
+
+    # People
+
+    def is_operator(self, peer: Peer | None) -> bool:
+        """Whether the connection is an operator's."""
+        key = fingerprint(peer)
+        return bool(key) and key in self._operators
+
+    def operates(self, context: EndpointContext) -> bool:
+        """Whether an operator calls."""
+        return self.is_operator(context.peer)
+
+    def manages(self, context: EndpointContext, agent_id: str) -> bool:
+        """Whether an operator calls, or the agent's registrar."""
+        agent = self._directory.by_id(agent_id) if self._directory is not None else None
+        return self.operates(context) or is_registrar(context.peer, agent)
+
+    def person(self, context: EndpointContext) -> str:
+        """The key fingerprint of a client certificate that names no agent; empty for everybody else."""
+        certificate = context.peer.certificate if context.peer is not None else None
+        return "" if certificate is None or certificate.agent_id is not None else certificate.fingerprint
+
+    # Agents in their place
+
+    def oversees(self, context: EndpointContext, scope: str = INSPECT_ALL) -> bool:
+        """Whether an operator calls, or an agent that oversees by ``scope``."""
+        return self.operates(context) or holds(context, scope)
+
+    def require(self, context: EndpointContext, scope: str, explanation: str) -> str:
+        """
+        Only overseers go on.
+
+        :param scope: by which agents oversee.
+        :param explanation: who may do what; a sentence.
+        :return: who it is: the fingerprint of the operator's key, or the Agent-ID.
+        :raises Refusal: 403 ``operators-only`` for everybody else.
+        """
+        if self.operates(context):
+            return fingerprint(context.peer)
+        if holds(context, scope) and context.caller is not None:
+            return context.caller.agent_id
+        raise Refusal(
+            Status.FORBIDDEN,
+            "operators-only",
+            explanation,
+            remedy=f"Connect with the certificate of an operator, or of an agent that has the scope {scope}.",
+        )
+
+    # What agents leave to others
+
+    def named(self, context: EndpointContext) -> Agent | None:
+        """The calling agent, where it is known surely enough to look after its own matters."""
+        return context.caller if context.caller is not None and context.assurance >= self._floor else None
+
+    def decides(self, context: EndpointContext, owner: str, recipient: str) -> bool:
+        """
+        Whether the caller may decide what ``owner`` escalated; never the owner itself.
+
+        :param recipient: the Agent-ID that it went to; empty where it went to people.
+        """
+        caller = self.named(context)
+        if context.caller is not None and context.caller.agent_id == owner:
+            return False
+        if self.manages(context, owner):
+            return True
+        return caller is not None and (caller.agent_id == recipient or (not recipient and holds(context, DECIDE)))
+
+    def actor(self, context: EndpointContext) -> str:
+        """
+        Who is calling, as records and receipts name it.
+
+        :raises Refusal: 401 where that is not known surely enough.
+        """
+        caller = self.named(context)
+        if caller is not None:
+            return caller.agent_id
+        presented = self.person(context)
+        if presented:
+            return f"key:{presented}"
+        raise Refusal(
+            Status.UNAUTHORIZED,
+            "agent-unauthenticated",
+            "Neither a calling agent nor an operator is known surely enough.",
+            remedy="Connect with the agent's or the operator's client certificate.",
+            details={"assurance": context.assurance.label, "required_assurance": self._floor.label},
+        )
+
+
+def fingerprint(peer: Peer | None) -> str:
+    """The key fingerprint of the client certificate; empty where there is none, and for keys that are not Ed25519."""
+    return peer.certificate.fingerprint if peer is not None and peer.certificate is not None else ""
+
+
+def is_registrar(peer: Peer | None, agent: Agent | None) -> bool:
+    """Whether the connection has the key that issued the agent's Genesis."""
+    presented, issuer = fingerprint(peer), agent.issuer_fingerprint if agent is not None else None
+    return bool(presented and issuer) and hmac.compare_digest(presented, issuer or "")
+
+
+def holds(context: EndpointContext, scope: str) -> bool:
+    """Whether an agent that its certificate proves has a scope."""
+    return context.assurance is Assurance.CERTIFICATE and scopes.covers(context.scopes, scope)
+
+
+def owner_of(context: EndpointContext) -> Agent:
+    """
+    The calling agent that something will belong to.
+
+    :raises Refusal: 401 where there is none.
+    """
+    if context.caller is None:
+        raise Refusal(
+            Status.UNAUTHORIZED,
+            "agent-unauthenticated",
+            "The request names no calling agent.",
+            remedy="Send Agent-ID, and present the agent's client certificate.",
+        )
+    return context.caller
