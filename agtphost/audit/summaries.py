@@ -1,11 +1,11 @@
 """
-Refusals by the thousand, told in a few records.
+Refusals and strangers' reads by the thousand, told in a few records.
 
-A summary counts the refusals of one origin (an address, an agent, a
-certificate) over some time: how many of each status and reason, and who they
-said they were. All summaries of one time share an id, which stands in each
-answer that they stand for. Everything here has a cap; what is beyond it is
-still counted, without its name.
+A summary counts the refusals, or the reads, of one origin (an address, an
+agent, a certificate) over some time: how many of each status and reason, or
+of each method and path, and who they said they were. All summaries of one
+time share an id, which stands in each answer that they stand for. Everything
+here has a cap; what is beyond it is still counted, without its name.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ import os
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from agtphost.audit.chain import Seconds
 from agtphost.audit.drafts import HOST_CHAIN, StreamEvent
 from agtphost.vocabulary.identifiers import uuid7
 
 EVENT = "refusals_summed_up"
+READS = "reads_summed_up"
 
 MOST_ORIGINS = 1_024
 """Origins that are counted apart while a summary grows; those beyond it together."""
 
 MOST_RECORDS = 16
-"""Records of one time: those of the origins with the most refusals, and one for all others."""
+"""Records of one time and kind: those of the origins with the most, and one for all others."""
 
 MOST_OUTCOMES = 32
 MOST_CLAIMS = 16
@@ -34,9 +35,13 @@ MOST_NAMED = 64
 """Origins named in the record of several."""
 
 
+Outcome = tuple[tuple[str, int | str], ...]
+"""Members of an entry of ``outcomes``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who refusals are counted for."""
+    """Who something is counted for."""
 
     kind: str
     """``address`` (one of IPv4, or a /64 of IPv6), ``agent`` or ``certificate``."""
@@ -52,6 +57,9 @@ SEVERAL = Origin("several", "")
 class Refused:
     """One refusal, as far as a summary tells of it."""
 
+    event: ClassVar[str] = EVENT
+    noun: ClassVar[str] = "refusals"
+
     status: int
     reason: str
     address: str = ""
@@ -62,6 +70,48 @@ class Refused:
 
     violation: Mapping[str, Any] | None = None
     """Of a scope violation: ``method``, ``path``, and the ``scopes`` concerned as a tuple."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is counted together."""
+        told = ("status", self.status), ("reason", self.reason)
+        return (*told, ("cause", self.cause)) if self.cause else told
+
+    @staticmethod
+    def word(outcome: Outcome) -> str:
+        """What a sentence calls it."""
+        return str(outcome[1][1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """One answered request that changed nothing, as far as a summary tells of it."""
+
+    event: ClassVar[str] = READS
+    noun: ClassVar[str] = "reads"
+    violation: ClassVar[None] = None
+
+    status: int
+    method: str
+    path: str
+    """The template that was registered, not what the caller wrote: there are only so many."""
+
+    address: str = ""
+    claimed: Mapping[str, str] = field(default_factory=dict)
+    """As :attr:`Refused.claimed`."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What is counted together."""
+        return ("status", self.status), ("method", self.method), ("path", self.path)
+
+    @staticmethod
+    def word(outcome: Outcome) -> str:
+        """What a sentence calls it."""
+        return f"{outcome[1][1]} {outcome[2][1]}"
+
+
+Kind = type[Refused] | type[Read]
 
 
 class Tally:
@@ -101,11 +151,27 @@ class Tally:
 
 
 class Summary:
-    """The refusals of one origin, while they are counted."""
+    """
+    The refusals or the reads of one origin, while they are counted.
 
-    __slots__ = ("addresses", "claims", "count", "origin", "origins", "outcomes", "since", "until", "violations")
+    :param kind: :class:`Refused` or :class:`Read`.
+    """
 
-    def __init__(self, origin: Origin, now: int) -> None:
+    __slots__ = (
+        "addresses",
+        "claims",
+        "count",
+        "kind",
+        "origin",
+        "origins",
+        "outcomes",
+        "since",
+        "until",
+        "violations",
+    )
+
+    def __init__(self, kind: Kind, origin: Origin, now: int) -> None:
+        self.kind = kind
         self.origin = origin
         self.count = 0
         self.since = self.until = now
@@ -115,17 +181,17 @@ class Summary:
         self.violations = Tally(MOST_CLAIMS)
         self.origins = Tally(MOST_NAMED)
 
-    def add(self, refused: Refused, now: int) -> None:
+    def add(self, counted: Refused | Read, now: int) -> None:
         """Count one more."""
         self.count += 1
         self.until = now
-        self.outcomes.add((refused.status, refused.reason, refused.cause))
-        if refused.violation is not None:
-            self.violations.add(tuple(sorted(refused.violation.items())))
-        if refused.address:
-            self.addresses.add(refused.address)
-        if refused.claimed:
-            self.claims.add(tuple(sorted(refused.claimed.items())))
+        self.outcomes.add(counted.outcome)
+        if counted.violation is not None:
+            self.violations.add(tuple(sorted(counted.violation.items())))
+        if counted.address:
+            self.addresses.add(counted.address)
+        if counted.claimed:
+            self.claims.add(tuple(sorted(counted.claimed.items())))
 
     def merge(self, other: Summary) -> None:
         """Take over what another origin's summary counted."""
@@ -141,16 +207,16 @@ class Summary:
     def event(self, summary_id: str) -> StreamEvent:
         """What is signed into the host's chain."""
         since, until = (Seconds().text(moment) for moment in (self.since, self.until))
-        reasons = sorted({reason for _, reason, _ in self.outcomes.counts})
-        told = ", ".join(reasons[:3]) + (" ..." if len(reasons) > 3 else "")
+        words = sorted({self.kind.word(outcome) for outcome in self.outcomes.counts})
+        told = ", ".join(words[:3]) + (" ..." if len(words) > 3 else "")
         fields: dict[str, Any] = {
             "summary_id": summary_id,
             "origin": {"kind": self.origin.kind, "name": self.origin.name},
             "since": since,
             "until": until,
             "count": self.count,
-            "explanation": f"{self.count:,} refusals of {told} between {since} and {until}",
-            "outcomes": self.outcomes.listed(_outcome),
+            "explanation": f"{self.count:,} {self.kind.noun} of {told} between {since} and {until}",
+            "outcomes": self.outcomes.listed(dict),
         }
         if self.outcomes.rest:
             fields["further_outcomes"] = self.outcomes.rest
@@ -164,12 +230,7 @@ class Summary:
                 fields[name] = tally.listed(describe)
             if tally.rest:
                 fields[f"further_{name}"] = tally.rest
-        return StreamEvent(chain=HOST_CHAIN, event_type=EVENT, fields=fields)
-
-
-def _outcome(key: tuple[int, str, str]) -> dict[str, object]:
-    status, reason, cause = key
-    return {"status": status, "reason": reason, **({"cause": cause} if cause else {})}
+        return StreamEvent(chain=HOST_CHAIN, event_type=self.kind.event, fields=fields)
 
 
 def _violation(key: tuple[tuple[str, Any], ...]) -> dict[str, object]:
@@ -185,51 +246,59 @@ class Summaries:
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
-        self._open: dict[Origin, Summary] = {}
+        self._open: dict[tuple[Kind, Origin], Summary] = {}
         self._id = ""
 
     def __len__(self) -> int:
-        """Origins that are counted apart."""
+        """Origins that are counted apart, one that is refused and reads twice."""
         return len(self._open)
 
     @property
     def waiting(self) -> int:
-        """Refusals that are in no record yet."""
+        """Refusals and reads that are in no record yet."""
         return sum(summary.count for summary in self._open.values())
 
-    def add(self, origin: Origin, refused: Refused) -> str:
+    def add(self, origin: Origin, counted: Refused | Read) -> str:
         """
-        Count one refusal.
+        Count one refusal, or one read.
 
         :return: the id of the summary that will tell of it.
         """
-        now = int(self._now() * 1000)
-        summary = self._open.get(origin)
+        now, kind = int(self._now() * 1000), type(counted)
+        summary = self._open.get((kind, origin))
         if summary is None:
             several = len(self._open) >= MOST_ORIGINS
-            summary = self._summary(SEVERAL if several else origin, now)
+            summary = self._summary(kind, SEVERAL if several else origin, now)
         if summary.origin is SEVERAL:
             summary.origins.add(origin)
-        summary.add(refused, now)
+        summary.add(counted, now)
         return self._id
 
-    def _summary(self, origin: Origin, now: int) -> Summary:
+    def _summary(self, kind: Kind, origin: Origin, now: int) -> Summary:
         if not self._id:
             self._id = uuid7(now, os.urandom(10))
-        summary = self._open.get(origin)
+        summary = self._open.get((kind, origin))
         if summary is None:
-            summary = self._open[origin] = Summary(origin, now)
+            summary = self._open[kind, origin] = Summary(kind, origin, now)
         return summary
 
     def take(self) -> Sequence[StreamEvent]:
-        """What is to be signed now, the origins with the most refusals first; counting begins anew."""
+        """What is to be signed now, the origins with the most first; counting begins anew."""
         summaries, summary_id = self._open, self._id
         self._open, self._id = {}, ""
-        several = summaries.pop(SEVERAL, None)
-        ordered = sorted(summaries.values(), key=lambda summary: -summary.count)
-        for summary in ordered[MOST_RECORDS:]:
-            if several is None:
-                several = Summary(SEVERAL, summary.since)
-            several.merge(summary)
-        chosen = ordered[:MOST_RECORDS] + ([several] if several is not None else [])
+        chosen: list[Summary] = []
+        for kind in (Refused, Read):
+            chosen += _chosen(kind, [summary for (of, _), summary in summaries.items() if of is kind])
         return [summary.event(summary_id) for summary in chosen]
+
+
+def _chosen(kind: Kind, summaries: Sequence[Summary]) -> list[Summary]:
+    """The summaries of one kind, so few that each can have a record."""
+    several = next((summary for summary in summaries if summary.origin is SEVERAL), None)
+    apart = [summary for summary in summaries if summary is not several]
+    ordered = sorted(apart, key=lambda summary: -summary.count)
+    for summary in ordered[MOST_RECORDS:]:
+        if several is None:
+            several = Summary(kind, SEVERAL, summary.since)
+        several.merge(summary)
+    return ordered[:MOST_RECORDS] + ([several] if several is not None else [])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agtphost.audit.drafts import StoredRecord
 from agtphost.audit.summaries import EVENT as SUMMARY
+from agtphost.audit.summaries import READS
 from agtphost.cli.exchange import require_success, result_of
 from agtphost.cli.failures import NoConnection, Unverified
 from agtphost.identity import envelope, jws
@@ -65,7 +66,7 @@ class Entry:
         """
         payload = self.payload
         what = payload.get("event_type") or what_of(payload)
-        if what == SUMMARY:
+        if what in (SUMMARY, READS):
             what = payload.get("explanation")
         reason = payload.get("reason")
         extra = payload.get("extra")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.audit.summaries import EVENT as SUMMARY
+from agtphost.audit.summaries import EVENT, READS
 from agtphost.cli.audit_entries import Entry, entry_of, what_of
 from agtphost.cli.can import told
 from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
@@ -224,7 +224,7 @@ def _call(payload: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
 
 
 def _event(payload: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
-    if payload.get("event_type") == SUMMARY:
+    if payload.get("event_type") in (EVENT, READS):
         return summary_lines(payload)
     lines = [f"{payload.get('issued_at')}: {payload.get('event_type')} of {_named(payload.get('agent_id'), names)}"]
     if payload.get("new_status"):
@@ -234,7 +234,7 @@ def _event(payload: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
 
 
 def summary_lines(payload: Mapping[str, Any]) -> list[str]:
-    """Refusals that were counted: how many, whose, and who they said they were."""
+    """Refusals or reads that were counted: how many, whose, and who they said they were."""
     origin = payload.get("origin")
     origin = origin if isinstance(origin, dict) else {}
     lines = [
@@ -242,7 +242,11 @@ def summary_lines(payload: Mapping[str, Any]) -> list[str]:
         f"  origin   {origin.get('kind')} {origin.get('name')}".rstrip(),
     ]
     for title, name, members in (
-        ("refused", "outcomes", ("status", "reason", "cause")),
+        (
+            "read" if payload.get("event_type") == READS else "refused",
+            "outcomes",
+            ("status", "reason", "cause", "method", "path"),
+        ),
         ("claimed", "claimed", ("agent_id", "certificate", "certificate_agent_id")),
         ("scopes", "scope_violations", ("method", "path", "scopes")),
         ("from", "addresses", ("address",)),

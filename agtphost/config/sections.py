@@ -302,8 +302,17 @@ class Audit(Section):
     refusal_records_per_agent: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """The same of one agent with its certificate: 600."""
 
+    read_records_per_address: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """
+    Answers a minute to callers without a certificate at one address, by what changes nothing, that have a record each;
+    those beyond it are summed up. 60; in development on loopback as good as all.
+    """
+
+    read_records_of_strangers: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """The same of all addresses together: 300."""
+
     refusal_summary_seconds: Seconds = 60.0
-    """How often summaries of refusals are signed."""
+    """How often summaries of refusals and of such reads are signed."""
 
     operators: Items[Fingerprint] = ()
     """SHA-256 of the public keys that ``operator_only`` admits."""

@@ -76,7 +76,7 @@ def recorded(answer: Answer) -> str:
     :raises Failure: if it has no Audit-ID.
     """
     if answer.header("Audit-Summary") is not None:
-        raise Inapplicable("a refusal with a record of its own; this one was summed up with others")
+        raise Inapplicable("an answer with a record of its own; this one was summed up with others")
     return header(answer, "Audit-ID")
 
 

@@ -23,7 +23,7 @@ from agtphost.dispatch.encoding import is_heavy, written
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Invocation
 from agtphost.dispatch.purchase import Purchase, replayed
-from agtphost.dispatch.refusals import PAUSE, RefusalRecords
+from agtphost.dispatch.refusals import PAUSE, RefusalRecords, is_read
 from agtphost.dispatch.room import no_room
 from agtphost.dispatch.running import Leaving, RunningCalls
 from agtphost.dispatch.sealing import RETRY_AFTER, Outcome, Sealer, new_id
@@ -54,7 +54,7 @@ class Dispatcher:
     :param clock: for handler deadlines.
     :param timeout: seconds a handler may take where its binding does not say.
     :param running: the calls that end with their agents; None ends none.
-    :param refusals: says which refusals are summed up; None: none is.
+    :param refusals: says which refusals and strangers' reads are summed up; None: none is.
     """
 
     def __init__(
@@ -385,7 +385,12 @@ class Dispatcher:
     # The one way out
 
     async def _seal(self, exchange: Exchange, outcome: Outcome, *, performed: bool = False) -> Response:
-        if self._refusals is not None and outcome.reason:
+        if self._refusals is not None and (outcome.reason or is_read(exchange, outcome)):
+            objection = None if outcome.reason or self._running is None else self._running.objection(exchange)
+            if objection is not None:
+                # Where a record is written, the ledger sees to it (agtphost.dispatch.standing).
+                refusal = after_handler(objection) if performed else objection
+                return await self._seal(exchange, self._sealer.refusal(exchange, refusal), performed=performed)
             summary_id = self._refusals.summed_up(exchange, outcome, performed=performed)
             if summary_id:
                 return await self._summed_up(exchange, outcome, summary_id)
@@ -422,7 +427,7 @@ class Dispatcher:
         return self._sealer.response(exchange, outcome, response_id, sealed)
 
     async def _summed_up(self, exchange: Exchange, outcome: Outcome, summary_id: str) -> Response:
-        """Answer a refusal that a summary seals, not a record of its own; not at once, so that a flood has its pace."""
+        """Answer what a summary seals, not a record of its own; not at once, so that a flood has its pace."""
         response_id = exchange.call.response_id or new_id(exchange.now)
         outcome.headers = (*outcome.headers, ("Audit-Summary", summary_id))
         draft = self._sealer.draft(exchange, outcome, response_id)

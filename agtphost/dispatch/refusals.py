@@ -1,5 +1,5 @@
 """
-Which refusals get a record of their own, and which are summed up.
+Which refusals and which reads of strangers get a record of their own, and which are summed up.
 
 Whoever is refused now and then has a record for each refusal. Beyond so many
 a minute, refusals of one origin are counted in a summary
@@ -11,6 +11,10 @@ the field ``Audit-Summary`` does.
 The origin is the agent that proves itself by its certificate; of all others
 it is the address that they come from. What somebody merely says of himself
 never decides whom a refusal is counted for.
+
+Strangers are also answered, mostly when they ask what there is. What they
+read, and nothing changes by, is counted in the same way, so that nobody fills
+the disk by reading either.
 """
 
 from __future__ import annotations
@@ -19,11 +23,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agtphost.audit.summaries import Origin, Refused, Summaries
+from agtphost.audit.summaries import Origin, Read, Refused, Summaries
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.rate_gate import Allowances, address_origin
 from agtphost.dispatch.sealing import Outcome
-from agtphost.dispatch.violations import claims_of, violation_of
+from agtphost.dispatch.violations import LONGEST, claims_of, violation_of
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate, ILedger
 from agtphost.identity.peer import Assurance
@@ -37,7 +41,7 @@ WINDOW = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalLimits:
-    """Refusals per minute that have a record each: ``[audit]``."""
+    """Refusals, and reads of strangers, per minute that have a record each: ``[audit]``."""
 
     agent: int
     """Of an agent with its certificate."""
@@ -47,6 +51,12 @@ class RefusalLimits:
 
     strangers: int
     """Of all without a certificate together."""
+
+    reads: int
+    """Reads of strangers at one address."""
+
+    strangers_reads: int
+    """Reads of all strangers together."""
 
 
 class RefusalRecords:
@@ -73,6 +83,8 @@ class RefusalRecords:
         self._many = Allowances(limits.agent, WINDOW)
         self._few = Allowances(limits.address, WINDOW)
         self._strangers = Allowances(limits.strangers, WINDOW)
+        self._reads = Allowances(limits.reads, WINDOW)
+        self._strangers_reads = Allowances(limits.strangers_reads, WINDOW)
 
     def counted(self, exchange: Exchange, refusal: Refusal) -> Refusal:
         """
@@ -90,12 +102,14 @@ class RefusalRecords:
 
     def summed_up(self, exchange: Exchange, outcome: Outcome, *, performed: bool) -> str:
         """
-        Count a refusal in a summary, if it is to have no record of its own.
+        Count a refusal or a stranger's read in a summary, if it is to have no record of its own.
 
         :param performed: whether a handler ran.
-        :return: the id of the summary; empty where the refusal is to be recorded.
+        :return: the id of the summary; empty where the outcome is to be recorded.
         """
-        if not outcome.reason or exchange.peer.depth or _has_effects(exchange, outcome):
+        if not outcome.reason:
+            return self._read(exchange, outcome) if is_read(exchange, outcome) else ""
+        if exchange.peer.depth or _has_effects(exchange, outcome):
             return ""
         origin = origin_of(exchange)
         if outcome.extra and origin.kind != "address":
@@ -117,6 +131,23 @@ class RefusalRecords:
         )
         return self._summaries.add(origin, refused)
 
+    def _read(self, exchange: Exchange, outcome: Outcome) -> str:
+        """Count an answer that :func:`is_read`."""
+        if not self._ledger.healthy:
+            return ""
+        origin, now = origin_of(exchange), self._now()
+        if not self._reads.take(origin, now) and not self._strangers_reads.take(None, now):
+            return ""
+        binding = exchange.binding
+        read = Read(
+            status=int(outcome.status),
+            method=exchange.method,
+            path="" if binding is None else binding.path[:LONGEST],
+            address=exchange.peer.address,
+            claimed=_claimed(exchange, origin),
+        )
+        return self._summaries.add(origin, read)
+
     def _recorded(self, origin: Origin, outcome: Outcome) -> bool:
         """Whether there is an allowance left, which is then used."""
         now = self._now()
@@ -137,6 +168,22 @@ def origin_of(exchange: Exchange) -> Origin:
             # Issuers and operators, whom this host's own authority certifies.
             return Origin("certificate", certificate.sha256)
     return Origin("address", address_origin(peer.address))
+
+
+def is_read(exchange: Exchange, outcome: Outcome) -> bool:
+    """Whether a stranger, named or not, is answered by what changes nothing; interim messages are none."""
+    binding = exchange.binding
+    return (
+        exchange.peer.certificate is None
+        and exchange.assurance in (Assurance.NONE, Assurance.HEADER)
+        and binding is not None
+        and not binding.state_changing
+        and not outcome.reason
+        and not outcome.continuation
+        and not outcome.extra
+        and not exchange.peer.depth
+        and not _has_effects(exchange, outcome)
+    )
 
 
 def _has_effects(exchange: Exchange, outcome: Outcome) -> bool:

@@ -1,4 +1,4 @@
-"""Signs the summaries of refusals: at the end of their time, when somebody asks, and when the host stops."""
+"""Signs summaries of refusals and strangers' reads: when their time is over, somebody asks, or the host stops."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def refusal_limits(config: Config) -> RefusalLimits:
         agent=chosen(audit.refusal_records_per_agent, 600),
         address=chosen(audit.refusal_records_per_address, 30),
         strangers=chosen(audit.refusal_records_of_strangers, 300),
+        reads=chosen(audit.read_records_per_address, 60),
+        strangers_reads=chosen(audit.read_records_of_strangers, 300),
     )
 
 
@@ -100,6 +102,6 @@ class Summarizing(Service):
             try:
                 await waiting
             except LedgerUnavailable as error:
-                log.error("refusals could not be summed up on record, and wait: {why}", why=str(error))
+                log.error("refusals or reads could not be summed up on record, and wait: {why}", why=str(error))
                 return
             self._unwritten = ()

@@ -392,7 +392,7 @@ CACHES: Final = (
     ),
     _cache(
         "audit.summaries:Summaries._open",
-        "refusals of one origin that are summed up in one record",
+        "refusals, or reads, of one origin that are summed up in one record",
         1_024,
         16 * MIB,
         lives="until the record is written",

@@ -28,6 +28,8 @@ examples:
   python -m tests.attacks --list                names, and what is done
   python -m tests.attacks --only yaml-nesting   one; may be repeated; a trailing * stands for anything
   python -m tests.attacks --short               half a second each: a first look
+  python -m tests.attacks --only million-garbage
+                                                a million requests, in up to an hour; never run unless named
   python -m tests.attacks --json > report.json
 
 The exit status is 1 where one attack is not withstood. Run it on a machine that does nothing else.
@@ -61,7 +63,9 @@ def chosen(names: list[str]) -> list[Attack]:
     for name in names:
         if not any(_means(name, attack) for attack in found):
             raise SystemExit(f"there is no attack {name!r}; --list names all")
-    return [attack for attack in found if not names or any(_means(name, attack) for name in names)]
+    if not names:
+        return [attack for attack in found if not attack.lasts]
+    return [attack for attack in found if any(_means(name, attack) for name in names)]
 
 
 def _means(name: str, attack: Attack) -> bool:

@@ -75,3 +75,9 @@ class Attack:
 
     slower: float = 2.0
     """Times the quiet p99 that an honest certified caller may see meanwhile."""
+
+    lasts: float = 0.0
+    """Seconds that it may take, whatever it is told; above 0 it is run by name alone, as ``--only`` gives it."""
+
+    honest: bool = True
+    """Whether honest callers call meanwhile. Without them, all that the disk grows by is the attack's."""

@@ -111,6 +111,21 @@ class Callers:
         self._reader.join(5)
 
 
+class Nobody:
+    """In the place of :class:`Callers`, where none are to call."""
+
+    def heard_until(self, moment: float) -> None:
+        """Wait until it is that late."""
+        time.sleep(max(0.0, moment - time.monotonic()))
+
+    def between(self, begin: float, end: float) -> Window:
+        """No calls."""
+        return Window([])
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+
 @dataclass(frozen=True)
 class Window:
     """The calls of a stretch of time."""
@@ -164,7 +179,7 @@ class Stand:
     """A host with honest callers beside it."""
 
     site: Site
-    callers: Callers
+    callers: Callers | Nobody
 
     def quiet(self, seconds: float) -> Window:
         """Do nothing for a while."""
@@ -180,13 +195,15 @@ def standing(
     cores: Cores,
     configure: Callable[[Path], None] | None = None,
     prefix: Sequence[str] = (),
+    *,
+    honest: bool = True,
 ) -> Iterator[Stand]:
-    """A new host, a copy of ``template``, and honest callers who have been answered once each."""
+    """A new host, a copy of ``template``, and honest callers, if any, who have been answered once each."""
     config = copied(template, folder)
     if configure is not None:
         configure(folder)
     with staying(cores.callers), serving(config, cores.host, prefix) as site:
-        callers = Callers(site, cores)
+        callers = Callers(site, cores) if honest else Nobody()
         try:
             yield Stand(site, callers)
         finally:
@@ -231,9 +248,10 @@ def _run(attack: Attack, site: Site, seconds: float) -> str | None:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(seconds + OVERTIME)
+    seconds = max(seconds, attack.lasts) + OVERTIME
+    thread.join(seconds)
     if thread.is_alive():
-        return f"the attack did not end within {seconds + OVERTIME:.0f} s"
+        return f"the attack did not end within {seconds:.0f} s"
     return found[0] if found else None
 
 
@@ -271,7 +289,7 @@ def judged(attack: Attack, template: Path, folder: Path, cores: Cores, *, second
     for number in range(1, ATTEMPTS + 1):
         place = folder / f"{attack.name}-{number}"
         try:
-            with standing(template, place, cores, attack.configure) as stand:
+            with standing(template, place, cores, attack.configure, honest=attack.honest) as stand:
                 result = attempt(stand, attack, seconds=seconds, quiet=quiet)
         except (AssertionError, OSError, subprocess.TimeoutExpired) as failure:
             result = Result(attack, failures=[f"no measurement: {str(failure)[:400] or repr(failure)}"])

@@ -12,6 +12,7 @@ from agtphost.audit.summaries import (
     MOST_OUTCOMES,
     MOST_RECORDS,
     Origin,
+    Read,
     Refused,
     Summaries,
     Tally,
@@ -86,3 +87,35 @@ def test_control_a_tally_without_a_cap_is_noticed() -> None:
         boundless.add(number)
     assert (len(bounded.counts), bounded.rest) == (16, 984)
     assert len(boundless.counts) == 1_000
+
+
+def test_refusals_and_reads_are_told_apart() -> None:
+    """Of one origin and one time, each with the same id: a sentence, the counts of each method and path, and times."""
+    now = 1_800_000_000.0
+    summaries = Summaries(lambda: now)
+    ids = {summaries.add(HERE, Read(status=200, method="DISCOVER", path="/methods", address="203.0.113.9"))}
+    ids |= {summaries.add(HERE, Read(status=200, method="DESCRIBE", path="/")) for _ in range(2)}
+    ids.add(summaries.add(HERE, refused()))
+    assert summaries.waiting == 4
+    refusals, reads = summaries.take()
+    assert ids == {refusals.fields["summary_id"]} == {reads.fields["summary_id"]}
+    assert (refusals.event_type, reads.event_type) == ("refusals_summed_up", "reads_summed_up")
+    assert total(refusals) == 1 and total(reads) == 3
+    assert reads.fields["explanation"].startswith("3 reads of DESCRIBE /, DISCOVER /methods between 2027-01-15T08")
+    assert reads.fields["outcomes"] == [
+        {"status": 200, "method": "DESCRIBE", "path": "/", "count": 2},
+        {"status": 200, "method": "DISCOVER", "path": "/methods", "count": 1},
+    ]
+
+
+def test_readers_from_everywhere_stay_few_and_are_all_counted() -> None:
+    """As refusals are."""
+    summaries = Summaries()
+    for number in range(5_000):
+        read = Read(status=200, method="DISCOVER", path=f"/{number % 50}", claimed={"agent_id": f"{number:064x}"})
+        summaries.add(Origin("address", f"2001:db8:{number:x}::/64"), read)
+    assert len(summaries) <= MOST_ORIGINS + 1
+    events = summaries.take()
+    assert len(events) == MOST_RECORDS + 1
+    assert sum(map(total, events)) == 5_000
+    assert all(len(jsontext.encode(dict(event.fields))) < 16_000 for event in events)

@@ -8,33 +8,45 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
+from agtphost.audit.drafts import HOST_CHAIN, StreamEvent
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
-from agtphost.audit.summaries import Summaries
+from agtphost.audit.summaries import READS, Summaries
+from agtphost.contract.binding import Binding
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.rate_gate import RateGate, Rates
 from agtphost.dispatch.refusals import PAUSE, RefusalLimits, RefusalRecords
+from agtphost.dispatch.running import RunningCalls
 from agtphost.errors import Refusal
-from agtphost.identity.peer import Peer
+from agtphost.handlers.context import EndpointResponse
+from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
-from tests.dispatch.scene import CALLER, STRANGER, Scene, certificate
+from tests.dispatch.scene import CALLER, STRANGER, Recorder, Scene, certificate
 
-LIMITS = RefusalLimits(agent=20, address=3, strangers=8)
+LIMITS = RefusalLimits(agent=20, address=3, strangers=8, reads=5, strangers_reads=12)
 
 
 class Counted:
     """A host whose refusals are counted; time stands still unless a test moves it."""
 
-    def __init__(self, answer: Any = None, *, limits: RefusalLimits = LIMITS, anonymous: int = 1_000_000) -> None:
+    def __init__(
+        self,
+        answer: Any = None,
+        *,
+        limits: RefusalLimits = LIMITS,
+        anonymous: int = 1_000_000,
+        bindings: tuple[Binding, ...] = (),
+    ) -> None:
         self.now = 0.0
         rates = Rates(agent=1_000_000, principal=1_000_000, anonymous=anonymous, burst=60.0)
         rate = RateGate(rates, now=lambda: self.now)
-        self.scene = Scene(answer, rate=rate)
+        self.scene = Scene(answer, rate=rate, bindings=bindings)
         self.summaries = Summaries()
         self.refusals = RefusalRecords(limits, self.summaries, self.scene.ledger, rate, lambda: self.now)
         scene = self.scene
-        self.dispatcher = Dispatcher(scene.gates, scene.ledger, scene.sealer, scene.clock, 30.0, None, self.refusals)
+        running = RunningCalls(scene.state_of, scene.clock)
+        self.dispatcher = Dispatcher(scene.gates, scene.ledger, scene.sealer, scene.clock, 30.0, running, self.refusals)
 
     def ask(self, method: str = "QUERY", path: str = "/words", peer: Peer | None = None, **headers: str) -> Response:
         body = headers.pop("body", "").encode()
@@ -44,6 +56,11 @@ class Counted:
         line = f"{method} {path}".encode()
         request = Request(method=method, path=path, headers=Headers(fields), body=body, line=line)
         return self._done(self.dispatcher.dispatch(request, peer or Peer(address="203.0.113.9")))
+
+    def stop(self) -> dict[str, Any]:
+        """The caller is retired; an answer."""
+        self.scene.states[CALLER] = LifecycleState(status=LifecycleStatus.RETIRED, since="2026-01-01T00:00:00Z")
+        return {}
 
     def malformed(self, peer: Peer) -> Response:
         return self._done(self.dispatcher.refuse("bad-line", "It is no request.", 400, peer, b"x"))
@@ -199,12 +216,80 @@ def test_what_may_have_had_an_effect_is_recorded_each() -> None:
     assert host.recorded == LIMITS.agent
 
 
-def test_successes_are_never_summed_up() -> None:
-    """Only refusals are."""
+@pytest.mark.parametrize("given", [{}, {"Agent_ID": CALLER}], ids=["nameless", "by-header"])
+def test_what_strangers_read_is_summed_up_beyond_some(given: dict[str, Any]) -> None:
+    """Answered as ever, signed and marked as not durable; the summary has address, method, path and the name said."""
     host = Counted()
-    for _ in range(100):
-        assert host.ask(path="/public").status == 200
+    answers = [host.ask(path="/public", **given) for _ in range(30)]
+    assert {answer.status for answer in answers} == {200}
+    assert host.recorded == LIMITS.reads
+    assert len({answer.body for answer in answers}) == 1
+    [summary] = host.summaries.take()
+    assert summary.event_type == READS
+    assert summary.fields["count"] == 30 - LIMITS.reads
+    assert summary.fields["origin"] == {"kind": "address", "name": "203.0.113.9"}
+    assert summary.fields["outcomes"] == [{"status": 200, "method": "QUERY", "path": "/public", "count": 25}]
+    assert summary.fields.get("claimed", []) == ([{"agent_id": CALLER, "count": 25}] if given else [])
+    assert {answer.headers.get("audit-summary") for answer in answers[5:]} == {summary.fields["summary_id"]}
+    for answer, draft in zip(answers[5:], host.scene.ledger.undurable, strict=True):
+        assert answer.headers.get("attribution-record") and answer.headers.get("audit-id")
+        assert draft.payload["summary_id"] == summary.fields["summary_id"]
+
+
+def test_reads_of_all_addresses_together_are_bounded() -> None:
+    """A thousand addresses are no way around; refusals and reads do not use up each other's records."""
+    host = Counted()
+    for number in range(50):
+        assert host.ask(path="/public", peer=Peer(address=f"203.0.113.{number}")).status == 200
+    assert host.recorded == LIMITS.strangers_reads
+    host.ask(Agent_ID=STRANGER)
+    assert host.recorded == LIMITS.strangers_reads + 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"path": "/public", "peer": certified()},
+        {"path": "/public", "peer": certified(), "Agent_ID": CALLER},
+        {"method": "RESERVE", "path": "/places", "body": '{"text": "x"}'},
+        {"path": "/notes"},
+    ],
+    ids=["certified", "certified-named", "acting", "with-events"],
+)
+def test_other_successes_are_never_summed_up(given: dict[str, Any]) -> None:
+    """Those of certified callers, those that act, and those whose record something else becomes true with."""
+
+    def answer(context: Any) -> Any:
+        noted = StreamEvent(chain=HOST_CHAIN, event_type="noted", fields={})
+        return EndpointResponse(result={}, events=(noted,) if context.path == "/notes" else ())
+
+    bindings = tuple(
+        Binding(
+            method=method,
+            path=path,
+            handler=Recorder(answer),
+            tier="B",
+            min_assurance=Assurance.NONE,
+            state_changing=method == "RESERVE",
+        )
+        for method, path in (("RESERVE", "/places"), ("QUERY", "/notes"))
+    )
+    host = Counted(bindings=bindings)
+    assert {host.ask(**given).status for _ in range(100)} == {200}
     assert host.recorded == 100
+    assert not host.summaries.waiting
+
+
+def test_nobody_reads_who_was_stopped_meanwhile() -> None:
+    """Where no record is written that the ledger could refuse, the state is looked at once more: 410, never 200."""
+    host = Counted(lambda context: host.stop() if stopping else {})
+    stopping = False
+    for _ in range(LIMITS.reads + 1):
+        assert host.ask(path="/public", Agent_ID=CALLER).status == 200
+    assert host.summaries.waiting == 1
+    stopping = True
+    assert host.ask(path="/public", Agent_ID=CALLER).status == 410
+    assert host.summaries.waiting == 1 and host.recorded == LIMITS.reads + 1, "the refusal has a record"
 
 
 def test_a_flood_has_its_pace() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.audit.summaries import EVENT
+from agtphost.audit.summaries import EVENT, READS
 from agtphost.identity.jws import parse_unverified, verify
 from tests.system.hosting import Host, running, sample, until
 from tests.system.raw_link import Answer, RawLink, client_context, request
@@ -30,6 +30,8 @@ LIMITS = """
 refusal_records_per_address = 10
 refusal_records_of_strangers = 20
 refusal_records_per_agent = 60
+read_records_per_address = 15
+read_records_of_strangers = 30
 refusal_summary_seconds = {seconds}
 """
 LINKS = 8
@@ -68,10 +70,10 @@ def flood(host: Host, octets: bytes, *, identified: bool = False) -> list[Answer
     return answers
 
 
-def summaries(file: Path) -> list[dict[str, Any]]:
+def summaries(file: Path, event: str = EVENT) -> list[dict[str, Any]]:
     """Those in the store."""
     payloads = [parse_unverified(record.signed.decode()) for record in stored(file) if record.format == "jws"]
-    return [payload for payload in payloads if payload.get("event_type") == EVENT]
+    return [payload for payload in payloads if payload.get("event_type") == event]
 
 
 def test_conformance_copes_with_refusals_that_are_summed_up(host: Host) -> None:
@@ -102,6 +104,39 @@ def test_unknown_identities_are_summed_up(host: Host) -> None:
     assert {answer.headers["audit-summary"] for answer in answers if answer not in alone} == {summary["summary_id"]}
     assert summary["origin"] == {"kind": "address", "name": "127.0.0.1"}
     assert summary["claimed"] == [{"agent_id": "e" * 64, "count": summary["count"]}]
+    assert verified(host, stored(database(host))).faults == []
+
+
+def test_what_strangers_read_is_summed_up(host: Host) -> None:
+    """
+    Anonymous DISCOVER and DESCRIBE are answered on and on; few have a record, and the rest is in one that names them.
+
+    Beside them an agent with its certificate reads with a record each.
+    """
+    answers = flood(host, request("DISCOVER", "/methods")) + flood(host, request("DESCRIBE", "/"))
+    assert {answer.status for answer in answers} == {200}
+    with RawLink(host) as link:
+        own = [link.ask("DISCOVER", "/methods") for _ in range(50)]
+    known = {record.audit_id for record in stored(database(host))}
+    assert {answer.audit_id for answer in own} <= known
+    alone = [answer for answer in answers if answer.audit_id in known]
+    assert 15 <= len(alone) <= 25, "fifteen, and what grew back meanwhile"
+    for answer in answers:
+        payload = verify(answer.record, keys(host))
+        assert payload["status"] == 200
+        assert (payload.get("durable") is False) == (answer not in alone)
+        assert payload.get("summary_id") == answer.headers.get("audit-summary")
+    host.stop()
+    [summary] = summaries(database(host), READS)
+    assert summary["count"] == len(answers) - len(alone)
+    assert {answer.headers["audit-summary"] for answer in answers if answer not in alone} == {summary["summary_id"]}
+    assert summary["origin"] == {"kind": "address", "name": "127.0.0.1"}
+    assert {(entry["method"], entry["path"]) for entry in summary["outcomes"]} <= {
+        ("DISCOVER", "/methods"),
+        ("DESCRIBE", "/"),
+    }
+    assert sum(entry["count"] for entry in summary["outcomes"]) == summary["count"]
+    assert summary["since"] < summary["until"]
     assert verified(host, stored(database(host))).faults == []
 
 
@@ -154,6 +189,9 @@ def test_the_operator_sees_what_was_summed_up(tmp_path: Path) -> None:
         [audit_id] = [entry["audit_id"] for entry in entries if entry["payload"].get("event_type") == EVENT]
         told = host.agtp("explain", audit_id).stdout
         assert f"{summary['count']} refusals of agent-unauthenticated" in told
+        flood(host, request("DISCOVER", "/methods"))
+        walked = host.agtp("audit", "walk", "host", "-n", "3", "--as", "registrar")
+        assert re.search(r"\d+ reads of DISCOVER /methods between", walked.stdout), walked.stdout + walked.stderr
         assert "origin   address 127.0.0.1" in told and "claimed  " + "e" * 64 in told
         assert host.agtp("audit", "verify").returncode == 0
 

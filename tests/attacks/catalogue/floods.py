@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import os
 import socket
 import ssl
@@ -10,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from tests.attacks.attack import Attack, Target
+from tests.attacks.attack import MIB, Attack, Target
 from tests.system.raw_link import RawLink, client_context, request
 
 MOST = 1_000_000
@@ -54,6 +55,35 @@ def unknown_identities(target: Target, seconds: float) -> None:
     """Each connection calls as an agent that nobody knows."""
     octets = request("DISCOVER", "/agents", Agent_ID=os.urandom(32).hex())
     _flood(target, seconds, octets, (401, 429))
+
+
+def anonymous_reads(target: Target, seconds: float) -> None:
+    """Strangers ask what there is, of many addresses: answered, and soon without a record each."""
+    asked = [request("DISCOVER", "/methods"), request("DESCRIBE", "/"), request("DISCOVER", "/agents")]
+    context, counts, wrong = client_context(target, identified=False), {True: 0, False: 0}, []
+    end = time.monotonic() + seconds
+
+    def ask(number: int) -> None:
+        with RawLink(target, context=context, source=f"127.0.5.{1 + number}") as link:
+            for octets in itertools.cycle(asked):
+                if time.monotonic() >= end:
+                    return
+                link.send(octets * 20)
+                for _ in range(20):
+                    answer = link.answer()
+                    if answer is None or answer.status not in (200, 429):
+                        wrong.append(answer)
+                        return
+                    counts["audit-summary" in answer.headers] += 1
+
+    threads = [threading.Thread(target=ask, args=(number,), daemon=True) for number in range(LINKS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(seconds + 30)
+    assert not wrong, f"answered {wrong[0]}"
+    # 300 at once, and as many again in a minute.
+    assert counts[False] <= 300 + 5 * (seconds + 5), f"{counts[False]} answers have a record"
 
 
 def refused_agent(target: Target, seconds: float) -> None:
@@ -103,8 +133,8 @@ def connections_beyond_the_limit(target: Target, seconds: float) -> None:
                 link.close()
 
 
-def _attack(name: str, who: str, says: str, run: Callable[[Target, float], None]) -> Attack:
-    return Attack(name=name, who=who, says=says, run=run)
+def _attack(name: str, who: str, says: str, run: Callable[[Target, float], None], disk: int = 50 * MIB) -> Attack:
+    return Attack(name=name, who=who, says=says, run=run, disk=disk)
 
 
 ATTACKS = (
@@ -113,6 +143,13 @@ ATTACKS = (
         "stranger",
         "Calls as agents that do not exist, over many connections: 401 or 429, summed up, no disk to speak of.",
         unknown_identities,
+    ),
+    _attack(
+        "anonymous-discover-flood",
+        "stranger",
+        "DISCOVER and DESCRIBE without a name, from 16 addresses: 300 records at once, all else summed up.",
+        anonymous_reads,
+        disk=16 * MIB,
     ),
     _attack(
         "unfounded-confirmations",

@@ -1,0 +1,194 @@
+"""
+Garbage by the hundred thousand, on many connections of many addresses, and what it leaves on the disk.
+
+Each connection pipelines requests that are refused for different reasons, and some end with octets that are no request.
+Answers are only counted: by status, and by whether a record of its own is behind one. That is the case where it has no
+``Audit-Summary`` (``docs/evidence.rst``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import random
+import re
+import ssl
+import time
+from collections import Counter
+
+from tests.attacks.attack import MIB, Attack, Target
+from tests.system.raw_link import client_context, request
+
+MILLION = 1_000_000
+ADDRESSES = 8
+"""From 127.0.4.1 on."""
+
+EACH = 8
+"""Connections of one address at once."""
+
+PACE = 0.2
+"""Seconds between two connections of one address: a flood of handshakes is another attack."""
+
+SPEED = 500.0
+"""Requests a second. What grows with time alone is told for a million at this speed, where the run is slower."""
+
+BURST = 20
+"""Requests that a connection sends before it reads."""
+
+RECORD = 4_096
+"""Octets that a record takes on the disk, indexes and tree included: more than any refusal's does."""
+
+BOUND = 50 * MIB
+AN_HOUR = 3_600.0
+_ANSWER = re.compile(rb"AGTP/1\.0 ([0-9]{3}) [^\r]*\r\n(?:[^\r]+\r\n)*\r\n")
+_LENGTH = re.compile(rb"\r\nContent-Length: ([0-9]+)\r\n")
+
+
+class Flood:
+    """
+    What is sent, and what came back.
+
+    :param most: answers after which it is over.
+    :param seconds: after which it is over in any case.
+    """
+
+    def __init__(self, target: Target, most: int, seconds: float) -> None:
+        seed = random.randrange(2**32)
+        print("seed", seed)
+        self._chance = random.Random(seed)
+        self._port = target.port
+        self._context = client_context(target, identified=False)
+        self._most = most
+        self._end = time.monotonic() + seconds
+        self._names = itertools.count()
+        self.statuses: Counter[int] = Counter()
+        self.recorded = 0
+        """Answers with a record of their own."""
+
+        self._summed: dict[str, None] = {}
+        self.settled: tuple[float, int] | None = None
+        """When every address had used up what it has at once, and how many records there were by then."""
+
+    @property
+    def answered(self) -> int:
+        return self.statuses.total()
+
+    @property
+    def over(self) -> bool:
+        return self.answered >= self._most or time.monotonic() >= self._end
+
+    async def run(self) -> None:
+        """Until it is over."""
+        sources = [f"127.0.4.{number}" for number in range(1, ADDRESSES + 1)]
+        await asyncio.gather(*(self._attacker(source, PACE * at) for at in range(EACH) for source in sources))
+
+    async def _attacker(self, source: str, begin: float) -> None:
+        await asyncio.sleep(begin)
+        while not self.over:
+            try:
+                await asyncio.wait_for(self._connection(source), max(1.0, self._end - time.monotonic()))
+            except (OSError, asyncio.IncompleteReadError, TimeoutError):  # Admission or the host closed it.
+                await asyncio.sleep(PACE * EACH)
+
+    async def _connection(self, source: str) -> None:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self._port, ssl=self._context, server_hostname="localhost", local_addr=(source, 0)
+        )
+        try:
+            for _ in range(self._chance.randrange(20, 60)):
+                writer.write(b"".join(self._refused() for _ in range(BURST)))
+                for _ in range(BURST):
+                    await self._answer(reader, source)
+                if self.over:
+                    return
+            writer.write(self._chance.choice((b"\x16garbage\r\n\r\n", bytes(range(256)), b"GET / HTTP/1.1\r\n\r\n")))
+            await self._answer(reader, source)
+        finally:
+            writer.transport.abort()
+
+    def _refused(self) -> bytes:
+        number = next(self._names)
+        kinds = (
+            lambda: request("DISCOVER", "/agents", Agent_ID=f"{number:064x}"),
+            lambda: request("QUERY", f"/nowhere/{number}"),
+            lambda: request(f"FROB{number}", "/"),
+            lambda: request("QUERY", "/words", {"text": number}, Agent_ID=os.urandom(32).hex()),
+            lambda: request("DISCOVER", "/methods", Agent_ID="A" * 64),
+        )
+        return kinds[number % len(kinds)]()
+
+    async def _answer(self, reader: asyncio.StreamReader, source: str) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        found = _ANSWER.fullmatch(head)
+        assert found is not None, f"no answer: {head[:200]!r}"
+        length = _LENGTH.search(head)
+        if length is not None:
+            await reader.readexactly(int(length[1]))
+        self.statuses[int(found[1])] += 1
+        if b"\r\nAudit-Summary: " not in head:
+            self.recorded += 1
+            return
+        self._summed[source] = None
+        if self.settled is None and len(self._summed) == ADDRESSES:
+            self.settled = time.monotonic(), self.recorded
+
+    def require_refused(self) -> None:
+        """Every answer is a refusal."""
+        assert all(400 <= status < 500 for status in self.statuses), dict(self.statuses)
+
+
+def flooded(target: Target, most: int, seconds: float) -> Flood:
+    """A flood that is over."""
+    flood = Flood(target, most, seconds)
+    try:
+        asyncio.run(flood.run())
+    except ssl.SSLError as failure:
+        raise AssertionError(f"the host broke a connection: {failure}") from None
+    flood.require_refused()
+    return flood
+
+
+def flood_of_garbage(target: Target, seconds: float) -> None:
+    """
+    As much as can be sent in the time; growth is told for a million.
+
+    What each address has at once is there once. From then on records are made so many a second, however much is sent:
+    that is measured, and told for the time that a million takes at the speed of the run.
+    """
+    begun = time.monotonic()
+    flood = flooded(target, MILLION, max(seconds, EACH * PACE + 2.0))
+    end = time.monotonic()
+    assert flood.settled is not None, f"{flood.recorded} of {flood.answered} answers have a record, and no end of it"
+    since, first = flood.settled
+    speed = max(flood.answered / (end - begun), SPEED)
+    each_second = (flood.recorded - first) / max(end - since, 1.0)
+    grown = (first + each_second * MILLION / speed) * RECORD
+    print(f"{flood.answered} answers; {first} records at once, then {each_second:.1f} a second; {grown / MIB:.1f} MiB")
+    assert grown <= BOUND, f"a million would leave {grown / MIB:.0f} MiB"
+
+
+def million(target: Target, seconds: float) -> None:
+    """All of the million, for as long as it takes."""
+    begun = time.monotonic()
+    flood = flooded(target, MILLION, AN_HOUR)
+    print(f"{dict(flood.statuses)} in {time.monotonic() - begun:.0f} s, {flood.recorded} with a record")
+    assert flood.answered >= MILLION, f"{flood.answered} in an hour"
+
+
+ATTACKS = (
+    Attack(
+        name="garbage-flood",
+        who="stranger",
+        says="Garbage on 64 connections of 8 addresses: what a million would leave is at most 50 MiB.",
+        run=flood_of_garbage,
+    ),
+    Attack(
+        name="million-garbage",
+        who="stranger",
+        says="A million requests of garbage: at most 50 MiB. By name alone: takes from ten minutes to an hour.",
+        run=million,
+        lasts=AN_HOUR,
+        honest=False,
+    ),
+)
