@@ -17,6 +17,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from agtphost.audit import checkpoint, cosignature
@@ -48,6 +49,7 @@ class TreeKeeper:
     :param key: signs checkpoints; None leaves them unsigned, like the records.
     :param witnesses: told of each checkpoint, asked at start.
     :param now: seconds since the Unix epoch.
+    :param traces: files that show that this host has had a store before.
     """
 
     def __init__(
@@ -57,7 +59,9 @@ class TreeKeeper:
         key: SigningKey | None,
         witnesses: Sequence[IWitness] = (),
         now: Callable[[], float] = time.time,
+        traces: Sequence[Path] = (),
     ) -> None:
+        self._traces = traces
         self._store = store
         self._origin = origin
         self._key = key
@@ -113,6 +117,12 @@ class TreeKeeper:
                     f"{witness.name} is not there, and the store has a checkpoint of {self._size} records: who took it "
                     "away may have put an older copy of the store in place. Bring it back; to go on with this store "
                     f"knowingly, {witness.remedy}"
+                )
+            elif witness.always and self._traces:
+                raise StoreError(
+                    f"{witness.name} is not there, the store has no checkpoint, and {self._traces[0]} shows that this "
+                    "host has run before: its records were taken away with the witness file. Bring back both; to go "
+                    f"on with this store knowingly, {witness.remedy}"
                 )
             elif witness.always:
                 # Of nothing, before the first record is: from now on its absence says something.

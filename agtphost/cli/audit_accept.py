@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from agtphost.audit import checkpoint
+from agtphost.audit import acceptance, checkpoint
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.merkle import ProofError, Tree
 from agtphost.audit.witness import WitnessFile
@@ -19,28 +20,32 @@ from agtphost.cli.output import print_json
 from agtphost.cli.reach import signing_keys
 from agtphost.config import Config
 from agtphost.identity import files
-from agtphost.stores import RecordReader, StoreError
+from agtphost.identity.keys import KeyFormatError, SigningKey
+from agtphost.stores import RecordReader, StoreError, open_store
 from agtphost.stores.state_lock import StateLock
 
 
 @click.command("accept-store")
 @click.option("--yes", is_flag=True, help="Do it; without it, only what would be accepted is shown.")
+@click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
 @connection_options
 @json_option
-def accept_command(yes: bool, where: Connection, as_json: bool) -> None:
+def accept_command(yes: bool, reason: str, where: Connection, as_json: bool) -> None:
     """
     Accept a store that its witness file contradicts.
 
     After a restore from a backup the host refuses to start: the witness file
     has seen more than the store holds, or is gone. What it has seen is kept beside it, as
     evidence of what is missing, and the newest checkpoint of the store takes
-    its place. The host must not be running. A remote witness is not asked, and
-    goes on refusing what contradicts it.
+    its place. It goes on record: a signed event in the host's own chain says who
+    accepted what, and when. The host must not be running. A remote witness is
+    not asked, and goes on refusing what contradicts it.
 
     \b
     Examples:
       agtp audit accept-store
-      agtp audit accept-store --yes
+      agtp audit accept-store --yes --reason 'disk lost, restored from Monday'
+      agtp audit walk host -n 1
     """
     path = find_config(where)
     if path is None:
@@ -52,14 +57,15 @@ def accept_command(yes: bool, where: Connection, as_json: bool) -> None:
     except StoreError as error:
         raise WrongInput(str(error), "Stop the host first.") from None
     try:
-        _accept(config, yes, as_json)
+        _accept(config, yes, reason, as_json)
     finally:
         lock.release()
 
 
-def _accept(config: Config, yes: bool, as_json: bool) -> None:
+def _accept(config: Config, yes: bool, reason: str, as_json: bool) -> None:
     place = config.audit.witness
     keys = signing_keys(config)
+    seen = None
     try:
         seen = WitnessFile(place, keys.values()).last()
         known = "is not there" if seen is None else f"has seen {seen.size} records"
@@ -67,25 +73,66 @@ def _accept(config: Config, yes: bool, as_json: bool) -> None:
         known = str(error)
     with open_records(config.store.path) as reader:
         newest = _newest(reader, config)
-    if newest is None:
-        raise WrongInput("the store has no checkpoint: there is nothing to accept", "Start the host.")
     found = f"{place} {known}" if known.startswith(("is", "has")) else known
+    has = "has no checkpoint" if newest is None else f"has a checkpoint of {newest.size} records"
     if not yes:
         raise WrongInput(
-            f"nothing was changed: {found}, and the store has a checkpoint of {newest.size} records",
-            "Look for the newer store first; then say --yes.",
+            f"nothing was changed: {found}, and the store {has}", "Look for the newer store first; then say --yes."
         )
     kept = _aside(place) if place.exists() else None
-    if kept is not None:
-        place.rename(kept)
-    files.replace(place, newest.note.encode(), files.PUBLIC)
+    event = {
+        "actor": acceptance.operator(),
+        "accepted": _told(newest),
+        "witness": {
+            "file": str(place),
+            "found": known,
+            "seen": None if seen is None else _told(seen),
+            "kept": None if kept is None else str(kept),
+        },
+        **({"reason": reason} if reason else {}),
+    }
+    size, audit_id = _on_record(config, event, place, kept)
     if as_json:
-        print_json({"witness": str(place), "found": found, "size": newest.size, "kept": str(kept) if kept else None})
+        print_json(
+            {
+                "witness": str(place),
+                "found": found,
+                "size": size,
+                "kept": str(kept) if kept else None,
+                "audit_id": audit_id,
+            }
+        )
         return
     click.echo(found)
     if kept is not None:
         click.echo(f"kept as evidence: {kept}")
-    click.echo(f"accepted: the host goes on from {newest.size} records")
+    click.echo(f"accepted: the host goes on from {size} records, the last of which says so: {audit_id}")
+
+
+def _told(seen: Checkpoint | None) -> dict[str, object]:
+    """A checkpoint for the record; of none, nothing."""
+    return {"size": 0} if seen is None else {"size": seen.size, "root": seen.root.hex()}
+
+
+def _on_record(config: Config, event: Mapping[str, object], place: Path, kept: Path | None) -> tuple[int, str]:
+    """The event first, then the witness: cut off in between, the host still refuses to start, and this is repeated."""
+    try:
+        key = SigningKey.load(config.audit.key) if config.audit.signing else None
+        store = open_store(config.store.url, create=False)
+        try:
+            sealed, issued = acceptance.record(
+                store, key, event, server_id=config.host.server_id, envelope=config.audit.envelope
+            )
+        finally:
+            store.close()
+    except (StoreError, KeyFormatError) as error:
+        raise WrongInput(f"the acceptance cannot be recorded, and nothing was changed: {error}") from None
+    except OSError as error:
+        raise WrongInput(f"{error.filename} cannot be read: {error.strerror}; nothing was changed") from None
+    if kept is not None:
+        place.rename(kept)
+    files.replace(place, issued.note.encode(), files.PUBLIC)
+    return issued.size, sealed.audit_id
 
 
 def _newest(reader: RecordReader, config: Config) -> Checkpoint | None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agtphost.config import examine, load
+from agtphost.audit import acceptance
+from agtphost.config import Config, examine, load
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import certificates, files
 from agtphost.identity.keys import SigningKey
@@ -178,11 +179,30 @@ def set_up_again(deployment: Deployment) -> tuple[list[Path], list[Path]]:
                 path.rename(kept)
                 aside.append(kept)
         keys = make_keys(deployment)
-        open_store(config.store.url, create=True).close()
+        _begin_anew(config, aside)
     finally:
         lock.release()
     load(deployment.host_toml)
     return aside, keys
+
+
+def _begin_anew(config: Config, aside: list[Path]) -> None:
+    """An empty store; its first record says who did it, and what was put aside, and its witness file knows of it."""
+    key = SigningKey.load(config.audit.key) if config.audit.signing else None
+    fields = {
+        "actor": acceptance.operator(),
+        "accepted": {"size": 0},
+        "reason": "set up again with an empty store",
+        "kept": [str(path) for path in aside],
+    }
+    store = open_store(config.store.url, create=True)
+    try:
+        _, issued = acceptance.record(
+            store, key, fields, server_id=config.host.server_id, envelope=config.audit.envelope
+        )
+    finally:
+        store.close()
+    files.replace(config.audit.witness, issued.note.encode(), files.PUBLIC)
 
 
 def _configure(deployment: Deployment, *, production: bool) -> list[Path]:

@@ -52,11 +52,12 @@ from agtphost.host.negotiation import negotiator
 from agtphost.host.oauth import acting_principals
 from agtphost.host.partings import Partings
 from agtphost.host.propagation import Propagation
-from agtphost.host.publication import HISTORY, Publication
+from agtphost.host.publication import Publication
 from agtphost.host.refusals import Summarizing, refusal_limits
 from agtphost.host.revision import Watch
 from agtphost.host.rotation import Rotation
 from agtphost.host.services import Keeping, OrderedServices
+from agtphost.host.traces import traces
 from agtphost.host.unmatched import unmatched
 from agtphost.host.uptake import Uptake
 from agtphost.host.witnesses import Witnesses, witnessing
@@ -125,7 +126,13 @@ def assemble(
     records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
     # A cosignature comes in long after the ledger below was made.
     remote = Witnesses(reactor, config, materials.key, records, lambda size, line: ledger.cosign(size, line))
-    tree = TreeKeeper(store, config.host.server_id, materials.key, (_witness(materials), *remote.witnesses))
+    tree = TreeKeeper(
+        store,
+        config.host.server_id,
+        materials.key,
+        (_witness(materials), *remote.witnesses),
+        traces=() if config.host.development else traces(config),
+    )
     ledger = Ledger(
         store,
         signer,
@@ -470,7 +477,7 @@ def _ballast(config: Config) -> Ballast:
 
 def is_new(config: Config) -> bool:
     """Whether this host never ran before: only then is a store made. A missing one later is a fault."""
-    return config.host.development or not (config.host.state_dir / HISTORY).exists()
+    return config.host.development or not traces(config)
 
 
 def _witness(materials: Materials) -> WitnessFile:

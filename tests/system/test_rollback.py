@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agtphost.audit import checkpoint
+from agtphost.identity import jws
+from agtphost.stores import RecordReader, open_store
+from agtphost.stores.connection import connect
+from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 from tests.stores.test_soundness import broken, middle
-from tests.system.hosting import Host, agtp, running, sample
+from tests.system.hosting import Host, agtp, free_port, running, sample
 from tests.system.raw_link import RawLink
 from tests.system.test_start_errors import refuses
 from tests.system.trail import LAZY
@@ -60,15 +68,105 @@ def test_an_older_store_is_refused_with_and_without_its_witness(twice: tuple[Pat
     looked = agtp("audit", "accept-store", cwd=config.parent)
     assert looked.returncode != 0 and "nothing was changed" in looked.stderr, looked
     assert (state / "checkpoint.txt").read_bytes() == newest
-    done = agtp("audit", "accept-store", "--yes", cwd=config.parent)
+    done = agtp("audit", "accept-store", "--yes", "--reason", "a drill", cwd=config.parent)
     assert done.returncode == 0, done.stdout + done.stderr
     (kept,) = state.glob("checkpoint.txt.*Z")
     assert kept.read_bytes() == newest
     with running(config) as host:
         calls(host, 1)
+        events = [entry for entry in entries(host, "host") if entry["payload"].get("event_type") == "store-accepted"]
+        assert len(events) == 1 and events[0]["verified"] and events[0]["kind"] == "event"
+        said = events[0]["payload"]
+        assert said["actor"]["uid"] == os.getuid() and said["actor"]["user"] and said["issued_at"]
+        assert (said["reason"], said["witness"]["kept"]) == ("a drill", str(kept))
+        seen = checkpoint.read(newest.decode())
+        assert said["witness"]["seen"] == {"size": seen.size, "root": seen.root.hex()}
+        assert said["accepted"]["size"] < seen.size and len(said["accepted"]["root"]) == 64
         beside = host.agtp("audit", "accept-store", "--yes")
         assert beside.returncode != 0 and f"another host, pid {host.process.pid}," in beside.stderr
     assert agtp("audit", "verify", cwd=config.parent).returncode == 0
+
+
+def entries(host: Host, chain: str) -> list[dict[str, Any]]:
+    """The newest records of a chain, verified by the command."""
+    done = host.agtp("audit", "walk", chain, "--json", "-n", "500")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def emptied(state: Path) -> None:
+    """What is left of the store has no record, as if it had just been made."""
+    for path in state.glob("agtphost.sqlite3*"):
+        if path.suffix != ".reserve":
+            path.unlink()
+    open_store(f"sqlite:{state / 'agtphost.sqlite3'}", create=True).close()
+    (state / "checkpoint.txt").unlink()
+
+
+def production(tmp_path: Path) -> Path:
+    """A production host's ``host.toml``."""
+    port = str(free_port())
+    done = agtp("init", str(tmp_path / "site"), "--production", "--server-id", "localhost", "--port", port)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return tmp_path / "site" / "host.toml"
+
+
+@pytest.mark.parametrize("trace", ["manifest.json", "agtphost.sqlite3.reserve"])
+def test_an_emptied_store_without_its_witness_is_no_new_host(tmp_path: Path, trace: str) -> None:
+    """
+    What a host leaves when it runs shows that there were records: refused, each trace alone; accepted on record.
+
+    Where nothing of it is left it is a new host, and nobody can tell.
+    """
+    config = production(tmp_path)
+    state = config.parent / "state"
+    with running(config):
+        pass
+    with running(config):  # A second start of the same state, as it is, is none of this.
+        pass
+    emptied(state)
+    for name in {"manifest.json", "agtphost.sqlite3.reserve"} - {trace}:
+        (state / name).unlink()
+    refuses(config, ["checkpoint.txt is not there, the store has no checkpoint", trace, "agtp audit accept-store"])
+    done = agtp("audit", "accept-store", "--yes", cwd=config.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with running(config):
+        pass
+    verified = agtp("audit", "verify", cwd=config.parent)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    (event,) = [row for row in stored(state) if row["event_type"] == "store-accepted"]
+    assert event["accepted"] == {"size": 0} and event["witness"]["seen"] is None
+    emptied(state)
+    for name in ("manifest.json", "agtphost.sqlite3.reserve"):
+        (state / name).unlink(missing_ok=True)
+    with running(config):
+        pass
+
+
+def test_setting_up_again_is_on_record_and_starts(tmp_path: Path) -> None:
+    """The first record of the new store says who did it and what was put aside."""
+    config = production(tmp_path)
+    state = config.parent / "state"
+    with running(config):
+        pass
+    done = agtp("init", str(config.parent), "--production", "--again")
+    assert done.returncode == 0, done.stdout + done.stderr
+    with running(config):
+        pass
+    (event,) = [row for row in stored(state) if row["event_type"] == "store-accepted"]
+    assert event["previous_audit_id"] == ZERO_AUDIT_ID
+    assert event["actor"]["uid"] == os.getuid() and any("agtphost.sqlite3." in name for name in event["kept"])
+
+
+def stored(state: Path) -> list[dict[str, Any]]:
+    """The events of the host's own chain, read from the store."""
+    reader = RecordReader(str(state / "agtphost.sqlite3"), connect)
+    try:
+        found = reader.walk("", None, 100)
+    finally:
+        reader.close()
+    return [jws.parse_unverified(record.signed.decode()) for record in found if record.kind == "event"]
 
 
 def test_a_witness_elsewhere_is_not_warned_of(tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""
+On record: that the operator went on with a store although its witness contradicted it.
+
+The host is stopped meanwhile, so the command writes the event itself, signed
+with the host's key, as the next entry of the host's own chain. It is there
+before the witness file gives way: whoever reads the log finds the gap, and who
+answers for it.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from agtphost.audit.chain import RecordSigner
+from agtphost.audit.checkpoint import Checkpoint
+from agtphost.audit.drafts import HOST_CHAIN, Draft, Sealed, StreamEvent
+from agtphost.audit.tree import TreeKeeper
+from agtphost.audit.writer import GroupWriter, Submission
+from agtphost.iagtp import IChainStore
+from agtphost.identity.keys import SigningKey, fastest_signer
+from agtphost.stores.rows import StoreError
+
+EVENT = "store-accepted"
+
+
+def operator() -> dict[str, Any]:
+    """Who runs this process: as the system knows it, and who became that with ``sudo``."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = ""
+    found: dict[str, Any] = {"uid": os.getuid(), "user": name}
+    before = os.environ.get("SUDO_USER")
+    return {**found, "sudo_user": before} if before else found
+
+
+def record(
+    store: IChainStore,
+    key: SigningKey | None,
+    fields: Mapping[str, Any],
+    *,
+    server_id: str,
+    envelope: str = "jws",
+) -> tuple[Sealed, Checkpoint]:
+    """
+    Write the event, and a checkpoint that covers it.
+
+    :param key: None leaves both unsigned, like the records of such a host.
+    :param fields: JSON: who accepted what.
+    :return: the event, and the checkpoint, which no witness has seen yet.
+    :raises StoreError: the store cannot be read, or takes no record.
+    """
+    tree = TreeKeeper(store, server_id, key)
+    signer = RecordSigner(None if key is None else fastest_signer(key), envelope)
+    writer = GroupWriter(store, signer, server_id=server_id, tree=tree)
+    writer.load()
+    tree.load(writer.begin)
+    event = StreamEvent(chain=HOST_CHAIN, event_type=EVENT, fields=fields)
+    submission = Submission(Draft(chain=HOST_CHAIN, payload={}, events=(event,)))
+    writer.write([submission])
+    if not isinstance(submission.outcome, Sealed):
+        raise StoreError(f"the event cannot be written: {submission.outcome}")
+    issued = tree.catch_up()
+    assert issued is not None, "an event was added to the tree"
+    return submission.outcome, issued
