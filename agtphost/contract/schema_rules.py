@@ -136,20 +136,20 @@ def tokens(pointer: str) -> tuple[str, ...]:
     return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
 
 
-def _plausible(schema: Any) -> bool:
+def plausible(schema: Any, most: int) -> bool:
     """Whether writing a schema out to measure it is worth while: no member takes less than two octets."""
     waiting: list[Any] = [schema]
     octets = 0
-    while waiting and octets <= MAX_OCTETS:
+    while waiting and octets <= most:
         item = waiting.pop()
         if isinstance(item, str):
             octets += len(item)
         elif isinstance(item, (dict, list)):
             octets += 2 * len(item)
-            if octets <= MAX_OCTETS:
+            if octets <= most:
                 waiting.extend(item)
                 waiting.extend(item.values() if isinstance(item, dict) else ())
-    return octets <= MAX_OCTETS
+    return octets <= most
 
 
 @dataclass(slots=True)
@@ -197,9 +197,12 @@ class Walk:
 
     :param closed: whether unknown keywords and formats are faults. Else they
         are left out of :attr:`cleaned` and shown to nobody but readers.
+    :param share: what part of the bounds of size the schema may use up: 2 is half of each.
     """
 
-    def __init__(self, schema: Mapping[str, Any], *, closed: bool) -> None:
+    def __init__(self, schema: Mapping[str, Any], *, closed: bool, share: int = 1) -> None:
+        self._octets, self._schemas = MAX_OCTETS // share, MAX_SCHEMAS // share
+        self._expressions, ways = MAX_EXPRESSIONS // share, MAX_WAYS // share
         self.faults: list[SchemaFault] = []
         self._closed = closed
         self._full = False
@@ -222,7 +225,7 @@ class Walk:
             self.cleaned = self._schema(schema, "", 1)
             self._resolve()
         if not self.faults:
-            applied = _Applied(self._places)
+            applied = _Applied(self._places, ways)
             self.faults.extend(_growth(applied))
             if not self.faults:
                 self.applied = max(found.total() for found in applied.everywhere())
@@ -232,8 +235,8 @@ class Walk:
         self.faults.append(SchemaFault(pointer=pointer, message=message))
 
     def _size(self, schema: Mapping[str, Any]) -> bool:
-        if not _plausible(schema):
-            self._say("", f"has more than {MAX_OCTETS} octets")
+        if not plausible(schema, self._octets):
+            self._say("", f"has more than {self._octets} octets")
             return False
         try:
             text = json.dumps(schema, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
@@ -241,9 +244,9 @@ class Walk:
         except (TypeError, ValueError, RecursionError) as error:
             self._say("", f"is not JSON: {error}"[:160])
             return False
-        if octets > MAX_OCTETS:
-            self._say("", f"has {octets} octets; {MAX_OCTETS} are the most")
-        return octets <= MAX_OCTETS
+        if octets > self._octets:
+            self._say("", f"has {octets} octets; {self._octets} are the most")
+        return octets <= self._octets
 
     def _schema(self, schema: Any, pointer: str, depth: int) -> Any:
         if isinstance(schema, bool):
@@ -255,9 +258,9 @@ class Walk:
         if depth > MAX_DEPTH:
             self._say(pointer, f"is more than {MAX_DEPTH} schemas deep")
             return True
-        if len(self._places) >= MAX_SCHEMAS:
+        if len(self._places) >= self._schemas:
             if not self._full:
-                self._say("", f"has more than {MAX_SCHEMAS} schemas in it")
+                self._say("", f"has more than {self._schemas} schemas in it")
             self._full = True
             return True
         place = self._places[pointer] = _Place()
@@ -371,11 +374,11 @@ class Walk:
             self._say(here[:160], "is not a regular expression")
         elif len(value) > MAX_PATTERN:
             self._say(here[:160], f"is a regular expression of more than {MAX_PATTERN} characters")
-        elif value not in self._states and sum(self._states.values()) <= MAX_EXPRESSIONS:
+        elif value not in self._states and sum(self._states.values()) <= self._expressions:
             try:
                 self._states[value] = re2.compile(value, _OPTIONS).programsize
-                if sum(self._states.values()) > MAX_EXPRESSIONS:
-                    self._say("", f"has regular expressions of more than {MAX_EXPRESSIONS} states in all")
+                if sum(self._states.values()) > self._expressions:
+                    self._say("", f"has regular expressions of more than {self._expressions} states in all")
             except (re2.error, UnicodeError) as error:
                 reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
                 self._say(here[:160], f"is not a regular expression that matches in linear time: {reason}")
@@ -412,7 +415,7 @@ def _growth(counting: _Applied) -> Iterator[SchemaFault]:
         message = "refers to itself without going down into the instance"
         yield SchemaFault(pointer=circle.pointer, message=message)
     except _TooManyWays:
-        yield SchemaFault(pointer="", message=f"has more than {MAX_WAYS} steps from a schema to another")
+        yield SchemaFault(pointer="", message=f"has more than {counting.most_ways} steps from a schema to another")
     else:
         if applied > MAX_APPLIED:
             yield SchemaFault(
@@ -433,8 +436,9 @@ class _TooManyWays(Exception):
 class _Applied:
     """Counts the schemas that apply at one place of an instance, starting from the whole schema."""
 
-    def __init__(self, places: Mapping[str, _Place]) -> None:
+    def __init__(self, places: Mapping[str, _Place], most_ways: int) -> None:
         self._places = places
+        self.most_ways = most_ways
         self._together: dict[str, Counter[str]] = {}
         self._open: set[str] = set()
         self._ways = 0
@@ -525,7 +529,7 @@ class _Applied:
         way: Counter[str] = Counter()
         for targets, times in parts:
             self._ways += 1 + len(targets)
-            if self._ways > MAX_WAYS:
+            if self._ways > self.most_ways:
                 raise _TooManyWays
             for target in targets:
                 way[target] += times

@@ -157,7 +157,7 @@ class CompiledSchema:
         return ()
 
 
-def compile_schema(schema: Mapping[str, Any], *, role: Role, strict: bool = False) -> CompiledSchema:
+def compile_schema(schema: Mapping[str, Any], *, role: Role, strict: bool = False, share: int = 1) -> CompiledSchema:
     """
     Check a schema and compile it.
 
@@ -166,12 +166,13 @@ def compile_schema(schema: Mapping[str, Any], *, role: Role, strict: bool = Fals
         ``output`` is free to allow more than it declares; ``tool`` is an MCP
         tool's schema of any supported draft, unknown keywords ignored.
     :param strict: of an ``output``: what it does not declare is a fault too.
+    :param share: 2 allows half of the size, 4 a quarter: for schemas that are compiled while others wait.
     :raises SchemaError: with every fault found.
     """
     if not isinstance(schema, Mapping):
         raise SchemaError([SchemaFault(pointer="", message="is not a schema object")])
     faults = [*_dialect_faults(schema, role), *_shape_faults(schema, role)]
-    walk = Walk(schema, closed=role != "tool")
+    walk = Walk(schema, closed=role != "tool", share=share)
     faults.extend(walk.faults)
     if faults:
         raise SchemaError(faults)

@@ -11,10 +11,10 @@ from typing import Any
 from agtphost.audit.drafts import Change
 from agtphost.contract.binding import Binding
 from agtphost.contract.recipe import Recipe
-from agtphost.contract.schemas import compile_schema
 from agtphost.iagtp import IHandler
 from agtphost.identity.canonical import canonical
 from agtphost.identity.peer import Assurance
+from agtphost.negotiation.compiling import compiled
 from agtphost.negotiation.durations import timestamp
 from agtphost.vocabulary.paths import Template, parse_template
 
@@ -219,8 +219,8 @@ class Contract:
             description=str(definition["description"]),
             required_scopes=self.required_scopes,
             min_assurance=self.min_assurance,
-            input_schema=compile_schema(definition["input_schema"], role="input"),
-            output_schema=compile_schema(definition["output_schema"], role="output"),
+            input_schema=compiled(definition["input_schema"], role="input"),
+            output_schema=compiled(definition["output_schema"], role="output"),
             errors=frozenset(definition["errors"]),
             idempotent=self.idempotent,
             state_changing=self.state_changing,

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from agtphost.contract.method_parameters import hint, parameter_faults
-from agtphost.contract.schemas import CompiledSchema, SchemaError, compile_schema
+from agtphost.contract.schemas import CompiledSchema, SchemaError
 from agtphost.contract.semantic import MEMBERS, Semantic, is_statement, semantic, semantic_faults
 from agtphost.errors import Refusal
 from agtphost.negotiation import durations
+from agtphost.negotiation.compiling import SHARE, compiled
 from agtphost.vocabulary import paths, scopes
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.status import Status
@@ -208,7 +209,7 @@ class ProposalReader:
         if name == "input_schema" and isinstance(schema, Mapping) and "additionalProperties" not in schema:
             schema = {**schema, "additionalProperties": False}
         try:
-            return compile_schema(schema, role="input" if name == "input_schema" else "output")
+            return compiled(schema, role="input" if name == "input_schema" else "output", share=SHARE)
         except SchemaError as error:
             raise refused(
                 "invalid-schema",

@@ -398,6 +398,7 @@ CACHES: Final = (
         lives="until the record is written",
         at_the_cap="further origins are summed up together",
     ),
+    _cache("negotiation.compiling:Memo._known", "schemas of proposals and contracts, compiled", 64, 64 * MIB),
     _cache("negotiation.rate:Ceiling._seen", "how often an agent proposed in the last minute", 10_000, 16 * MIB),
 )
 

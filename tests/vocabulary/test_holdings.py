@@ -245,7 +245,7 @@ def test_numbers_are_those_of_the_code() -> None:
     from agtphost.adapters.mcp import desk, waiting_calls
     from agtphost.dispatch import principal_gate, rate_gate
     from agtphost.methods import candidates, cognitive, discovery, relevance, sessions
-    from agtphost.negotiation import rate
+    from agtphost.negotiation import compiling, rate
     from agtphost.protocols import admission
 
     bounds = {cache.place.partition(":")[2]: cache.in_all for cache in CACHES}
@@ -259,6 +259,7 @@ def test_numbers_are_those_of_the_code() -> None:
     assert bounds["Sightings._sessions"] == sessions.SIGHTED
     assert bounds["Desk._levels"] == desk.MOST_LEVELS
     assert bounds["WaitingCalls._by_token"] == waiting_calls.MOST
+    assert bounds["Memo._known"] == compiling.MOST
     assert bounds["Ceiling._seen"] == rate.MOST_CALLERS
 
 
