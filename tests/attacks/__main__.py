@@ -37,7 +37,7 @@ docs/threats.rst says what each attack stands for, tests/attacks/runner.py how p
 """
 
 MIB = 2**20
-ROW = "{:<34} {:<9} {:<24} {:<44} {}"
+ROW = "{:<34} {:<9} {:<24} {:<66} {}"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -81,7 +81,7 @@ def measured(result: Result) -> str:
     """In a few words."""
     times = f"{result.quiet * 1000:.0f} -> {result.during * 1000:.0f} ms"
     growth = f"{result.memory / MIB:.1f} M, {result.disk / MIB:.1f} M"
-    return f"{times} ({result.kind}), {growth}, cpu {result.seconds:.1f} s"
+    return f"{times} ({result.kind}), {growth}, cpu {result.seconds:.1f} s, {result.reached} of {result.sent} reached"
 
 
 def verdict(result: Result) -> str:
@@ -108,6 +108,8 @@ def as_json(result: Result) -> dict[str, Any]:
             "memory": result.memory,
             "disk": result.disk,
             "cpu": result.seconds,
+            "sent": result.sent,
+            "reached": result.reached,
             "lasted": result.lasted,
             "attempts": result.attempts,
         },

@@ -37,6 +37,9 @@ class Target(Protocol):
     def log(self) -> Sequence[str]:
         """The lines it has logged."""
 
+    def arrived(self, messages: int) -> None:
+        """So many messages that another program sent for the attack were taken up by the host."""
+
     @property
     def pid(self) -> int:
         """The process, for attacks that look at what it keeps."""
@@ -72,6 +75,9 @@ class Attack:
 
     disk: int = 50 * MIB
     """Octets by which its state directory may grow at the most."""
+
+    connections: bool = False
+    """Whether its messages are the connections themselves, of which nobody waits for an answer."""
 
     slower: float = 2.0
     """Times the quiet p99 that an honest certified caller may see meanwhile."""

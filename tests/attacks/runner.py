@@ -10,6 +10,8 @@ when the attack is over has not withstood it. A busy machine makes slow calls as
 time alone is made again, up to ``ATTEMPTS`` times; memory, disk, a wrong answer, and a single failed call of an honest
 caller are failures at once.
 
+How many messages of the attack reached the host is counted beside; where none did, the run has failed.
+
 Memory and disk are the highest growth from the beginning of the attack to the end of the second quiet window. The
 records of the honest callers are in the disk figure, about 300 KB a second.
 """
@@ -32,6 +34,7 @@ from tests.attacks.attack import Attack
 from tests.attacks.cores import Cores, staying
 from tests.attacks.honest import CALLERS, PATIENCE, RATES
 from tests.attacks.measure import Gauge
+from tests.attacks.reach import Reach, watched
 from tests.attacks.site import Site, copied, serving
 from tests.system.hosting import until
 
@@ -160,6 +163,12 @@ class Result:
     seconds: float = 0.0
     """Processor time of the host."""
 
+    sent: int = 0
+    """Messages of the attack; see :mod:`tests.attacks.reach`."""
+
+    reached: int = 0
+    """Those of them that the host took up."""
+
     lasted: float = 0.0
     attempts: int = 1
     slow: list[str] = field(default_factory=list)
@@ -217,7 +226,9 @@ def attempt(stand: Stand, attack: Attack, *, seconds: float, quiet: float, floor
     result.failures += [f"before the attack, {error}" for error in before.errors[:3]]
     lines = len(stand.site.host.lines)
     since = time.monotonic()
-    with Gauge(stand.site) as gauge:
+    site = stand.site
+    site.elsewhere = 0
+    with Gauge(site) as gauge, watched((site.port, site.front, site.wellknown)) as reach:
         wrong = _run(attack, stand.site, seconds)
         result.lasted = time.monotonic() - since
         end = max(time.monotonic(), since + LEAST)
@@ -227,6 +238,7 @@ def attempt(stand: Stand, attack: Attack, *, seconds: float, quiet: float, floor
         result.failures.append(wrong)
     result.memory, result.disk, result.seconds = gauge.memory, gauge.disk, gauge.seconds
     result.calls = len(during.samples)
+    _judge_reach(result, reach, site.elsewhere)
     _judge_time(result, before, {"during": during, "after": after}, floor)
     _judge_rest(result, stand, lines)
     return result
@@ -253,6 +265,15 @@ def _run(attack: Attack, site: Site, seconds: float) -> str | None:
     if thread.is_alive():
         return f"the attack did not end within {seconds:.0f} s"
     return found[0] if found else None
+
+
+def _judge_reach(result: Result, reach: Reach, elsewhere: int = 0) -> None:
+    """An attack of which nothing arrives is a failed run: whatever was measured, it was not that attack."""
+    result.sent, result.reached = reach.sent + elsewhere, reach.reached + elsewhere
+    if result.attack.connections:
+        result.sent = result.reached = reach.connections
+    if result.attack.who not in ("operator", "fault") and not result.reached:
+        result.failures.append(f"none of its {result.sent} messages reached the host")
 
 
 def _judge_time(result: Result, before: Window, windows: dict[str, Window], floor: float) -> None:

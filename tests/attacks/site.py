@@ -48,6 +48,9 @@ class Site:
 
     def __init__(self, host: Host) -> None:
         self.host = host
+        self.elsewhere = 0
+        """Messages of other programs that arrived; those of this one are counted by :mod:`tests.attacks.reach`."""
+
         text = host.config.read_text()
         self._ports = {name: int(port) for name, port in re.findall(r"# (\w+) port ([0-9]+)", text)}
 
@@ -74,6 +77,9 @@ class Site:
     @property
     def log(self) -> Sequence[str]:
         return self.host.lines
+
+    def arrived(self, messages: int) -> None:
+        self.elsewhere += messages
 
     @property
     def pid(self) -> int:

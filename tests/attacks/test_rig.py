@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
+import struct
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -13,6 +16,7 @@ from tests.attacks import faulty_host, runner
 from tests.attacks.__main__ import chosen, main
 from tests.attacks.attack import MIB, Attack, Target
 from tests.attacks.cores import cores
+from tests.attacks.reach import watched
 from tests.attacks.runner import Result, Sample, Window, attempt, standing
 from tests.attacks.site import amend, made
 from tests.system.raw_link import RawLink, client_context
@@ -65,6 +69,7 @@ def test_a_sound_host_is_measured(sound: Result) -> None:
     assert 0 < sound.quiet < sound.allowed
     assert 0 < sound.disk < ATTACK.disk
     assert sound.seconds > 0
+    assert sound.sent >= sound.reached >= GARBAGE
 
 
 @pytest.mark.slow
@@ -116,6 +121,37 @@ def test_amend_adds_and_replaces(tmp_path: Path) -> None:
         "wire": {},
         "policies": {"x": True, "y": True},
     }
+
+
+def test_what_reaches_nobody_is_told() -> None:
+    """Refused at the door, or nothing sent: a failed run. Answered, or ended after it was written to: it arrived."""
+    with socket.create_server(("127.0.0.1", 0)) as server, watched([server.getsockname()[1]]) as reach:
+        result = Result(ATTACK)
+        runner._judge_reach(result, reach)
+        assert result.failures == ["none of its 0 messages reached the host"]
+        with socket.create_connection(server.getsockname()) as link:
+            link.sendall(b"anybody?")
+            server.accept()[0].close()
+            link.setblocking(False)
+        assert (reach.sent, reach.connections) == (1, 1)
+        with socket.create_connection(server.getsockname()) as refused:
+            there, _ = server.accept()
+            there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            there.close()
+            with pytest.raises(OSError, match="reset"):
+                ssl.create_default_context().wrap_socket(refused, server_hostname="localhost")
+        before = reach.reached
+        with socket.create_connection(server.getsockname()) as link:
+            link.sendall(b"hello")
+            there, _ = server.accept()
+            with there:
+                there.sendall(b"welcome")
+                assert link.recv(7) == b"welcome"
+        assert reach.reached == before + 1
+        told = Result(ATTACK)
+        runner._judge_reach(told, reach)
+        assert told.failures == [] and (told.reached, told.sent) == (reach.reached, reach.sent)
+    assert socket.socket.__dict__.get("connect") is None, "nothing stays patched"
 
 
 def samples(kind: str, *seconds: float) -> list[Sample]:

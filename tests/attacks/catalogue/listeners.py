@@ -126,6 +126,7 @@ ATTACKS = (
             who="stranger",
             says=f"{PEERS} peers at the {listener} listener {says}: one address's share, cut in time.",
             run=_held(listener, how),
+            connections=how == "silent-tcp",
         )
         for listener in ("agtp", "a2a", "wellknown")
         for how, says in _SAYS.items()

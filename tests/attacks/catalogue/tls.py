@@ -139,13 +139,15 @@ def key_updates(target: Target, seconds: float) -> None:
     own = target.state / "agents" / "demo"
     words = ["s_client", "-connect", f"127.0.0.1:{target.port}", "-bind", "127.0.3.1", "-tls1_3"]
     words += ["-cert", str(own / "agent.pem"), "-key", str(own / "agent.key")]
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    end, arrived = time.monotonic() + seconds, 0
+    while time.monotonic() < end or not arrived:
         client = subprocess.Popen(
-            [command, *words], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [command, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
-        assert client.stdin is not None
+        assert client.stdin is not None and client.stdout is not None
         try:
+            # Said once the handshake is done; before, no key can be asked for.
+            arrived += any(b"SSL handshake has read" in line for line in iter(client.stdout.readline, b""))
             # One letter at the beginning of what it reads at once is a command: K asks for new keys of both sides.
             for _ in turns(max(0.0, end - time.monotonic()), most=5_000):
                 client.stdin.write(b"K\n")
@@ -155,7 +157,8 @@ def key_updates(target: Target, seconds: float) -> None:
             pass
         finally:
             client.kill()
-            client.wait()
+            client.communicate()
+    target.arrived(arrived)
 
 
 def long_names(target: Target, seconds: float) -> None:
@@ -188,7 +191,7 @@ ATTACKS = (
     _attack("half-handshakes", "stranger", "400 peers greet and fall silent.", half_handshakes, memory=40 * MIB),
     _attack("handshake-flood", "stranger", "Handshakes of 40 addresses, as fast as they go.", handshakes),
     _attack("certified-reconnects", "agent", "A connection for each request.", certified_handshakes),
-    _attack("connection-resets", "stranger", "Reset at once, or within the handshake.", resets),
+    _attack("connection-resets", "stranger", "Reset at once, or within the handshake.", resets, connections=True),
     _attack("old-tls", "stranger", "TLS 1.2: refused.", old_versions),
     _attack(
         "strange-certificates",
