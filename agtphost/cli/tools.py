@@ -90,10 +90,11 @@ def _changed(described: Any) -> Iterable[str]:
 
 @command.command()
 @click.argument("name", metavar="TOOL")
+@click.option("--sha256", help="Approve only a definition that has this digest.")
 @host_option
 @connection_options
 @json_option
-def approve(name: str, uri: str, where: Connection, as_json: bool) -> None:
+def approve(name: str, sha256: str | None, uri: str, where: Connection, as_json: bool) -> None:
     """
     Approve the present definition of a tool that changed.
 
@@ -103,9 +104,10 @@ def approve(name: str, uri: str, where: Connection, as_json: bool) -> None:
     \b
     Examples:
       agtp tools approve files.read_file --as operator
-      agtp tools approve weather.forecast --as operator --json
+      agtp tools approve weather.forecast --sha256 DIGEST --as operator --json
     """
-    execute = {"action": APPROVE, "payload_type": MCP_TOOLS, "payload": {"tool": name}}
+    payload = {"tool": name} if sha256 is None else {"tool": name, "sha256": sha256}
+    execute = {"action": APPROVE, "payload_type": MCP_TOOLS, "payload": payload}
     response = result_of(ask(resolve(where, uri), "EXECUTE", "/", execute)).get("mcp_response")
     if not isinstance(response, dict):
         raise NoConnection("the answer has no mcp_response", "Is this an AGTP host of the same version?")

@@ -62,9 +62,9 @@ class Approval:
             return ToolPins(configured, differs=differs)
         return self._kept.of(server, configured, differs)
 
-    def of(self, tool: str, server: str | None) -> IHandler:
-        """What answers a request to approve a tool."""
-        return _Approve(self, tool, server)
+    def of(self, tool: str, server: str | None, shown: str | None) -> IHandler:
+        """What answers a request to approve a tool; ``shown`` as in :meth:`approve`."""
+        return _Approve(self, tool, server, shown)
 
     def require_operator(self, context: EndpointContext) -> str:
         """
@@ -73,11 +73,14 @@ class Approval:
         """
         return self._authorization.require(context, APPROVER, "Tools are approved by operators.")
 
-    async def approve(self, tool: str, server: str | None, approver: str) -> Mapping[str, Any]:
+    async def approve(
+        self, tool: str, server: str | None, approver: str, shown: str | None = None
+    ) -> Mapping[str, Any]:
         """
         Approve the present definition of a tool, durably; first it is on record, then it counts.
 
         :param approver: the key fingerprint or the Agent-ID.
+        :param shown: the digest of the definition that the approver looked at; None: the present one, whatever it is.
         :return: the tool and the digest of its definition.
         :raises Refusal: 409 where it changed once more meanwhile, and where the configuration names the digest;
             422 for an unknown tool; 503 where the store is down.
@@ -101,22 +104,28 @@ class Approval:
                 remedy=f"Look at the definition, and write its digest under pins of [[mcp.server]] {name}.",
                 details={"tool": f"{name}.{bare}", "definition_digest": digest},
             )
+        if shown is not None and shown != digest:
+            raise _changed_again(f"{name}.{bare}", digest)
         if self._record is not None:
             await self._record.approved(pin(name, bare, digest), digest, pins.approved(bare), approver)
         now = found.catalogue.tools.get(bare)
         if now is None or now.digest != digest:
-            raise Refusal(
-                Status.CONFLICT,
-                "tool-definition-changed",
-                "The tool's definition changed again while it was being approved; it is off.",
-                remedy="Look at the new definition, and approve that.",
-                details={"tool": f"{name}.{bare}"},
-            )
+            raise _changed_again(f"{name}.{bare}", "" if now is None else now.digest)
         found.catalogue.approve(bare)
         for instance in found.instances.all():
             instance.catalogue.judge()
         log.info("tool {tool} is approved as it is now", tool=f"{name}.{bare}")
         return {"tool": f"{name}.{bare}", "definition_digest": digest}
+
+
+def _changed_again(tool: str, digest: str) -> Refusal:
+    return Refusal(
+        Status.CONFLICT,
+        "tool-definition-changed",
+        "The tool's definition is not the one that was to be approved: it changed again, and is off.",
+        remedy="Look at the new definition, and approve that.",
+        details={"tool": tool, **({"definition_digest": digest} if digest else {})},
+    )
 
 
 @implementer(IHandler)
@@ -125,12 +134,13 @@ class _Approve:
 
     kind = "mcp"
 
-    def __init__(self, approval: Approval, tool: str, server: str | None) -> None:
+    def __init__(self, approval: Approval, tool: str, server: str | None, shown: str | None) -> None:
+        self._shown = shown
         self._approval = approval
         self._tool = tool
         self._server = server
 
     async def handle(self, context: EndpointContext) -> EndpointResponse:
         approver = self._approval.require_operator(context)
-        result = await self._approval.approve(self._tool, self._server, approver)
+        result = await self._approval.approve(self._tool, self._server, approver, self._shown)
         return EndpointResponse(result={"mcp_response": result}, extra={"mcp_tool_approved": dict(result)})

@@ -294,7 +294,8 @@ class Operations:
         return _local("mcp.requests.cancel", Cancellation(self._desk, text(payload, "task_id")))
 
     def _approve(self, payload: Mapping[str, Any], server: str | None) -> Binding:
-        binding = _local("mcp.tools.approve", self._approval.of(text(payload, "tool"), server))
+        shown = text(payload, "sha256") if "sha256" in payload else None
+        binding = _local("mcp.tools.approve", self._approval.of(text(payload, "tool"), server, shown))
         # Operators are no agents: the handler decides by the certificate.
         return replace(binding, state_changing=True)
 

@@ -1,0 +1,321 @@
+"""
+Every member of an approval that narrows it is held to: CONFIRM of escalations and proposals, RESUME, and pins.
+
+The counterpart of :mod:`tests.dispatch.test_narrowing` for what is not a token of the caller's but kept here. The
+members are those that the host really keeps of one: a member without a row, and not named as one that bounds nothing,
+fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from agtphost.adapters.mcp.approval import Approval
+from agtphost.adapters.mcp.kept_pins import pin
+from agtphost.adapters.mcp.tools import ToolPins
+from agtphost.adapters.web.pins import Pins
+from agtphost.wire.events import Response
+from tests.adapters.peers import Book
+from tests.methods.play import JUDGE, OTHER, Play, body_of
+from tests.negotiation.table import ALICE, BOB, BOOK_ROOM, ROOT, Table, told
+from tests.negotiation.test_propose import OPEN
+
+TASK = {"Task-ID": "t-1"}
+
+
+# The decision about an escalation
+
+ESCALATION_SAYS = {
+    *("escalation_id", "reason", "context", "priority", "deadline", "session_id", "routed_to"),
+    *("flood", "queued", "created_at", "owner_id", "decision"),
+}
+"""What it tells who decides, where it was sent, and what was decided; ``owner_id`` shares out the inbox."""
+
+
+def _escalated(play: Play, task: str = "t-1", **options: Any) -> str:
+    given = {"task_id": task, "reason": "scope_limit", "context": {}}
+    return str(play.result("ESCALATE", code=202, **{**given, **options})["escalation_id"])
+
+
+def _paused(play: Play, task: str = "t-1", **options: Any) -> bool:
+    return play.ask("ECHO", "/text", headers={"Task-ID": task}, **options).status == 409
+
+
+def _of_another_task(play: Play, number: str) -> bool:
+    _escalated(play, "t-2")
+    play.result("CONFIRM", target_id=number, status="accepted", by=JUDGE)
+    return _paused(play, "t-2") and not _paused(play)
+
+
+def _of_another_agent(play: Play, number: str) -> bool:
+    _escalated(play, by=OTHER)
+    play.result("CONFIRM", target_id=number, status="accepted", by=JUDGE)
+    return _paused(play, by=OTHER) and not _paused(play)
+
+
+def _by_who_was_not_asked(play: Play, number: str) -> bool:
+    refused = [play.ask("CONFIRM", target_id=number, status="accepted", by=who).status for who in (OTHER, None)]
+    return _paused(play) and all(status >= 400 for status in refused)
+
+
+def _once(play: Play, number: str) -> bool:
+    play.result("CONFIRM", target_id=number, status="rejected", by=JUDGE)
+    again = play.ask("CONFIRM", target_id=number, status="accepted", by=JUDGE)
+    return (again.status, body_of(again)["reason"]) == (409, "already-decided") and _paused(play)
+
+
+ESCALATION: dict[str, Callable[[Play, str], bool]] = {
+    "task_id": _of_another_task,
+    "escalated_by": _of_another_agent,
+    "recipient": _by_who_was_not_asked,
+    "status": _once,
+}
+
+
+@pytest.mark.parametrize("member", ESCALATION)
+def test_each_member_of_an_escalation(member: str) -> None:
+    """Only what was decided, for whom it was decided, goes on."""
+    play = Play()
+    assert ESCALATION[member](play, _escalated(play))
+
+
+def test_an_escalation_has_no_other_members() -> None:
+    """What is kept of one is what the rows are about."""
+    play = Play()
+    number = _escalated(play)
+    item = play.held.get("escalation", number)
+    assert item is not None and item.value.keys() == ESCALATION.keys() | ESCALATION_SAYS
+    assert _paused(play), "the control"
+    play.result("CONFIRM", target_id="t-1", status="accepted", by=JUDGE)
+    assert not _paused(play), "named by its task, it is the same decision"
+
+
+# Resuming what was suspended
+
+SUSPENSION_SAYS = {"suspension_id", "reason", "checkpoint", "suspended_at", "resume_by"}
+"""``resume_by`` is ``until`` as text."""
+
+
+def _suspended(play: Play, name: str = "t-1", **options: Any) -> str:
+    return str(play.result("SUSPEND", task_id=name, **options)["resumption_nonce"])
+
+
+def _resume(play: Play, nonce: str, name: str = "t-1", **options: Any) -> Response:
+    return play.ask("RESUME", workflow_id=name, resumption_nonce=nonce, **options)
+
+
+def _used_twice(play: Play, nonce: str) -> Response:
+    assert _resume(play, nonce).status == 200
+    return _resume(play, nonce)
+
+
+def _late(play: Play, nonce: str) -> Response:
+    play.ahead = 61
+    return _resume(play, nonce)
+
+
+def _another_kind(play: Play, nonce: str) -> Response:
+    """A session of the same name has a nonce of its own, and that of the task does not resume it."""
+    play.ask("ECHO", "/text", headers={"Session-ID": "t-1"})
+    play.result("SUSPEND", session_id="t-1", headers={"Session-ID": "t-1"})
+    assert _resume(play, nonce).status == 200
+    return play.ask("ECHO", "/text", headers={"Session-ID": "t-1"})
+
+
+def _another_name(play: Play, nonce: str) -> Response:
+    _suspended(play, "t-2")
+    return _resume(play, nonce, "t-2")
+
+
+SUSPENSION: dict[str, tuple[Callable[[Play, str], Response], int]] = {
+    "of": (_another_kind, 409),
+    "name": (_another_name, 409),
+    "nonce_hash": (lambda play, nonce: _resume(play, nonce[::-1]), 409),
+    "until": (_late, 408),
+    "status": (_used_twice, 409),
+}
+
+
+def _soon() -> str:
+    return (datetime.now(UTC) + timedelta(seconds=60)).isoformat()
+
+
+@pytest.mark.parametrize("member", SUSPENSION)
+def test_each_member_of_a_suspension(member: str) -> None:
+    """A nonce resumes what it was issued for, once, in its time."""
+    play = Play()
+    nonce = _suspended(play, resume_by=_soon())
+    call, status = SUSPENSION[member]
+    assert call(play, nonce).status == status
+
+
+@pytest.mark.parametrize("left_out", ["workflow_id", "resumption_nonce"])
+def test_a_resumption_leaves_nothing_out(left_out: str) -> None:
+    """Without the name, or without the nonce, nothing is resumed; nor by another agent that has both."""
+    play = Play()
+    given = {"workflow_id": "t-1", "resumption_nonce": _suspended(play)}
+    assert play.ask("RESUME", by=OTHER, **given).status == 404
+    assert play.ask("RESUME", **{name: value for name, value in given.items() if name != left_out}).status == 422
+    assert _paused(play)
+    assert play.ask("RESUME", **given).status == 200 and not _paused(play), "the control"
+
+
+def test_a_suspension_has_no_other_members() -> None:
+    """What is kept of one is what the rows are about."""
+    play = Play()
+    _suspended(play)
+    (item,) = play.held.all("suspension")
+    assert item.value.keys() == SUSPENSION.keys() | SUSPENSION_SAYS
+
+
+# The decision about a proposal
+
+PROPOSAL_SAYS = {"negotiation_id", "method", "path"}
+"""What lists show of it; ``synthesis`` has the definition with both."""
+
+
+class Review:
+    """A proposal of Alice's that waits."""
+
+    def __init__(self, **beside: Any) -> None:
+        self.table = Table(replace(OPEN, by_operator=True))
+        taken = told(self.table.propose(BOOK_ROOM, beside={"requested_duration": "1h", **beside}))
+        self.where = f"/proposals/{taken['proposal_id']}"
+
+    def accept(self, **given: Any) -> Response:
+        return self.table.ask("CONFIRM", self.where, {"accepted": True, **given}, who=ROOT)
+
+    def contract(self) -> str:
+        assert self.accept().status == 200
+        return str(told(self.table.ask("QUERY", self.where))["synthesis_id"])
+
+
+def _decided(review: Review) -> bool:
+    review.table.ask("CONFIRM", review.where, {"accepted": False}, who=ROOT)
+    return review.accept().status == 409 and review.table.ask("QUERY", review.where).status == 463
+
+
+def _found(review: Review) -> bool:
+    """Only the definition that was looked at is made: what the approval says beside is not heeded."""
+    refused = review.accept(definition={"method": "BOOK", "path": "/hall"})
+    if refused.status == 422:
+        assert review.accept().status == 200
+    contract = str(told(review.table.ask("QUERY", review.where))["synthesis_id"])
+    good, other = review.table.under(contract), review.table.under(contract, path="/hall")
+    return (good.status, other.status) == (200, 404)
+
+
+def _lasts(review: Review) -> bool:
+    contract = review.contract()
+    assert review.table.under(contract).status == 200
+    review.table.clock.advance(3_601)
+    return review.table.under(contract).status in (404, 464)
+
+
+def _too_late(review: Review) -> bool:
+    review.table.clock.advance(3_601)
+    return review.accept().status == 409
+
+
+PROPOSAL: dict[str, Callable[[Review], bool]] = {
+    "decision": _decided,
+    "synthesis": _found,
+    "lifetime": _lasts,
+    "review_until": _too_late,
+}
+
+
+@pytest.mark.parametrize("member", PROPOSAL)
+def test_each_member_of_a_proposal(member: str) -> None:
+    """What is approved is what was shown, for as long as was asked, once."""
+    assert PROPOSAL[member](Review())
+
+
+def test_a_proposal_is_approved_for_who_made_it() -> None:
+    """And by nobody but an operator, who says so in so many words."""
+    review = Review()
+    for given, who, status in (({"accepted": True}, ALICE, 403), ({}, ROOT, 422), ({"accepted": "yes"}, ROOT, 422)):
+        assert review.table.ask("CONFIRM", review.where, given, who=who).status == status
+    assert review.table.ask("CONFIRM", review.where, {"accepted": True}, who=BOB).status in (403, 404)
+    assert review.table.under(review.contract(), who=BOB).status == 464
+
+
+def test_a_proposal_has_no_other_members() -> None:
+    """What is kept of one is what the rows are about."""
+    review = Review()
+    (item,) = review.table.ledger.held.all("proposal")
+    assert item.value.keys() - PROPOSAL_SAYS == PROPOSAL.keys(), sorted(item.value)
+
+
+# Definitions that were approved
+
+ONE, TWO = "1" * 64, "2" * 64
+
+
+def test_an_approved_tool_is_that_definition_of_that_tool() -> None:
+    """Another definition of it is off, and so is another tool that has the approved one's digest but another pin."""
+    assert set(pin("files", "work", ONE).value or ()) == {"sha256"}
+    assert pin("files", "work", ONE).key != pin("other", "work", ONE).key != pin("files", "play", ONE).key
+    pins = ToolPins({})
+    pins.approve("work", ONE)
+    pins.approve("play", TWO)
+    assert pins.admits("work", ONE) and not pins.admits("work", TWO)
+    pins.approve("work", TWO)
+    assert pins.admits("work", TWO) and not pins.admits("work", ONE) and not pins.admits("play", ONE)
+
+
+class Catalogue:
+    """Of a server whose tool has changed."""
+
+    def __init__(self) -> None:
+        self.tools = {"work": SimpleNamespace(digest=TWO)}
+        self.pins = ToolPins({})
+        self.pins.approve("work", ONE)
+
+    def approve(self, tool: str) -> None:
+        self.pins.approve(tool, self.tools[tool].digest)
+
+
+def _approving(shown: str | None) -> tuple[ToolPins, list[Any]]:
+    approval, catalogue, outcome = Approval(), Catalogue(), list[Any]()
+    server: Any = SimpleNamespace(catalogue=catalogue, instances=SimpleNamespace(all=lambda: ()))
+    approval.watch({"files": server})
+    ensureDeferred(approval.approve("files.work", None, "desk", shown)).addBoth(outcome.append)
+    return catalogue.pins, outcome
+
+
+def test_an_approval_of_a_tool_is_of_the_definition_that_was_shown() -> None:
+    """With the digest of another one, 409 and it stays off; without a digest it is the present one and no later one."""
+    pins, (failed,) = _approving("3" * 64)
+    assert (failed.value.status, failed.value.reason) == (409, "tool-definition-changed")
+    assert not pins.admits("work", TWO) and pins.admits("work", ONE)
+    for shown in (TWO, None):
+        pins, (done,) = _approving(shown)
+        assert done["definition_digest"] == TWO and pins.admits("work", TWO) and not pins.admits("work", "3" * 64)
+
+
+def test_an_approved_upstream_is_that_statement_of_that_agent() -> None:
+    """The same for cards and manifests: of what is kept, ``approved`` bounds, and ``seen`` tells what is off."""
+    book = Book()
+
+    async def submit(changes: Any, events: Any) -> None:
+        book.commit(changes)
+
+    def off(**found: str) -> set[str]:
+        answers: list[Any] = []
+        ensureDeferred(Pins("acp", "bee", {}, book, submit).judge(found)).addBoth(answers.append)
+        return set(answers[0])
+
+    assert off(echo=ONE, other=ONE) == set()
+    change, _ = Pins("acp", "bee", {}, book, submit).approval("echo", TWO, "operator")
+    assert set(change.value or ()) == {"approved", "seen"}
+    book.commit((change,))
+    assert off(echo=TWO, other=TWO) == {"other"}
+    assert off(echo=ONE, other=ONE) == {"echo"}
