@@ -20,6 +20,7 @@ from agtphost.handlers.circuit import State
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.external import ExternalService
 from agtphost.handlers.upstream import OVERHEAD
+from agtphost.vocabulary import jsontext
 from tests.dispatch.scene import CALLER, agent
 from tests.handlers.upstreams import Authority, Names, Script, Server, answer, says, target
 
@@ -533,3 +534,76 @@ def test_the_default_time_is_thirty_seconds() -> None:
     said: list[str] = []
     found = read_service({"url": "https://a.example/", "method": "GET"}, lambda *words: said.append(str(words)))
     assert said == [] and found is not None and found.timeout == 30.0
+
+
+HALF = b'{"rooms": [{"name": "half-of-an-answer"}'
+"""So much arrives of an answer."""
+
+
+def _cut(head: bytes, body: bytes = HALF) -> Script:
+    """The head, the half, and the end of the connection: with and without TLS's own goodbye."""
+
+    def script(heard: Any, transport: Any) -> None:
+        transport.write(head + body)
+        transport.loseConnection()
+
+    return script
+
+
+def _reset(head: bytes) -> Script:
+    def script(heard: Any, transport: Any) -> None:
+        transport.write(head + HALF)
+        reactor().callLater(0.05, transport.abortConnection)
+
+    return script
+
+
+LENGTH = OK + b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+PACKED = gzip.compress(HALF * 100)
+
+CUT: dict[str, tuple[Script, set[str]]] = {
+    "by length": (_cut(LENGTH % 400), CONNECTION),
+    "by length, reset": (_reset(LENGTH % 400), CONNECTION),
+    "one octet short of sound JSON": (_cut(LENGTH % 3, b"{}"), CONNECTION),
+    "whole JSON, and less than was announced": (_cut(LENGTH % 400, b'{"rooms": []}'), CONNECTION),
+    "between chunks": (_cut(CHUNKED, b"28\r\n" + HALF + b"\r\n"), CONNECTION),
+    "in a chunk": (_cut(CHUNKED, b"99\r\n" + HALF), CONNECTION),
+    "whole JSON, and no last chunk": (_cut(CHUNKED, b"d\r\n" + b'{"rooms": []}' + b"\r\n"), CONNECTION),
+    "no length at all": (
+        _cut(OK + b"Content-Type: application/json\r\n\r\n", b'{"rooms": []}'),
+        MALFORMED | CONNECTION,
+    ),
+    "packed": (
+        _cut(OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(PACKED), PACKED[: len(PACKED) // 2]),
+        CONNECTION,
+    ),
+    "in the head": (_cut(OK + b"Content-Ty", b""), CONNECTION),
+}
+
+
+@pytest_twisted.ensureDeferred
+@pytest.mark.parametrize("case", CUT)
+async def test_an_answer_that_is_cut_is_no_answer(yard: Yard, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call fails and says so; nothing of the half is decoded, told, or taken for the answer of the next call."""
+    decoded: list[bytes] = []
+    decode = jsontext.decode
+
+    def noting(octets: bytes, *given: Any, **named: Any) -> Any:
+        decoded.append(octets)
+        return decode(octets, *given, **named)
+
+    monkeypatch.setattr(jsontext, "decode", noting)
+    script, names = CUT[case]
+    cut = [True]
+
+    def first_cut(heard: Any, transport: Any) -> None:
+        (script if cut.pop() else says(answer(200, {"rooms": [], "whole": True})))(heard, transport)
+
+    cut.insert(0, False)
+    handler = yard.handler(yard.server(first_cut), timeout=3.0)
+    name, details = await error(handler)
+    assert name in names
+    assert decoded == [], "the half was parsed"
+    assert "half-of-an-answer" not in repr(details)
+    assert await handler.handle(context()) == {"rooms": [], "whole": True}, "the control"
+    assert len(decoded) == 1
