@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from agtphost.bridge.clients import Client
-from agtphost.bridge.failures import facts_of, sentence
+from agtphost.bridge.failures import ShownName, facts_of, sentence
 from agtphost.bridge.host_link import ClientError, EndpointCall, HostLink
 from agtphost.client.reply import Reply
 from agtphost.client.terminal import escape
@@ -138,10 +138,14 @@ def tools_of(endpoints: Any) -> list[EndpointTool]:
     return sorted(tools, key=lambda tool: tool.name)
 
 
-def answer_of(reply: Reply) -> dict[str, Any]:
-    """A CallToolResult for an endpoint's answer."""
+def answer_of(reply: Reply, shown: ShownName | None = None) -> dict[str, Any]:
+    """
+    A CallToolResult for an endpoint's answer, or for a refusal that models shall read.
+
+    :param shown: what clients call a tool of the host.
+    """
     if not reply.ok:
-        facts = facts_of(reply)
+        facts = facts_of(reply, shown)
         if "details" in reply.document:
             facts["details"] = reply.document["details"]
         more = {name: value for name, value in facts.items() if name not in _SAID}

@@ -47,9 +47,11 @@ LONGEST_PARTICULAR = 1000
 """Characters of each in a message."""
 
 
-def refused(
-    reply: Reply, *, modern: bool, uri: str | None = None, name: Callable[[str], str | None] | None = None
-) -> MCPError:
+ShownName = Callable[[str], str | None]
+"""What clients call a tool or a prompt of the host; None for what they cannot call."""
+
+
+def refused(reply: Reply, *, modern: bool, uri: str | None = None, name: ShownName | None = None) -> MCPError:
     """
     A status outside 2xx.
 
@@ -61,10 +63,7 @@ def refused(
     :param uri: the resource that was asked for.
     :param name: what clients call a tool or a prompt of the host; None for what they cannot call.
     """
-    facts = facts_of(reply)
-    for member in ("close_matches", "candidates") if reply.reason in ("unknown-tool", "ambiguous-tool") else ():
-        if name is not None and isinstance(facts.get(member), list):
-            facts[member] = [shown for each in facts[member] if (shown := name(str(each))) is not None]
+    facts = facts_of(reply, name)
     upstream = _upstream_error(reply)
     if upstream is not None:
         code = _for_era(upstream["code"], modern, uri)
@@ -89,8 +88,12 @@ def unreachable(error: ClientError) -> MCPError:
     return MCPError(UNREACHABLE, f"{error.explanation} {error.remedy}".rstrip(), {"agtp": facts})
 
 
-def facts_of(reply: Reply) -> dict[str, Any]:
-    """What a refusal says, for machines; empty members are left out."""
+def facts_of(reply: Reply, shown: ShownName | None = None) -> dict[str, Any]:
+    """
+    What a refusal says, for machines; empty members are left out.
+
+    :param shown: what clients call a tool of the host; None leaves the host's names.
+    """
     said: dict[str, Any] = {
         "status": reply.status,
         "reason": reply.reason,
@@ -102,6 +105,9 @@ def facts_of(reply: Reply) -> dict[str, Any]:
     for name in ("missing_scopes", "required_scopes", "candidates", "close_matches", "problems", "faults", "errors"):
         if name in reply.document:
             said[name] = reply.document[name]
+    for member in ("close_matches", "candidates") if reply.reason in ("unknown-tool", "ambiguous-tool") else ():
+        if shown is not None and isinstance(said.get(member), list):
+            said[member] = [found for each in said[member] if (found := shown(str(each))) is not None]
     return {name: value for name, value in said.items() if value not in (None, "")}
 
 

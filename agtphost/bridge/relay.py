@@ -25,6 +25,14 @@ _SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 _SERVER = "agtp/server"
 """Which server listed an entry; the host says so."""
 
+_TOLD_TO_MODELS = frozenset({"invalid-input", "unknown-tool"})
+"""
+Refusals of a call that are the tool's answer, and no error of the protocol, so that models see them.
+
+Arguments at fault (SEP-1303). A tool that nobody has: the specification calls that -32602, and servers on the official
+SDKs (Python in every revision, TypeScript up to 2025-11-25) answer with ``isError``, which clients are used to.
+"""
+
 MOST_PAGES = 100
 MOST_SCHEMAS = 10_000
 _CANCEL_SECONDS = 5.0
@@ -309,9 +317,8 @@ class Relay:
 
     def _result(self, context: Context, reply: Reply, member: str, uri: str | None = None) -> dict[str, Any]:
         complete = {"resultType": "complete"} if is_modern(context) else {}
-        if member == "tool_response" and reply.reason == "invalid-input":
-            # Arguments at fault are the tool's answer and no error of the protocol, so that models see them (SEP-1303).
-            answer = answer_of(reply)
+        if member == "tool_response" and reply.reason in _TOLD_TO_MODELS:
+            answer = answer_of(reply, self._callable)
             return {**complete, **answer, "_meta": {**answer["_meta"], AUDIT_ID: reply.audit_id}}
         if not reply.ok:
             raise refused(reply, modern=is_modern(context), uri=uri, name=self._callable)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import sys
 
 from mcp.server.mcpserver import MCPServer
-from mcp_types import ResourceLink
+from mcp_types import (
+    Completion,
+    CompletionArgument,
+    CompletionContext,
+    PromptReference,
+    ResourceLink,
+    ResourceTemplateReference,
+)
 
 NAME = sys.argv[1]
 server = MCPServer(NAME)
@@ -33,6 +40,23 @@ def numbered(number: str) -> str:
 def link() -> list[ResourceLink]:
     """Link a resource that is in no list."""
     return [ResourceLink(uri="note://7/numbered", name="seven")]
+
+
+@server.prompt()
+def note(number: str, topic: str) -> str:
+    """A prompt that every such server has."""
+    return f"{topic} {number} of {NAME}"
+
+
+@server.completion()
+async def complete(
+    ref: PromptReference | ResourceTemplateReference, argument: CompletionArgument, context: CompletionContext | None
+) -> Completion:
+    """Say who was asked for what."""
+    about = ref.name if isinstance(ref, PromptReference) else ref.uri
+    chosen = (context.arguments or {}) if context is not None else {}
+    said = [f"{argument.value}: {argument.name} of {about} at {NAME}", *(f"{key}={chosen[key]}" for key in chosen)]
+    return Completion(values=said, total=len(said), has_more=False)
 
 
 server.run("stdio")

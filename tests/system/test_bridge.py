@@ -252,26 +252,22 @@ def test_a_client_that_leaves_lets_its_calls_go(host: Host) -> None:
 def test_refusals_say_why_and_what_to_do(host: Host) -> None:
     """A scope that is missing, and an unknown tool: status, reason, remedy, Audit-ID."""
 
-    async def story() -> list[MCPError]:
-        errors = []
+    async def story() -> list[tuple[str, dict[str, Any]]]:
         async with client(host, "legacy") as mcp:
-            for name, arguments in (
-                ("closed__test_simple_text", {}),
-                ("files__no_such_tool", {}),
-            ):
-                with pytest.raises(MCPError) as refused:
-                    await mcp.call_tool(name, arguments)
-                errors.append(refused.value)
-        return errors
+            with pytest.raises(MCPError) as refused:
+                await mcp.call_tool("closed__test_simple_text", {})
+            unknown = await mcp.call_tool("files__no_such_tool", {})
+        assert refused.value.code == -32010
+        assert unknown.is_error and unknown.meta is not None
+        said = str(unknown.content[0].text)  # type: ignore[union-attr]
+        return [(refused.value.message, refused.value.data["agtp"]), (said, unknown.meta["agtp/refusal"])]
 
-    errors = anyio.run(story)
-    facts = [error.data["agtp"] for error in errors]
-    assert [(fact["status"], fact["reason"]) for fact in facts] == [(455, "scope-required"), (422, "unknown-tool")]
-    assert [error.code for error in errors] == [-32010, -32602]
+    told = anyio.run(story)
+    assert [(fact["status"], fact["reason"]) for _, fact in told] == [(455, "scope-required"), (422, "unknown-tool")]
     stored_ids = {record.audit_id for record in stored(database(host))}
-    for error, fact in zip(errors, facts, strict=True):
+    for message, fact in told:
         assert fact["remedy"] and fact["audit_id"] in stored_ids
-        assert fact["audit_id"] in error.message and fact["remedy"] in error.message
+        assert fact["audit_id"] in message and fact["remedy"] in message
 
 
 def test_without_a_certificate_only_what_is_open_to_anyone_is_there(host: Host) -> None:
