@@ -481,6 +481,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "adapters.mcp.http_body:Answer._unread",
             "adapters.mcp.interviews:Interview._asked",
             "adapters.mcp.jsonrpc:JsonRpcPeer._calls",
+            "adapters.mcp.jsonrpc:JsonRpcPeer._continued",
             "adapters.mcp.turns:AwaitingStart._waiters",
             "adapters.mcp.stdio:StdioLink._queue",
             "adapters.mcp.stdio:StdioLink._unread",

@@ -51,15 +51,17 @@ class Dialogue:
         timeout: float | None,
         asking: Asking | None = None,
         headers: HeaderPairs = (),
+        continues: int | None = None,
     ) -> Deferred[Any]:
         """
         Send one request as the version has it; see :meth:`JsonRpcPeer.request`.
 
         :param asking: what its caller wants besides the result.
+        :param continues: the request whose work goes on with it.
         """
         sink = None if asking is None or asking.sink is None else asking.heard
         if self._envelope is None:
-            return self.peer.request(method, params, timeout, (), sink)
+            return self.peer.request(method, params, timeout, (), sink, continues)
         own = self._envelope
         if asking is not None and (asking.capabilities is not None or asking.level):
             known = ANSWERABLE if asking.capabilities is None else asking.capabilities
@@ -95,17 +97,20 @@ class Dialogue:
         """
         ``tools/call`` of a tool that works as a task of 2025-11-25 alone: ask for the task, then for its result.
 
-        What the server asks meanwhile comes as in any call. A task whose caller gives up is cancelled.
+        What the server asks meanwhile comes as in any call, and progress with the token of the first request, which
+        holds as long as the task does. A task whose caller gives up is cancelled.
         """
         began = self.peer.seconds()
-        created = await self.request("tools/call", {**params, "task": {}}, seconds, asking)
+        creating = self.request("tools/call", {**params, "task": {}}, seconds, asking)
+        first = self.peer.last_id
+        created = await creating
         task = created.get("task") if type(created) is dict else None
         task_id = task.get("taskId") if type(task) is dict else None
         if type(task_id) is not str:
             return created
         left = None if seconds is None else seconds - (self.peer.seconds() - began)
         try:
-            return await self.request("tasks/result", {"taskId": task_id}, left, asking)
+            return await self.request("tasks/result", {"taskId": task_id}, left, asking, continues=first)
         except (CallCancelled, CallTimeout):
             self.request("tasks/cancel", {"taskId": task_id}, CANCELLING).addErrback(lambda _: None)
             raise

@@ -77,9 +77,10 @@ class PeerCounters:
 
 
 class _Call:
-    __slots__ = ("deferred", "method", "sink", "timer")
+    __slots__ = ("continues", "deferred", "method", "sink", "timer")
 
-    def __init__(self, method: str, deferred: Deferred[Any], sink: Sink | None) -> None:
+    def __init__(self, method: str, deferred: Deferred[Any], sink: Sink | None, continues: int | None) -> None:
+        self.continues = continues
         self.method = method
         self.deferred = deferred
         self.sink = sink
@@ -110,6 +111,9 @@ class JsonRpcPeer:
         self._on_notification = on_notification
         self._on_lost = on_lost
         self._calls: dict[int, _Call] = {}
+        self._continued: dict[int, int] = {}
+        """The calls in flight that go on with what an earlier one began, by the id of that."""
+
         self._last_id = 0
         self._ended: LinkLost | None = None
         self.counters = PeerCounters()
@@ -145,6 +149,7 @@ class JsonRpcPeer:
         timeout: float | None,
         headers: HeaderPairs = (),
         sink: Sink | None = None,
+        continues: int | None = None,
     ) -> Deferred[Any]:
         """
         Call a method of the server.
@@ -152,6 +157,7 @@ class JsonRpcPeer:
         :param timeout: seconds until :class:`CallTimeout`; None for a subscription that lasts.
         :param headers: what an HTTP link sends besides.
         :param sink: takes what the server says in the course of the call; asks it for progress.
+        :param continues: the id of an answered call whose work goes on: its progress is this call's.
         :return: the ``result`` member as received. Cancel it to give the call up.
         :raises McpFailure: through the Deferred, always.
         """
@@ -163,8 +169,10 @@ class JsonRpcPeer:
             params["_meta"] = {**params.get("_meta", {}), "progressToken": call_id}
         if params is not None:
             message["params"] = params
-        call = _Call(method, deferred, sink)
+        call = _Call(method, deferred, sink, continues)
         self._calls[call_id] = call
+        if continues is not None:
+            self._continued[continues] = call_id
         if timeout is not None:
             call.timer = self._clock.callLater(max(timeout, 0), self._expire, call_id, timeout)
         try:
@@ -232,8 +240,12 @@ class JsonRpcPeer:
 
     def _take(self, call_id: int) -> _Call | None:
         call = self._calls.pop(call_id, None)
-        if call is not None and call.timer is not None and call.timer.active():
+        if call is None:
+            return None
+        if call.timer is not None and call.timer.active():
             call.timer.cancel()
+        if call.continues is not None:
+            self._continued.pop(call.continues, None)
         return call
 
     def _answer(self, message: Message) -> bool:
@@ -273,7 +285,7 @@ class JsonRpcPeer:
     def _sink(self, method: str, params: Mapping[str, Any], within: int | None) -> Sink | None:
         if method == "notifications/progress":
             token = params.get("progressToken")
-            call = self._calls.get(token) if type(token) is int else None
+            call = self._calls.get(self._continued.get(token, token)) if type(token) is int else None
         elif method == "notifications/message" and within is not None:
             call = self._calls.get(within)
         else:
