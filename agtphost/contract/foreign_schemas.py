@@ -7,19 +7,27 @@ from typing import Any
 
 import jsonschema_rs
 
+from agtphost.contract.schema_references import BASE, join
+
 
 def remote_references(schema: Any) -> Iterator[str]:
-    """What a schema refers to outside itself."""
-    waiting = [schema]
+    """What a schema refers to outside itself: addresses that none of its ``$id`` is."""
+    addresses, references = set[str | None](), list[tuple[str, str | None]]()
+    waiting: list[tuple[Any, str]] = [(schema, BASE)]
     while waiting:
-        item = waiting.pop()
+        item, base = waiting.pop()
         if isinstance(item, Mapping):
-            reference = item.get("$ref")
-            if isinstance(reference, str) and not reference.startswith("#"):
-                yield reference
-            waiting.extend(item.values())
+            if isinstance(item.get("$id"), str):
+                base = join(base, item["$id"].partition("#")[0]) or base
+                addresses.add(base)
+            for keyword in ("$ref", "$dynamicRef"):
+                reference = item.get(keyword)
+                if isinstance(reference, str) and not reference.startswith("#"):
+                    references.append((reference, join(base, reference.partition("#")[0])))
+            waiting.extend((value, base) for value in item.values())
         elif isinstance(item, list):
-            waiting.extend(item)
+            waiting.extend((value, base) for value in item)
+    yield from (reference for reference, address in references if address not in addresses)
 
 
 def schema_error(schema: Mapping[str, Any]) -> tuple[tuple[str | int, ...], str] | None:

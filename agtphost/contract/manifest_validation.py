@@ -18,7 +18,7 @@ from agtphost.contract.declaration import RESERVED_DISCOVER
 from agtphost.contract.foreign_schemas import remote_references, schema_error
 from agtphost.contract.manifest_rules import HANDLERS, RULES, SWITCHES
 from agtphost.contract.method_parameters import parameter_faults
-from agtphost.contract.schema_rules import escape
+from agtphost.contract.schema_keywords import escape
 from agtphost.contract.schemas import DIALECT
 from agtphost.contract.semantic import effect_faults, semantic_faults
 from agtphost.identity.manifest_signature import SIGNATURE

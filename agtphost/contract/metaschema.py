@@ -12,7 +12,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from agtphost.contract.schema_rules import SchemaFault, escape
+from agtphost.contract.schema_keywords import escape
+from agtphost.contract.schema_rules import SchemaFault
 
 MOST = 16
 """Faults that are told of one schema."""

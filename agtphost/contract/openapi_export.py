@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agtphost.contract.manifest import content_digest
+from agtphost.contract.schema_rules import self_contained
 
 OPENAPI = "3.1.0"
 HTTP_METHODS: Mapping[str, str] = {"REPLACE": "put", "MODIFY": "patch", "REMOVE": "delete"}
@@ -203,7 +204,7 @@ class _Export:
     ) -> None:
         schema = endpoint["input_schema"]
         component = f"{identifier}_input"
-        self._schemas[component] = _moved(schema, component)
+        self._schemas[component] = _moved(self_contained(schema), component)
         properties = self._schemas[component].get("properties", {})
         in_path = _PARAMETER.findall(endpoint["path"])
         required = schema.get("required", [])
@@ -235,7 +236,7 @@ class _Export:
 
     def _responses(self, endpoint: Mapping[str, Any], identifier: str) -> dict[str, Any]:
         component = f"{identifier}_output"
-        self._schemas[component] = _moved(endpoint["output_schema"], component)
+        self._schemas[component] = _moved(self_contained(endpoint["output_schema"]), component)
         outcome = endpoint["semantic"]["outcome"]
         found: dict[str, Any] = {
             "200": {

@@ -21,12 +21,11 @@ from typing import Any, Literal
 import jsonschema_rs
 
 from agtphost.contract.schema_cost import TooCostly as TooCostly
-from agtphost.contract.schema_rules import SchemaFault, Walk, escape
+from agtphost.contract.schema_keywords import DIALECT as DIALECT
+from agtphost.contract.schema_keywords import DRAFT_2019, escape
+from agtphost.contract.schema_rules import SchemaFault, Walk
 
 Role = Literal["input", "output", "tool"]
-
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-"""The dialect of endpoints' schemas, and of tools' that name none."""
 
 MAX_FAULTS = 16
 """Faults reported for one instance."""
@@ -49,7 +48,7 @@ TEXT = 50
 
 _DIALECTS: Mapping[str, type[jsonschema_rs.Validator]] = {
     DIALECT: jsonschema_rs.Draft202012Validator,
-    "https://json-schema.org/draft/2019-09/schema": jsonschema_rs.Draft201909Validator,
+    DRAFT_2019: jsonschema_rs.Draft201909Validator,
     "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
     "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
 }

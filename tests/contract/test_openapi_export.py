@@ -126,6 +126,18 @@ def test_references_inside_schemas_lead_to_where_the_schema_is() -> None:
     assert inner["$defs"]["id"]["default"] == {"$ref": "#/$defs/id"}
 
 
+def test_references_to_addresses_and_anchors_are_written_as_plain_ones() -> None:
+    """In a document with many schemas an anchor of one would be looked for nowhere."""
+    schema = {
+        **endpoint()["input_schema"],
+        "properties": {"room_id": {"$ref": "#id"}},
+        "$defs": {"id": {"$anchor": "id", "type": "string"}},
+    }
+    inner = exported(endpoint(input_schema=schema)).document["components"]["schemas"]["BOOK_room_input"]
+    assert inner["properties"]["room_id"]["$ref"] == "#/components/schemas/BOOK_room_input/$defs/id"
+    assert inner["$defs"] == {"id": {"type": "string"}}
+
+
 @pytest.mark.parametrize(
     ("method", "http"), [("BOOK", "post"), ("REPLACE", "put"), ("MODIFY", "patch"), ("REMOVE", "delete")]
 )

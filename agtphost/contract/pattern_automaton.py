@@ -1,0 +1,190 @@
+"""
+How large the deterministic automaton of a regular expression becomes: what decides what a match costs.
+
+The engine of the validator builds that automaton as it reads, and keeps it within a megabyte. Where it fits, each
+character costs one look-up, whatever the expression. Where it does not, every state that is live at once costs time at
+each character. RE2 counts the states of the other automaton, the one that has many at once; ``^[ab]{0,200}a[ab]{200}$``
+and ``^[a-z0-9-]{1,200}$`` look alike there, and differ by a factor of 250.
+
+The construction is Glushkov's, with sets of positions as integers, over classes of characters that the expression
+cannot tell apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agtphost.contract.pattern_syntax import Chars, Node, Unread, parse
+
+MOST_POSITIONS = 2_000
+"""Characters, and classes of them, that an expression has when its repetitions are written out."""
+
+FITTING = 1_500
+"""States of an automaton over ASCII that the engine's cache holds."""
+
+FITTING_BEYOND = 1_100
+"""States, where characters of several octets are taken: each of those is several states of the engine's."""
+
+ASCII = 0x7F
+
+
+@dataclass(frozen=True, slots=True)
+class Automaton:
+    """What was found out about one expression."""
+
+    states: int
+    beyond_ascii: bool
+    """Whether it looks at characters of several octets."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the engine keeps all of it."""
+        return self.states <= (FITTING_BEYOND if self.beyond_ascii else FITTING)
+
+
+class Allowance:
+    """
+    What may still be spent on such constructions, for the expressions of one schema together.
+
+    :param steps: positions visited, and transitions made; 6,000 are about a millisecond.
+    """
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def take(self, steps: int) -> None:
+        """:raises Unread: no more of it."""
+        self.steps -= steps
+        if self.steps < 0:
+            raise Unread
+
+
+def automaton(pattern: str, allowance: Allowance) -> Automaton | None:
+    """The automaton of an expression; None where it is too large, or uses what is not followed here."""
+    try:
+        expression = parse(pattern)
+        return _Positions(allowance).explored(expression.node, expression.from_start, expression.to_end)
+    except (Unread, RecursionError):
+        return None
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the expression: whether it takes nothing, and the positions that it begins and ends with."""
+
+    empty: bool
+    first: int
+    last: int
+
+
+_NOTHING = _Part(True, 0, 0)
+
+
+class _Positions:
+    def __init__(self, allowance: Allowance) -> None:
+        self._allowance = allowance
+        self._chars: list[Chars] = []
+        self._follow: list[int] = []
+
+    def explored(self, node: Node, from_start: bool, to_end: bool) -> Automaton:
+        whole = self._built(node)
+        takes = self._symbols()
+        always = 0 if from_start else whole.first
+        # Two sets of positions with the same ones ahead are one state: what lies ahead is the state.
+        start = (whole.first, whole.empty)
+        known, waiting = {start}, [start]
+        while waiting:
+            ahead, accepting = waiting.pop()
+            if accepting and not to_end:
+                continue  # The engine asks for no more than whether there is a match.
+            for wanted in takes:
+                live = ahead & wanted
+                after, size = always, 0
+                for position in _bits(live):
+                    after |= self._follow[position]
+                    size += 1
+                self._allowance.take(2 + size)
+                state = (after, bool(live & whole.last) or (whole.empty and not from_start))
+                if state not in known:
+                    known.add(state)
+                    waiting.append(state)
+        beyond = any(high > ASCII for chars in self._chars for _, high in chars)
+        return Automaton(len(known), beyond)
+
+    def _symbols(self) -> list[int]:
+        """For each class of characters that are all alike: the positions that take them."""
+        cuts = sorted({edge for chars in set(self._chars) for low, high in chars for edge in (low, high + 1)})
+        of_chars: dict[Chars, int] = {}
+        for at, chars in enumerate(self._chars):
+            of_chars[chars] = of_chars.get(chars, 0) | 1 << at
+        found = set()
+        for cut in cuts:
+            self._allowance.take(len(of_chars))
+            mask = 0
+            for chars, positions in of_chars.items():
+                if any(low <= cut <= high for low, high in chars):
+                    mask |= positions
+            found.add(mask)
+        found.discard(0)
+        return list(found)
+
+    def _built(self, node: Node) -> _Part:
+        self._allowance.take(1)
+        match node:
+            case ("chars", chars):
+                if len(self._chars) >= MOST_POSITIONS:
+                    raise Unread
+                self._chars.append(chars)
+                self._follow.append(0)
+                here = 1 << (len(self._chars) - 1)
+                return _Part(False, here, here)
+            case ("all", nodes):
+                part = _NOTHING
+                for each in reversed(nodes):
+                    part = self._joined(self._built(each), part)
+                return part
+            case ("any", nodes):
+                parts = [self._built(each) for each in nodes]
+                first = last = 0
+                for part in parts:
+                    first, last = first | part.first, last | part.last
+                return _Part(any(part.empty for part in parts), first, last)
+            case ("times", inner, least, most):
+                return self._repeated(inner, least, most)
+        raise Unread
+
+    def _repeated(self, inner: Node, least: int, most: int | None) -> _Part:
+        if most is None:
+            part = self._built(inner)
+            self._link(part.last, part.first)
+            rest = part if least else _Part(True, part.first, part.last)
+            mandatory = max(least - 1, 0)
+        else:
+            rest = _NOTHING
+            for _ in range(most - least):
+                part = self._joined(self._built(inner), rest)
+                rest = _Part(True, part.first, part.last)
+            mandatory = least
+        for _ in range(mandatory):
+            rest = self._joined(self._built(inner), rest)
+        return rest
+
+    def _joined(self, left: _Part, right: _Part) -> _Part:
+        self._link(left.last, right.first)
+        first = left.first | right.first if left.empty else left.first
+        last = left.last | right.last if right.empty else right.last
+        return _Part(left.empty and right.empty, first, last)
+
+    def _link(self, last: int, first: int) -> None:
+        if first:
+            for position in _bits(last):
+                self._allowance.take(1)
+                self._follow[position] |= first

@@ -1,0 +1,261 @@
+"""
+What references of a schema lead to, and the same schema with none but ``#/...`` (JSON Schema 2020-12 sections 8.2, 9).
+
+``$id`` makes a resource of a schema within a schema, with an address of its own that references below are relative to.
+``$anchor`` names a place in a resource. ``$dynamicRef`` (``$recursiveRef`` in 2019-09) leads to the outermost resource
+on the way to it that has the ``$dynamicAnchor`` of that name. Which that is depends on the way alone, never on the
+value; so a place that is reached in several ways with different anchors is written out once for each, and what remains
+are plain references. What applies where can then be counted, and the validator follows what was counted.
+
+Nothing is fetched: an address that no ``$id`` of the schema has leads nowhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, unquote, urljoin
+
+from agtphost.contract.schema_keywords import DIALECT, DRAFT_2019, LIST, MAP, MOVING, below, subschemas
+
+BASE = "schema:///"
+"""The address of a schema that has none."""
+
+_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*", re.ASCII)
+_RECURSIVE = ""
+"""The name under which ``$recursiveAnchor`` stands among the names of dynamic anchors, which are never empty."""
+
+Scope = tuple[tuple[str, str], ...]
+"""For each name of a dynamic anchor the pointer to the outermost place that has it; sorted."""
+
+
+class TooMany(Exception):
+    """Written out, the schema has more schemas than allowed."""
+
+
+@dataclass(slots=True)
+class _Resource:
+    pointer: str
+    base: str
+    anchors: dict[str, str] = field(default_factory=dict)
+    dynamic: dict[str, str] = field(default_factory=dict)
+    """Those of ``$dynamicAnchor``; they are in ``anchors`` too."""
+
+
+def join(base: str, reference: str) -> str | None:
+    """A reference without its fragment as an address (RFC 3986 section 5.2); None where the base has no path."""
+    if not reference:
+        return base
+    if _ABSOLUTE.match(reference):
+        return reference
+    scheme, _, rest = base.partition(":")
+    if not rest.startswith("/"):
+        return None
+    # urljoin knows a few schemes alone, and works the same for all.
+    return scheme + urljoin(f"http:{rest}", reference).removeprefix("http")
+
+
+def _emptied(keyword: str, value: Any) -> Any:
+    """A keyword's value; of one that holds schemas by name or number what is none, as these are put in one by one."""
+    if isinstance(value, list) and (keyword in LIST or keyword == "items"):
+        return []
+    if isinstance(value, Mapping) and keyword in MAP:
+        return {name: item for name, item in value.items() if isinstance(item, list)}
+    return value
+
+
+class References:
+    """
+    The references of one schema whose keywords were checked.
+
+    :param schema: with nothing but known keywords.
+    :param dialect: its URI.
+    :param most: schemas that it may have when it is written out.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], dialect: str, *, most: int) -> None:
+        self.faults: list[tuple[str, str]] = []
+        """Pointer and sentence of each."""
+
+        self._schema = schema
+        self._numbered = dialect not in (DIALECT, DRAFT_2019)
+        self._most = most
+        self._resources: dict[str, _Resource] = {}
+        self._of: dict[str, _Resource] = {}
+        self._targets: dict[tuple[str, str], str] = {}
+        self._scopes: dict[str, Scope] = {}
+        self._names: set[str] = set()
+        self._copies: dict[tuple[str, Scope], str] = {}
+        self._waiting: list[tuple[str, str, Scope]] = []
+        self._places: dict[str, Any] = {}
+        self._collect(schema, "", _Resource("", BASE))
+        for pointer, place in self._places.items():
+            self._resolve(pointer, place)
+
+    # What is where
+
+    def _collect(self, schema: Any, pointer: str, resource: _Resource) -> None:
+        if isinstance(schema, Mapping):
+            resource = self._entered(schema, pointer, resource)
+        elif not pointer:
+            return
+        self._of[pointer] = resource
+        self._places[pointer] = schema
+        if not isinstance(schema, Mapping):
+            return
+        for keyword in ("$anchor", "$dynamicAnchor"):
+            if keyword in schema:
+                self._anchor(resource, schema[keyword], pointer, keyword)
+        if schema.get("$recursiveAnchor") is True and resource.pointer == pointer:
+            resource.dynamic[_RECURSIVE] = pointer
+        for keyword, inner, item in subschemas(schema):
+            self._collect(item, below(pointer, keyword, inner), resource)
+
+    def _entered(self, schema: Mapping[str, Any], pointer: str, resource: _Resource) -> _Resource:
+        identifier = schema.get("$id")
+        address, _, fragment = identifier.partition("#") if isinstance(identifier, str) else ("", "", "")
+        if self._numbered and "$ref" in schema:
+            address = fragment = ""  # Up to draft 7 nothing counts beside a reference.
+        elif fragment and self._numbered:
+            self._anchor(resource, fragment, pointer, "$id")
+        elif fragment or (identifier is not None and not isinstance(identifier, str)):
+            self._say(pointer, "$id", "is not an address without a fragment")
+        if address:
+            base = join(resource.base, address)
+            if base is None or base in self._resources:
+                self._say(pointer, "$id", "is relative to nothing" if base is None else "is there twice")
+            else:
+                resource = self._resources[base] = _Resource(pointer, base)
+        if not pointer and resource.base == BASE:
+            self._resources[BASE] = resource
+        return resource
+
+    def _anchor(self, resource: _Resource, name: Any, pointer: str, keyword: str) -> None:
+        if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+            self._say(pointer, keyword, "is not a name")
+        elif resource.anchors.setdefault(name, pointer) != pointer:
+            self._say(pointer, keyword, "is there twice")
+        elif keyword == "$dynamicAnchor":
+            resource.dynamic[name] = pointer
+
+    def _resolve(self, pointer: str, place: Any) -> None:
+        if not isinstance(place, Mapping):
+            return
+        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+            if keyword not in place:
+                continue
+            target = self._target(self._of[pointer], place[keyword])
+            if keyword == "$recursiveRef" and place[keyword] != "#":
+                self._say(pointer, keyword, 'is not "#"')
+            elif target is None:
+                said = str(place[keyword])[:120]
+                self._say(pointer, keyword, f"leads to no schema in this one, and nothing is fetched: {said}")
+            else:
+                self._targets[pointer, keyword] = target
+                if keyword != "$ref":
+                    self._names.add(place[keyword].partition("#")[2])
+
+    def _target(self, resource: _Resource, reference: Any) -> str | None:
+        if not isinstance(reference, str):
+            return None
+        address, _, fragment = reference.partition("#")
+        base = join(resource.base, address)
+        found = self._resources.get(base) if base is not None and address else resource
+        if found is None:
+            return None
+        fragment = unquote(fragment)
+        if not fragment or fragment.startswith("/"):
+            target = found.pointer + fragment
+            return target if target in self._places else None
+        return found.anchors.get(fragment)
+
+    def _say(self, pointer: str, keyword: str, sentence: str) -> None:
+        self.faults.append((f"{pointer}/{keyword}"[:160], sentence))
+
+    # The schema without them
+
+    def written_out(self) -> dict[str, Any]:
+        """
+        The schema with nothing but references to its own places; to be asked where there are no faults.
+
+        :raises TooMany: it would have more than ``most`` schemas.
+        """
+        self._place("", ())
+        whole: dict[str, Any] = self._copy(self._schema, "", (), whole=True)
+        if self._waiting:
+            whole["$defs"] = dict(whole.get("$defs", {}))
+        while self._waiting:
+            name, pointer, scope = self._waiting.pop()
+            whole["$defs"][name] = self._copy(self._places[pointer], pointer, scope, whole=False)
+        return whole
+
+    def _place(self, pointer: str, scope: Scope) -> None:
+        """Note with which anchors each place stands where it is written."""
+        scope = self._scopes[pointer] = self._within(scope, pointer)
+        schema = self._places[pointer]
+        if isinstance(schema, Mapping):
+            for keyword, inner, _ in subschemas(schema):
+                self._place(below(pointer, keyword, inner), scope)
+
+    def _within(self, scope: Scope, pointer: str) -> Scope:
+        """The anchors that count once the resource of a place is entered: of one name the outermost stays."""
+        found = dict(scope)
+        for name, target in self._of[pointer].dynamic.items():
+            if name in self._names:
+                found.setdefault(name, target)
+        return tuple(sorted(found.items()))
+
+    def _copy(self, schema: Any, pointer: str, scope: Scope, *, whole: bool) -> Any:
+        self._most -= 1
+        if self._most < 0:
+            raise TooMany
+        if not isinstance(schema, Mapping):
+            return schema
+        scope = self._within(scope, pointer)
+        copy: dict[str, Any] = {
+            keyword: _emptied(keyword, value)
+            for keyword, value in schema.items()
+            if keyword not in MOVING and keyword != "$ref" and (whole or keyword not in ("$defs", "definitions"))
+        }
+        for keyword, inner, item in subschemas(schema):
+            if keyword not in copy:
+                continue
+            made = self._copy(item, below(pointer, keyword, inner), scope, whole=whole)
+            if inner is None:
+                copy[keyword] = made
+            elif isinstance(inner, int):
+                copy[keyword].append(made)
+            else:
+                copy[keyword][inner] = made
+        return self._led(copy, schema, pointer, scope)
+
+    def _led(self, copy: dict[str, Any], schema: Mapping[str, Any], pointer: str, scope: Scope) -> dict[str, Any]:
+        leads = []
+        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+            if keyword in schema:
+                target = self._targets[pointer, keyword]
+                name = schema[keyword].partition("#")[2]
+                if keyword != "$ref" and self._of[target].dynamic.get(name) == target:
+                    target = dict(scope).get(name, target)
+                leads.append(self._lead(target, self._within(scope, target)))
+        if leads:
+            copy["$ref"] = leads[0]
+        if len(leads) > 1:
+            copy["allOf"] = [*copy.get("allOf", ()), *({"$ref": lead} for lead in leads[1:])]
+        return copy
+
+    def _lead(self, target: str, scope: Scope) -> str:
+        if self._scopes[target] == scope:
+            return f"#{quote(target, safe='/~')}"
+        name = self._copies.get((target, scope))
+        if name is None:
+            taken = self._schema.get("$defs", {})
+            name = f"{len(self._copies)}"
+            while name in taken:
+                name += "."
+            self._copies[target, scope] = name
+            self._waiting.append((name, target, scope))
+        return f"#/$defs/{name}"

