@@ -8,6 +8,7 @@ once, and a turn of the reactor that makes four hundred of them answers nobody e
 from __future__ import annotations
 
 from collections import deque
+from functools import cache
 from typing import Protocol
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -25,7 +26,7 @@ class Waiting(Protocol):
 
 class HandshakeTurns:
     """
-    The turns of one listener.
+    The turns of all listeners of a reactor: :func:`turns_of`.
 
     :param clock: whose calls without delay are made once a turn.
     """
@@ -55,3 +56,9 @@ class HandshakeTurns:
             self._waiting.popleft().go_on()
         if self._left < MOST and self._call is None:
             self._call = self._clock.callLater(0, self._turn)
+
+
+@cache
+def turns_of(clock: IReactorTime) -> HandshakeTurns:
+    """Those of a reactor, as long as the process lives: its time is what all listeners share."""
+    return HandshakeTurns(clock)

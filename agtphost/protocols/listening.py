@@ -24,7 +24,7 @@ from twisted.python.failure import Failure
 
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.protocols.accepting import AcceptingFactory
-from agtphost.protocols.prompt import PromptServerEndpoint
+from agtphost.protocols.prompt import Prompting
 from agtphost.protocols.server import SecureServerFactory
 
 log = Logger()
@@ -45,20 +45,19 @@ def server_endpoint(reactor: Any, *, address: str, port: int, description: str =
     :param description: a Twisted endpoint string such as ``tcp:4480`` or ``systemd:...``, instead of the two.
     :raises ConfigurationError: if the description is none, or does TLS itself.
     """
+    made_by = Prompting(reactor) if IReactorFDSet.providedBy(reactor) else reactor
     if description:
         if description.startswith(("ssl:", "tls:")):
             raise ConfigurationError(
                 [Problem(message="the endpoint must be without TLS, which is added", hint="write tcp:...")]
             )
         try:
-            return serverFromString(reactor, description)  # type: ignore[no-untyped-call, no-any-return]
+            return serverFromString(made_by, description)  # type: ignore[no-untyped-call, no-any-return]
         except (ValueError, TypeError, KeyError) as error:
             problem = f"{description!r} is no endpoint description: {error}"
             raise ConfigurationError([Problem(message=problem)]) from None
-    if IReactorFDSet.providedBy(reactor):
-        return PromptServerEndpoint(reactor, port, BACKLOG, address)
     kind = TCP6ServerEndpoint if ipaddress.ip_address(address).version == 6 else TCP4ServerEndpoint
-    return kind(reactor, port, backlog=BACKLOG, interface=address)
+    return kind(made_by, port, backlog=BACKLOG, interface=address)
 
 
 class ListeningService(Service):

@@ -1,22 +1,29 @@
 """
-TCP connections that send at once what the system takes at once, and are accepted a few at a time.
+TCP connections that send at once what the system takes at once, are read from now and then where octets trickle in,
+and are accepted a few at a time.
 
 Twisted queues every write until the reactor says that the socket is writable,
 which costs two system calls and an event for each answer. An answer that fits
 the socket's buffer, as nearly all do, is sent right away here; anything else
-goes Twisted's way, back-pressure included. And Twisted accepts a hundred and more
+goes Twisted's way, back-pressure included. Twisted reads whenever there is an octet;
+here a peer that sends small portions and is owed nothing waits for its turn
+(:mod:`agtphost.protocols.trickles`). And Twisted accepts a hundred and more
 connections in one turn of the reactor, which keeps everybody else waiting for
 as long as it takes to make their TLS; here a few are accepted in each turn.
+
+Every listener has such connections: :class:`Prompting` is what its endpoint takes for the reactor.
 """
 
 from __future__ import annotations
 
+from socket import AF_INET, AF_INET6
 from typing import Any
 
 from twisted.internet import tcp
-from twisted.internet.defer import Deferred, fail, succeed
-from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IStreamServerEndpoint
-from zope.interface import implementer
+from twisted.internet.interfaces import IListeningPort, IProtocolFactory
+from twisted.internet.main import CONNECTION_DONE, CONNECTION_LOST
+
+from agtphost.protocols.trickles import SMALL, WORD, trickles_of
 
 MOST_ACCEPTED = 8
 """Connections accepted in one turn of the reactor: about two milliseconds with TLS, and thousands a second."""
@@ -25,8 +32,67 @@ MOST_ACCEPTED = 8
 class PromptServer(tcp.Server):
     """The server's side of one accepted connection."""
 
+    _small = False
+    """Whether it was read from, a small portion, since the last word to the peer."""
+
+    _gathering = False
+    """Whether it waits for its turn to be read from."""
+
+    _held = False
+    """Whether the protocol asked for no more."""
+
+    def doRead(self) -> Any:
+        """Take what the system has; a peer that trickles waits for its turn from then on."""
+        try:
+            octets = self.socket.recv(self.bufferSize)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return CONNECTION_LOST
+        if not octets:
+            return CONNECTION_DONE
+        if len(octets) < SMALL:
+            if self._small:
+                self._take_turn()
+            self._small = True
+        self.protocol.dataReceived(octets)
+        return None
+
+    def _take_turn(self) -> None:
+        if not trickles_of(self.reactor).take(self):
+            self._gathering = True
+            self.stopReading()  # type: ignore[no-untyped-call]
+
+    def read_on(self) -> None:
+        """See :class:`agtphost.protocols.trickles.Waiting`."""
+        self._gathering = False
+        if not self._held and not self._aborting:
+            super().resumeProducing()  # type: ignore[no-untyped-call]
+
+    def pauseProducing(self) -> None:
+        """The protocol asks for no more."""
+        self._held = True
+        super().pauseProducing()  # type: ignore[no-untyped-call]
+
+    def resumeProducing(self) -> None:
+        """The protocol takes more: at once, or when it is its turn."""
+        self._held = False
+        if not self._gathering:
+            super().resumeProducing()  # type: ignore[no-untyped-call]
+
+    def connectionLost(self, reason: Any) -> None:
+        """Whoever is gone has no turn any more."""
+        if self._gathering:
+            trickles_of(self.reactor).leave(self)
+        super().connectionLost(reason)
+
     def write(self, data: bytes) -> None:
         """Send ``data``, or queue what the system does not take."""
+        if len(data) >= WORD:
+            self._small = False
+            if self._gathering:
+                trickles_of(self.reactor).leave(self)
+                self.read_on()
         waiting = self.dataBuffer or self._tempDataBuffer
         if waiting or not data or not self.connected or self.disconnecting or self._writeDisconnected:
             super().write(data)  # type: ignore[no-untyped-call]
@@ -49,28 +115,32 @@ class PromptPort(tcp.Port):
         super().doRead()  # type: ignore[no-untyped-call]
 
 
-@implementer(IStreamServerEndpoint)
-class PromptServerEndpoint:
+class Prompting:
     """
-    Listens on one IP address.
+    Stands where an endpoint of Twisted's expects a reactor, so that its ports are :class:`PromptPort`.
 
-    :param reactor: one that waits for file descriptors.
-    :param port: 0 lets the system choose.
-    :param backlog: connections that may wait to be accepted.
-    :param interface: an IPv4 or IPv6 address of this machine.
+    :param reactor: one that waits for file descriptors; everything else is asked of it.
     """
 
-    def __init__(self, reactor: Any, port: int, backlog: int, interface: str) -> None:
+    def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
-        self._port = port
-        self._backlog = backlog
-        self._interface = interface
 
-    def listen(self, factory: IProtocolFactory) -> Deferred[IListeningPort]:
-        """See :class:`IStreamServerEndpoint`."""
-        port = PromptPort(self._port, factory, self._backlog, self._interface, self._reactor)
-        try:
-            port.startListening()
-        except Exception:
-            return fail()
-        return succeed(port)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reactor, name)
+
+    def listenTCP(self, port: int, factory: IProtocolFactory, backlog: int = 50, interface: str = "") -> IListeningPort:
+        """See :class:`twisted.internet.interfaces.IReactorTCP`."""
+        made = PromptPort(port, factory, backlog, interface, self._reactor)
+        made.startListening()
+        return made
+
+    def adoptStreamPort(self, fileDescriptor: int, addressFamily: int, factory: IProtocolFactory) -> IListeningPort:
+        """See :class:`twisted.internet.interfaces.IReactorSocket`: sockets that systemd opened."""
+        if addressFamily not in (AF_INET, AF_INET6):
+            found: IListeningPort = self._reactor.adoptStreamPort(fileDescriptor, addressFamily, factory)
+            return found
+        made: PromptPort = PromptPort._fromListeningDescriptor(  # type: ignore[no-untyped-call]
+            self._reactor, fileDescriptor, addressFamily, factory
+        )
+        made.startListening()
+        return made

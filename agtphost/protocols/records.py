@@ -29,7 +29,7 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
     """The TLS side of one accepted connection."""
 
     turns: HandshakeTurns | None = None
-    """Of its listener; None where handshakes need not wait for each other."""
+    """Of its reactor; None where handshakes need not wait for each other."""
 
     _kept: bytes | None = None
     """What came of a handshake that waits for its turn; nothing more is read meanwhile."""

@@ -522,6 +522,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "http.a2a_front:FrontResource._cards",
             "protocols.accepting:AcceptingFactory._connections",
             "protocols.handshakes:HandshakeTurns._waiting",
+            "protocols.trickles:Trickles._waiting",
             "methods.sessions:Sightings._agents",
             "dispatch.rate_gate:RateGate._logged",
         }
@@ -531,6 +532,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "host.root:Host._files",
             "methods.inspection:Inspection._own_rules",
             "negotiation.graph:EndpointGraph._givers",
+            "protocols.handshakes:turns_of",
+            "protocols.trickles:trickles_of",
         }
     ),
     _UNUSED: frozenset(

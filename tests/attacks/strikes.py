@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import socket
@@ -38,9 +39,18 @@ def opened(target: Target, context: ssl.SSLContext, source: str, timeout: float 
         return None
 
 
-def plain(target: Target, source: str, timeout: float = 20.0) -> socket.socket:
-    """A TCP connection, without TLS."""
-    return socket.create_connection(("127.0.0.1", target.port), timeout, source_address=(source, 0))
+def plain(target: Target, source: str, timeout: float = 20.0, port: int = 0) -> socket.socket:
+    """A TCP connection, without TLS; ``port`` is another listener's."""
+    return socket.create_connection(("127.0.0.1", port or target.port), timeout, source_address=(source, 0))
+
+
+def hello(context: ssl.SSLContext) -> bytes:
+    """What a client begins its handshake with."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return outgoing.read()
 
 
 def agent_of(target: Target, name: str) -> str:

@@ -13,8 +13,11 @@ from twisted.internet.testing import StringTransport
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 
-from agtphost.protocols.handshakes import MOST, HandshakeTurns
+from agtphost.protocols import ConnectionLimits
+from agtphost.protocols.accepting import AcceptingFactory
+from agtphost.protocols.handshakes import MOST, HandshakeTurns, turns_of
 from agtphost.protocols.records import RecordwiseTLS
+from agtphost.protocols.server import SecureServerFactory
 from agtphost.protocols.tls import ServerTLS
 from tests.protocols.loopback import Site, make_site
 
@@ -111,3 +114,18 @@ def test_nothing_is_called_when_nobody_begins(tmp_path: Path) -> None:
     assert turns.take(One())
     turn(clock)
     assert clock.getDelayedCalls() == []
+
+
+def test_listeners_of_a_reactor_share_their_turns(site: Site) -> None:
+    """Crowds at two listeners in the same turn: as many handshakes together as at one."""
+    clock = Clock()
+    crowds = [Crowd(site, turns_of(clock)) for _ in range(2)]
+    listener = SecureServerFactory(ServerTLS.load(site.files), AcceptingFactory(ConnectionLimits(), clock), clock)
+    assert listener._turns is turns_of(clock)
+    counts = [sum(map(sum, (crowd.answered for crowd in crowds)))]
+    while clock.getDelayedCalls():
+        turn(clock)
+        counts.append(sum(map(sum, (crowd.answered for crowd in crowds))))
+    steps = [after - before for before, after in zip([0, *counts], counts, strict=False)]
+    assert max(steps) <= MOST, steps
+    assert counts[-1] == 2 * CROWD

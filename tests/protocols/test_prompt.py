@@ -8,12 +8,13 @@ from typing import Any
 import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import TCP4ServerEndpoint
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Factory, Protocol
 from zope.interface import implementer
 
 from agtphost.protocols import prompt
-from agtphost.protocols.prompt import PromptServer, PromptServerEndpoint
+from agtphost.protocols.prompt import Prompting, PromptServer
 
 
 @implementer(IPushProducer)
@@ -49,7 +50,7 @@ async def heard(pieces: list[bytes]) -> bytes:
         def buildProtocol(self, addr: object) -> Speaker:
             return Speaker()
 
-    port = await PromptServerEndpoint(reactor, 0, 5, "127.0.0.1").listen(Remembering())
+    port = await TCP4ServerEndpoint(Prompting(reactor), 0, 5, "127.0.0.1").listen(Remembering())
     seen.append(port.transport)
     assert seen == [PromptServer]
     with socket.create_connection(("127.0.0.1", port.getHost().port)) as client:
@@ -98,7 +99,7 @@ async def in_turns(most: int) -> list[int]:
                 over.callback(None)
             return Protocol()
 
-    port = await PromptServerEndpoint(reactor, 0, 100, "127.0.0.1").listen(Counting())
+    port = await TCP4ServerEndpoint(Prompting(reactor), 0, 100, "127.0.0.1").listen(Counting())
     read = port.doRead
 
     def counted() -> None:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from tests.attacks.attack import MIB, Attack, Target
-from tests.attacks.strikes import addresses, agent_of, opened, plain, said, turns
+from tests.attacks.strikes import addresses, agent_of, hello, opened, plain, said, turns
 from tests.protocols.authorities import agtp_extensions, issue
 from tests.system.raw_link import client_context, request
 
@@ -30,23 +30,15 @@ def noise(target: Target, seconds: float) -> None:
             assert b"AGTP" not in link.recv(4096), "the host speaks without TLS"
 
 
-def _hello(context: ssl.SSLContext) -> bytes:
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    tls = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
-    with contextlib.suppress(ssl.SSLWantReadError):
-        tls.do_handshake()
-    return outgoing.read()
-
-
 def half_handshakes(target: Target, seconds: float) -> None:
     """400 peers from 40 addresses greet, and say nothing more."""
-    hello = _hello(client_context(target, identified=False))
+    first = hello(client_context(target, identified=False))
     links = []
     for _, source in zip(turns(seconds, most=400), addresses(), strict=False):
         with contextlib.suppress(OSError):
             link = plain(target, source)
             links.append(link)
-            link.sendall(hello)
+            link.sendall(first)
     time.sleep(max(0.0, min(1.0, seconds / 4)))
     for link in links:
         link.close()
@@ -76,12 +68,12 @@ def certified_handshakes(target: Target, seconds: float) -> None:
 
 def resets(target: Target, seconds: float) -> None:
     """Connections that are reset as soon as they are there, or in the middle of the handshake."""
-    hello = _hello(client_context(target, identified=False))
+    first = hello(client_context(target, identified=False))
     for number, source in zip(turns(seconds), addresses(), strict=False):
         with contextlib.suppress(OSError):
             link = plain(target, source)
             if number % 2:
-                link.sendall(hello[: 20 + number % 200])
+                link.sendall(first[: 20 + number % 200])
             link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
             link.close()
 

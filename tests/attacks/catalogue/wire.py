@@ -6,7 +6,6 @@ import selectors
 import socket
 import ssl
 import time
-from itertools import islice
 
 from tests.attacks.attack import MIB, Attack, Target
 from tests.attacks.strikes import addresses, each_alone, gone, opened, plain, said, turns
@@ -123,24 +122,6 @@ def header_bombs(target: Target, seconds: float) -> None:
             except OSError:
                 pass
             refused(head, said(link))
-
-
-def slow_headers(target: Target, seconds: float) -> None:
-    """300 peers that say an octet now and then."""
-    context, end = client_context(target, identified=False), time.monotonic() + seconds
-    links = [opened(target, context, source) for source in islice(addresses(), 300)]
-    held = [link for link in links if link is not None]
-    line = b"AGTP/1.0 ECHO /text\r\nRequest-ID: " + b"z" * 200
-    for place in range(len(line)):
-        for link in held:
-            try:
-                link.send(line[place : place + 1])
-            except OSError:
-                continue
-        if time.monotonic() > end:
-            break
-    for link in held:
-        link.close()
 
 
 def bodies_that_do_not_come(target: Target, seconds: float) -> None:
@@ -281,7 +262,6 @@ ATTACKS = (
     _attack("unread-answers", "stranger", "20 peers pipeline and never read: 2 MiB each.", unread, memory=56 * MIB),
     _attack("pipelined-order", "agent", "Bursts of 50 requests: answered in order, each its own.", pipelined),
     _attack("header-bombs", "stranger", "Endless headers and request lines: cut at the limit.", header_bombs),
-    _attack("slow-headers", "stranger", "300 peers say an octet at a time.", slow_headers, memory=32 * MIB),
     _attack("absent-bodies", "stranger", "200 announced bodies of 1 MB that do not come.", bodies_that_do_not_come),
     _attack("echoed-injection", "stranger", "Line ends and controls in what is echoed: refused.", injected),
     _attack("odd-request-lines", "agent", "Paths and methods that are none: refused, no surprise.", request_lines),
