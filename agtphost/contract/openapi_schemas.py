@@ -98,6 +98,7 @@ class SchemaConverter:
     def __init__(self, references: OpenAPIReferences) -> None:
         self._references = references
         self._names: dict[str, str] = {}
+        self._named: dict[str, str] = {}
         self._converted: dict[str, tuple[Any, Counter[str]]] = {}
         self._losses: Counter[str] = Counter()
 
@@ -164,11 +165,12 @@ class SchemaConverter:
         known = self._names.get(reference)
         if known is None:
             wanted = re.sub(r"[^A-Za-z0-9_-]+", "_", tokens(unquote(reference[1:]))[-1])[:64] or "schema"
-            taken = set(self._names.values())
+            taken = self._named
             known, number = wanted, 2
             while known in taken:
                 known, number = f"{wanted}_{number}", number + 1
             self._names[reference] = known
+            self._named[known] = reference
         return known
 
     def _keyword(self, found: dict[str, Any], keyword: str, value: Any, schema: Mapping[str, Any], depth: int) -> None:
@@ -265,7 +267,6 @@ class SchemaConverter:
 
     def _with_definitions(self, schema: dict[str, Any], reach: int, *, spare: bool) -> dict[str, Any] | None:
         """The schema with what it refers to, ``reach`` steps far; None where that is far too much."""
-        by_name = {name: reference for reference, name in self._names.items()}
         definitions: dict[str, Any] = {}
         used: list[str] = []
         waiting = list(_referred(schema))
@@ -279,10 +280,9 @@ class SchemaConverter:
                 if step == reach:
                     definitions[name] = {}
                     continue
-                body = self._definition(by_name[name])
-                used.append(by_name[name])
+                body = self._definition(self._named[name])
+                used.append(self._named[name])
                 definitions[name] = _without_prose(body) if spare else body
-                by_name = {name: reference for reference, name in self._names.items()}
                 further.extend(_referred(body))
             waiting = further
         if waiting:

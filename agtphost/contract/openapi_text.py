@@ -144,17 +144,14 @@ def _checked(tree: Any) -> Any:
     if not isinstance(tree, (dict, list)):
         _plain(tree)
         return tree
+    _count(tree)
     seen: set[int] = {id(tree)}
-    values = 0
     level = [tree]
-    for _ in range(MAX_DEPTH):
+    while level:
         below: list[Any] = []
         for item in level:
             if isinstance(item, dict):
                 _name(item)
-            values += len(item)
-            if values > MAX_VALUES:
-                _refuse(f"it has more than {MAX_VALUES} values")
             for key, value in list(item.items() if isinstance(item, dict) else enumerate(item)):
                 if not isinstance(value, (dict, list)):
                     _plain(value)
@@ -164,8 +161,25 @@ def _checked(tree: Any) -> Any:
                     value = item[key] = value.copy()
                 seen.add(id(value))
                 below.append(value)
+        level = below
+    return tree
+
+
+def _count(tree: Any) -> None:
+    """Refuse excess as it would be with every alias written out, before one is: each item once a level, with weight."""
+    values = 0
+    level = {id(tree): (tree, 1)}
+    for _ in range(MAX_DEPTH):
+        below: dict[int, tuple[Any, int]] = {}
+        for item, times in level.values():
+            values += len(item) * times
+            if values > MAX_VALUES:
+                _refuse(f"it has more than {MAX_VALUES} values")
+            for value in item.values() if isinstance(item, dict) else item:
+                if isinstance(value, (dict, list)):
+                    below[id(value)] = value, times + below.get(id(value), (value, 0))[1]
         if not below:
-            return tree
+            return
         level = below
     _refuse(f"it is nested more than {MAX_DEPTH} deep")
 
