@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.programmes import CHOSEN
+
 # A machine that is busy is no fault of a strategy, and no example has a time of its own to keep.
 settings.register_profile("suite", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")
@@ -16,6 +18,37 @@ settings.load_profile("suite")
 # Images often set this. Hundreds of hosts and commands would compile every module anew, half of what a start costs.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+FIRST = ("attacks", "crash", "bench", "system", "conformance", "supply", "test_collection", "test_static", "adapters")
+"""What a worker begins with, as it takes longest: small modules fill up what time is left at the end."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--programmes", action="store_true", help="run the tests marked programme, and no others, at full length"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("programmes"):
+        CHOSEN.whole = True
+        # Minutes are what they are for; a mark on a test says otherwise.
+        config.option.timeout = config.option.timeout or 3600
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("programmes"):
+        left = [item for item in items if item.get_closest_marker("programme") is None]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item.get_closest_marker("programme") is not None]
+    if hasattr(config, "workerinput"):
+        here = Path(__file__).parent
+
+        def place(item: pytest.Item) -> int:
+            room = item.path.relative_to(here).parts[0].removesuffix(".py")
+            return FIRST.index(room) if room in FIRST else len(FIRST)
+
+        items.sort(key=place)
 
 
 @pytest.hookimpl(optionalhook=True)

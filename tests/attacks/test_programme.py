@@ -21,9 +21,10 @@ from tests.attacks.catalogue import attacks
 from tests.attacks.cores import cores
 from tests.attacks.runner import Result, Stand, attempt, standing
 from tests.attacks.site import made
+from tests.programmes import length
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS, QUIET = 0.4, 0.3
+SECONDS, QUIET = length((0.4, 0.3), (5.0, 2.0))
 SLOWER, FLOOR = 10.0, 0.2
 """Two seconds in which honest callers are not answered."""
 
@@ -66,6 +67,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
         yield found
 
 
+@pytest.mark.programme
 @pytest.mark.slow
 @pytest.mark.parametrize("attack", [attack for attack in ATTACKS if not attack.lasts], ids=lambda attack: attack.name)
 def test_the_host_withstands(hosts: Hosts, attack: Attack) -> None:

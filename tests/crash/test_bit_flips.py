@@ -1,12 +1,7 @@
-"""
-Bit rot (T-RB-10): a flipped bit anywhere in the database is noticed, or changes nothing that is read.
-
-``AGTP_BIT_FLIPS`` sets the number of flips.
-"""
+"""Bit rot (T-RB-10): a flipped bit anywhere in the database is noticed, or changes nothing that is read."""
 
 from __future__ import annotations
 
-import os
 import random
 import sqlite3
 from pathlib import Path
@@ -19,8 +14,9 @@ from agtphost.stores import DamagedRecord, Selection, open_store
 from agtphost.stores.connection import connect
 from agtphost.stores.reading import RecordReader
 from tests.audit.drafting import ALICE, BOB, KEYS, draft, group_writer, sealed, transition
+from tests.programmes import length
 
-FLIPS = int(os.environ.get("AGTP_BIT_FLIPS", "400"))
+FLIPS = length(200, 10_000)
 
 
 def filled(path: Path) -> tuple[bytes, list[StoredRecord]]:
@@ -56,6 +52,7 @@ def noticed(path: Path, octets: bytes, good: list[StoredRecord]) -> str | None:
         reader.close()
 
 
+@pytest.mark.programme
 @pytest.mark.slow
 def test_a_flipped_bit_is_noticed_or_harmless(tmp_path: Path) -> None:
     """Random single bits of the whole file, header, indexes and free space included."""

@@ -1,12 +1,7 @@
-"""
-Several processes, one chain (P9): no fork, and nobody is refused.
-
-``AGTP_FORK_APPENDS`` sets the number of records per process.
-"""
+"""Several processes, one chain (P9): no fork, and nobody is refused."""
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import subprocess
 import sys
@@ -17,8 +12,11 @@ import pytest
 from agtphost.audit.verify import Report, verify_records
 from agtphost.stores import Selection, open_store, upgrade
 from tests.audit.drafting import ALICE
+from tests.programmes import length
 
-APPENDS = int(os.environ.get("AGTP_FORK_APPENDS", "150"))
+APPENDS = length(100, 2000)
+"""Of each process."""
+
 PROCESSES = 4
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,7 +35,7 @@ def race(database: Path, kind: str) -> int:
             assert child.stdin is not None
             child.stdin.write("\n")
             child.stdin.flush()
-        return sum(int(child.communicate(timeout=100)[0]) for child in children)
+        return sum(int(child.communicate(timeout=length(100, 1000))[0]) for child in children)
     finally:
         for child in children:
             child.kill()
@@ -51,6 +49,7 @@ def walked(database: Path) -> Report:
     return report
 
 
+@pytest.mark.programme
 @pytest.mark.slow
 def test_processes_share_a_chain_without_forks(tmp_path: Path) -> None:
     """Every append takes its turn: no fork, no gap, no refusal (T-FK-1, P9)."""

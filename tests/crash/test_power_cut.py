@@ -2,12 +2,11 @@
 Power cuts (P6): what was acknowledged is there, whole and linked, wherever power failed.
 
 The store runs with its own SQL and settings on a disk that forgets what was
-not synced. ``AGTP_POWER_CUTS`` sets the number of cuts.
+not synced.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,8 +22,9 @@ from agtphost.stores import Selection, open_store
 from agtphost.stores.connection import Connect, Connection
 from tests.audit.drafting import ALICE, BOB, draft, group_writer, transition
 from tests.crash.disk import Disk
+from tests.programmes import length
 
-CUTS = int(os.environ.get("AGTP_POWER_CUTS", "300"))
+CUTS = length(120, 5000)
 CUTS_PER_RUN = 20
 
 
@@ -169,6 +169,7 @@ def suffer(folder: Path, cuts: int, *, safe: bool = True) -> Loss:
     return loss
 
 
+@pytest.mark.programme
 @pytest.mark.slow
 @pytest.mark.timeout(60 + CUTS)
 def test_no_power_cut_loses_what_was_acknowledged(tmp_path: Path) -> None:

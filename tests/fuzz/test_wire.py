@@ -1,9 +1,4 @@
-"""
-Fuzzing the wire: T-WF, T-HI, P3 and P4 of the test programme.
-
-``AGTP_FUZZ_EXECUTIONS`` sets how many mutated inputs each test runs (default 60,000, a
-few seconds), ``AGTP_FUZZ_SEED`` where they start.
-"""
+"""Fuzzing the wire: T-WF, T-HI, P3 and P4 of the test programme. ``AGTP_FUZZ_SEED`` says where the inputs start."""
 
 from __future__ import annotations
 
@@ -25,10 +20,13 @@ from agtphost.wire import (
     serialize_response,
 )
 from tests.fuzz.wire_target import CORPUS, RESPONSES, agrees_with_oracle, check, inputs
+from tests.programmes import length
 from tests.wire.cases import CASES
 from tests.wire.deliveries import connect, deliver, event
 
-EXECUTIONS = int(os.environ.get("AGTP_FUZZ_EXECUTIONS", "60000"))
+EXECUTIONS = length(30_000, 1_000_000)
+"""Mutated inputs of each test."""
+
 SEED = int(os.environ.get("AGTP_FUZZ_SEED", "1"))
 
 TOKEN = st.text("!$%&'*+-.^_`|~09AZaz", min_size=1, max_size=64)
@@ -49,6 +47,7 @@ def with_type(fields: list[tuple[str, str]], body: bytes) -> Headers:
     return Headers([*fields, ("Content-Type", "text/plain")] if body else fields)
 
 
+@pytest.mark.programme
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_mutated_requests() -> None:
@@ -60,6 +59,7 @@ def test_mutated_requests() -> None:
             raise AssertionError(f"seed {SEED}, input {number}: {octets!r}") from error
 
 
+@pytest.mark.programme
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_mutated_responses() -> None:
@@ -71,6 +71,7 @@ def test_mutated_responses() -> None:
             raise AssertionError(f"seed {SEED}, input {number}: {octets!r}") from error
 
 
+@pytest.mark.programme
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_the_parser_agrees_with_the_oracle() -> None:

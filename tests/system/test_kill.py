@@ -1,13 +1,8 @@
-"""
-kill -9 of the real host under load (P5): nothing acknowledged is lost, nothing keyed happens twice.
-
-``AGTP_KILLS`` sets the number of kills.
-"""
+"""kill -9 of the real host under load (P5): nothing acknowledged is lost, nothing keyed happens twice."""
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 import threading
@@ -22,11 +17,12 @@ import psutil
 import pytest
 
 from agtphost.identity.jws import parse_unverified
+from tests.programmes import length
 from tests.system.hosting import Host, sample, until
 from tests.system.raw_link import Answer, RawLink, Truncated, client_context, request
 from tests.system.trail import database, marks, name_of, reservations, stored, traced, verified
 
-KILLS = int(os.environ.get("AGTP_KILLS", "8"))
+KILLS = length(5, 200)
 CALLERS = 8
 BURST = 8
 RESTART = 20.0
@@ -220,13 +216,14 @@ def request_of(signed: bytes) -> str:
     return str(parse_unverified(signed)["request_id"])
 
 
+@pytest.mark.programme
 @pytest.mark.slow
 @pytest.mark.timeout(120 + 20 * KILLS)
 def test_kill_9_loses_nothing_acknowledged_and_repeats_nothing(
     tmp_path: Path, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
     """
-    P5, T-CR, T-IK-30: 8 kills under 8 pipelining callers.
+    P5, T-CR, T-IK-30: kills under 8 pipelining callers.
 
     Every acknowledged record is in the store as it was sent, all chains are linear and well signed, no handler ran
     twice for one key, and a key that was running is in doubt for ever.

@@ -1,13 +1,12 @@
 """
-Every fault of an upstream, over every carrier, at one real host (P16, T-UP, T-MC).
+Every fault of an upstream at one real host (P16, T-UP, T-MC): over one carrier each, and as a programme over all.
 
 The table is in :mod:`tests.adapters.faults`. All calls are made once, when the first test wants them, and judged one
-by one. ``AGTP_FAULTS=N`` plays all of them N times.
+by one.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -23,19 +22,25 @@ import pytest
 from agtphost.identity import jws
 from tests.adapters.faults.deployment import CASES, DEADLINE, Case, configuration, endpoints, request, upstreams
 from tests.adapters.faults.registry import FAULTS
+from tests.programmes import length
 from tests.system.hosting import Host, running, sample, until
 from tests.system.raw_link import Answer, RawLink, client_context
 from tests.system.trail import LAZY, database, keys, stored, verified
 
 FAULTY = Path(__file__).with_name("faulty_host.py")
-TIMES = int(os.environ.get("AGTP_FAULTS", "1"))
+PLAYED = length(
+    tuple(case for case in CASES if case.letter == case.fault.carriers[case.number % len(case.fault.carriers)]), CASES
+)
+"""Shortened, the carriers take turns."""
+
 AT_ONCE = 6
+PAUSE = 0.02
 SLACK = 1.0
 MIB = 1 << 20
 GROWTH = 192 * MIB
 """Of the host, with more than 500 upstreams that misbehave, and answers of 16 MiB; 133 MiB were seen."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 * TIMES)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(length(300, 3600))]
 
 
 @dataclass
@@ -73,6 +78,9 @@ class Run:
 
     honest: list[float] = field(default_factory=list)
     """Seconds that each honest call took meanwhile."""
+
+    late: list[float] = field(default_factory=list)
+    """Seconds that the honest caller woke up too late each time: how busy this machine is."""
 
     while_heavy: dict[str, float] = field(default_factory=dict)
     """The longest of them for each fault that was played alone."""
@@ -132,10 +140,9 @@ def deployed(folder: Path, cases: tuple[Case, ...], prefix: tuple[str, ...] = ()
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """The host that all faults were played at."""
-    with deployed(tmp_path_factory.mktemp("faults"), CASES) as run:
+    with deployed(tmp_path_factory.mktemp("faults"), PLAYED) as run:
         run.descriptors = run.process.num_fds()
-        for _ in range(TIMES):
-            play_all(run)
+        play_all(run)
         yield run
 
 
@@ -157,15 +164,15 @@ def play_all(run: Run) -> None:
         outcome.late = max(run.honest[before:], default=0.0)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(lambda case: warm(case, link()), [c for c in CASES if c.letter in "PH" and not c.fault.early]))
+        list(pool.map(lambda case: warm(case, link()), [c for c in PLAYED if c.letter in "PH" and not c.fault.early]))
         run.base = run.base or run.process.memory_info().rss
         for _ in range(200):
             since = time.monotonic()
             assert link().ask("ECHO", "/text", {"text": "honest"}).status == 200
             run.quiet.append(time.monotonic() - since)
         with watching(run):
-            list(pool.map(one, [case for case in CASES if not case.fault.heavy]))
-            for case in CASES:
+            list(pool.map(one, [case for case in PLAYED if not case.fault.heavy]))
+            for case in PLAYED:
                 if case.fault.heavy:
                     before = len(run.honest)
                     pool.submit(one, case).result()
@@ -192,8 +199,12 @@ class watching:
     def _watch(self) -> None:
         process = self._run.process
         with RawLink(self._run.host) as link:
-            while not self._over.wait(0.02):
+            while True:
+                rested = time.monotonic()
+                if self._over.wait(PAUSE):
+                    return
                 since = time.monotonic()
+                self._run.late.append(since - rested - PAUSE)
                 assert link.ask("ECHO", "/text", {"text": "honest"}).status == 200
                 self._run.honest.append(time.monotonic() - since)
                 self._run.peak = max(self._run.peak, process.memory_info().rss)
@@ -205,12 +216,20 @@ def test_the_table_is_as_large_as_promised() -> None:
         assert sum(letter in fault.carriers for fault in FAULTS.values()) >= 60
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
+def test_each_fault_and_each_carrier_has_its_turn() -> None:
+    """Shortened or whole."""
+    assert {case.fault.name for case in PLAYED} == set(FAULTS)
+    for letter in "PHSAC":
+        assert sum(case.letter == letter for case in PLAYED) >= 10
+
+
+@pytest.mark.programme
+@pytest.mark.parametrize("case", PLAYED, ids=[case.id for case in PLAYED])
 def test_every_call_ends_in_time_with_its_answer(run: Run, case: Case) -> None:
     """P16: within the deadline and a second, with the status and reason of that fault; the host answers others."""
     outcome = run.outcomes[case.id]
     assert outcome.words in case.fault.answers[case.letter]
-    assert outcome.seconds < DEADLINE + SLACK + outcome.late
+    assert outcome.seconds < case.deadline + SLACK + outcome.late
     assert outcome.after == 200
 
 
@@ -226,10 +245,12 @@ def test_every_answer_is_sealed(run: Run) -> None:
 
 def test_honest_callers_hardly_notice(run: Run) -> None:
     """P13: one call in a hundred took over a quarter of a second, at most, or what a busy machine makes of it."""
-    honest, quiet = sorted(run.honest), sorted(run.quiet)
+    honest, quiet, late = sorted(run.honest), sorted(run.quiet), sorted(run.late)
     worst = max(run.while_heavy, key=run.while_heavy.__getitem__)
     print(f"{len(honest)} honest calls, the longest {honest[-1]:.3f} s; with {worst} {run.while_heavy[worst]:.3f} s")
-    assert honest[int(len(honest) * 0.99)] < max(0.25, 25 * quiet[int(len(quiet) * 0.99)])
+    # A call waits for a core some ten times, in this process and in the host's.
+    busy = max(25 * quiet[int(len(quiet) * 0.99)], 10 * late[int(len(late) * 0.99)])
+    assert honest[int(len(honest) * 0.99)] < max(0.25, busy)
 
 
 def test_memory_is_bounded(run: Run) -> None:

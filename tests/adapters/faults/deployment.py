@@ -25,6 +25,9 @@ PROGRAM = (sys.executable, "-m", "tests.adapters.faults.program")
 DEADLINE = 2.5
 """Seconds that each call may take."""
 
+PATIENCE = 4 * DEADLINE
+"""The same where a bound of size ends it, which a busy machine reaches later."""
+
 START = 0.8
 """The same for upstreams that never get up."""
 
@@ -48,6 +51,12 @@ class Case(NamedTuple):
     @property
     def id(self) -> str:
         return f"{self.carrier}-{self.fault.name}"
+
+    @property
+    def deadline(self) -> float:
+        """Seconds that the call may take."""
+        timed = any(answer.endswith("-timeout") for answer in self.fault.answers[self.letter])
+        return PATIENCE if self.fault.heavy and not timed else DEADLINE
 
 
 CASES = tuple(Case(fault, letter, number) for number, fault in enumerate(FAULTS.values()) for letter in fault.carriers)
@@ -125,17 +134,17 @@ type = "object"
 """
 
 
-def configuration(cases: Iterable[Case], ports: dict[str, int], folder: Path, *, deadline: float = DEADLINE) -> str:
+def configuration(cases: Iterable[Case], ports: dict[str, int], folder: Path) -> str:
     """What is appended to ``host.toml``."""
-    return "".join(_upstream(case, ports, folder, deadline) for case in cases if case.letter != "S")
+    return "".join(_upstream(case, ports, folder) for case in cases if case.letter != "S")
 
 
-def endpoints(
-    cases: Iterable[Case], ports: dict[str, int], folder: Path, *, deadline: float = DEADLINE
-) -> dict[str, str]:
+def endpoints(cases: Iterable[Case], ports: dict[str, int], folder: Path) -> dict[str, str]:
     """Declarations of external services, by file name."""
     return {
-        f"{case.name}.toml": ENDPOINT.format(name=case.name, url=_url(case, ports), folder=folder, deadline=deadline)
+        f"{case.name}.toml": ENDPOINT.format(
+            name=case.name, url=_url(case, ports), folder=folder, deadline=case.deadline
+        )
         for case in cases
         if case.letter == "S"
     }
@@ -148,8 +157,8 @@ def _url(case: Case, ports: dict[str, int]) -> str:
     return f"http{secure}://127.0.0.1:{port}/{case.carrier}/{case.fault.name}"
 
 
-def _upstream(case: Case, ports: dict[str, int], folder: Path, deadline: float) -> str:
-    fault = case.fault
+def _upstream(case: Case, ports: dict[str, int], folder: Path) -> str:
+    fault, deadline = case.fault, case.deadline
     lines = [f'name = "{case.name}"', 'scopes = ["mcp:tools:execute"]', f"timeout = {deadline}", 'start = "lazy"']
     if fault.early:
         lines.append(f"start_timeout = {min(START, deadline)}")
