@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
+from anyio.from_thread import start_blocking_portal
 from mcp import Client
 
 from tests.system.bridging import HttpBridge, fixture, http_bridge, stdio
@@ -44,6 +45,10 @@ class Told:
     """What a client was told besides answers."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Before the next feature."""
         self.logged: list[object] = []
         self.steps: list[tuple[float, float | None]] = []
         self.changes: list[str] = []
@@ -208,6 +213,33 @@ async def refusals(mcp: Client, told: Told, era: str) -> None:
     assert facts["remedy"] in said and facts["audit_id"] in said
 
 
+class Sessions:
+    """One session for each era and way to the bridge, in an event loop of their own; opened when first wanted."""
+
+    def __init__(self, host: Host, stack: ExitStack) -> None:
+        self._host = host
+        self._stack = stack
+        self._portal = stack.enter_context(start_blocking_portal())
+        self._open: dict[tuple[str, str], tuple[Client, Told]] = {}
+
+    def relay(self, feature: Feature, era: str, transport: str, bridge: HttpBridge) -> None:
+        """Play one feature in its session."""
+        if (era, transport) not in self._open:
+            session = connected(self._host, era, bridge.url if transport == "http" else None)
+            entered = self._stack.enter_context(self._portal.wrap_async_context_manager(session))
+            self._open[era, transport] = entered
+        mcp, told = self._open[era, transport]
+        told.forget()
+        self._portal.call(feature, mcp, told, era)
+
+
+@pytest.fixture(scope="module")
+def sessions(host: Host, bridge: HttpBridge) -> Iterator[Sessions]:
+    """For all features."""
+    with ExitStack() as stack:
+        yield Sessions(host, stack)
+
+
 Feature = Callable[[Client, Told, str], Awaitable[None]]
 FEATURES: tuple[Feature, ...] = (
     tools, endpoints, resources, prompts, progress, logging, cancellation, sampling, elicitation, directories, changes,
@@ -219,16 +251,10 @@ FEATURES: tuple[Feature, ...] = (
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.__name__)
 def test_everything_is_relayed(
-    feature: Feature, era: str, transport: str, host: Host, request: pytest.FixtureRequest
+    feature: Feature, era: str, transport: str, sessions: Sessions, bridge: HttpBridge
 ) -> None:
     """AGTP-275: each feature of MCP, on each way to the bridge, in each era."""
-    url = request.getfixturevalue("bridge").url if transport == "http" else None
-
-    async def story() -> None:
-        async with connected(host, era, url) as (mcp, told):
-            await feature(mcp, told, era)
-
-    anyio.run(story)
+    sessions.relay(feature, era, transport, bridge)
 
 
 def test_all_of_it_is_recorded(host: Host) -> None:
