@@ -297,15 +297,22 @@ async def test_octets_behind_an_answer_end_the_connection(credentials: Credentia
 @pytest_twisted.ensureDeferred
 async def test_octets_out_of_turn_end_the_connection(credentials: Credentials, new_client: NewClient) -> None:
     """Neither is one that comes while nothing is asked."""
+    answered, sent = threading.Event(), threading.Event()
 
     def late(exchange: Exchange) -> None:
         echo(exchange)
-        time.sleep(0.05)
-        exchange.raw(b"AGTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n")
+        if not sent.is_set():
+            answered.wait(10)
+            exchange.raw(b"AGTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n")
+            sent.set()
 
     with ScriptedHost(credentials, late) as host:
         async with new_client() as client:
             assert (await client.call(host.uri, "SUBMIT", "/a")).result["path"] == "/a"
+            answered.set()
+            while not sent.is_set():
+                await pause(0.01)
+            # On loopback they have arrived, and the reactor reads them before this is over.
             await pause(0.15)
             assert (await client.call(host.uri, "SUBMIT", "/b")).result["path"] == "/b"
             assert host.connections == 2

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,11 +24,17 @@ READY = re.compile(r"agtphost ready: agtp://(\S+):([0-9]+)")
 START_TIMEOUT = 60.0
 
 
+_HELD: deque[socket.socket] = deque(maxlen=100)
+"""Bound, and listened on by nobody: the system gives their ports to no other process that asks for any."""
+
+
 def free_port() -> int:
-    """A port that nothing listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nothing listens on, and that only a listener gets who names it."""
+    probe = socket.socket()
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("127.0.0.1", 0))
+    _HELD.append(probe)
+    return int(probe.getsockname()[1])
 
 
 def sample(directory: Path, *, edit: Sequence[tuple[str, str]] = (), append: str = "") -> Path:
@@ -141,8 +148,8 @@ def running(config: Path, **options: Any) -> Iterator[Host]:
             host.stop()
 
 
-def until(condition: Any, seconds: float = 10.0) -> None:
-    """Wait for a condition of another process."""
+def until(condition: Any, seconds: float = 30.0) -> None:
+    """Wait for a condition of another process; a machine may be busy, and only what never happens takes so long."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"

@@ -14,7 +14,7 @@ import pytest
 
 from agtphost.client.sync import Client
 from agtphost.identity.encoding import decode
-from tests.system.hosting import Host, running, sample
+from tests.system.hosting import Host, running, sample, until
 from tests.system.trail import database, stored, verified
 
 SERVER = Path(__file__).resolve().parents[1] / "adapters/mcp/servers/asking.py"
@@ -108,7 +108,7 @@ def test_input_is_asked_for_and_given(host: Host, server: str) -> None:
 
 def test_a_running_call_is_cancelled_from_another_connection(host: Host) -> None:
     """adapters.md G6: by ``mcp.requests.cancel``, and by SUSPEND with its Task-ID."""
-    for task, cancel in (("c-1", "action"), ("c-2", "suspend")):
+    for number, task, cancel in ((1, "c-1", "action"), (2, "c-2", "suspend")):
         outcome: list[Any] = []
 
         def wait(task: str = task, outcome: list[Any] = outcome) -> None:
@@ -117,8 +117,8 @@ def test_a_running_call_is_cancelled_from_another_connection(host: Host) -> None
 
         running_call = threading.Thread(target=wait)
         running_call.start()
-        time.sleep(0.5)
         with client_of(host) as client:
+            until(lambda number=number: host.output.count("MCP server late: stderr: waiting") == number)
             if cancel == "action":
                 answer = execute(host, client, "mcp.requests.cancel", {"task_id": task})
                 assert answer.result["mcp_response"] == {"cancelled": 1}

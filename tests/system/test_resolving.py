@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,14 +24,17 @@ from tests.identity.samples import document, genesis_octets
 from tests.system.hosting import Host, free_port, running, sample, until
 from tests.system.provider import Provider, providing
 
-HTTPS = free_port()
-POLICY = BootstrapPolicy(port=HTTPS, single_labels=True)
+
+@cache
+def policy() -> BootstrapPolicy:
+    """With the port of the sample host's bootstrap document."""
+    return BootstrapPolicy(port=free_port(), single_labels=True)
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """The sample host, with its bootstrap document."""
-    append = f'\n[wellknown]\nlisten = "ssl:{HTTPS}:interface=127.0.0.1"\n'
+    append = f'\n[wellknown]\nlisten = "ssl:{policy().port}:interface=127.0.0.1"\n'
     with running(sample(tmp_path_factory.mktemp("resolving"), append=append)) as started:
         yield started
 
@@ -72,7 +76,7 @@ def assert_right(host: Host, form: str, found: Resolution) -> None:
 def test_the_blocking_client_resolves_every_form(host: Host, form: str) -> None:
     """AGTP-097, 098, 100, 102, 121, 122, 128, 310: Forms 2a and 3 by the domain's bootstrap document."""
     elsewhere = f"agtp://127.0.0.1:{free_port()}"
-    with Client(trust=host.state / "ca.pem", resolver=[elsewhere, host.uri], bootstrap=POLICY) as client:
+    with Client(trust=host.state / "ca.pem", resolver=[elsewhere, host.uri], bootstrap=policy()) as client:
         assert_right(host, form, client.resolution(forms(host)[form], believing=believing(host)))
 
 
@@ -83,7 +87,7 @@ async def test_the_twisted_client_resolves_every_form(host: Host) -> None:
 
     elsewhere = f"agtp://127.0.0.1:{free_port()}"
     async with TwistedClient(
-        reactor, trust=host.state / "ca.pem", resolver=[elsewhere, host.uri], bootstrap=POLICY
+        reactor, trust=host.state / "ca.pem", resolver=[elsewhere, host.uri], bootstrap=policy()
     ) as client:
         for form, uri in forms(host).items():
             assert_right(host, form, await client.resolution(uri, believing=believing(host)))

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.system.hosting import Host, running, sample
+from tests.system.hosting import Host, running, sample, until
 from tests.system.raw_link import Answer, RawLink, client_context, request
 from tests.system.trail import LAZY
 
@@ -55,12 +55,18 @@ additionalProperties = true
 """
 
 _HANDLER = """
+from pathlib import Path
+
 from twisted.internet import task
+
+BEGUN = Path(__file__).with_name("begun")
 
 
 async def wait(ctx):
     from twisted.internet import reactor
 
+    with BEGUN.open("a") as file:
+        file.write("x")
     await task.deferLater(reactor, ctx.input["seconds"])
     return {"waited": ctx.input["seconds"]}
 """
@@ -100,7 +106,9 @@ def test_every_connection_and_every_running_call_ends_within_a_second(
         threads = [threading.Thread(target=_timed, args=(link, ended), daemon=True) for link in slow]
         for thread in threads:
             thread.start()
-        time.sleep(0.3)
+        begun_calls = host.config.parent / "handlers" / "begun"
+        until(lambda: begun_calls.exists() and begun_calls.stat().st_size >= SLOW)
+        begun_calls.unlink()
         host.agtp_json("agent", *words)
         changed = time.monotonic()
         answers = [link.ask("ECHO", "/text", {"text": "after"}) for link in idle]

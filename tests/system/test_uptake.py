@@ -7,6 +7,7 @@ import shutil
 import signal
 import ssl
 from collections.abc import Iterator
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,16 @@ from tests.system.hosting import Host, free_port, running, sample, until
 QUIET = ('[[mcp.server]]\nname = "files"', '[[mcp.server]]\nname = "files"\nstart = "lazy"')
 
 
-HTTPS = free_port()
+@cache
+def https_port() -> int:
+    """Of the host for all."""
+    return free_port()
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """One host for all; the tests use agents of their own."""
-    here = f'\n[wellknown]\nlisten = "ssl:{HTTPS}:interface=127.0.0.1"\n'
+    here = f'\n[wellknown]\nlisten = "ssl:{https_port()}:interface=127.0.0.1"\n'
     with running(sample(tmp_path_factory.mktemp("uptake"), edit=(QUIET,), append=here)) as started:
         yield started
 
@@ -174,7 +178,7 @@ def test_the_https_server_shows_a_renewed_certificate(host: Host) -> None:
     """Core v08 section 6.1: after SIGHUP; a broken pair of files changes nothing, and the document is served on."""
 
     def shown() -> str:
-        return ssl.get_server_certificate(("127.0.0.1", HTTPS))
+        return ssl.get_server_certificate(("127.0.0.1", https_port()))
 
     before = shown()
     renewed = host.config.parent / "renewed.pem"

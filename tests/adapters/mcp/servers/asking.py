@@ -87,6 +87,7 @@ def call(call_id: Any, params: dict[str, Any]) -> Any:
             note("notifications/message", level="info" if step else "debug", data=f"log {step}")
         return text("done")
     if name == "wait":
+        print("waiting", file=sys.stderr, flush=True)
         for _ in range(600):
             if call_id in cancelled:
                 seen.append("cancelled")
