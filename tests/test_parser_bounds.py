@@ -23,6 +23,7 @@ import pytest
 from cryptography import x509
 
 from agtphost.adapters.mcp.framing import MAX_MESSAGE, EventStream, Lines, MessageTooLong, answered_id
+from agtphost.adapters.mcp.long_lines import whose
 from agtphost.contract.schemas import compile_schema
 from agtphost.dispatch import bodies
 from agtphost.errors import Refusal, RemoteProtocolError
@@ -70,6 +71,28 @@ def _json(size: int) -> dict[str, bytes]:
         "a name twice": b"{" + b",".join(b'"%d":1' % (at % (few // 2 - 1)) for at in range(few // 2)) + b"}",
     }
     return {**found, **{name: text for name, text in allowed.items() if len(text) <= size}}
+
+
+def _texts(size: int) -> dict[str, bytes]:
+    """
+    What is honest at this size, a few long texts; and what no text is.
+
+    Two are left out, which take twice as long: a text of escapes alone, and one with a single sign beyond the basic
+    plane, which Python then keeps in four octets a sign (``docs/threats.rst``).
+    """
+    begin, end = b'{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"', b'"}]}}'
+    return {
+        "text": _filled(b"a", size, begin, end),
+        "lines of text": _filled(b"It is a truth universally acknowledged, {that} [a] man,\\n", size, begin, end),
+        "base64": _filled(b"QUJD", size, begin, end),
+        "letters": _filled("\u00e9".encode(), size, begin, end),
+        "ideographs": _filled("\u6f22".encode(), size, begin, end),
+        "ten texts": b"[" + b",".join([_filled(b"a", size // 10 - 9, b'"', b'"')] * 10) + b"]",
+        "lists": _filled(b"[],", size, b"[", b"0]"),
+        "integers": _filled(b"1,", size, b"[", b"1]"),
+        "white space": _filled(b" ", size, b"", b"1"),
+        "digits": b"9" * size,
+    }
 
 
 def _yaml() -> dict[str, bytes]:
@@ -213,6 +236,7 @@ Table = dict[str, tuple[Callable[[Any], object], dict[str, Any]]]
 PARSERS: Table = {
     "JSON bodies": (lambda octets: bodies.unwrap(bodies.decode(octets, media_types.AGTP_JSON)), _json(MIB)),
     "JSON of upstreams": (jsontext.decode, _json(4 * MIB)),
+    "JSON of upstreams, at its largest": (jsontext.decode, _texts(MAX_MESSAGE)),
     "YAML bodies": (lambda octets: bodies.decode(octets, media_types.AGTP_YAML, yaml=True), _yaml()),
     "YAML bodies refused": (lambda octets: bodies.decode(octets, media_types.AGTP_YAML), {"large": b"[]," * MIB}),
     "COSE": (cose.parse_unverified, _cbor(64 << 10)),
@@ -269,6 +293,7 @@ PARSERS: Table = {
     ),
     "lines of MCP servers": (_lines, {"lines": b"\n" * MIB, "long": b"x" * (5 * MIB), "short": b"{}\n" * (MIB // 3)}),
     "lines that are too long": (answered_id, _json(64 << 10)),
+    "refused lines of MCP servers": (whose, _json(MAX_MESSAGE)),
     "query strings": (lambda octets: dict(paths.parse_query(_text(octets))), _LINES),
     "path templates": (lambda octets: paths.parse_template("/" + _text(octets)), _LINES),
     "path grammar": (lambda octets: paths.PathGrammar({"BOOK"}).offence("/" + _text(octets)), _LINES),

@@ -19,7 +19,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.held import HeldFull
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema, TooCostly
-from agtphost.dispatch.encoding import is_heavy, written
+from agtphost.dispatch.encoding import TURN, is_heavy, written
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Invocation
 from agtphost.dispatch.purchase import Purchase, replayed
@@ -39,6 +39,9 @@ from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Request, Response
 
 Interim = Callable[[Response], None]
+
+LARGE = 16_384
+"""Octets of a body that may take milliseconds to decode and to check: 8,000 values, and the schema's budget."""
 
 log = Logger()
 
@@ -84,11 +87,7 @@ class Dispatcher:
         CALL.set(call)
         performed = False
         try:
-            for check in self._checks:
-                waiting = check(exchange)
-                if waiting is not None:
-                    await waiting
-                    self._require_standing(exchange)
+            await self._pass(exchange)
             if exchange.replay is not None:
                 answer = exchange.replay
             else:
@@ -143,6 +142,23 @@ class Dispatcher:
             # Octets that are no request are answered as such, however many came.
             self._refusals.counted(exchange, refusal)
         return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
+
+    async def _pass(self, exchange: Exchange) -> None:
+        """
+        Every gate, in order. Between two gates that read a large body the others have their turn.
+
+        :raises Refusal: the first gate's that objects.
+        """
+        large = len(exchange.request.body) > LARGE
+        began = time.thread_time() if large else 0.0
+        for check in self._checks:
+            waiting = check(exchange)
+            if large and waiting is None and time.thread_time() - began > TURN:
+                waiting = deferLater(self._clock, 0)
+            if waiting is not None:
+                await waiting
+                self._require_standing(exchange)
+                began = time.thread_time()
 
     def _require_standing(self, exchange: Exchange) -> None:
         """Time has passed since the gates above looked at the agents of a call."""

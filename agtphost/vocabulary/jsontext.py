@@ -22,6 +22,18 @@ SIGNED_DEPTH = 32
 MAX_TOKENS = 50_000
 """Values and names in one text: half a second of work for every consumer would need more."""
 
+LARGE = 1 << 18
+"""Octets of a text whose strings are passed over one by one, since every pass over all of it would be felt."""
+
+MOST_QUOTES = 20_000
+"""Quotation marks that are looked at one by one; in texts with more of them, passes in C are faster."""
+
+MOST_OUTSIDE = 4 << 20
+"""Octets outside of strings: numbers, signs and white space of as many values as there may be."""
+
+MOST_SLASHES = 64
+"""Backslashes before one of them that are counted."""
+
 MAX_INTEGER = 2**53
 """Beyond this, readers that hold numbers as doubles see another value."""
 
@@ -147,23 +159,92 @@ def _read(text: str) -> Any:
     return _DECODER.decode(text)
 
 
-def _require_few(octets: bytes, max_tokens: int) -> None:
+def _outside_strings(octets: bytes, max_tokens: int) -> bytes:
     """
-    Refuse a text with too many values and names before one of them is made.
+    What of a text stands outside of its strings, in some passes in C; the strings are few before it is cut at them.
 
-    What is counted are strings, and openings and commas outside of strings;
-    each step is one pass in C, and the strings are known to be few before the
-    text is cut at them. A text that is no JSON may be counted wrongly: it
-    is refused in any case.
+    A text that is no JSON may be cut wrongly: it is refused in any case.
     """
     bare = octets.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in octets else octets
     if bare.count(b'"') > 2 * max_tokens:
         _refuse(f"it has more than {max_tokens} values and names")
-    outside = b"".join(bare.split(b'"')[::2])
+    return b'""'.join(bare.split(b'"')[::2])
+
+
+def _outside_long_strings(octets: bytes, max_tokens: int) -> bytes:
+    """The same for a large text: strings are passed over, not looked into, as long as few marks are in them."""
+    outside, at, found = [], 0, 0
+    while (begin := octets.find(b'"', at)) >= 0:
+        outside.append(octets[at:begin])
+        end = begin
+        while True:
+            end = octets.find(b'"', end + 1)
+            found += 1
+            if end < 0 or found > MOST_QUOTES:
+                return _outside_strings(octets, max_tokens)
+            # The mark is escaped where an odd number of backslashes stands before it.
+            before = octets[max(begin, end - MOST_SLASHES) : end]
+            slashes = len(before) - len(before.rstrip(b"\\"))
+            if slashes == MOST_SLASHES:
+                return _outside_strings(octets, max_tokens)
+            if slashes % 2 == 0:
+                break
+        at = end + 1
+    outside.append(octets[at:])
+    return b'""'.join(outside)
+
+
+def _require_few(outside: bytes, max_tokens: int) -> None:
+    """
+    Refuse a text with too many values and names before one of them is made.
+
+    What is counted are openings and commas.
+
+    :param outside: what of it stands outside of strings.
+    """
     # Every array or object but the outermost is a value, and one after a comma is counted by either.
     values = max(outside.count(b","), outside.count(b"{") + outside.count(b"[") - 1)
     if values + outside.count(b":") > max_tokens:
         _refuse(f"it has more than {max_tokens} values and names")
+
+
+def _counted(octets: bytes, max_tokens: int) -> tuple[int, bool]:
+    """
+    Refuse a text that has too many values and names.
+
+    :return: how many arrays and objects it may have, and whether its values have to be counted once they are made.
+    """
+    if len(octets) < LARGE:
+        openings = octets.count(b"{") + octets.count(b"[")
+        many = openings + octets.count(b",") > max_tokens
+        if many:
+            _require_few(_outside_strings(octets, max_tokens), max_tokens)
+        return openings, many
+    outside = _outside_long_strings(octets, max_tokens)
+    if len(outside) > MOST_OUTSIDE:
+        _refuse(f"it has more than {MOST_OUTSIDE} octets outside of its strings")
+    openings = outside.count(b"{") + outside.count(b"[")
+    many = openings + outside.count(b",") > max_tokens
+    if many:
+        _require_few(outside, max_tokens)
+    return openings, many
+
+
+def _require_text(value: Any) -> None:
+    """:raises UnicodeEncodeError: a string has a lone surrogate."""
+    level = [value]
+    while level:
+        below: list[Any] = []
+        for item in level:
+            if type(item) is str:
+                if not item.isascii():
+                    item.encode("utf-8")
+            elif type(item) is dict:
+                below += item
+                below += item.values()
+            elif type(item) is list:
+                below += item
+        level = below
 
 
 def decode(octets: bytes, *, max_depth: int = MAX_DEPTH, max_tokens: int = MAX_TOKENS) -> Any:
@@ -180,10 +261,7 @@ def decode(octets: bytes, *, max_depth: int = MAX_DEPTH, max_tokens: int = MAX_T
         text = octets.decode("utf-8")
     except UnicodeDecodeError as error:
         raise JSONTextError(f"it is not UTF-8 (octet {error.start})") from None
-    openings = octets.count(b"{") + octets.count(b"[")
-    many = openings + octets.count(b",") > max_tokens
-    if many:
-        _require_few(octets, max_tokens)
+    openings, many = _counted(octets, max_tokens)
     try:
         value = _read(text)
     except RecursionError:
@@ -192,9 +270,9 @@ def decode(octets: bytes, *, max_depth: int = MAX_DEPTH, max_tokens: int = MAX_T
         raise JSONTextError(f"{error.msg} (line {error.lineno}, column {error.colno})") from None
     if openings > max_depth or many:
         _measure(value, max_depth, max_tokens)
-    if b"\\ud" in octets or b"\\uD" in octets:
+    if b"\\" in octets and (len(octets) >= LARGE or b"\\ud" in octets or b"\\uD" in octets):
         try:
-            _ENCODER.encode(value).encode("utf-8")
+            _require_text(value)
         except UnicodeEncodeError:
             raise JSONTextError("a string has a lone surrogate") from None
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 from hypothesis import given
@@ -109,3 +110,59 @@ def test_signed_documents_are_flatter() -> None:
     jsontext.decode(text)
     with pytest.raises(jsontext.JSONTextError):
         jsontext.decode(text, max_depth=jsontext.SIGNED_DEPTH)
+
+
+def test_large_texts_are_read_as_small_ones_are() -> None:
+    """Whatever stands in their strings, and whatever is wrong with them."""
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    pieces = [
+        "a",
+        '\\"',
+        "\\\\",
+        "\\n",
+        ",",
+        "{",
+        "[",
+        "]",
+        ":",
+        "\u00e9",
+        "\U0001f600",
+        "\\u00e9",
+        "\\ud83d\\ude00",
+        "\\" * 80,
+    ]
+    faults = ["\\ud83d", "\x01", "\\x", '"']
+    for number in range(40):
+        texts = ["".join(chance.choices(pieces, k=chance.randrange(9_000))) for _ in range(chance.randrange(1, 9))]
+        texts.append("a" * jsontext.LARGE)
+        if number % 2:
+            texts[0] += chance.choice(faults)
+        text = "[" + ", ".join(f'{{"n":"{part}"}}' for part in texts) + "]"
+        try:
+            expected = json.loads(text)
+            json.dumps(expected, ensure_ascii=False).encode()
+        except ValueError:
+            with pytest.raises(jsontext.JSONTextError):
+                jsontext.decode(text.encode())
+        else:
+            assert jsontext.decode(text.encode()) == expected
+
+
+@pytest.mark.parametrize("space", ["", " ", "\n\t"])
+def test_values_of_large_texts_are_counted(space: str) -> None:
+    """Whether strings are few or many, before they are made; so many as there may be pass."""
+    long = '"' + "x" * jsontext.LARGE + '"'
+    for item in ("[]", "1", '"a"', '"\\"\\""'):
+        few = f"[{long}" + f",{space}{item}" * 49_990 + "]"
+        assert len(jsontext.decode(few.encode())) == 49_991
+        with pytest.raises(jsontext.JSONTextError, match="more than 50000 values"):
+            jsontext.decode((f"[{long}" + f",{space}{item}" * 50_001 + "]").encode())
+
+
+def test_what_stands_outside_of_strings_is_bounded() -> None:
+    """Spaces, digits or signs of no meaning."""
+    for octets in (b" " * (5 << 20) + b"1", b"9" * (5 << 20), b"[" + b"1," * (3 << 20) + b"1]"):
+        with pytest.raises(jsontext.JSONTextError, match="outside of its strings"):
+            jsontext.decode(octets)

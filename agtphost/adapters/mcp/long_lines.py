@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from agtphost.adapters.mcp.framing import MAX_MESSAGE
+from agtphost.adapters.mcp.framing import MAX_MESSAGE, answered_id
 
 HEAD = 1024
 TAIL = 256
@@ -19,6 +19,9 @@ TAIL = 256
 
 MOST_SKIPPED = 1 << 30
 """Octets of one line; a server that goes on writing without a newline answers nobody else any more, and is ended."""
+
+SMALL = 64 << 10
+"""Octets of a refused text that is read as a whole to know whose answer it is."""
 
 _MEMBER = re.compile(rb'\s*"((?:[^"\\]|\\.)*+)"\s*:\s*')
 _SCALAR = re.compile(rb'("(?:[^"\\]|\\.)*+"|-?[0-9]{1,16}|true|false|null)\s*,')
@@ -83,6 +86,20 @@ def _beginning(head: bytes) -> tuple[bool, int | None]:
             call_id = int(value[1])
         at = value.end()
     return answers, call_id if answers else None
+
+
+def whose(octets: bytes) -> int | None:
+    """
+    Which call a refused text answers, however long it is.
+
+    :return: None where it is no answer, or does not say.
+    """
+    if len(octets) <= SMALL:
+        return answered_id(octets)
+    line = LongLine(octets[:HEAD], len(octets))
+    line.skip(octets)
+    line.end()
+    return line.call_id
 
 
 class BoundedLines:

@@ -33,10 +33,9 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from agtphost.adapters.mcp.failures import AnswerTooLong, LinkLost, NotReading, Overloaded, UnreadableAnswer
-from agtphost.adapters.mcp.framing import answered_id
 from agtphost.adapters.mcp.input_watch import InputWatch
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
-from agtphost.adapters.mcp.long_lines import MOST_SKIPPED, BoundedLines, LongLine
+from agtphost.adapters.mcp.long_lines import MOST_SKIPPED, BoundedLines, LongLine, whose
 from agtphost.adapters.mcp.quotas import Allowance
 from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.vocabulary import jsontext
@@ -318,7 +317,7 @@ class StdioLink(ProcessProtocol):
 
     def _unreadable(self, line: bytes, error: ValueError) -> None:
         self._allowance.spend(len(line))
-        call_id = answered_id(line)
+        call_id = whose(line)
         if call_id is not None:
             self._receiver.failed(call_id, UnreadableAnswer(f"the server's answer is refused: {error}"))
             return

@@ -34,9 +34,10 @@ from agtphost.adapters.mcp.failures import (
     RequestRefused,
     UnreadableAnswer,
 )
-from agtphost.adapters.mcp.framing import MAX_MESSAGE, answered_id
+from agtphost.adapters.mcp.framing import MAX_MESSAGE
 from agtphost.adapters.mcp.http_body import Answer, Octets
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
+from agtphost.adapters.mcp.long_lines import whose
 from agtphost.adapters.mcp.quotas import Allowance
 from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.adapters.mcp.token_source import TokenSource
@@ -344,7 +345,7 @@ class HttpLink:
             self._garbage += 1
             # A single text that came for a call is that call's answer, whatever it is.
             alone = post.answer is not None and not post.answer.stream
-            if post.call_id is not None and (alone or answered_id(octets) == post.call_id):
+            if post.call_id is not None and (alone or whose(octets) == post.call_id):
                 post.answered = True
                 refusal = UnreadableAnswer(f"the server's answer is refused: {error}")
                 self._receiver.failed(post.call_id, refusal)

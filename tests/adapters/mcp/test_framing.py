@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.adapters.mcp.framing import EventStream, Lines, MessageTooLong, answered_id
+from agtphost.adapters.mcp.long_lines import whose
 
 
 def fed(reader: Lines | EventStream, octets: bytes, size: int) -> list[bytes]:
@@ -73,3 +74,18 @@ def test_an_event_over_the_limit_is_refused() -> None:
 def test_the_call_of_a_refused_answer_is_found(octets: bytes, expected: int | None) -> None:
     """A text that the strict decoder refuses still fails its own call at once, and no other."""
     assert answered_id(octets) == expected
+
+
+@pytest.mark.parametrize(
+    ("octets", "expected"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"result":[%s]}', 7),
+        (b'{"jsonrpc":"2.0","result":[%s],"id":8}', 8),
+        (b'{"jsonrpc":"2.0","id":7,"method":"x","params":[%s]}', None),
+        (b"[%s]", None),
+    ],
+)
+def test_whose_a_refused_text_is(octets: bytes, expected: int | None) -> None:
+    """However long it is: by its beginning and its end."""
+    assert whose(octets % b"NaN") == expected
+    assert whose(octets % (b"[]," * 2_000_000 + b"NaN")) == expected
