@@ -1,10 +1,30 @@
 """
 The composition root: the only place that knows concrete classes.
 
-- :mod:`.assembly`: configuration and reactor in, services out; reads as a bill of materials
-- :mod:`.agents`: the agents this host knows
-- :mod:`.bindings`: everything that can be called
+What is built, in order:
+
+- :mod:`.materials`: configuration in, everything loaded and checked out; from :mod:`.agents`, :mod:`.bindings`,
+  :mod:`.handling` and :mod:`.recipes`; :mod:`.unmatched` finds names that match nothing
+- :mod:`.assembly`: materials and reactor in, services out; reads as a bill of materials
+- :mod:`.evidence` and :mod:`.traces`: store, ledger, witnesses (:mod:`.witnesses`), summaries (:mod:`.refusals`)
+- :mod:`.foundation` and :mod:`.registry`: what every part stands on, and what can be called
+- :mod:`.upstreams`, with :mod:`.a2a` and :mod:`.acp`: hosted MCP servers, A2A agents and ACP servers
+- :mod:`.methods`, with :mod:`.floor`, :mod:`.delegation`, :mod:`.merchant` and :mod:`.negotiation`: the protocol's own
 - :mod:`.publication`: the manifest and its version
-- :mod:`.upstreams`: hosted MCP servers
-- :mod:`.services`: start and stop in order, signals, the line that says ready
+- :mod:`.admission`, with :mod:`.bounds` and :mod:`.oauth`: gates and dispatcher
+
+Services:
+
+- :mod:`.services`: start and stop in order
+- :mod:`.listener`, :mod:`.bootstrap`, :mod:`.a2a_front`: where connections come in, and the line that says ready
+- :mod:`.propagation`, :mod:`.certificate_notices`, :mod:`.domains`, :mod:`.partings`, :mod:`.uptake`: what follows
+  from what happens to agents
+- :mod:`.rotation` and :mod:`.revision`: keys and endpoint files that change; :mod:`.anchors`: trust that is fetched
+
+The process:
+
+- :mod:`.root`: the service that twistd starts; :mod:`.rehearsal`: the same for ``agtp check``
+- :mod:`.signals`, :mod:`.hang_up`, :mod:`.standing_down`: SIGHUP and the end
+- :mod:`.log_file`, :mod:`.log_throttle`, :mod:`.call_events`: the log
+- :mod:`.asking`: what a start asks of upstreams
 """

@@ -35,7 +35,7 @@ from agtphost.methods.delegation import Delegation
 from agtphost.methods.delegation_tokens import CHAIN
 from agtphost.methods.governance import Governance, GovernanceGate
 from agtphost.methods.hops import Hops
-from agtphost.methods.inspection import Inspection
+from agtphost.methods.inspection import Target
 from agtphost.stores import StoreError
 
 SECONDS_TO_ANSWER = 5.0
@@ -177,6 +177,9 @@ class Delegating:
 
     bindings: tuple[Binding, ...]
     service: Service
+    targets: Mapping[str, Target]
+    """Of INSPECT."""
+
     gates: tuple[IGate, ...]
     """What holds requests to governance tokens; none where no platform is believed."""
 
@@ -189,7 +192,6 @@ def delegating(
     *,
     ledger: ILedger,
     authorization: Authorization,
-    inspection: Inspection,
     continuations: Continuations,
 ) -> Delegating:
     """
@@ -208,7 +210,7 @@ def delegating(
             raise StoreError(f"[[delegation.peers]] {entry.uri}: {error}") from None
         by_agent.update(dict.fromkeys(entry.agents, link))
     hops = Hops(held)
-    tasks = AsynchronousTasks(held, materials.directory, lambda: ledger, reactor)
+    tasks = AsynchronousTasks(held, materials.directory, ledger, reactor)
     handler = Delegation(
         materials.directory,
         states,
@@ -226,7 +228,6 @@ def delegating(
         tasks=tasks,
     )
     reading = TaskReading(held, authorization, continuations)
-    inspection.offer(TASK, reading.read, own_rules=True)
     governance = Governance(given.governance, hops, server_id)
     return Delegating(
         bindings=(
@@ -234,6 +235,7 @@ def delegating(
             task_binding(reading),
         ),
         service=DelegationService(tasks, links, config.limits.drain_timeout),
+        targets={TASK: reading.read},
         gates=(GovernanceGate(governance, ledger),) if given.governance else (),
     )
 

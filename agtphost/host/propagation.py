@@ -14,7 +14,7 @@ is the end of the agent's stream as it is then, signed, newest first.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -65,7 +65,7 @@ class Propagation(Service):
     """
     The queue of notices and what empties it.
 
-    :param ledger: removes what was taken; given late, because it needs what is built of this.
+    :param ledger: removes what was taken.
     """
 
     name = "propagation"
@@ -76,7 +76,7 @@ class Propagation(Service):
         config: Config,
         held: HeldTable,
         records: IRecordStore,
-        ledger: Callable[[], ILedger],
+        ledger: ILedger,
     ) -> None:
         given = config.lifecycle
         self._reactor = reactor
@@ -172,7 +172,7 @@ class Propagation(Service):
             await self._send(item.value["to"], await self._notice(item.value))
         taken = Change(kind=NOTICE, key=item.key, value=None, expected=item.version)
         try:
-            await self._ledger().submit(Draft(chain=HOST_CHAIN, payload={}, changes=(taken,)))
+            await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=(taken,)))
         except StaleChange:
             return
         except LedgerUnavailable as error:

@@ -52,9 +52,9 @@ class Publication:
     """
     Answers the manifest for each kind of reader, and counts ``AGTP-API-Version``.
 
-    Nothing is built before :meth:`refresh`, the first request or :meth:`announce_to`:
-    ``built_ins`` may still grow until then.
+    Nothing is built before :meth:`refresh`, the first request or :meth:`announce_to`.
 
+    :param built_ins: the host's own endpoints, asked for then.
     :param hosted: the agents that the manifest may name; after a change of it, :meth:`renew`.
     :param now: the present time, RFC 3339.
     :param versions_supported: of the catalog; empty means that of ``catalog`` alone.
@@ -68,7 +68,7 @@ class Publication:
         catalog: Catalog,
         policy: MethodPolicy,
         endpoints: Sequence[Endpoint],
-        built_ins: Sequence[Binding],
+        built_ins: Callable[[], Sequence[Binding]],
         adapters: Sequence[IPayloadAdapter],
         hosted: Callable[[], Sequence[Agent]],
         key: SigningKey | None,
@@ -271,7 +271,7 @@ class Publication:
                 agents=self._hosted() if disclosed else (),
             ),
             endpoints=self._endpoints,
-            built_ins=self._built_ins,
+            built_ins=self._built_ins(),
             surface=manifest.Surface(
                 apis=[entry.document() for entry in config.api],
                 hosted_protocols=self._shown,

@@ -23,7 +23,8 @@ from agtphost.config import Config, examine
 from agtphost.contract.table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import materials
-from agtphost.host.assembly import assemble, is_new
+from agtphost.host.assembly import assemble
+from agtphost.host.evidence import is_new
 from agtphost.host.materials import RESTS_ON, Materials, Parts
 from agtphost.stores import StoreError
 from agtphost.stores.rehearsed import rehearse_store

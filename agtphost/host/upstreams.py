@@ -28,6 +28,7 @@ from agtphost.config.upstreams import OAuthClient, Override
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.a2a import a2a_agents
 from agtphost.host.acp import acp_servers
+from agtphost.host.foundation import Foundation
 from agtphost.iagtp import ILedger
 from agtphost.methods.sessions import SUSPENSION
 
@@ -99,6 +100,64 @@ def settings_of(entry: MCPServer, *, production: bool = True) -> McpServerSettin
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class WebUpstreams:
+    """A2A agents and ACP servers, and what carries payloads to them."""
+
+    adapters: tuple[A2AAdapter | ACPAdapter, ...]
+    upkeep: tuple[Upkeep, ...]
+    """One service for each upstream."""
+
+    endings: tuple[Endings, ...]
+    """What ends tasks of agents that were stopped: one service for each protocol."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upstreams:
+    """Every upstream of the host."""
+
+    mcp: McpAdapter
+    web: WebUpstreams
+
+    @property
+    def adapters(self) -> tuple[McpAdapter | A2AAdapter | ACPAdapter, ...]:
+        """What carries payloads, one for each protocol that is used; MCP always."""
+        return (self.mcp, *self.web.adapters)
+
+    @property
+    def services(self) -> tuple[Any, ...]:
+        """One for each upstream, MCP servers first."""
+        return (*self.mcp.servers.values(), *self.web.upkeep)
+
+
+def upstreams(on: Foundation, environ: Mapping[str, str]) -> Upstreams:
+    """
+    MCP servers, A2A agents and ACP servers, as configured.
+
+    :param environ: what MCP servers inherit.
+    :raises ConfigurationError: a key of a card cannot be used.
+    """
+    config, evidence = on.config, on.evidence
+    mcp = mcp_adapter(
+        on.reactor,
+        config.mcp.server,
+        environ,
+        held=evidence.held,
+        ledger=evidence.ledger,
+        authorization=on.authorization,
+        production=not config.host.development,
+    )
+    web = web_upstreams(
+        on.reactor,
+        config,
+        held=evidence.held,
+        ledger=evidence.ledger,
+        states=evidence.states,
+        authorization=on.authorization,
+    )
+    return Upstreams(mcp=mcp, web=web)
+
+
 def _submitter(ledger: ILedger) -> Submit:
     """What writes changes and events that are no answer to anybody."""
 
@@ -140,18 +199,6 @@ def mcp_adapter(
 
     held.watch(SUSPENSION, suspended)
     return McpAdapter(servers, desk=desk, approval=approval)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WebUpstreams:
-    """A2A agents and ACP servers, and what carries payloads to them."""
-
-    adapters: tuple[A2AAdapter | ACPAdapter, ...]
-    upkeep: tuple[Upkeep, ...]
-    """One service for each upstream."""
-
-    endings: tuple[Endings, ...]
-    """What ends tasks of agents that were stopped: one service for each protocol."""
 
 
 def web_upstreams(

@@ -89,7 +89,7 @@ class AsynchronousTasks:
     """
     Runs tasks, and keeps what they came to.
 
-    :param ledger: marks what an earlier process left running; given late, because it is built of this too.
+    :param ledger: marks what an earlier process left running.
     :param clock: for another try at committing an outcome.
     :param now: seconds since the epoch.
     """
@@ -98,7 +98,7 @@ class AsynchronousTasks:
         self,
         held: HeldTable,
         directory: IAgentDirectory,
-        ledger: Callable[[], ILedger],
+        ledger: ILedger,
         clock: IReactorTime,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -321,7 +321,7 @@ class AsynchronousTasks:
 
     async def _marked(self, draft: Draft, key: str) -> None:
         try:
-            await self._ledger().submit(draft)
+            await self._ledger.submit(draft)
         except (LedgerUnavailable, StaleChange) as error:
             log.error("{key} could not be marked as interrupted: {why}", key=key, why=str(error))
             self._clock.callLater(RETRY_SECONDS, self._mark, key)

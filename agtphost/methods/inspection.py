@@ -63,6 +63,8 @@ class Inspection:
     :param authorization: tells whom ``operator_only`` admits.
     :param cosigned: the newest checkpoint that a witness cosigned.
     :param continuations: makes the tokens of streams that are longer than an answer.
+    :param more: further targets, each of which decides by itself who may ask.
+    :param write_first: writes what is not in the host's own chain yet, before an operator reads that.
     """
 
     kind = "built_in"
@@ -74,6 +76,9 @@ class Inspection:
         authorization: Authorization,
         cosigned: Callable[[], str] = str,
         continuations: Continuations | None = None,
+        *,
+        more: Mapping[str, Target] | None = None,
+        write_first: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._continuations = continuations or Continuations()
         self._records = records
@@ -89,31 +94,17 @@ class Inspection:
             "inclusion": proofs.inclusion,
             "consistency": proofs.consistency,
         }
-        self._own_rules: set[str] = set()
-        self._first: Callable[[], Awaitable[None]] | None = None
-
-    def offer(self, target: str, read: Target, *, own_rules: bool = False) -> None:
-        """
-        Add a target.
-
-        :param own_rules: whether ``read`` decides who may ask, instead of the mode that records are read in.
-        """
-        self._targets[target] = read
-        if own_rules:
-            self._own_rules.add(target)
-
-    def ask_first(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Before an operator reads the host's own chain, what is not in it yet is written."""
-        self._first = write
+        self._more_targets: Mapping[str, Target] = {} if more is None else more
+        self._first = write_first
 
     async def handle(self, context: EndpointContext) -> EndpointResponse:
         target = parameters.required(context.input, "target")
-        read = self._targets.get(target)
+        read = self._more_targets.get(target)
         if read is None:
-            raise parameters.invalid(
-                "target", "That target is not known here.", f"Use one of {', '.join(self._targets)}."
-            )
-        if target not in self._own_rules:
+            read = self._targets.get(target)
+            if read is None:
+                known = ", ".join((*self._targets, *self._more_targets))
+                raise parameters.invalid("target", "That target is not known here.", f"Use one of {known}.")
             self._authenticate(context)
         try:
             found = await read(context)

@@ -90,33 +90,30 @@ class StatusDocuments:
     :param org_domain: for agents whose documents name none.
     :param now: the present time as RFC 3339 text.
     :param clock: seconds since the epoch.
+    :param records: where the last action is looked up; None: it is not told.
+    :param held: where escalations are; None: none are counted.
+    :param sessions: counts them.
+    :param authorization: who may see the number of sessions.
     """
 
-    def __init__(self, org_domain: str, now: Callable[[], str], clock: Callable[[], float] = time.time) -> None:
-        self._org_domain = org_domain
-        self._now = now
-        self._clock = clock
-        self._actions: Actions | None = None
-        self._held: HeldTable | None = None
-        self._sessions: CountsSessions | None = None
-        self._authorization: Authorization | None = None
-
-    def watch(
+    def __init__(
         self,
-        records: IRecordStore,
+        org_domain: str,
+        now: Callable[[], str],
+        clock: Callable[[], float] = time.time,
+        *,
+        records: IRecordStore | None = None,
         held: HeldTable | None = None,
         sessions: CountsSessions | None = None,
         authorization: Authorization | None = None,
     ) -> None:
-        """
-        What exists only once the other methods are built; until then documents say what is known without.
-
-        :param held: where escalations are.
-        :param sessions: counts them.
-        :param authorization: who may see the number of sessions.
-        """
-        self._actions = Actions(records)
-        self._held, self._sessions, self._authorization = held, sessions, authorization
+        self._org_domain = org_domain
+        self._now = now
+        self._clock = clock
+        self._actions = None if records is None else Actions(records)
+        self._held = held
+        self._sessions = sessions
+        self._authorization = authorization
 
     def write(
         self, agent: Agent, state: LifecycleState, context: EndpointContext

@@ -226,6 +226,7 @@ class Stage:
         zones: Mapping[str, Sequence[str]] | None = None,
         zone_filtering: bool = False,
         signer: Any = SIGNING,
+        targets: Mapping[str, Any] | None = None,
         domains: Callable[[AgentDirectory], Domains] | None = None,
     ) -> None:
         self.directory = AgentDirectory(agents)
@@ -277,7 +278,7 @@ class Stage:
                 ),
                 visibility=visibility,
             ),
-            inspect=Inspection(records or reading(MemoryStore()), acl, authorization),
+            inspect=Inspection(records or reading(MemoryStore()), acl, authorization, more=targets),
             change=Lifecycle(
                 self.directory,
                 self.states.state_of,

@@ -32,7 +32,7 @@ class Later(Playing):
         directory = AgentDirectory(self.agents)
         held = self.ledger.held
         self.clock = Clock()
-        self.tasks = AsynchronousTasks(held, directory, lambda: self.ledger, self.clock)
+        self.tasks = AsynchronousTasks(held, directory, self.ledger, self.clock)
         self.handler._tasks = self.tasks
         authorization = Authorization((), directory, Assurance.CERTIFICATE)
         self.reading = TaskReading(held, authorization, Continuations())
@@ -106,7 +106,7 @@ def test_an_agtp_inbox_hears_of_it_though_answered_directly() -> None:
     host = Playing(BOSS, ALICE, BOB, CAROL)
     held = host.ledger.held
     host.handler._server_id = "host.test"
-    host.handler._tasks = AsynchronousTasks(held, AgentDirectory(host.agents), lambda: host.ledger, Clock())
+    host.handler._tasks = AsynchronousTasks(held, AgentDirectory(host.agents), host.ledger, Clock())
     response = host.ask(request(callback=f"agtp://host.test/agents/{CAROL.name}"))
     assert response.status == 200, response.body
     (told,) = [item.value for item in held.of(NOTIFICATION, CAROL.agent_id)]

@@ -18,10 +18,8 @@ class Telling(Stage):
     """A stage whose INSPECT tells of endpoints."""
 
     def __init__(self, *, anonymous: bool = True) -> None:
-        super().__init__(endpoints=[PAPERS, BOATS], anonymous=anonymous)
         definitions = Definitions(lambda: (*self.built_ins, PAPERS, BOATS), (), Catalog.load(None))
-        inspection: Any = next(binding.handler for binding in self.built_ins if binding.method == "INSPECT")
-        inspection.offer("endpoint", definitions.read, own_rules=True)
+        super().__init__(endpoints=[PAPERS, BOATS], anonymous=anonymous, targets={"endpoint": definitions.read})
 
     def definition(self, method: str, path: str, **options: Any) -> Any:
         return self.ask("INSPECT", "/", {"target": "endpoint", "method": method, "path": path}, **options)

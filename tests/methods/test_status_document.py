@@ -90,9 +90,15 @@ def test_the_search_for_actions_is_bounded() -> None:
 
 def status(context: EndpointContext, held: HeldTable, sessions: Sightings) -> dict[str, Any]:
     """The desk's status, as that caller sees it."""
-    writer = StatusDocuments("acme.tld", lambda: "2026-06-01T00:00:00Z")
     directory = AgentDirectory([DESK, CALLER])
-    writer.watch(Chain(), held, sessions, Authorization((), directory, Assurance.CERTIFICATE))  # type: ignore[arg-type]
+    writer = StatusDocuments(
+        "acme.tld",
+        lambda: "2026-06-01T00:00:00Z",
+        records=Chain(),  # type: ignore[arg-type]
+        held=held,
+        sessions=sessions,
+        authorization=Authorization((), directory),
+    )
     found: list[Any] = []
     Deferred.fromCoroutine(writer.write(DESK, ACTIVE, context)).addBoth(found.append)  # type: ignore[arg-type]
     document: dict[str, Any] = found[0]

@@ -243,9 +243,8 @@ class Table:
             authorization=Authorization(directory=self.directory),
             now=self.clock.seconds,
         )
-        inspection = Inspection(reading(MemoryStore()), ReadACL.PUBLIC, Authorization())
-        inspection.offer("contract", self.negotiator.contract, own_rules=True)
-        inspection.offer("rcns-attempt", self.negotiator.attempt, own_rules=True)
+        targets = {"contract": self.negotiator.contract, "rcns-attempt": self.negotiator.attempt}
+        inspection = Inspection(reading(MemoryStore()), ReadACL.PUBLIC, Authorization(), more=targets)
         carrier = Carrier()
         built_ins = bindings.built_ins(
             catalog,

@@ -1,0 +1,139 @@
+"""The one way in and the one way out: gates, dispatcher, and what seals every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agtphost.contract.binding import Binding
+from agtphost.contract.table import EndpointTable
+from agtphost.dispatch.attesting import AttestingSealer
+from agtphost.dispatch.decision import Decider
+from agtphost.dispatch.dispatcher import Dispatcher
+from agtphost.dispatch.order import Collaborators, gates
+from agtphost.dispatch.principal_gate import ActingPrincipalGate
+from agtphost.dispatch.refusals import RefusalRecords
+from agtphost.dispatch.running import RunningCalls
+from agtphost.dispatch.sealing import Sealer
+from agtphost.errors import ConfigurationError, Problem
+from agtphost.host import bounds
+from agtphost.host.foundation import Foundation
+from agtphost.host.materials import Materials
+from agtphost.host.merchant import Market
+from agtphost.host.methods import Methods
+from agtphost.host.oauth import IssuerKeys, acting_principals
+from agtphost.host.refusals import refusal_limits
+from agtphost.host.upstreams import Upstreams
+from agtphost.methods.decisions import Decisions
+from agtphost.methods.execution import ActionGate
+from agtphost.negotiation.negotiator import Negotiator
+from agtphost.vocabulary.paths import PathGrammar
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admission:
+    """What every request goes through."""
+
+    dispatcher: Dispatcher
+    sealer: Sealer
+    running: RunningCalls
+    principal: ActingPrincipalGate | None
+    """Judges tokens of identity providers; None where none are trusted."""
+
+    issuer_keys: Sequence[IssuerKeys]
+    """Services that keep the keys of these providers fresh."""
+
+
+def admitting(
+    on: Foundation,
+    table: EndpointTable,
+    methods: Methods,
+    upstreams: Upstreams,
+    market: Market,
+    negotiating: Negotiator,
+    bound: Sequence[Binding],
+) -> Admission:
+    """
+    Put the gates in order, and the dispatcher behind them.
+
+    :param table: everything that can be called.
+    :param bound: the operator's endpoints.
+    :raises agtphost.errors.ConfigurationError: a server name stands for no hosted agent.
+    """
+    config, materials, evidence = on.config, on.materials, on.evidence
+    catalog, policy = materials.catalog, materials.policy
+    principal, issuer_keys = acting_principals(on.reactor, config.policies.oauth)
+    rate = bounds.rate_gate(config)
+    order = gates(
+        Collaborators(
+            directory=materials.directory,
+            states=evidence.states.state_of,
+            by_server_name=_server_names(materials),
+            revocations=materials.tls.revocations,
+            authorities=materials.tls.authorities,
+            agents_at=config.identity.redirect_to or "",
+            port=config.listen.port if config.listen.endpoint is None else 0,
+            catalog=catalog,
+            other_catalogs=materials.catalogs.others,
+            custom_methods=policy.custom,
+            grammar=PathGrammar({*catalog.methods, *policy.custom}),
+            policy=policy,
+            table=table,
+            action=ActionGate(methods.carrier, upstreams.adapters, bound),
+            principal=principal,
+            rate=rate,
+            bounds=(*bounds.bounds(config, bound), *methods.delegating.gates),
+            sessions=methods.floor.gate,
+            merchant=market.gate,
+            ledger=evidence.ledger,
+            negotiator=negotiating,
+            yaml=config.wire.yaml,
+            anonymous_discovery=config.policies.anonymous_discovery,
+            floor=on.floor,
+            authorization=on.authorization,
+        )
+    )
+    # What may be called is asked of these very gates (design decision 14).
+    decisions = Decisions(Decider(order).decide, materials.directory, on.authorization)
+    on.registry.tell({"decision": decisions})
+    sealer = _sealer(on, catalog.warnings)
+    running = RunningCalls(evidence.states.state_of, on.reactor)
+    refusals = RefusalRecords(refusal_limits(config), evidence.summaries, evidence.ledger, rate)
+    return Admission(
+        dispatcher=Dispatcher(
+            order, evidence.ledger, sealer, on.reactor, config.limits.request_timeout, running, refusals
+        ),
+        sealer=sealer,
+        running=running,
+        principal=principal,
+        issuer_keys=issuer_keys,
+    )
+
+
+def _sealer(on: Foundation, warnings: Mapping[str, str]) -> Sealer:
+    """One that attests, where there is evidence."""
+    given, server_id, methods = on.config.attestation, on.config.host.server_id, tuple(on.registry.methods())
+    if given.type is None or given.evidence is None:
+        return Sealer(server_id, methods, warnings, floor=on.floor)
+    return AttestingSealer(server_id, methods, warnings, kind=given.type, evidence=given.evidence, floor=on.floor)
+
+
+def _server_names(materials: Materials) -> Mapping[str, str]:
+    """
+    Which hosted agent a name asked for by SNI stands for.
+
+    :raises agtphost.errors.ConfigurationError: it is none of this host's.
+    """
+    config = materials.config
+    wrong = [
+        Problem(
+            message=f"[identity] server_names: {name} stands for {label}, and no hosted agent has that label",
+            file=str(config.file),
+            hint="`agtp agent ls` lists them",
+        )
+        for name, label in config.identity.server_names.items()
+        if materials.directory.by_name(label) is None
+    ]
+    if wrong:
+        raise ConfigurationError(wrong)
+    return config.identity.server_names

@@ -1,0 +1,127 @@
+"""Evidence: the store, the ledger over it, and what follows from what they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+
+from agtphost.audit.held import HeldTable
+from agtphost.audit.ledger import Ledger
+from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.audit.summaries import Summaries
+from agtphost.audit.tree import TreeKeeper
+from agtphost.audit.witness import WitnessFile
+from agtphost.config import Config
+from agtphost.host.materials import Materials
+from agtphost.host.refusals import Summarizing
+from agtphost.host.traces import traces
+from agtphost.host.witnesses import Witnesses
+from agtphost.iagtp import IRecordStore
+from agtphost.identity.key_history import every_key
+from agtphost.identity.keys import Signer, fastest_signer
+from agtphost.stores import MemoryStore, OffReactorRecords, SQLiteStore, open_store
+from agtphost.stores.ballast import Ballast
+from agtphost.vocabulary.holdings import ANSWERS
+
+log = Logger()
+
+Store = SQLiteStore | MemoryStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What is on record, and what keeps it."""
+
+    ledger: Ledger
+    records: IRecordStore
+    states: LifecycleTable
+    held: HeldTable
+    tree: TreeKeeper
+    signer: Signer | None
+    """None on a host without a key, whose records are not signed."""
+
+    witnesses: Witnesses
+    summaries: Summaries
+    summarizing: Summarizing
+
+
+def keep_evidence(materials: Materials, reactor: Any, store: Store | None) -> Evidence:
+    """
+    Open the store, and make what writes to it.
+
+    :param store: another one than the configuration names: a rehearsal's.
+    :raises agtphost.stores.StoreError: the store cannot be opened.
+    """
+    config, key = materials.config, materials.key
+    if store is None:
+        store = open_store(config.store.url, create=is_new(config))
+    states, held = LifecycleTable(), HeldTable()
+    records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
+    # A cosignature comes in long after the ledger below was made, of which its witnesses are a part.
+    witnesses = Witnesses(reactor, config, key, records, lambda size, line: ledger.cosign(size, line))
+    every = (_witness(materials), *witnesses.witnesses)
+    known = () if config.host.development else traces(config)
+    tree = TreeKeeper(store, config.host.server_id, key, every, traces=known)
+    signer = None if key is None else fastest_signer(key)
+    ledger = Ledger(
+        store,
+        signer,
+        reactor,
+        server_id=config.host.server_id,
+        lifecycle=states,
+        held=held,
+        events=config.audit.envelope,
+        tree=tree,
+        free_space_floor=config.store.free_space_floor,
+        ballast=_ballast(config),
+        answers=replace(
+            ANSWERS,
+            keys=config.limits.keyed_requests_per_agent,
+            octets=config.limits.keyed_octets_per_agent,
+            keys_in_all=config.limits.keyed_requests_in_all,
+            octets_in_all=config.limits.keyed_octets_in_all,
+        ),
+    )
+    summaries = Summaries()
+    return Evidence(
+        ledger=ledger,
+        records=records,
+        states=states,
+        held=held,
+        tree=tree,
+        signer=signer,
+        witnesses=witnesses,
+        summaries=summaries,
+        summarizing=Summarizing(reactor, summaries, ledger, config.audit.refusal_summary_seconds),
+    )
+
+
+def _ballast(config: Config) -> Ballast:
+    """Beside the database: what is given back there helps there."""
+    octets = config.store.free_space_reserve
+    if octets is None:
+        octets = 0 if config.host.development else 16 * 1024 * 1024
+    database = config.store.path
+    return Ballast(database.with_name(f"{database.name}.reserve"), octets)
+
+
+def is_new(config: Config) -> bool:
+    """Whether this host never ran before: only then is a store made. A missing one later is a fault."""
+    return config.host.development or not traces(config)
+
+
+def _witness(materials: Materials) -> WitnessFile:
+    audit, state = materials.config.audit, materials.config.host.state_dir
+    if not audit.witnesses and audit.witness.resolve().is_relative_to(state.resolve()):
+        log.warn(
+            "the witness file {file} lies in the state directory, and no other host witnesses the log: whoever brings "
+            "back an older state directory brings back the file with it, and nobody notices; put [audit] witness on "
+            "another disk, or name [audit] witnesses",
+            file=str(audit.witness),
+        )
+    keys = () if materials.key is None else every_key(materials.key)
+    return WitnessFile(audit.witness, keys)

@@ -1,0 +1,65 @@
+"""What every part of a host stands on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from twisted.internet.threads import deferToThreadPool
+
+from agtphost.config import Config
+from agtphost.handlers.authorization import Authorization
+from agtphost.host.evidence import Evidence
+from agtphost.host.floor import state_changing_floor
+from agtphost.host.materials import Materials
+from agtphost.host.registry import Registry
+from agtphost.identity.peer import Assurance
+from agtphost.methods.continuation import Continuations
+from agtphost.methods.summary import Aside
+
+
+@dataclass(frozen=True, kw_only=True)
+class Foundation:
+    """Made first, and given to all that builds something."""
+
+    materials: Materials
+    reactor: Any
+    evidence: Evidence
+    authorization: Authorization
+    registry: Registry
+    continuations: Continuations
+
+    @classmethod
+    def of(cls, materials: Materials, reactor: Any, evidence: Evidence) -> Foundation:
+        """That of one host."""
+        config = materials.config
+        return cls(
+            materials=materials,
+            reactor=reactor,
+            evidence=evidence,
+            authorization=Authorization(config.audit.operators, materials.directory, state_changing_floor(config)),
+            registry=Registry(materials.policy),
+            continuations=Continuations(),
+        )
+
+    @property
+    def config(self) -> Config:
+        """The whole configuration."""
+        return self.materials.config
+
+    @property
+    def floor(self) -> Assurance:
+        """How surely a caller of what changes state must be known."""
+        return state_changing_floor(self.config)
+
+    @property
+    def aside(self) -> Aside:
+        """Calls a function off the reactor."""
+        return partial(deferToThreadPool, self.reactor, self.reactor.getThreadPool())
+
+
+def now() -> str:
+    """The present time, RFC 3339 with seconds."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

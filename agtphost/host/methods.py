@@ -1,0 +1,309 @@
+"""The protocol's own methods on this host: what they are made of, and what they tell of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from agtphost.adapters.a2a.fronted import front_bindings
+from agtphost.audit import retention
+from agtphost.audit.drafts import Change
+from agtphost.audit.lifecycle import LifecycleStatus
+from agtphost.contract.binding import Binding
+from agtphost.host import a2a, a2a_front, bindings
+from agtphost.host.delegation import Delegating, delegating
+from agtphost.host.domains import Following
+from agtphost.host.floor import Floor, floor_methods
+from agtphost.host.foundation import Foundation, now
+from agtphost.host.materials import Materials
+from agtphost.host.merchant import Market
+from agtphost.host.propagation import Propagation
+from agtphost.host.publication import Publication
+from agtphost.host.upstreams import Upstreams
+from agtphost.host.witnesses import witnessing
+from agtphost.iagtp import IHandler, IPayloadAdapter
+from agtphost.identity.agents import Agent
+from agtphost.methods.candidates import Candidates
+from agtphost.methods.definitions import TARGET, Definitions
+from agtphost.methods.description import Description
+from agtphost.methods.discovery import Discovery
+from agtphost.methods.documents import Library
+from agtphost.methods.domains import Domains
+from agtphost.methods.execution import Carrier
+from agtphost.methods.inspection import Inspection, ReadACL
+from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
+from agtphost.methods.namespace import Namespace
+from agtphost.methods.notification import Addresses
+from agtphost.methods.overrides import Overrides
+from agtphost.methods.proposal import Ending, Proposing
+from agtphost.methods.publishing import DocumentPublisher
+from agtphost.methods.status_document import StatusDocuments
+from agtphost.methods.upstreams import UpstreamReport
+from agtphost.methods.visibility import Visibility
+from agtphost.methods.zones import Zones
+from agtphost.negotiation.negotiator import Negotiator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disclosure:
+    """What is told of agents and endpoints, and to whom."""
+
+    visibility: Visibility
+    publication: Publication
+    publisher: DocumentPublisher
+    adapters: Sequence[IPayloadAdapter]
+    """Those whose tools lists show; none where the policy shuts EXECUTE out."""
+
+
+def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) -> Disclosure:
+    """The manifest, Identity Documents, and who is shown which agents."""
+    config, materials, evidence = on.config, on.materials, on.evidence
+    visibility = Visibility(
+        evidence.states.state_of,
+        Zones(config.policies.zones, filtering=config.policies.zone_filtering),
+        disclosure=config.policies.agent_disclosure,
+        authorization=on.authorization,
+    )
+    publication = Publication(
+        config,
+        catalog=materials.catalog,
+        policy=materials.policy,
+        endpoints=materials.endpoints,
+        built_ins=on.registry.built_ins,
+        adapters=upstreams.adapters,
+        hosted=lambda: visibility.offered(materials.directory.hosted()),
+        key=materials.key,
+        now=now,
+        versions_supported=materials.catalogs.versions,
+        # Contracts are known once the ledger has read them.
+        negotiated=lambda: negotiating.persistent() if evidence.ledger.healthy else None,
+    )
+    public = None if materials.key is None else materials.key.public
+    return Disclosure(
+        visibility=visibility,
+        publication=publication,
+        publisher=DocumentPublisher(config.host.server_id, evidence.signer, public),
+        # A method that the policy shuts out is in no list.
+        adapters=upstreams.adapters if materials.policy.admits("EXECUTE") else (),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Methods:
+    """Everything of the protocol's own that can be called, and what other parts of the host need of it."""
+
+    bindings: tuple[Binding, ...]
+    floor: Floor
+    delegating: Delegating
+    carrier: Carrier
+    fronted: Any
+    """The tasks of A2A clients that come from outside; None where there is no front."""
+
+
+def built_in_methods(
+    on: Foundation,
+    upstreams: Upstreams,
+    shown: Disclosure,
+    market: Market,
+    negotiating: Negotiator,
+    propagation: Propagation,
+    bound: Sequence[Binding],
+) -> Methods:
+    """
+    Make the methods, and register what INSPECT tells.
+
+    :param bound: the operator's endpoints.
+    """
+    config, materials, evidence = on.config, on.materials, on.evidence
+    carrier = Carrier()
+    floor = _floor(on, shown, negotiating, bound)
+    tasks = delegating(
+        materials,
+        evidence.held,
+        evidence.states.state_of,
+        on.reactor,
+        ledger=evidence.ledger,
+        authorization=on.authorization,
+        continuations=on.continuations,
+    )
+    # Tasks of A2A clients that come from outside.
+    fronted = a2a_front.fronted_tasks(config, evidence.held, evidence.ledger)
+    own = bindings.built_ins(
+        materials.catalog,
+        discover=_discovery(on, shown, market, negotiating),
+        describe=_description(on, shown, floor),
+        inspect=_inspection(on, upstreams, negotiating, tasks),
+        change=_lifecycle(on, propagation, negotiating),
+        carrier=carrier,
+        propose=Proposing(negotiating),
+    )
+    return Methods(
+        bindings=(
+            *own,
+            *a2a.carried_at(own, *(f"/{adapter.name}/{{server}}" for adapter in upstreams.web.adapters)),
+            *floor.bindings,
+            *(front_bindings(fronted) if fronted is not None else ()),
+            *tasks.bindings,
+            *witnessing(config, evidence.held, materials.key),
+            *market.built_in(materials.catalog, bound),
+        ),
+        floor=floor,
+        delegating=tasks,
+        carrier=carrier,
+        fronted=fronted,
+    )
+
+
+def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Sequence[Binding]) -> Floor:
+    config, materials, evidence = on.config, on.materials, on.evidence
+    return floor_methods(
+        materials.catalog,
+        directory=materials.directory,
+        held=evidence.held,
+        records=evidence.records,
+        listed=on.registry.admitted,
+        adapters=shown.adapters,
+        endpoints=bound,
+        library=Library(materials.documents),
+        aside=on.aside,
+        authorization=on.authorization,
+        visibility=shown.visibility,
+        assurance=on.floor,
+        release=negotiating.release_contract,
+        continuations=on.continuations,
+        hosts=config.lifecycle.hosts,
+        server_id=config.host.server_id,
+        addresses=Addresses(people=config.notify.people, groups=config.notify.groups),
+    )
+
+
+def _discovery(on: Foundation, shown: Disclosure, market: Market, negotiating: Negotiator) -> IHandler:
+    materials, catalog = on.materials, on.materials.catalog
+    return Discovery(
+        materials.directory,
+        on.registry.admitted,
+        shown.adapters,
+        shown.publication,
+        shown.visibility,
+        apis=[entry.document() for entry in on.config.api],
+        candidates=Candidates(
+            materials.directory,
+            on.registry.admitted,
+            shown.adapters,
+            on.aside,
+            shown.visibility,
+            categories=lambda method: entry.categories if (entry := catalog.entry(method)) is not None else (),
+            continuations=on.continuations,
+            merchants=market.manifest_of,
+        ),
+        overrides=Overrides(materials.overrides),
+        patterns=negotiating.patterns,
+        contracts=negotiating.contracts,
+        merchants=market.manifest_of,
+    )
+
+
+def _description(on: Foundation, shown: Disclosure, floor: Floor) -> IHandler:
+    config, materials, evidence = on.config, on.materials, on.evidence
+    namespace = Namespace(
+        materials.directory,
+        evidence.states.state_of,
+        materials.key,
+        org_domain=config.host.server_id,
+        certificate_fingerprint=_certificate_fingerprint(materials),
+        now=now,
+        agents_at=config.identity.redirect_to or "",
+    )
+    status = StatusDocuments(
+        config.host.server_id,
+        now,
+        records=evidence.records,
+        held=evidence.held,
+        sessions=floor.sessions,
+        authorization=on.authorization,
+    )
+    return Description(
+        materials.directory,
+        on.registry.methods,
+        shown.adapters,
+        evidence.states.state_of,
+        namespace,
+        shown.publisher,
+        status,
+        on.aside,
+        shown.visibility,
+        on.registry.units,
+    )
+
+
+def _certificate_fingerprint(materials: Materials) -> str:
+    certificate = x509.load_pem_x509_certificate(materials.config.tls.certificate.read_bytes())
+    return sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
+
+
+def _inspection(on: Foundation, upstreams: Upstreams, negotiating: Negotiator, tasks: Delegating) -> IHandler:
+    evidence = on.evidence
+    reports = [adapter.upstreams for adapter in upstreams.adapters]
+    on.registry.tell(
+        {
+            **tasks.targets,
+            "upstreams": UpstreamReport(reports, on.authorization).read,
+            TARGET: Definitions(on.registry.admitted, on.materials.endpoints, on.materials.catalog).read,
+            "contract": negotiating.contract,
+            "rcns-attempt": negotiating.attempt,
+        }
+    )
+    return Inspection(
+        evidence.records,
+        ReadACL(on.config.audit.read_acl),
+        on.authorization,
+        lambda: evidence.tree.cosigned,
+        on.continuations,
+        more=on.registry.targets,
+        write_first=evidence.summarizing.write,
+    )
+
+
+def following(propagation: Propagation) -> Following:
+    """What changes together with an agent's lifecycle: notices to others, and what is retained of it."""
+
+    def changes(agent: Agent, status: LifecycleStatus, fields: Mapping[str, object]) -> tuple[Change, ...]:
+        return (
+            *propagation.notices(agent.agent_id, status.value),
+            *retention.retained(agent, status, fields, time.time()),
+        )
+
+    return changes
+
+
+def _lifecycle(on: Foundation, propagation: Propagation, negotiating: Negotiator) -> IHandler:
+    config, directory, evidence = on.config, on.materials.directory, on.evidence
+    held, states = evidence.held, evidence.states
+
+    def reserved(agent: Agent) -> Mapping[str, Any] | None:
+        kept = held.by(retention.RETAINED, "label", agent.name)
+        return retention.reserved_by(agent.name, agent.agent_id, kept, time.time())
+
+    domains = Domains(
+        held,
+        directory.known,
+        config.host.server_id,
+        on.authorization,
+        open=config.lifecycle.auth == LifecycleAuth.OPEN.value,
+        notices=lambda agent: propagation.notices(agent.agent_id, states.state_of(agent).status.value),
+    )
+    return Lifecycle(
+        directory,
+        states.state_of,
+        LifecycleAuth(config.lifecycle.auth),
+        Ending(negotiating),
+        following(propagation),
+        reserved,
+        domains,
+    )
