@@ -25,6 +25,9 @@ BASE = "schema:///"
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*", re.ASCII)
+_IN_FRAGMENTS = "/~!$&'()*+,;=:@"
+"""Characters that stand for themselves in a fragment (RFC 3986 section 3.5)."""
+
 _RECURSIVE = ""
 """The name under which ``$recursiveAnchor`` stands among the names of dynamic anchors, which are never empty."""
 
@@ -249,7 +252,7 @@ class References:
 
     def _lead(self, target: str, scope: Scope) -> str:
         if self._scopes[target] == scope:
-            return f"#{quote(target, safe='/~')}"
+            return f"#{quote(target, safe=_IN_FRAGMENTS)}"
         name = self._copies.get((target, scope))
         if name is None:
             taken = self._schema.get("$defs", {})
