@@ -1,8 +1,9 @@
-"""Source packages from the Python package index, unpacked into a cache outside of the repository."""
+"""Packages from the Python package index, in a cache outside of the repository."""
 
 from __future__ import annotations
 
 import fcntl
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -31,3 +32,18 @@ def document(package: str, version: str, name: str) -> Path:
                 with tarfile.open(folder / f"{package}-{version}.tar.gz") as archive:
                     archive.extractall(folder, filter="data")
     return found
+
+
+def program(package: str, version: str, name: str) -> Path:
+    """A program of a package, in an environment of its own: it may need other versions than this project does."""
+    home = cache().parent / f"{package}-{version}-{sys.version_info.major}.{sys.version_info.minor}"
+    cache().parent.mkdir(parents=True, exist_ok=True)
+    with home.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (home / "complete").exists():
+            shutil.rmtree(home, ignore_errors=True)
+            subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+            install = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", f"{package}=={version}"]
+            subprocess.run(install, check=True)
+            (home / "complete").touch()
+    return home / "bin" / name

@@ -1,0 +1,257 @@
+"""
+Servers that others wrote, asked for everything that they have, directly and behind the host and the bridge.
+
+One program makes the same requests both ways and writes down what it hears; the two must be equal. What a server says
+of the moment, of its process or at random is left out by name.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.session import ClientRequestContext
+from mcp.shared.exceptions import MCPError
+
+from tests import pypi
+from tests.npm import program
+from tests.system.bridging import http_bridge, stdio
+from tests.system.hosting import Host, running, sample
+from tests.system.trail import LAZY
+
+pytestmark = [pytest.mark.npm, pytest.mark.slow, pytest.mark.timeout(400)]
+
+ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
+    "echo": {"message": "as it is"},
+    "get-annotated-message": {"messageType": "error", "includeImage": True},
+    "get-resource-links": {"count": 3},
+    "get-resource-reference": {"resourceType": "Text", "resourceId": 2},
+    "get-structured-content": {"location": "Chicago"},
+    "get-sum": {"a": 2, "b": 3},
+    "simulate-research-query": {"topic": "transfer protocols"},
+    "trigger-long-running-operation": {"duration": 0.4, "steps": 4},
+    "trigger-sampling-request": {"prompt": "What is it?"},
+    "trigger-sampling-request-async": {"prompt": "What is it?"},
+    "trigger-url-elicitation": {"url": "https://example.com/", "message": "Look."},
+    "gzip-file-as-resource": {"name": "a.gz", "data": "data:text/plain;base64,aGVsbG8=", "outputType": "resource"},
+    "get_current_time": {"timezone": "Etc/UTC"},
+    "convert_time": {"source_timezone": "Etc/UTC", "time": "12:30", "target_timezone": "Asia/Kolkata"},
+}
+"""What each tool is called with; one that is not here takes nothing, and is called with that."""
+
+PROMPT_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "args-prompt": {"city": "Berlin", "state": "BE"},
+    "completable-prompt": {"department": "Engineering", "name": "Alice"},
+    "resource-prompt": {"resourceType": "Text", "resourceId": "1"},
+}
+
+OF_THE_MOMENT = re.compile(
+    r"\d{1,2}:\d{2}:\d{2}[^\"\\ ]*( [AP]M)?|\d{4}-\d{2}-\d{2}T[^\"\\]*|[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d{2}-\d{2}"
+)
+"""Times and random identifiers in what is said."""
+
+AS_TASKS = {"simulate-research-query"}
+"""Tools that this client, which makes no tasks, can call behind the host alone: that is tested elsewhere."""
+
+OF_THE_PROCESS = {"get-env"}
+"""Tools that tell of the process, which the host gives another environment."""
+
+
+class Witness:
+    """A client that answers what it is asked, and notes what it is told."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.updated: set[str] = set()
+
+    async def sampled(
+        self, _: ClientRequestContext, params: types.CreateMessageRequestParams
+    ) -> types.CreateMessageResult:
+        self.asked.append("sampling")
+        return types.CreateMessageResult(role="assistant", content=types.TextContent(type="text", text="it"), model="m")
+
+    async def elicited(self, _: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+        self.asked.append("elicitation")
+        return types.ElicitResult(action="decline")
+
+    async def rooted(self, _: ClientRequestContext) -> types.ListRootsResult:
+        self.asked.append("roots")
+        return types.ListRootsResult(roots=[types.Root(uri="file:///srv/data")])  # type: ignore[arg-type]
+
+    def options(self) -> dict[str, Any]:
+        """For the official client."""
+        return {
+            "sampling_callback": self.sampled,
+            "elicitation_callback": self.elicited,
+            "list_roots_callback": self.rooted,
+        }
+
+
+def plain(value: Any) -> Any:
+    """An answer without what the bridge adds, what belongs to a revision alone, and what is of the moment."""
+    if hasattr(value, "model_dump"):
+        value = value.model_dump(by_alias=True, mode="json", exclude_none=True)
+    if isinstance(value, dict):
+        dropped = ("_meta", "resultType", "ttlMs", "cacheScope", "nextCursor", "execution", "lastModified")
+        blob = value.get("blob")
+        if isinstance(blob, str):
+            value = {**value, "blob": base64.b64decode(blob).decode("latin-1")}
+        return {name: plain(item) for name, item in value.items() if name not in dropped}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return OF_THE_MOMENT.sub("#", value) if isinstance(value, str) else value
+
+
+async def outcome(asking: Callable[[], Awaitable[Any]]) -> Any:
+    """What is answered, or the code of the error."""
+    try:
+        return plain(await asking())
+    except MCPError as error:
+        return {"error": error.code}
+
+
+async def pages(listing: Callable[..., Awaitable[Any]], member: str) -> list[Any]:
+    """A whole list."""
+    found: list[Any] = []
+    cursor = None
+    while True:
+        page = await listing(cursor=cursor)
+        found += getattr(page, member)
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+async def everything(where: Any, mode: str, offered: Collection[str] | None = None) -> dict[str, Any]:
+    """
+    All that a server says to all that it can be asked.
+
+    :param offered: what it has; None: what it says of itself. The bridge has everything, whatever is behind.
+    """
+    told: dict[str, Any] = {}
+    witness = Witness()
+
+    async with Client(where, mode=mode, **witness.options()) as mcp:  # type: ignore[arg-type]
+        if offered is None:
+            known = mcp.server_capabilities
+            assert known is not None
+            offered = {name for name in ("prompts", "resources", "logging") if getattr(known, name) is not None}
+        told["offered"] = sorted(offered)
+        tools = await pages(mcp.list_tools, "tools")
+        told["tools"] = {each.name: plain(each) for each in tools}
+        for name in sorted(each.name for each in tools):
+            steps: list[Any] = []
+
+            async def step(progress: float, total: float | None, message: str | None, steps: Any = steps) -> None:
+                steps.append([progress, total, message])
+
+            witness.asked.clear()
+            arguments = dict(ARGUMENTS.get(name, {}))
+            said = await outcome(lambda name=name, given=arguments: mcp.call_tool(name, given, progress_callback=step))  # type: ignore[misc]
+            told[f"call {name}"] = "told" if name in OF_THE_PROCESS | AS_TASKS else [said, steps, list(witness.asked)]
+            said = await outcome(lambda name=name: mcp.call_tool(name, {"no such argument": [1]}))  # type: ignore[misc]
+            told[f"call {name} wrongly"] = said.get("isError", said) if name not in OF_THE_PROCESS else "told"
+        said = await outcome(lambda: mcp.call_tool("no_such_tool", {}))
+        # Some servers answer so and some so.
+        told["call an unknown tool"] = "refused" if said.get("isError") or "error" in said else said
+        if "prompts" in offered:
+            prompts = await pages(mcp.list_prompts, "prompts")
+            told["prompts"] = {each.name: plain(each) for each in prompts}
+            for each in prompts:
+                given = dict(PROMPT_ARGUMENTS.get(each.name, {}))
+                told[f"get {each.name}"] = await outcome(
+                    lambda each=each, given=given: mcp.get_prompt(each.name, given)
+                )  # type: ignore[misc]
+                for argument in each.arguments or []:
+                    ref = types.PromptReference(name=each.name)
+                    told[f"complete {argument.name} of {each.name}"] = await outcome(
+                        lambda ref=ref, argument=argument, given=given: mcp.complete(  # type: ignore[misc]
+                            ref, {"name": argument.name, "value": ""}, context_arguments=given
+                        )
+                    )
+            told["get an unknown prompt"] = await outcome(lambda: mcp.get_prompt("no-such-prompt", {}))
+        if "resources" in offered:
+            resources = await pages(mcp.list_resources, "resources")
+            told["resources"] = {str(each.uri): plain(each) for each in resources}
+            for each in resources:
+                uri = str(each.uri)
+                told[f"read {uri}"] = await outcome(lambda uri=uri: mcp.read_resource(uri))  # type: ignore[misc]
+                if mode == "legacy":
+                    told[f"subscribe {uri}"] = await outcome(lambda uri=uri: mcp.subscribe_resource(uri))  # type: ignore[misc]
+                    told[f"unsubscribe {uri}"] = await outcome(lambda uri=uri: mcp.unsubscribe_resource(uri))  # type: ignore[misc]
+            templates = await pages(mcp.list_resource_templates, "resource_templates")
+            told["templates"] = {each.uri_template: plain(each) for each in templates}
+            for each in templates:
+                uri = re.sub(r"\{[^}]*\}", "1", each.uri_template)
+                told[f"read {uri}"] = await outcome(lambda uri=uri: mcp.read_resource(uri))  # type: ignore[misc]
+                for name in re.findall(r"\{([^}]*)\}", each.uri_template):
+                    told[f"complete {name} of {each.uri_template}"] = await outcome(
+                        lambda each=each, name=name: mcp.complete(  # type: ignore[misc]
+                            types.ResourceTemplateReference(uri=each.uri_template), {"name": name, "value": "1"}
+                        )
+                    )
+            told["read an unknown resource"] = "error" in await outcome(lambda: mcp.read_resource("no:such-resource"))
+        if "logging" in offered and mode == "legacy":
+            for level in ("debug", "warning", "emergency"):
+                told[f"level {level}"] = await outcome(lambda level=level: mcp.set_logging_level(level))  # type: ignore[misc]
+    return told
+
+
+TIME: Mapping[str, Collection[str]] = {"time": ("prompts", "resources")}
+"""What a server has that says it without being asked: in the later revision a client may not ask."""
+
+
+def commands() -> dict[str, list[str]]:
+    """The servers, by the names that they have at the host."""
+    time = pypi.program("mcp-server-time", "2026.10.19", "mcp-server-time")
+    return {"everything": [program("mcp-server-everything")], "time": [str(time)]}
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A host with both, with a name and a command alone."""
+    servers = "".join(
+        f'\n[[mcp.server]]\nname = "{name}"\ncommand = {json.dumps(command)}\n' for name, command in commands().items()
+    )
+    with running(sample(tmp_path_factory.mktemp("compared"), edit=(LAZY,), append=servers)) as host:
+        yield host
+
+
+def differences(direct: Mapping[str, Any], behind: Mapping[str, Any], mode: str) -> dict[str, Any]:
+    """What is not the same; in the later revision there is nothing to subscribe to, and no level to set."""
+    asked = {name for name in direct if mode == "legacy" or not name.startswith(("subscribe", "unsubscribe", "level"))}
+    names = sorted(asked | behind.keys())
+    return {name: (direct.get(name), behind.get(name)) for name in names if direct.get(name) != behind.get(name)}
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+@pytest.mark.parametrize("name", ["everything", "time"])
+def test_a_client_hears_behind_host_and_bridge_what_it_hears_directly(
+    host: Host, name: str, mode: str, transport: str
+) -> None:
+    """Every tool with its progress and questions, every prompt, resource, template, completion, level, and errors."""
+    command, *rest = commands()[name]
+    # The one from npm speaks no later revision than 2025-11-25.
+    itself = mode if name == "time" else "legacy"
+    direct = anyio.run(everything, StdioServerParameters(command=command, args=rest), itself, TIME.get(name))
+    if transport == "stdio":
+        behind = anyio.run(everything, stdio(host, "--server", name), mode, direct["offered"])
+    else:
+        with http_bridge(host, "--server", name) as bridge:
+            behind = anyio.run(everything, bridge.url, mode, direct["offered"])
+    assert len(direct) > (40 if name == "everything" else 5)
+    assert differences(direct, behind, mode) == {}
+
+
+def test_control_a_difference_is_found() -> None:
+    """The control: an answer that differs, and one that is missing."""
+    assert differences({"a": 1, "b": 2}, {"a": 1}, "legacy") == {"b": (2, None)}
+    assert differences({"a": {"error": -32602}}, {"a": {"isError": True}}, "legacy")
