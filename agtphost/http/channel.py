@@ -26,6 +26,7 @@ from twisted.web.server import Site
 from zope.interface import implementer
 
 from agtphost.http.exchange import BoundedRequest
+from agtphost.protocols.accepting import compact
 from agtphost.protocols.automaton import Wait
 from agtphost.protocols.limits import (
     ABORT_AFTER,
@@ -328,6 +329,9 @@ class BoundedChannel(HTTPChannel):
         if wait is not self._wait:
             self._expect(wait)
         self._regulate()
+        if wait is Wait.TAKING and len(self._output) > UNREAD:
+            self._output = compact(self._output)
+            self._owner.lagging(self)
 
     def _waiting(self) -> Wait:
         if self._ended:

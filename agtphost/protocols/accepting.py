@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import getsizeof
 from typing import Protocol
 
 from twisted.internet.defer import Deferred
@@ -10,9 +11,19 @@ from twisted.internet.protocol import ServerFactory
 from twisted.logger import Logger
 
 from agtphost.protocols.admission import Admission, Crowded, canonical_address
-from agtphost.protocols.limits import UNREAD_IN_ALL, ConnectionLimits
+from agtphost.protocols.limits import LAGGING_IN_ALL, UNREAD, UNREAD_IN_ALL, ConnectionLimits
 
 log = Logger()
+
+
+def compact(waiting: bytearray) -> bytearray:
+    """
+    What waits for a peer, in as much memory as it needs.
+
+    A bytearray that is eaten from its front keeps up to twice of what is left. It is copied once a quarter of its
+    memory is unused, so that all copies together are a few times its size, however small the pieces are.
+    """
+    return bytearray(waiting) if getsizeof(waiting) * 3 > len(waiting) * 4 else waiting
 
 
 class Accepted(Protocol):
@@ -39,6 +50,13 @@ class Accepted(Protocol):
         """End it at once."""
 
 
+class Lagging(Accepted, Protocol):
+    """One whose peer is to take more than ``UNREAD``."""
+
+    deadline: float
+    """When the peer is late, in the clock's seconds: the sooner, the longer it has taken nothing."""
+
+
 class AcceptingFactory(ServerFactory):
     """
     Keeps the connections of one listener.
@@ -57,6 +75,7 @@ class AcceptingFactory(ServerFactory):
         self._room = room
         self._admission = Admission(limits)
         self._connections: dict[Accepted, None] = {}  # oldest first
+        self._lagging: dict[Lagging, None] = {}  # more than UNREAD waits for them, or did
         self._drained: Deferred[None] | None = None
         self._patient = True
         self.refused = 0
@@ -120,6 +139,17 @@ class AcceptingFactory(ServerFactory):
             unread -= connection.unread
             connection.cut()
 
+    def lagging(self, connection: Lagging) -> None:
+        """Much of an answer waits for its peer; those who take nothing of theirs are cut until the rest is bearable."""
+        self._lagging[connection] = None
+        self._lagging = {each: None for each in self._lagging if each.unread > UNREAD}
+        waiting = sum(each.unread for each in self._lagging)
+        while waiting > LAGGING_IN_ALL and len(self._lagging) > 1:
+            slowest = min(self._lagging, key=lambda each: each.deadline)
+            waiting -= slowest.unread
+            del self._lagging[slowest]
+            slowest.cut()
+
     # Ending
 
     def drain(self) -> Deferred[None]:
@@ -164,5 +194,6 @@ class AcceptingFactory(ServerFactory):
         if connection not in self._connections:
             return
         del self._connections[connection]
+        self._lagging.pop(connection, None)  # type: ignore[call-overload]
         self._admission.release(connection.address)
         self._note_end()

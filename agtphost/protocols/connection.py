@@ -38,6 +38,7 @@ from zope.interface import implementer
 from agtphost.errors import RemoteProtocolError
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Peer
+from agtphost.protocols.accepting import compact
 from agtphost.protocols.automaton import Wait, automaton
 from agtphost.protocols.driving import drive
 from agtphost.protocols.limits import (
@@ -67,6 +68,9 @@ class Owner(Protocol):
 
     def closed(self, connection: ServerConnection) -> None:
         """It has no transport any more."""
+
+    def lagging(self, connection: ServerConnection) -> None:
+        """More than ``UNREAD`` waits for its peer."""
 
     def answering(self) -> None:
         """A call of the dispatcher begins."""
@@ -311,6 +315,7 @@ class ServerConnection:
 
     def abort(self) -> None:
         """See :class:`agtphost.protocols.automaton.Effects`."""
+        self._output.clear()
         self._transport.abortConnection()
 
     # Requests
@@ -445,6 +450,9 @@ class ServerConnection:
                 # Another piece shows that the peer took the ones before it, and gives it time anew.
                 self.expect(wait)
             self._regulate()
+            if len(output) > UNREAD:
+                self._output = compact(output)
+                self._owner.lagging(self)
         elif wait is Wait.FLUSHING:
             self._machine.cleared()
         elif wait is Wait.TAKING:

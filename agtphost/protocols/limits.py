@@ -88,5 +88,12 @@ UNREAD = 1_048_576
 STALL = 5.0
 """Seconds that a peer may take nothing of a larger answer: then memory is worth more than patience."""
 
+LAGGING_IN_ALL = 41_943_040
+"""
+Octets of large answers that may wait for the peers of one listener together, at any moment: 2 MiB each for twenty.
+
+Who comes beyond has one dropped that has taken nothing for the longest: whoever reads keeps its answer.
+"""
+
 UNREAD_IN_ALL = 134_217_728
-"""Octets that may wait for the peers of one listener together; beyond, those with the most are cut."""
+"""Octets that may wait for the peers of one listener together, smaller answers too; those with the most are cut."""

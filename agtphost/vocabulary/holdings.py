@@ -521,6 +521,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "protocols.admission:Admission._origins",
             "http.a2a_front:FrontResource._cards",
             "protocols.accepting:AcceptingFactory._connections",
+            "protocols.accepting:AcceptingFactory._lagging",
             "protocols.handshakes:HandshakeTurns._waiting",
             "protocols.trickles:Trickles._waiting",
             "methods.sessions:Sightings._agents",

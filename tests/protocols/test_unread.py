@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from sys import getsizeof
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from twisted.internet.defer import succeed
 
 from agtphost.identity.peer import Peer
 from agtphost.protocols import AGTPServerFactory, ConnectionLimits, accepting
-from agtphost.protocols.limits import STALL, UNREAD
+from agtphost.protocols.limits import LAGGING_IN_ALL, STALL, UNREAD
 from agtphost.wire import Request, Response
 from tests.protocols.links import FakeDispatcher, Link, reply
 
@@ -64,3 +65,57 @@ def test_who_leaves_the_most_unread_is_cut_first(monkeypatch: pytest.MonkeyPatch
         link.receive(ASK)
     factory.sweep()
     assert ["abort" in link.calls for link in links] == [False, False, True, False]
+
+
+def large_ones(number: int) -> list[Link]:
+    """Peers of one listener, each with 15 MiB that it has asked for; so many as do not fit, and more."""
+    dispatcher = answering(15 * UNREAD)
+    links = [Link(dispatcher)]
+    links += [Link(dispatcher, factory=links[0].factory) for _ in range(number - 1)]
+    return links
+
+
+def test_large_answers_that_nobody_takes_never_exceed_their_bound() -> None:
+    """At no moment, also between two looks at the deadlines; who came first and took nothing is cut first."""
+    links = large_ones(20)
+    for number, link in enumerate(links):
+        link.receive(ASK)
+        links[0].clock.advance(0.01)
+        assert sum(each.connection.unread for each in links) <= LAGGING_IN_ALL, number
+    left = [link for link in links if "abort" not in link.calls]
+    assert left == links[-2:]
+
+
+def test_who_takes_its_answer_keeps_it_beside_those_who_do_not() -> None:
+    """A slow reader gets all of it, however many others come and take nothing."""
+    reader, *others = large_ones(40)
+    clock = reader.clock
+    reader.receive(ASK)
+    for other in others:
+        other.receive(ASK)
+        clock.advance(0.01)
+        reader.transport.take()
+    assert "abort" not in reader.calls
+    assert sum("abort" in other.calls for other in others) >= len(others) - 2
+    while reader.connection.unread:
+        reader.transport.take()
+    assert len(reader.transport.value()) > 15 * UNREAD
+
+
+def test_a_single_answer_is_not_cut_for_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nobody to make room for."""
+    monkeypatch.setattr(accepting, "LAGGING_IN_ALL", UNREAD)
+    link = Link(answering(3 * UNREAD))
+    link.receive(ASK)
+    assert "abort" not in link.calls
+
+
+def test_what_waits_has_no_more_memory_than_it_needs() -> None:
+    """Eaten piece by piece, a quarter is unused at the most; the octets stay what they are."""
+    waiting, left = bytearray(range(256)) * 40_000, bytes(range(256)) * 40_000
+    while len(waiting) > UNREAD:
+        del waiting[:65_536]
+        left = left[65_536:]
+        waiting = accepting.compact(waiting)
+        assert getsizeof(waiting) <= len(waiting) * 4 / 3
+    assert waiting == left
