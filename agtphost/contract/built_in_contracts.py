@@ -27,6 +27,12 @@ BINDINGS = ("registered_function", "composition", "external_service")
 REGISTERED = BINDINGS[0]
 """That of the host's own."""
 
+COMMON: Mapping[str, Mapping[str, Any]] = {"context": ANYTHING, "session_id": TEXT, "task_id": TEXT}
+"""
+Parameters of every built-in: all methods accept a context (core v08 section 7.2), and clients that send no envelope
+have what else is beside ``parameters`` in one (section 5.7) beside theirs.
+"""
+
 _PARAMETER = re.compile(r"\{([A-Za-z0-9_]+)\}")
 
 
@@ -46,6 +52,10 @@ class Contract:
     impact: str = ""
     """Empty: informational for what reads, reversible for what changes something."""
 
+    def names(self, path: str) -> frozenset[str]:
+        """Every parameter there is, those of the path template included."""
+        return frozenset((*_PARAMETER.findall(path), *COMMON, *self.takes))
+
     def input_schema(self, path: str) -> dict[str, Any]:
         """
         The closed schema of its parameters.
@@ -53,7 +63,7 @@ class Contract:
         :param path: the template.
         """
         named = _PARAMETER.findall(path)
-        properties = {**dict.fromkeys(named, TEXT), **self.takes}
+        properties = {**dict.fromkeys(named, TEXT), **COMMON, **self.takes}
         return {
             "type": "object",
             "additionalProperties": False,
@@ -68,6 +78,12 @@ def _contract(
     return Contract(outcome=outcome, takes=takes or {}, needs=tuple(needs), impact=impact)
 
 
+FILTERED = (
+    *("tier", "capabilities", "scopes", "geography", "principal"),
+    *("capability_domains", "trust_tier_min", "governance_zone", "org_domain", "role"),
+)
+"""Members of DISCOVER's ``filter`` that the drafts name, which may stand beside ``criteria`` as well."""
+
 _TARGET = {"target": TEXT}
 _PAGE = {"limit": COUNT, "continuation_token": TEXT}
 _CHANGE = {"agent_id": TEXT, "reason": TEXT, "actor": TEXT, "agent_label": TEXT}
@@ -77,15 +93,10 @@ _SEARCH = {
     "intent": TEXT,
     "filter": OBJECT,
     "result_type": TEXT,
-    "tier": ANYTHING,
-    "capabilities": TEXTS,
-    "geography": TEXTS,
     "max_results": COUNT,
     "limit": COUNT,
     "offset": COUNT,
-    "scope": ANYTHING,
-    "trust_tier_min": COUNT,
-    "governance_zone": TEXTS,
+    **dict.fromkeys(FILTERED, ANYTHING),
 }
 _EXECUTED = {
     "action": TEXT,
@@ -118,7 +129,37 @@ _PROPOSAL = {
     "contract_version": TEXT,
     "requested_duration": ANYTHING,
     "persistent": FLAG,
+    "proposed_method": TEXT,
+    "signature": ANYTHING,
+    "version": TEXT,
+    "lineage": ANYTHING,
+    "namespace": TEXT,
+    "handler": OBJECT,
+    "deprecated": OBJECT,
 }
+"""
+Both forms of a proposal: AGTP-API section 10.4, with every member of a definition (section 6.2); core v08 sections
+7.2.7 and 7.5.
+"""
+
+_READ_ELSEWHERE: Mapping[str, Mapping[str, Any]] = {
+    "modality": TEXT,
+    "mcp_server": TEXT,
+    "mcp_resource_uri": TEXT,
+    "mcp_prompt_name": TEXT,
+    "mcp_prompt_arguments": OBJECT,
+    "ref": OBJECT,
+    "argument": OBJECT,
+    "a2a_agent": TEXT,
+    "a2a_task_id": TEXT,
+    "history_length": COUNT,
+    "status": ANYTHING,
+    "page_size": COUNT,
+    "acp_server": TEXT,
+    "acp_run_id": TEXT,
+}
+"""What a QUERY with a ``modality`` names (core v08 section 8.4)."""
+
 _INSPECTED = {
     "target": TEXT,
     "audit_id": TEXT,
@@ -214,7 +255,7 @@ CONTRACTS: Mapping[tuple[str, str], Contract] = {
             "format": TEXT,
             "confidence_threshold": NUMBER,
             "max_results": COUNT,
-            "context": ANYTHING,
+            **_READ_ELSEWHERE,
         },
         ["intent"],
     ),

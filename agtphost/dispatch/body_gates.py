@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
+from itertools import islice
 from typing import Any
 
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from agtphost.contract.binding import Binding
+from agtphost.contract.built_in_contracts import contract_of
 from agtphost.contract.policy import MethodPolicy
+from agtphost.contract.schemas import MAX_NAMES, MAX_SHOWN
 from agtphost.dispatch import bodies
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
@@ -21,8 +27,13 @@ from agtphost.vocabulary.status import Status
 LOG_SECONDS = 10.0
 """Envelopes that contradict their headers are logged, but no more often than this."""
 
-log = Logger()
+BUILT_IN = "A"
+"""The tier of the host's own endpoints."""
 
+CORRELATING = frozenset({"task_id", "session_id"})
+"""Members of the envelope that headers have, too."""
+
+log = Logger()
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})", re.ASCII)
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,14})\.[0-9]{1,15}", re.ASCII)
@@ -113,11 +124,11 @@ class BodyGate:
         if request.body:
             value = bodies.decode(request.body, request.headers.get("content-type"), yaml=self._yaml)
             exchange.parameters, exchange.context = bodies.unwrap(value)
-            if exchange.parameters is not value:
-                if "task_id" in value:
-                    exchange.task_id = self._named(exchange, exchange.task_id, value["task_id"], "task_id")
-                if "session_id" in value:
-                    exchange.session_id = self._named(exchange, exchange.session_id, value["session_id"], "session_id")
+            named = CORRELATING if exchange.parameters is not value else _beside(exchange.binding)
+            if "task_id" in named and "task_id" in value:
+                exchange.task_id = self._named(exchange, exchange.task_id, value["task_id"], "task_id")
+            if "session_id" in named and "session_id" in value:
+                exchange.session_id = self._named(exchange, exchange.session_id, value["session_id"], "session_id")
         else:
             exchange.parameters = {}
         exchange.input = _input(exchange)
@@ -142,6 +153,50 @@ class BodyGate:
                 caller="a stranger" if exchange.caller is None else exchange.caller.agent_id,
             )
         return header
+
+
+@implementer(IGate)
+class ParametersGate:
+    """
+    A built-in takes the parameters that its published schema names, and no others: else 422 (AGTP-API section 13.3).
+
+    Before the action of an EXECUTE is looked for, since what the action takes has a schema of its own.
+    """
+
+    name = "parameters"
+
+    def check(self, exchange: Exchange) -> None:
+        binding = exchange.binding
+        if binding is None or binding.tier != BUILT_IN:
+            return
+        declared = _declared(binding.method, binding.path)
+        if declared.issuperset(exchange.input):
+            return
+        unknown = [name[:MAX_SHOWN] for name in islice((n for n in exchange.input if n not in declared), MAX_NAMES)]
+        close = list(
+            dict.fromkeys(near for name in unknown for near in difflib.get_close_matches(name, sorted(declared), 1))
+        )
+        raise Refusal(
+            Status.UNPROCESSABLE,
+            "unknown-parameter",
+            f"{binding.method} {binding.path} has no parameter {unknown[0]!r}.",
+            remedy=(f"Did you mean {close[0]!r}? " if close else "")
+            + "The endpoint's input_schema in the manifest names every parameter; leave others out.",
+            details={"parameter": unknown[0], "parameters": unknown, "close_matches": close},
+        )
+
+
+def _beside(binding: Binding | None) -> Collection[str]:
+    """Of task and session, what a body without an envelope may name beside a built-in's own parameters."""
+    if binding is None or binding.tier != BUILT_IN:
+        return ()
+    return CORRELATING - contract_of(binding.method, binding.path).takes.keys()
+
+
+@cache
+def _declared(method: str, path: str) -> frozenset[str]:
+    """What a built-in takes; there are as many as the host binds."""
+    return contract_of(method, path).names(path)
 
 
 @implementer(IGate)

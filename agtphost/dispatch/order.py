@@ -112,6 +112,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         body_gates.BodyGate(yaml=given.yaml),
         # Where no HTTP verb is opted in there is nothing to do, and so no gate.
         *((body_gates.LegacyGate(given.policy),) if given.policy.legacy_acts else ()),
+        body_gates.ParametersGate(),
         given.action,
         contract_gates.AuthorityGate("scopes and assurance of the action"),
         # Always there: no host lets a PURCHASE through without it.

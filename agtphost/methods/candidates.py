@@ -22,6 +22,7 @@ from typing import Any
 from twisted.internet.defer import DeferredLock
 
 from agtphost.contract.binding import Binding
+from agtphost.contract.built_in_contracts import FILTERED
 from agtphost.dispatch.merchants import MERCHANT, MerchantManifest
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
@@ -224,7 +225,7 @@ class Candidates:
     @staticmethod
     def wanted(given: Mapping[str, Any]) -> bool:
         """Whether the parameters are those of a search."""
-        return not given.keys().isdisjoint(("criteria", "intent", "filter", "max_results", "limit"))
+        return not given.keys().isdisjoint(("criteria", "intent", "filter", "max_results", "limit", *FILTERED))
 
     async def search(self, context: EndpointContext) -> EndpointResponse:
         """
@@ -234,14 +235,15 @@ class Candidates:
         """
         given = context.input
         named = "criteria" in given or "intent" in given
+        wanted = _filter(given)
         # A filter alone decides among everything; it is the caller's criteria then.
-        criteria = given.get("criteria", given.get("intent")) if named or "filter" not in given else EVERYTHING
+        criteria = given.get("criteria", given.get("intent")) if named or wanted is None else EVERYTHING
         words = _words(criteria, named)
         kind = result_type(given)
         bound = "max_results" if "max_results" in given else "limit"
         search = Search(
             words=words,
-            chosen=Filter.read(given.get("filter"), self._categories).only(kind),
+            chosen=Filter.read(wanted, self._categories).only(kind),
             authority=context.authority(),
             admits=context.admits,
             tools=context.assurance >= execution.FLOOR,
@@ -276,6 +278,18 @@ class Candidates:
             self._things = things
             self._index = Index(agents, bindings, tools)
         return self._index
+
+
+def _filter(given: Mapping[str, Any]) -> Any:
+    """The ``filter``, with those of its members that stand beside it; None where there is neither."""
+    beside = {name: given[name] for name in FILTERED if name in given}
+    inside = given.get("filter", {} if beside else None)
+    if not beside or not isinstance(inside, dict):
+        return inside
+    for name in sorted(beside.keys() & inside.keys()):
+        if inside[name] != beside[name]:
+            raise parameters.invalid(name, f"{name} stands in filter too, with another value.", "Send it once.")
+    return {**beside, **inside}
 
 
 def _words(criteria: Any, present: bool) -> list[str] | None:

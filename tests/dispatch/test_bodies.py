@@ -113,8 +113,10 @@ def test_what_stands_in_a_uri_has_its_declared_type() -> None:
 def test_numbers_of_built_ins_may_stand_in_the_query() -> None:
     """A built-in without a schema reads its numbers; its texts stay text, however they look."""
     recorder = Recorder()
-    binding = Binding(method="QUERY", path="/lists", handler=recorder, tier="A", min_assurance=Assurance.NONE,
+    binding = Binding(method="QUERY", path="/", handler=recorder, tier="A", min_assurance=Assurance.NONE,
                       state_changing=False)  # fmt: skip
     scene = Scene(bindings=[binding])
-    assert scene.ask("QUERY", "/lists", query="limit=5&confidence_threshold=0.5&task_id=77&offset=x").status == 200
-    assert recorder.calls[-1].input == {"limit": 5, "confidence_threshold": 0.5, "task_id": "77", "offset": "x"}
+    assert scene.ask("QUERY", "/", query="max_results=5&confidence_threshold=0.5&task_id=77").status == 200
+    assert recorder.calls[-1].input == {"max_results": 5, "confidence_threshold": 0.5, "task_id": "77"}
+    assert scene.ask("QUERY", "/", query="max_results=x").status == 200
+    assert recorder.calls[-1].input == {"max_results": "x"}

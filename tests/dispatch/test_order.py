@@ -31,6 +31,7 @@ ORDER = [
     "claimed scopes",
     "required scopes and assurance",
     "body",
+    "parameters",
     "action",
     "scopes and assurance of the action",
     "merchant",
