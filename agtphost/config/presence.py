@@ -39,6 +39,16 @@ def bootstrap_facts(config: Config) -> dict[str, Any]:
     }
 
 
+def public_authority(config: Config) -> tuple[str, int]:
+    """What the host is called, and the port that clients reach: 0 where the configuration tells none."""
+    given = config.wellknown
+    try:
+        port = given.port or _port(config)
+    except NoPresence:
+        port = 0
+    return config.manifest.domain or given.domain or config.host.server_id, port
+
+
 def _port(config: Config) -> int:
     port = config.listen.port
     if config.listen.endpoint is not None:

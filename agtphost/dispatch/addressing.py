@@ -9,13 +9,13 @@ another agent than the one that a request claims.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import NoReturn
 
 from agtphost.errors import Refusal
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.uris import (
-    DEFAULT_PORT,
     MALFORMED_ID,
     MALFORMED_URI,
     PACKAGE_SUFFIXES,
@@ -30,6 +30,18 @@ _MISTYPED_ID = re.compile(r"[0-9A-Za-z]{56,}", re.ASCII)
 _SUFFIXED = re.compile(rf"(.+)\.(?:{'|'.join(PACKAGE_SUFFIXES)})", re.ASCII)
 
 
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """Where a host is reached."""
+
+    name: str
+    port: int
+    """0 where it is not known."""
+
+
+NOWHERE = Authority("", 0)
+
+
 def moved(target: str, explanation: str) -> Refusal:
     """A 301 to ``target``."""
     return Refusal(
@@ -42,38 +54,38 @@ def moved(target: str, explanation: str) -> Refusal:
     )
 
 
-def location(label: str, rest: str, host: str | None, port: int) -> str:
+def location(label: str, rest: str, host: str | None, own: Authority) -> str:
     """
     Where an agent would be: an ``agtp:`` URI (core v08 section 6.1), or a path where the grammar has none.
 
-    It has none for a name at another port than 4480, nor for what is below an agent but its status. Whether there
-    is such an agent is not looked at, so that nobody learns of one.
+    It has none for what is below an agent but its status, and for hosts that are no DNS name. Whether there is such an
+    agent is not looked at, so that nobody learns of one.
 
-    :param host: what the caller knows this host by; None where it did not say.
-    :param port: this host's; 0 where that is not known.
+    :param host: what the caller knows this host by; None where it did not say (no SNI).
+    :param own: what this host calls itself, and its public port.
     """
     path = f"/agents/{label}" + (f"/{rest}" if rest else "")
-    if host is None or port != DEFAULT_PORT:
+    if own.port == 0:
         return path
     try:
-        return str(parse(f"{SCHEME}://{host}{path}"))
+        return str(parse(f"{SCHEME}://{host or own.name}:{own.port}{path}"))
     except UriError:
         return path
 
 
-def refuse_label(label: str, rest: str, host: str | None = None, port: int = 0) -> NoReturn:
+def refuse_label(label: str, rest: str, host: str | None = None, own: Authority = NOWHERE) -> NoReturn:
     """
     Refuse a label that no hosted agent has.
 
     :param label: what stands after ``/agents/``.
     :param rest: what follows it; empty where nothing does.
-    :param host: for :func:`location`, as is ``port``.
+    :param host: for :func:`location`, as is ``own``.
     :raises Refusal: 301, 400 or 404.
     """
     suffixed = _SUFFIXED.fullmatch(label)
     if suffixed is not None and is_agent_name(suffixed[1]):
         raise moved(
-            location(suffixed[1], rest, host, port),
+            location(suffixed[1], rest, host, own),
             "URIs are addresses, not file names: a package's suffix is no part of one.",
         )
     if _MISTYPED_ID.fullmatch(label) is not None and not is_agent_id(label):

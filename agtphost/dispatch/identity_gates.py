@@ -292,7 +292,7 @@ class AddresseeGate:
     the header has, as deployed clients expect.
 
     :param own_refusal: wire verbs whose calls of stopped agents are refused later, with a status of their own.
-    :param port: this host's, for addresses that it tells; 0 where it is not known.
+    :param own: where this host is reached, for addresses that it tells.
     """
 
     name = "addressee and lifecycle"
@@ -304,9 +304,9 @@ class AddresseeGate:
         by_server_name: Mapping[str, str],
         moved_to: str = "",
         own_refusal: Collection[str] = (),
-        port: int = 0,
+        own: addressing.Authority = addressing.NOWHERE,
     ) -> None:
-        self._port = port
+        self._own = own
         self._reaching = REACHABLE_WHEN_STOPPED.union(own_refusal)
         self._moved_to = moved_to
         self._directory = directory
@@ -350,7 +350,7 @@ class AddresseeGate:
             found = self._directory.by_id(label)
             agent = found if found is not None and found.hosted else None
         if agent is None:
-            addressing.refuse_label(label, rest, exchange.peer.server_name, self._port)
+            addressing.refuse_label(label, rest, exchange.peer.server_name, self._own)
         caller = exchange.caller
         if (
             caller is not None

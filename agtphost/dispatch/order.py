@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch import body_gates, claims, contract_gates, identity_gates
+from agtphost.dispatch.addressing import NOWHERE, Authority
 from agtphost.dispatch.discovery_gate import DiscoveryGate
 from agtphost.dispatch.merchant_gate import METHOD, MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
@@ -57,8 +58,8 @@ class Collaborators:
     agents_at: str = ""
     """The subdomain that agents' addresses are redirected to; empty where they are here."""
 
-    port: int = 0
-    """Where the host listens, for addresses that it tells; 0 where that is not known."""
+    own: Authority = NOWHERE
+    """Where the host is reached, for addresses that it tells."""
 
     merchant: IGate | None = None
     """Verifies the counterparty of PURCHASE; None: one that believes no Intent-Assertion and knows no quote."""
@@ -94,7 +95,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         *((given.rate,) if given.rate is not None else ()),
         identity_gates.AddresseeGate(
             *(given.directory, given.states, given.by_server_name, given.agents_at, _purchase_verbs(given.policy)),
-            port=given.port,
+            own=given.own,
         ),
         contract_gates.ReservedHeadersGate(),
         contract_gates.AliasGate(given.policy),

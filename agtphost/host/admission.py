@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from agtphost.config.presence import public_authority
 from agtphost.contract.binding import Binding
 from agtphost.contract.table import EndpointTable
+from agtphost.dispatch.addressing import Authority
 from agtphost.dispatch.attesting import AttestingSealer
 from agtphost.dispatch.decision import Decider
 from agtphost.dispatch.dispatcher import Dispatcher
@@ -72,7 +74,7 @@ def admitting(
             revocations=materials.tls.revocations,
             authorities=materials.tls.authorities,
             agents_at=config.identity.redirect_to or "",
-            port=config.listen.port if config.listen.endpoint is None else 0,
+            own=Authority(*public_authority(config)),
             catalog=catalog,
             other_catalogs=materials.catalogs.others,
             custom_methods=policy.custom,

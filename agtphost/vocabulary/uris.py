@@ -8,10 +8,13 @@ The ``agtp://`` URI forms: core v08 section 6.1, grammar of companion section 15
               / agent-id "@" host [ ":" port ]                  ; Form 1a
               / host [ ":" port ]                               ; Form 2
               / domain                                          ; Form 2a
-              / domain "/agents/" agent-name [ "/status" ]      ; Form 3; Form 4 for a domain "agtp." domain
+              / domain [ ":" port ] "/agents/" agent-name [ "/status" ]
+                                                                ; Form 3; Form 4 for a domain "agtp." domain
               / domain [ ":" port ] "/agents"                   ; the domain's Agent Namespace Document
 
-Where the drafts leave room, this reads them narrowly: a host is an IPv4
+The port of Form 3 is beyond the drafts' examples: without it, an agent of a
+host on another port would have no address by its name. Else, where the drafts
+leave room, this reads them narrowly: a host is an IPv4
 address, a bracketed IPv6 address, or letters, digits, ``-``, ``_`` and dots;
 what a resolver might take for an address in another spelling (``127.1``,
 ``0x7f000001``) is refused, and so are user information, fragments, zones and
@@ -213,9 +216,9 @@ def _addressed(authority: str, path: str) -> AgtpUri:
             "The only path in an AGTP URI is /agents and what is under it.",
             f"write {SCHEME}://{authority}" + (f" and give /{path} as the path of the call" if path else ""),
         )
-    if not is_domain or (":" in authority and path != "agents"):
+    if not is_domain:
         _malformed(
-            "A URI with /agents has a DNS domain, without a port.",
+            "A URI with /agents has a DNS domain.",
             f"write {SCHEME}://AGENT-ID@{authority}, or give /{path} as the path of a call to {SCHEME}://{authority}",
         )
     if path == "agents":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agtphost.client.resolution import redirected_to
-from agtphost.dispatch.addressing import redirect, refuse_label
+from agtphost.dispatch.addressing import Authority, redirect, refuse_label
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.identity_gates import AddresseeGate
 from agtphost.errors import Refusal
@@ -34,13 +34,18 @@ def test_file_names_are_redirected(suffix: str, method: str) -> None:
         ("desk.nomo", "agtp.acme.tld", 4480, "agtp://agtp.acme.tld/agents/desk"),
         ("desk.nomo/status", "agtp.acme.tld", 4480, "agtp://agtp.acme.tld/agents/desk/status"),
         ("desk.nomo/rooms", "agtp.acme.tld", 4480, "/agents/desk/rooms"),
-        ("desk.nomo", "agtp.acme.tld", 4481, "/agents/desk"),
-        ("desk.nomo", None, 4480, "/agents/desk"),
+        ("desk.nomo", "agtp.acme.tld", 4481, "agtp://agtp.acme.tld:4481/agents/desk"),
+        ("desk.nomo/status", "agtp.acme.tld", 4481, "agtp://agtp.acme.tld:4481/agents/desk/status"),
+        ("desk.nomo", None, 4480, "agtp://agtp.acme.tld/agents/desk"),
+        ("desk.nomo", None, 4481, "agtp://agtp.acme.tld:4481/agents/desk"),
+        ("desk.nomo", "agtp.acme.tld", 0, "/agents/desk"),
     ],
 )
 def test_the_address_is_a_uri_where_there_is_one(label: str, host: str | None, port: int, wanted: str) -> None:
     """Core v08 section 6.1: ``Location`` is an ``agtp:`` URI, and our client follows either form."""
-    gate = AddresseeGate(AgentDirectory([DESK]), lambda _: Stage().states.state_of(DESK), {}, port=port)
+    gate = AddresseeGate(
+        AgentDirectory([DESK]), lambda _: Stage().states.state_of(DESK), {}, own=Authority("agtp.acme.tld", port)
+    )
     request = Request(method="DESCRIBE", path=f"/agents/{label}", headers=Headers([]), body=b"", line=b"")
     with pytest.raises(Refusal) as refused:
         gate.check(Exchange(request=request, peer=Peer(address="127.0.0.1", server_name=host), now=0.0))

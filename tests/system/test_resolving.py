@@ -121,7 +121,9 @@ def test_a_file_name_is_redirected_once(host: Host) -> None:
     with Client(trust=host.state / "ca.pem") as client:
         for suffix in PACKAGE_SUFFIXES:
             reply = client.call(host.uri, "DESCRIBE", f"/agents/librarian.{suffix}")
-            assert (reply.status, reply.headers.get("location")) == (301, "/agents/librarian")
+            where = f"agtp://localhost:{host.port}/agents/librarian"
+            assert (reply.status, reply.headers.get("location")) == (301, where)
+            assert client.call(where, "DESCRIBE").status == 200
 
 
 def test_no_suffix_is_in_what_the_host_publishes(host: Host) -> None:

@@ -26,6 +26,10 @@ ACCEPTED: list[tuple[str, AgtpUri]] = [
         AgtpUri(form=Form.AGENT_AT_HOST, agent_id=ID, host="2001:db8::42", port=1),
     ),
     ("agtp://acme.com:9999/agents", AgtpUri(form=Form.NAMESPACE, host="acme.com", port=9999)),
+    (
+        "agtp://acme.com:9999/agents/x",
+        AgtpUri(form=Form.NAMED_AGENT, host="acme.com", port=9999, agent_name="x"),
+    ),
     ("agtp://agents.acme.com:9999", AgtpUri(form=Form.SERVER, host="agents.acme.com", port=9999)),
     ("agtp://192.0.2.42", AgtpUri(form=Form.SERVER, host="192.0.2.42")),
     ("agtp://192.0.2.42:65535", AgtpUri(form=Form.SERVER, host="192.0.2.42", port=65535)),
@@ -149,7 +153,6 @@ REFUSED: list[tuple[str, str]] = [
     ("agtp://acme.com/agents/x/documents", MALFORMED_URI),
     ("agtp://acme.com/agents/x/status/more", MALFORMED_URI),
     ("agtp://acme.com/agents/" + "x" * 65, MALFORMED_URI),
-    ("agtp://acme.com:9999/agents/x", MALFORMED_URI),
     ("agtp://1.2.3.4/agents/x", MALFORMED_URI),
     ("agtp://[::1]/agents/x", MALFORMED_URI),
     ("agtp://edge_7.acme.com/agents/x", MALFORMED_URI),
