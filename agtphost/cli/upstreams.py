@@ -67,7 +67,10 @@ def _waiting(entry: Mapping[str, Any]) -> Iterable[str]:
     """What is off because it changed, and the command that approves it; and rules that protect nothing."""
     for tool in entry.get("unmatched_rules") or ():
         server = entry.get("name", "")
-        yield f"protects nothing: the configuration has rules for tool {tool} of {server}, which has none of that name"
+        yield f"protects nothing: the configuration has rules for {tool} of {server}, which has none of that name"
+    invalid = entry.get("invalid_tools")
+    for tool, said in invalid.items() if isinstance(invalid, dict) else ():
+        yield f"off, because it is no JSON Schema: tool {tool} of {entry.get('name', '')}: {'; '.join(map(str, said))}"
     waiting = entry.get("waiting_for_approval")
     name = f"{str(entry.get('protocol', '')).lower()}.{entry.get('name', '')}"
     for what, digest in waiting.items() if isinstance(waiting, dict) else ():

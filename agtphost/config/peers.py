@@ -130,6 +130,12 @@ class ACPAgent(PeerSection):
     pins: Table[str, Digest] = Field(default_factory=dict)
     """Approved digests of manifests by agent; without one, the first that is listed is what is approved."""
 
+    unmatched_rules: Literal["off", "warn"] | None = None
+    """
+    Of names in ``agents`` and ``pins`` that the server does not list: ``off`` keeps all its agents off, ``warn`` tells
+    them and goes on; None: ``off`` in production, ``warn`` in development.
+    """
+
 
 class FrontAgent(Section):
     """One ``[[a2a.front.agent]]``: a hosted agent that A2A clients reach, and what a message to it calls."""

@@ -11,10 +11,10 @@ from typing import Any
 
 from agtphost.contract import handler_reference
 from agtphost.contract.endpoint import Deprecation, Endpoint, HandlerReference
-from agtphost.contract.metaschema import metaschema_faults
+from agtphost.contract.metaschema import all_faults
 from agtphost.contract.method_parameters import hint, parameter_faults
 from agtphost.contract.schema_rules import tokens
-from agtphost.contract.schemas import DIALECT, CompiledSchema, Role, SchemaError, compile_schema
+from agtphost.contract.schemas import CompiledSchema, Role, SchemaError, compile_schema
 from agtphost.contract.semantic import MEMBERS, Impact, is_statement, semantic, semantic_faults
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import budget, paths, scopes
@@ -280,10 +280,7 @@ class Declaration:
         try:
             return compile_schema(schema, role=role, strict=strict)
         except SchemaError as error:
-            known = {fault.pointer for fault in error.faults}
-            # The compiler stops at the first place where the dialect is broken; the metaschema knows them all.
-            further = [fault for fault in metaschema_faults(schema, DIALECT) if fault.pointer not in known]
-            for fault in (*error.faults, *further):
+            for fault in all_faults(schema, error):
                 self._say((name, *tokens(fault.pointer)), f"{name} {fault}")
             return None
 

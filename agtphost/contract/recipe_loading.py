@@ -40,6 +40,7 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.contract.expression import INPUT, Expression, ExpressionError, ValueMapping
+from agtphost.contract.metaschema import all_faults
 from agtphost.contract.method_parameters import hint, parameter_faults
 from agtphost.contract.recipe import (
     COMPOSITION_FAILED,
@@ -432,6 +433,6 @@ class _Reading:
         try:
             return compile_schema(schema, role=role)
         except SchemaError as error:
-            for fault in error.faults:
+            for fault in all_faults(schema, error):
                 self.say(("endpoint", name, *tokens(fault.pointer)), f"endpoint.{name} {fault}")
             return None

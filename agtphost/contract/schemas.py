@@ -46,12 +46,13 @@ Every fault that the validator describes holds a copy of the value that has it, 
 TEXT = 50
 """Characters that are copied as fast as one value."""
 
-_DIALECTS: Mapping[str, type[jsonschema_rs.Validator]] = {
+DIALECTS: Mapping[str, type[jsonschema_rs.Validator]] = {
     DIALECT: jsonschema_rs.Draft202012Validator,
     DRAFT_2019: jsonschema_rs.Draft201909Validator,
     "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
     "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
 }
+"""Those that tools' schemas may be of, and what compiles them."""
 
 # The regex crate matches in linear time; the limit bounds what compiling one expression may take.
 _LINEAR = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
@@ -176,17 +177,18 @@ def compile_schema(schema: Mapping[str, Any], *, role: Role, strict: bool = Fals
     if faults:
         raise SchemaError(faults)
     cleaned = _closed(walk.cleaned) if strict else walk.cleaned
-    validator = _validator(cleaned, _dialect(schema), asserting=role != "tool")
+    validator = _validator(cleaned, dialect_of(schema), asserting=role != "tool")
     return CompiledSchema(walk, schema, validator)
 
 
-def _dialect(schema: Mapping[str, Any]) -> str:
+def dialect_of(schema: Mapping[str, Any]) -> str:
+    """The URI of a schema's dialect, without ``#`` at the end."""
     return str(schema.get("$schema", DIALECT)).removesuffix("#")
 
 
 def _dialect_faults(schema: Mapping[str, Any], role: Role) -> Iterable[SchemaFault]:
-    supported = _DIALECTS.keys() if role == "tool" else (DIALECT,)
-    if _dialect(schema) not in supported:
+    supported = DIALECTS.keys() if role == "tool" else (DIALECT,)
+    if dialect_of(schema) not in supported:
         yield SchemaFault(pointer="/$schema", message=f"is not {' or '.join(supported)}")
 
 
@@ -210,7 +212,7 @@ def _closed(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _validator(schema: Any, dialect: str, *, asserting: bool) -> jsonschema_rs.Validator:
     try:
-        return _DIALECTS[dialect](schema, validate_formats=asserting, pattern_options=_LINEAR, offline=True)
+        return DIALECTS[dialect](schema, validate_formats=asserting, pattern_options=_LINEAR, offline=True)
     except jsonschema_rs.ValidationError as error:
         pointer = "".join(f"/{escape(token)}" for token in error.instance_path)
         reason = error.message.partition("\n")[0][:160]

@@ -12,16 +12,25 @@ from agtphost.config.peers import ACPAgent
 from agtphost.host.a2a import common
 
 
-def acp_servers(reactor: Any, entries: Iterable[ACPAgent], held: HeldTable, submit: Submit) -> list[ACPServer]:
+def acp_servers(
+    reactor: Any, entries: Iterable[ACPAgent], held: HeldTable, submit: Submit, *, production: bool = True
+) -> list[ACPServer]:
     """
     A service for each entry.
 
     :param submit: makes what was approved durable.
+    :param production: whether names that a server does not list keep it off, unless its entry says otherwise.
     """
     return [
         ACPServer(
             reactor,
-            ACPServerSettings(**common(entry), scopes=entry.scopes, agents=entry.agents, pins=dict(entry.pins)),
+            ACPServerSettings(
+                **common(entry),
+                scopes=entry.scopes,
+                agents=entry.agents,
+                pins=dict(entry.pins),
+                unmatched_rules=entry.unmatched_rules or ("off" if production else "warn"),
+            ),
             pins=Pins("acp", entry.name, dict(entry.pins), held, submit),
         )
         for entry in entries

@@ -1,4 +1,4 @@
-"""Asking MCP servers for their tools without a host: for ``agtp check --ask``."""
+"""Asking MCP servers for what they list without a host: for ``agtp check --ask``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredList
 
-from agtphost.adapters.mcp.catalogue import unmatched_sentence
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.supervision import State
 from agtphost.config import Config
@@ -23,7 +22,7 @@ SETTLED = frozenset({State.BACKOFF, State.FAILED})
 
 async def ask(config: Config, reactor: Any, environ: Mapping[str, str]) -> tuple[list[Problem], list[str]]:
     """
-    Start every MCP server, compare its tools with the rules for them, and end it again.
+    Start every MCP server, compare what it lists with the rules for that, and end it again.
 
     :return: what keeps tools off, and what a host would warn of.
     """
@@ -61,5 +60,4 @@ async def _answered(server: McpServer, reactor: Any) -> None:
 def _told(server: McpServer) -> Iterator[str]:
     if not server.catalogue.known:
         yield f"MCP server {server.settings.name} does not answer: {server.snapshot().reason or 'it took too long'}"
-    for name in server.catalogue.unmatched:
-        yield unmatched_sentence(server.settings.name, name, server.catalogue.tools)
+    yield from server.catalogue.sentences()

@@ -7,14 +7,18 @@ elsewhere, and so an operator is told and the host starts.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from agtphost.config import Config
+from agtphost.contract import reserved
+from agtphost.contract.built_in_contracts import contract_of
 from agtphost.host.materials import Materials
 from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
+from agtphost.methods.oversight import OPERATOR
 
 
 def unmatched(materials: Materials) -> Iterator[str]:
@@ -34,7 +38,69 @@ def unmatched(materials: Materials) -> Iterator[str]:
         for name in names if isinstance(names, tuple) else ():
             if not materials.catalog.knows(name) and name not in served:
                 yield f"[policies.methods] {key} names {name}, which is no method of the catalog or of an endpoint"
+    yield from _dimensions(materials)
+    yield from _people(materials)
+    yield from _acting(materials, zones, served)
     yield from _operators(config)
+
+
+def _dimensions(materials: Materials) -> Iterator[str]:
+    """Rules of ``scope_dimensions`` that bind no call: of no endpoint, or of a parameter that none of these has."""
+    fields = list(_parameters(materials))
+    for rule in materials.config.policies.scope_dimensions:
+        if rule.method == "EXECUTE" and (rule.path is None or rule.path.startswith(CARRIED)):
+            continue  # Tools take what their servers say.
+        what = f"[policies.scope_dimensions] {rule.name}"
+        there = [names for method, path, names in fields if method == rule.method and rule.path in (None, path)]
+        if not there:
+            where = "" if rule.path is None else f" {rule.path}"
+            yield f"{what}: nothing here is bound to {rule.method}{where}, and so it binds no call"
+        elif not any(rule.parameter in names for names in there):
+            near = difflib.get_close_matches(rule.parameter, sorted(set().union(*there)), 1)
+            meant = f" (did you mean {near[0]!r}?)" if near else ""
+            yield f"{what}: {rule.method} has no parameter {rule.parameter!r} here{meant}, and so it binds no call"
+
+
+CARRIED = ("/mcp/", "/a2a/", "/acp/")
+"""Paths of EXECUTE whose input is another protocol's."""
+
+
+def _parameters(materials: Materials) -> Iterator[tuple[str, str, frozenset[str]]]:
+    """Method, path template and parameters of everything that may be bound here."""
+    declared = {(endpoint.method, endpoint.path) for endpoint in materials.endpoints}
+    for endpoint in materials.endpoints:
+        yield endpoint.method, endpoint.path, frozenset(endpoint.input_schema.schema.get("properties", {}))
+    for method, path in (*reserved.RESERVED, *reserved.OPEN):
+        if (method, path) not in declared:
+            yield method, path, contract_of(method, path).names(path)
+
+
+def _people(materials: Materials) -> Iterator[str]:
+    """Members of groups that are nobody: a message to the group would reach none of its members."""
+    notify = materials.config.notify
+    agents = {name for agent in materials.directory.known() for name in (agent.name, agent.agent_id)}
+    for group, members in notify.groups.items():
+        for member in members:
+            if member not in notify.people and member not in agents and member != OPERATOR:
+                yield f"[notify.groups] {group} names {member}, who is no agent known here and none of [notify.people]"
+
+
+def _acting(materials: Materials, zones: set[str], served: set[str]) -> Iterator[str]:
+    """Zones of registrars and client authorities, and methods that need an acting principal, which nothing here has."""
+    config = materials.config
+    for zone in config.identity.registrars:
+        if zone != "*" and zone not in zones:
+            yield f"[identity.registrars] {zone}: no agent known here is of that zone"
+    for authority in config.tls.client_authority:
+        for zone in authority.zones:
+            if zone not in zones:
+                yield f"[[tls.client_authority]] names {zone}, and no agent known here is of that zone"
+    for method in config.policies.oauth.required_on_methods:
+        if not materials.catalog.knows(method) and method not in served:
+            yield (
+                f"[policies.oauth] required_on_methods names {method}, which is no method of the catalog or of an "
+                "endpoint, and so no call of it needs a principal"
+            )
 
 
 def _operators(config: Config) -> Iterator[str]:

@@ -219,7 +219,7 @@ def web_upstreams(
     adapters: list[A2AAdapter | ACPAdapter] = []
     endings: list[Endings] = []
     helpers = a2a_agents(reactor, config, held, submit)
-    servers = acp_servers(reactor, config.acp.agent, held, submit)
+    servers = acp_servers(reactor, config.acp.agent, held, submit, production=not config.host.development)
     if helpers:
         links = Links(held, "a2a-task")
         a2a = A2AAdapter(helpers, links, authorization)

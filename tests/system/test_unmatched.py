@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.system.hosting import agtp, running, sample, until
+from agtphost.client.sync import Client
+from tests.system.hosting import Host, agtp, free_port, running, sample, until
 
 TYPO = """
 [mcp.server.tools.list_fils]
@@ -21,7 +24,53 @@ operators = ["%s"]
 "zone:nowhere" = ["zone:elsewhere"]
 [policies.methods]
 disallow = ["FROBNICATE"]
+[policies.oauth]
+required_on_methods = ["FROBNICATES"]
+[[policies.scope_dimensions]]
+name = "one-list"
+method = "ECHO"
+parameter = "txet"
+allowed = ["x"]
+[[policies.scope_dimensions]]
+name = "no-endpoint"
+method = "TRANSLATE"
+path = "/nowhere"
+parameter = "text"
+allowed = ["x"]
+[[policies.scope_dimensions]]
+name = "of-a-built-in"
+method = "QUERY"
+path = "/"
+parameter = "max_result"
+maximum = 5
+[notify.groups]
+finance = ["librarian", "operator", "demo", "nobody-at-all"]
+[identity.registrars]
+"zone:unseen" = []
 """ % ("ab" * 32)
+
+FITTING = """
+[policies.methods]
+disallow = ["TRANSLATE"]
+[[policies.scope_dimensions]]
+name = "one-list"
+method = "ECHO"
+parameter = "text"
+allowed = ["x"]
+[[policies.scope_dimensions]]
+name = "of-a-built-in"
+method = "QUERY"
+path = "/"
+parameter = "max_results"
+maximum = 5
+[[policies.scope_dimensions]]
+name = "of-a-tool"
+method = "EXECUTE"
+parameter = "anything"
+maximum = 5
+[notify.groups]
+finance = ["librarian", "operator"]
+"""
 
 STRICT = ("timeout = 30", 'timeout = 30\nunmatched_rules = "off"')
 
@@ -58,5 +107,145 @@ def test_strangers_are_told(tmp_path: Path) -> None:
     assert "no certificate below" not in agtp("check", str(config)).stderr
     config.write_text(config.read_text() + STRANGERS)
     said = agtp("check", str(config))
-    for pattern in ("no certificate below", "zone:nowhere", "zone:elsewhere", "FROBNICATE"):
+    for pattern in (
+        "no certificate below",
+        "zone:nowhere",
+        "zone:elsewhere",
+        "disallow names FROBNICATE,",
+        "required_on_methods names FROBNICATES,",
+        r"one-list: ECHO has no parameter 'txet' here \(did you mean 'text'\?\)",
+        "no-endpoint: nothing here is bound to TRANSLATE /nowhere",
+        r"of-a-built-in: QUERY has no parameter 'max_result' here \(did you mean 'max_results'\?\)",
+        "finance names nobody-at-all, who is no agent",
+        "zone:unseen: no agent known here",
+    ):
         assert re.search(pattern, said.stderr), said.stderr
+    assert not re.search("names (librarian|operator|demo),", said.stderr)
+
+
+def test_rules_that_fit_are_no_strangers(tmp_path: Path) -> None:
+    """The control: each kind with names that there are."""
+    config = sample(tmp_path)
+    agtp("check", str(config))
+    before = agtp("check", str(config)).stderr
+    config.write_text(config.read_text() + FITTING)
+    assert agtp("check", str(config)).stderr == before
+
+
+FULL = Path(__file__).with_name("offering_server.py")
+"""A server on the official SDK with a tool, a prompt, a resource and a template."""
+
+SLIPS = {
+    "tool": ('[mcp.server.tools.sendd]\nscopes = ["mail:send"]', "tool 'sendd'", "send"),
+    "pin": (f'[mcp.server.pins]\nsedn = "{"0" * 64}"', "tool 'sedn'", "send"),
+    "prompt": ('[mcp.server.prompts.summarise]\nscopes = ["mail:read"]', "prompt 'summarise'", "summarize"),
+    "resource": ('[mcp.server.resources."note://inbx"]\nenabled = false', "resource 'note://inbx'", "note://inbox"),
+    "resources": ('[mcp.server.resources."note:secret/*"]\nenabled = false', "resource 'note:secret/*'", ""),
+}
+"""A rule with a slip in it; how it is told; and the name that is meant, where one is close."""
+
+SOUND = """
+[mcp.server.tools.send]
+scopes = ["mail:send"]
+[mcp.server.prompts.summarize]
+scopes = ["mail:read"]
+[mcp.server.resources."note://inbox"]
+enabled = false
+[mcp.server.resources."note://box/7"]
+enabled = false
+[mcp.server.resources."note://box/*"]
+scopes = ["mail:read"]
+"""
+
+
+@pytest.fixture(scope="module")
+def production(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A production host as init makes it, in front of one MCP server; its ``host.toml``."""
+    folder = tmp_path_factory.mktemp("strict") / "work"
+    server = f"mail={sys.executable} {FULL}"
+    words = ("--production", "--server-id", "localhost", "--port", str(free_port()), "--mcp", server)
+    done = agtp("init", str(folder), *words)
+    assert done.returncode == 0, done.stderr
+    done = agtp("agent", "new", "reader", "--scope", "*:*", "--scope", "inspect:all", "--owner", "owner", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "host.toml"
+
+
+def reach(host: Host) -> dict[str, tuple[int, str]]:
+    """Status and reason of using each thing that the server has, by a caller who may use all of it."""
+    folder = host.config.parent / "state" / "agents" / "reader"
+    found: dict[str, tuple[int, str]] = {}
+    with Client(
+        trust=host.config.parent / "state" / "ca.pem", cert=folder / "agent.pem", key=folder / "agent.key"
+    ) as client:
+
+        def execute(action: str, payload: dict[str, Any]) -> Any:
+            given = {"action": action, "payload_type": "application/vnd.mcp.tools+json", "payload": payload}
+            return client.call(host.uri, "EXECUTE", "/mcp/mail", given)
+
+        for name, action, payload in (
+            ("tool", "mcp.tools.call", {"tool": "send", "arguments": {}}),
+            ("prompt", "mcp.prompts.get", {"prompt": "summarize"}),
+            ("resource", "mcp.resources.read", {"uri": "note://other"}),
+            ("templated", "mcp.resources.read", {"uri": "note://box/8"}),
+        ):
+            reply = execute(action, payload)
+            found[name] = reply.status, "" if reply.status == 200 else reply.json()["reason"]
+        for name in ("resources", "prompts"):
+            listed = execute(f"mcp.{name}.list", {})
+            found[f"{name} listed"] = listed.status, str(len(listed.result["mcp_response"][name]))
+    return found
+
+
+OPEN = {
+    "tool": (200, ""),
+    "prompt": (200, ""),
+    "resource": (200, ""),
+    "templated": (200, ""),
+    "resources listed": (200, "2"),
+    "prompts listed": (200, "1"),
+}
+SHUT = {
+    **dict.fromkeys(("tool", "prompt", "resource", "templated"), (503, "tool-rules-unmatched")),
+    **{f"{name} listed": (200, "0") for name in ("resources", "prompts")},
+}
+
+
+@pytest.mark.parametrize("kinds", [("tool", "pin", "resource", "resources"), ("prompt",)], ids=" ".join)
+def test_production_shuts_a_server_whose_rules_fit_nothing(production: Path, kinds: tuple[str, ...]) -> None:
+    """By default, for each kind of rule: told at ``check``, in the log, in ``upstreams ls``; nothing is reached."""
+    text = production.read_text()
+    slips = [SLIPS[kind] for kind in kinds]
+    sentences = [f"rules for {told.removeprefix('tool ')} of mail" for _, told, _ in slips]
+    closest = [f"(did you mean '{meant}'?)" for _, _, meant in slips if meant]
+    try:
+        production.write_text("\n".join([text, *(rule for rule, _, _ in slips), ""]))
+        asked = agtp("check", str(production), "--ask")
+        assert asked.returncode == 2, asked.stdout + asked.stderr
+        assert all(each in asked.stderr for each in (*sentences, *closest)), asked.stderr
+        with running(production) as host:
+            until(lambda: all(each in host.output for each in (*sentences, *closest)), 30)
+            assert reach(host) == SHUT
+            listed = agtp("upstreams", "ls", "--as", "reader", cwd=production.parent)
+            for _, told, _ in slips:
+                assert f"the configuration has rules for {told.replace(chr(39), '')} of mail" in listed.stderr
+    finally:
+        production.write_text(text)
+
+
+def test_production_serves_where_rules_fit_or_need_not(production: Path) -> None:
+    """The control, and the operator's word: ``unmatched_rules = "warn"`` tells and goes on."""
+    text = production.read_text()
+    try:
+        production.write_text(text + SOUND)
+        with running(production) as host:
+            until(lambda: "1 tools" in host.output, 30)
+            assert reach(host) == {**OPEN, "resources listed": (200, "1")}
+            assert "has that name" not in host.output
+        slip = SLIPS["prompt"]
+        production.write_text(f'{text}\nunmatched_rules = "warn"\n{slip[0]}\n')
+        with running(production) as host:
+            until(lambda: f"rules for {slip[1]} of mail" in host.output, 30)
+            assert reach(host) == OPEN
+    finally:
+        production.write_text(text)

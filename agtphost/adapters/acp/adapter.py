@@ -167,6 +167,7 @@ def _full(server: ACPServer) -> dict[str, object]:
         **server.service.snapshot().full(),
         "approved": {name: server.pins.approved(name) for name in (*server.manifests, *server.changed)},
         "waiting_for_approval": dict(server.changed),
+        "unmatched_rules": [f"agent {name}" for name in server.unmatched],
     }
 
 

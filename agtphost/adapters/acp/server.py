@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from typing import Any
@@ -52,6 +53,9 @@ class ACPServer:
         self.pins.on_approval = self._approval
         self.manifests: Mapping[str, Mapping[str, Any]] = {}
         """Approved manifests by agent, as received."""
+
+        self.unmatched: tuple[str, ...] = ()
+        """Names under ``agents`` and ``pins`` of the configuration that the server does not list."""
 
         self.changed: Mapping[str, str] = {}
         """Agents that are off until their new manifest is approved, and the digests of these."""
@@ -119,6 +123,7 @@ class ACPServer:
             offset += len(page)
             if len(page) < PAGE or not fresh:
                 break
+        self._match(found)
         wanted = set(self.settings.agents)
         admitted = {name: manifest for name, manifest in found.items() if not wanted or name in wanted}
         if not admitted:
@@ -133,6 +138,25 @@ class ACPServer:
         kept = {name: manifest for name, manifest in sorted(admitted.items()) if name not in off}
         if kept != self.manifests:
             self.manifests = kept
+
+    def _match(self, found: Mapping[str, object]) -> None:
+        """
+        Tell of names in the configuration that the server does not list: what they were meant for has another name.
+
+        :raises NotPrepared: where nothing of the server may be used until they are mended.
+        """
+        settings = self.settings
+        unmatched = tuple(sorted({*settings.pins, *settings.agents} - found.keys()))
+        news, self.unmatched = unmatched != self.unmatched, unmatched
+        if not unmatched:
+            return
+        near = difflib.get_close_matches(unmatched[0], sorted(found), 1)
+        meant = f" (did you mean {near[0]!r}?)" if near else ""
+        sentence = f"the configuration names {', '.join(map(repr, unmatched))}, which it does not list{meant}"
+        if settings.unmatched_rules == "off":
+            raise NotPrepared(f"{sentence}; its agents are off until that is mended")
+        if news:
+            self.service.say(sentence)
 
     def _approval(self) -> None:
         if any(self.pins.approved(name) == digest for name, digest in self.changed.items()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from agtphost.adapters.web.settings import PeerSettings
 
@@ -17,3 +18,6 @@ class ACPServerSettings(PeerSettings):
 
     pins: Mapping[str, str] = field(default_factory=dict)
     """Approved digests of manifests by agent; without one, the first that is listed is what is approved."""
+
+    unmatched_rules: Literal["off", "warn"] = "warn"
+    """What a name in ``agents`` or ``pins`` leads to that the server does not list; ``off``: it is not used at all."""

@@ -15,6 +15,7 @@ from agtphost.adapters.mcp.claims import SILENT, noted
 from agtphost.adapters.mcp.desk import Desk
 from agtphost.adapters.mcp.listing import list_binding
 from agtphost.adapters.mcp.operations import Operations, repeated
+from agtphost.adapters.mcp.refusals import rules_unmatched
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.supervision import State
 from agtphost.contract.binding import Binding, Resolution
@@ -183,13 +184,7 @@ class McpAdapter:
                 return found
         searched = list(self._servers.values()) if server is None else [self._servers[server]]
         # One that is off counts as had: a call that meant it must not reach another server's tool of the same name.
-        having = [
-            each
-            for each in searched
-            if tool in each.catalogue.bindings
-            or tool in each.catalogue.changed
-            or (each.catalogue.barred and tool in each.catalogue.tools)
-        ]
+        having = [each for each in searched if tool in each.catalogue.bindings or each.catalogue.withholds(tool)]
         if len(having) > 1:
             candidates = sorted(f"{each.settings.name}.{tool}" for each in having)
             raise Refusal(
@@ -222,11 +217,13 @@ class McpAdapter:
                 details={"tool": f"{server.settings.name}.{tool}"},
             )
         if catalogue.barred and tool in catalogue.tools:
+            raise rules_unmatched({"tool": f"{server.settings.name}.{tool}"})
+        if tool in catalogue.invalid:
             raise Refusal(
                 Status.UNAVAILABLE,
-                "tool-rules-unmatched",
-                "A rule of this host's operator names a tool that the server does not have: all its tools are off.",
-                remedy="The operator has to mend the rule; `agtp upstreams ls` names it.",
+                "tool-schema-invalid",
+                "The tool is off, because a schema that it declares is no JSON Schema.",
+                remedy="The server's maker has to mend it; `agtp upstreams ls` tells the operator where it is wrong.",
                 details={"tool": f"{server.settings.name}.{tool}"},
             )
         override = server.settings.tools.get(tool)

@@ -10,6 +10,7 @@ from zope.interface import implementer
 
 from agtphost.adapters.mcp.asking import Asking
 from agtphost.adapters.mcp.dialogue import Dialogue, own_meta
+from agtphost.adapters.mcp.failures import RulesUnmatched
 from agtphost.adapters.mcp.semantics import semantic_block
 from agtphost.adapters.mcp.settings import ToolOverride
 from agtphost.adapters.mcp.tools import Tool
@@ -147,6 +148,8 @@ class Request:
         """See :class:`agtphost.adapters.mcp.desk.Carried`."""
 
         def send(dialogue: Dialogue, timeout: float | None) -> Deferred[Any]:
+            if instance.catalogue.barred:
+                raise RulesUnmatched
             params = dict(self._params)
             if self.meta:
                 params["_meta"] = own_meta(self.meta)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorThreads, IReactorTime
+from twisted.internet.threads import deferToThreadPool
 
+from agtphost.adapters.mcp import unmatched
 from agtphost.adapters.mcp.bindings import tool_binding
 from agtphost.adapters.mcp.dialogue import Dialogue
-from agtphost.adapters.mcp.failures import McpFailure
+from agtphost.adapters.mcp.failures import McpFailure, RpcError, RulesUnmatched
+from agtphost.adapters.mcp.offers import KINDS
 from agtphost.adapters.mcp.server_log import ServerLog
-from agtphost.adapters.mcp.tools import Tool, ToolPins, read_tools
+from agtphost.adapters.mcp.tools import Tool, ToolPins, invalid_schemas, read_tools
 from agtphost.contract.binding import Binding
 
 if TYPE_CHECKING:
@@ -27,13 +30,6 @@ AFTER_FAILURE = 60.0
 
 POLLED = 300.0
 """Seconds between listings where a server has changes to tell and no way to tell them."""
-
-
-def unmatched_sentence(server: str, name: str, tools: Iterable[str]) -> str:
-    """What an operator is told of a rule that protects nothing."""
-    close = difflib.get_close_matches(name, list(tools), 1)
-    meant = f" (did you mean {close[0]!r}?)" if close else ""
-    return f"the configuration has rules for {name!r} of {server}, and no tool there has that name{meant}"
 
 
 class Catalogue:
@@ -81,8 +77,11 @@ class Catalogue:
         self.changed: frozenset[str] = frozenset()
         """Those that are off because their definition changed after it was approved."""
 
-        self.unmatched: tuple[str, ...] = ()
-        """Names under ``tools`` and ``pins`` of the configuration that no listed tool has: they protect nothing."""
+        self.others: Mapping[str, Collection[str]] = {}
+        """Names and URIs of what the server lists besides tools, where the configuration has rules for such."""
+
+        self.unmatched: tuple[tuple[str, str], ...] = ()
+        """Kind and name of rules of the configuration that fit nothing which the server lists: they protect nothing."""
 
     async def load(self, dialogue: Dialogue) -> None:
         """
@@ -91,9 +90,42 @@ class Catalogue:
         :raises McpFailure: the server did not list them, or their pins cannot be kept; what was known stays.
         """
         listed = await dialogue.list_tools(self._server.settings.start_timeout)
-        tools = read_tools(listed, self.tools, self._log)
+        tools = await self._examined(read_tools(listed, self.tools, self._log))
+        await self._list_others(dialogue)
         await self.pins.remember({name: tool.digest for name, tool in self._offered(tools).items()})
         self._adopt(tools)
+
+    async def _examined(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
+        """The same, with what is wrong with the schemas of those that are new."""
+        new = [tool for name, tool in tools.items() if self.tools.get(name) is not tool]
+        if not new:
+            return dict(tools)
+        if IReactorThreads.providedBy(self._clock):
+            found = await deferToThreadPool(self._clock, self._clock.getThreadPool(), invalid_schemas, new)
+        else:
+            found = invalid_schemas(new)
+        return {name: replace(tool, invalid=found[name]) if name in found else tool for name, tool in tools.items()}
+
+    async def _list_others(self, dialogue: Dialogue) -> None:
+        """What rules are about has to be known before anything can be called, or a typo would leave it open."""
+        settings, found = self._server.settings, {}
+        for name in unmatched.needed(settings):
+            kind = KINDS[name]
+            entries = await dialogue.walk(kind.capability, kind.method, kind.member, settings.start_timeout)
+            found[name] = frozenset(
+                key for entry in entries if isinstance(entry, dict) and isinstance(key := entry.get(kind.key), str)
+            )
+        self.others = found
+
+    def note_others(self, name: str, keys: Collection[str]) -> None:
+        """
+        Something besides tools was listed anew.
+
+        :param name: a key of :data:`agtphost.adapters.mcp.offers.KINDS`.
+        """
+        if name in self.others:
+            self.others = {**self.others, name: frozenset(keys)}
+            self.judge()
 
     def attend(self, dialogue: Dialogue, *, notified: bool) -> None:
         """
@@ -129,6 +161,19 @@ class Catalogue:
         self.judge()
         return True
 
+    def called(self, name: str) -> Tool:
+        """
+        The tool of a call that is about to be sent.
+
+        :raises McpFailure: it may not be called: unknown, off, or all of them are off.
+        """
+        if self.barred:
+            raise RulesUnmatched
+        tool = self.tools.get(name)
+        if tool is None or name not in self.bindings:
+            raise RpcError({"code": -32602, "message": f"Unknown tool: {name}"})
+        return tool
+
     def judge(self) -> None:
         """Look at what is known again: what is approved may have changed."""
         self._adopt(dict(self.tools))
@@ -152,9 +197,14 @@ class Catalogue:
         for name in sorted(changed - self.changed):
             self._log.event(f"the definition of tool {name[:64]!r} changed; it is off until approved again")
         self._match(tools)
+        for name, tool in offered.items():
+            if tool.invalid and self.tools.get(name) is not tool:
+                self._log.event(f"tool {name[:64]!r} is off: {'; '.join(tool.invalid)}"[:1024])
         before = self._digests() if self.known else None
         self.bindings = {
-            n: tool_binding(self._server, tool) for n, tool in offered.items() if n not in changed and not self.barred
+            n: tool_binding(self._server, tool)
+            for n, tool in offered.items()
+            if n not in changed and not tool.invalid and not self.barred
         }
         self.tools, self.changed, self.known = tools, changed, True
         if before is not None and before != self._digests():
@@ -162,17 +212,41 @@ class Catalogue:
 
     @property
     def barred(self) -> bool:
-        """Whether all tools are off, because a rule that is meant for one of them fits none."""
+        """Whether everything of the server is off, because a rule that is meant for a part of it fits none."""
         return bool(self.unmatched) and self._server.settings.unmatched_rules == "off"
 
     def _match(self, tools: Mapping[str, Tool]) -> None:
-        settings = self._server.settings
-        unmatched = tuple(sorted({*settings.tools, *settings.pins} - tools.keys()))
-        if unmatched and unmatched != self.unmatched:
+        settings, listed = self._server.settings, {**self.others, "tools": tools}
+        found = tuple(unmatched.unmatched(settings, listed))
+        if found and found != self.unmatched:
             off = "; its tools are off until that is mended" if settings.unmatched_rules == "off" else ""
-            for name in unmatched:
-                self._log.event(f"{unmatched_sentence(settings.name, name, tools)}{off}")
-        self.unmatched = unmatched
+            for kind, name in found:
+                self._log.event(f"{unmatched.sentence(settings.name, kind, name, listed)}{off}")
+        self.unmatched = found
+
+    @property
+    def invalid(self) -> Mapping[str, tuple[str, ...]]:
+        """Tools that are off because a schema of theirs is none, with what is wrong with it."""
+        return {name: tool.invalid for name, tool in self._offered(self.tools).items() if tool.invalid}
+
+    def withholds(self, tool: str) -> bool:
+        """Whether the server has the tool and it is off, for a reason that its operator has to see to."""
+        known = self.tools.get(tool)
+        return tool in self.changed or (known is not None and (self.barred or bool(known.invalid)))
+
+    @property
+    def rules_shown(self) -> tuple[str, ...]:
+        """:attr:`unmatched` as lists of them show it."""
+        return tuple(unmatched.shown(*each) for each in self.unmatched)
+
+    def sentences(self) -> list[str]:
+        """What an operator is told of :attr:`unmatched` and :attr:`invalid`."""
+        listed, server = {**self.others, "tools": self.tools}, self._server.settings.name
+        rules = [unmatched.sentence(server, *each, listed) for each in self.unmatched]
+        return [
+            *rules,
+            *(f"tool {tool!r} of {server} is off: {'; '.join(said)}" for tool, said in self.invalid.items()),
+        ]
 
     def _digests(self) -> dict[str, str]:
         return {name: self.tools[name].digest for name in self.bindings if name in self.tools}

@@ -107,3 +107,10 @@ class RequestRefused(McpFailure):
 
 class NegotiationFailed(McpFailure):
     """The server and this host share no protocol version, or it answered the negotiation with nonsense."""
+
+
+class RulesUnmatched(McpFailure):
+    """The operator's rules fit nothing that the server lists, and so everything of it is off; nothing was sent."""
+
+    def __init__(self) -> None:
+        super().__init__("a rule for it fits nothing that it lists, and so all of it is off")

@@ -97,14 +97,20 @@ class Offers:
         """The server says that a list changed."""
         for name in _CHANGES.get(method, ()):
             self._until[name] = 0.0
+            if name in self._server.catalogue.others:
+                self._list_anew(name)
 
     def preload(self) -> None:
         """List everything once, so that it is known whose a resource or a prompt is."""
         terms = self._server.terms
         for name, kind in KINDS.items():
             if terms is not None and kind.capability in terms.capabilities:
-                listing = Deferred.fromCoroutine(self.entries(name))
-                listing.addErrback(lambda failure: self._log.say(f"listing failed: {failure.value}"))
+                self._list_anew(name)
+
+    def _list_anew(self, name: str) -> None:
+        """List without anybody asking: whose an entry is, and which rules fit none, is known before it is used."""
+        listing = Deferred.fromCoroutine(self.entries(name))
+        listing.addErrback(lambda failure: self._log.say(f"listing failed: {failure.value}"))
 
     def forget(self) -> None:
         """The server is gone: list anew when it is back."""
@@ -118,6 +124,7 @@ class Offers:
 
         found = await self._server.request(send, self._server.settings.timeout)
         self._known[name] = self._judged(kind, found["entries"])
+        self._server.catalogue.note_others(name, self._known[name])
 
     @staticmethod
     async def _walk(dialogue: Dialogue, kind: Kind, seconds: float) -> Mapping[str, Any]:

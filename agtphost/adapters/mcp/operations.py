@@ -14,6 +14,7 @@ from agtphost.adapters.mcp.desk import Desk
 from agtphost.adapters.mcp.feed import LEVELS
 from agtphost.adapters.mcp.listening import LONGEST, SHOWN, Listening
 from agtphost.adapters.mcp.offer_lists import OfferList
+from agtphost.adapters.mcp.refusals import rules_unmatched
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.settings import ToolOverride
 from agtphost.adapters.mcp.small_actions import Cancellation, LevelSetting, TaskRequest
@@ -132,6 +133,8 @@ class Operations:
 
     def binding_of(self, server: McpServer, kind: str, key: str) -> Binding | None:
         """What reading an entry of a list takes; None where the operator turned it off."""
+        if server.catalogue.barred:
+            return None
         handler = Request(server, "", {}, key)
         if kind == "prompts":
             return _allowed(server, handler, "prompt", key, server.settings.prompts)
@@ -264,6 +267,8 @@ class Operations:
                 owner = text(entry, "server")
                 self.require(owner)
             found = self._with_resource(uri, owner)
+            if found.catalogue.barred:
+                raise rules_unmatched({"mcp_server": found.settings.name})
             bindings.append(self._resource(found, uri, Request(found, "", {}, uri)))
             by_server.setdefault(found.settings.name, set()).add(uri)
         servers = list(self._servers.values()) if server is None else [self._servers[server]]

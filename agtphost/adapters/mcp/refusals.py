@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from agtphost.adapters.mcp.failures import (
     AnswerTooLong,
     CallCancelled,
@@ -13,6 +15,7 @@ from agtphost.adapters.mcp.failures import (
     Overloaded,
     RequestRefused,
     RpcError,
+    RulesUnmatched,
     ServerDown,
     UnreadableAnswer,
 )
@@ -44,6 +47,8 @@ def refusal(server: str, failure: McpFailure) -> Refusal:
             details={**named, "server_state": failure.state},
             headers=(("Retry-After", str(failure.retry_after)),),
         )
+    if isinstance(failure, RulesUnmatched):
+        return rules_unmatched(named)
     if isinstance(failure, LinkLost):
         return _lost(server, failure, named)
     if isinstance(failure, AnswerTooLong):
@@ -60,6 +65,18 @@ def refusal(server: str, failure: McpFailure) -> Refusal:
             return Refusal(status, reason, explanation, remedy=remedy, details=named, headers=again)
     return Refusal(
         Status.UNPROCESSABLE, "mcp-call-refused", "The call cannot be sent to the MCP server.", details=named
+    )
+
+
+def rules_unmatched(details: Mapping[str, object]) -> Refusal:
+    """The 503 for whatever is of a server that has a rule which fits nothing there."""
+    return Refusal(
+        Status.UNAVAILABLE,
+        "tool-rules-unmatched",
+        "A rule of this host's operator names a tool, prompt or resource that the server does not have: all it has "
+        "is off.",
+        remedy="The operator has to mend the rule; `agtp upstreams ls` names it.",
+        details=details,
     )
 
 

@@ -222,10 +222,7 @@ class McpServer(Service):
         """
 
         def send(dialogue: Dialogue, timeout: float | None) -> Deferred[Any]:
-            tool = self.catalogue.tools.get(name)
-            if tool is None or name not in self.catalogue.bindings:
-                raise RpcError({"code": -32602, "message": f"Unknown tool: {name}"})
-            return dialogue.call_tool(tool, arguments, meta, timeout, asking)
+            return dialogue.call_tool(self.catalogue.called(name), arguments, meta, timeout, asking)
 
         return self.request(send, seconds, asking, caller)
 
@@ -324,7 +321,8 @@ class McpServer(Service):
             pid=peer.link.pid if peer is not None else None,
             tools=len(self.catalogue.bindings),
             changed_tools=tuple(sorted(self.catalogue.changed)),
-            unmatched_rules=self.catalogue.unmatched,
+            unmatched_rules=self.catalogue.rules_shown,
+            invalid_tools=self.catalogue.invalid,
             restarts=max(self._attempts - 1, 0),
             instances=len(self.instances),
             up_for=now - self._up_since if self._state is State.UP else None,

@@ -63,7 +63,10 @@ class ServerSnapshot:
     """Tools that are off until their new definition is approved."""
 
     unmatched_rules: tuple[str, ...]
-    """Tools that the configuration has rules for and the server does not have: for operators."""
+    """Tools, prompts and resources that the configuration has rules for and the server lacks: for operators."""
+
+    invalid_tools: Mapping[str, tuple[str, ...]]
+    """Those that are off because a schema of theirs is none, with what is wrong with it: for operators."""
 
     restarts: int
     capabilities: Mapping[str, Any]
@@ -110,12 +113,13 @@ class ServerSnapshot:
         shown["link"] = {name: list(v) if isinstance(v, tuple) else v for name, v in self.link.items()}
         shown["changed_tools"] = list(self.changed_tools)
         shown["unmatched_rules"] = list(self.unmatched_rules)
+        shown["invalid_tools"] = {name: list(said) for name, said in self.invalid_tools.items()}
         return shown
 
     def public(self) -> dict[str, object]:
         """The members that any caller of DESCRIBE may see."""
         shown = asdict(self)
-        for name in ("link", "reason", "unmatched_rules"):
+        for name in ("link", "reason", "unmatched_rules", "invalid_tools"):
             del shown[name]
         return shown
 

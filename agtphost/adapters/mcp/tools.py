@@ -19,6 +19,7 @@ from twisted.logger import LogLevel
 
 from agtphost.adapters.mcp.parameter_headers import ParameterHeaders, parameter_headers
 from agtphost.adapters.mcp.server_log import ServerLog
+from agtphost.contract.metaschema import MOST, foreign_faults
 from agtphost.contract.schemas import CompiledSchema, SchemaError, compile_schema
 from agtphost.identity.canonical import canonical
 
@@ -61,6 +62,9 @@ class Tool:
     headers: ParameterHeaders = ()
     output: CompiledSchema | None = None
     """None where the tool declares no output schema, or one that this host does not run."""
+
+    invalid: tuple[str, ...] = ()
+    """Where its schemas are no JSON Schema, in sentences; one that has any is off."""
 
 
 class ToolPins:
@@ -193,6 +197,28 @@ def _compiled(schema: Mapping[str, Any], of: str, name: str, log: ServerLog) -> 
     except SchemaError as error:
         log.say(f"the {of} schema of tool {name[:64]!r} is not checked here: {error}", LogLevel.warn)
         return None
+
+
+def invalid_schemas(tools: Sequence[Tool]) -> dict[str, tuple[str, ...]]:
+    """
+    Where tools' schemas break their dialects; for a thread of its own.
+
+    :return: by tool, of those that have any.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for tool in tools:
+        said = [
+            f"its {of} schema {fault}"
+            for of, schema in (
+                ("input", tool.definition["inputSchema"]),
+                ("output", tool.definition.get("outputSchema")),
+            )
+            if isinstance(schema, dict)
+            for fault in foreign_faults(schema)
+        ]
+        if said:
+            found[tool.name] = tuple(said[:MOST])
+    return found
 
 
 def read_tools(listed: Sequence[object], known: Mapping[str, Tool], log: ServerLog) -> dict[str, Tool]:

@@ -96,3 +96,25 @@ async def test_a_dead_server_is_503() -> None:
         refusal, took = await outcome(on)
         assert (refusal.status, refusal.reason, took < SLACK) == (503, "acp-upstream-down", True)
         assert on.adapter.hosted()[0]["state"] == "backoff"
+
+
+@pytest.mark.parametrize("rules", [{"pins": {"lair": "0" * 64}}, {"agents": ("liar", "lair")}])
+@pytest_twisted.ensureDeferred
+async def test_a_name_that_is_not_listed_shuts_the_server(rules: dict[str, Any]) -> None:
+    """Issue 11, item 17: a slip in a pin's name protects nothing: told for operators, and shut where it has to be."""
+    async with hostile() as server:
+        server.page("/agents", {"agents": [{"name": "liar"}]})
+        sentence = "the configuration names 'lair', which it does not list (did you mean 'liar'?)"
+        async with stage(server, wait=False, unmatched_rules="off", **rules) as on:
+            service = on.adapter.servers["bee"].service
+            await until(lambda: service.state is State.BACKOFF)
+            assert sentence in service.snapshot().reason
+            assert "off until that is mended" in service.snapshot().reason
+            assert on.adapter.upstreams()[0]["unmatched_rules"] == ["agent lair"]
+            refusal, _ = await outcome(on)
+            assert (refusal.status, refusal.reason) == (503, "acp-upstream-down")
+        async with stage(server, unmatched_rules="warn", **rules) as on:
+            assert on.adapter.servers["bee"].service.state is State.UP
+            assert on.adapter.upstreams()[0]["unmatched_rules"] == ["agent lair"]
+        async with stage(server, unmatched_rules="off", agents=("liar",)) as on:
+            assert on.adapter.upstreams()[0]["unmatched_rules"] == []

@@ -21,6 +21,7 @@ from agtphost.adapters.mcp.failures import (
     Overloaded,
     RequestRefused,
     RpcError,
+    RulesUnmatched,
     ServerDown,
     UnreadableAnswer,
 )
@@ -295,6 +296,7 @@ async def test_errors_of_a_tool_are_results() -> None:
         (RequestRefused(401, "r"), 503, True),
         (NegotiationFailed("n"), 503, True),
         (UnreadableAnswer("u"), 500, False),
+        (RulesUnmatched(), 503, False),
         (McpFailure("f"), 422, False),
     ],
 )
@@ -313,5 +315,5 @@ def test_each_failure_has_its_status(failure: McpFailure, status: int, retry: bo
 def test_every_kind_of_failure_is_in_the_table() -> None:
     """The control of the test above: a new failure without a row of its own is noticed."""
     rows = {RpcError, CallTimeout, CallCancelled, Overloaded, ServerDown, LinkLost, RequestRefused,
-            NegotiationFailed, UnreadableAnswer}  # fmt: skip
+            NegotiationFailed, UnreadableAnswer, RulesUnmatched}  # fmt: skip
     assert set(McpFailure.__subclasses__()) == rows
