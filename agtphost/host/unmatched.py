@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from agtphost.config import Config
 from agtphost.contract import reserved
 from agtphost.contract.built_in_contracts import contract_of
+from agtphost.handlers.authorization import OPERATOR
 from agtphost.host.materials import Materials
 from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
-from agtphost.methods.oversight import OPERATOR
 
 
 def unmatched(materials: Materials) -> Iterator[str]:

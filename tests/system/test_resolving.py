@@ -102,7 +102,7 @@ def test_the_command_resolves_and_judges(host: Host) -> None:
     stranger = host.agtp("resolve", uri, "--registrar", str(host.state / "signing.pub"))
     assert stranger.returncode == 4 and "untrusted issuer" in stranger.stderr and not stranger.stdout
     assert host.agtp("resolve", f"agtp://{'e' * 64}").returncode == 1
-    for bad, code in ((uri[:-1], "invalid-canonical-id"), ("agtp://a.tld:9/agents/x", "invalid-uri-form"),
+    for bad, code in ((uri[:-1], "invalid-canonical-id"), ("agtp://1.2.3.4/agents/x", "invalid-uri-form"),
                       ("agtp://acme.agent", "invalid-uri-form")):  # fmt: skip
         refused = host.agtp("resolve", bad)
         assert refused.returncode == 2 and code in refused.stderr
