@@ -43,6 +43,13 @@ def _https(value: Any) -> str:
     return text
 
 
+def _push_origin(value: Any) -> str:
+    text = secret.text_of(value)
+    if text != "*" and re.fullmatch(r"https?://[^/?#@:\s\[\]]+(:[0-9]{1,5}|:\*)?", text, re.ASCII) is None:
+        raise ValueError('must be an origin, such as "https://hooks.example" or "http://localhost:*", or "*"')
+    return text.lower()
+
+
 def _path(value: Any) -> str:
     text = secret.text_of(value)
     if _PATH.fullmatch(text) is None:
@@ -119,6 +126,12 @@ class A2AAgent(PeerSection):
     push_url: Annotated[str | None, BeforeValidator(_https)] = None
     """Where the agent may send push notifications; no caller can name another place."""
 
+    push_origins: Items[Annotated[str, BeforeValidator(_push_origin)]] = ()
+    """
+    Where clients of the front may have the agent push to: ``https://hooks.example``, ``http://localhost:*`` for any
+    port, or ``*``. The agent itself calls these URLs; empty: the front offers no push notifications of this agent.
+    """
+
 
 class ACPAgent(PeerSection):
     """One ``[[acp.agent]]``: a server of the Agent Communication Protocol (IBM/BeeAI) with its agents."""
@@ -153,6 +166,12 @@ class FrontAgent(Section):
 
     answer: Annotated[str, BeforeValidator(_member)] = ""
     """The member of the result that is the answer's text; empty: the whole result is the answer, as data."""
+
+    upstream: Line | None = None
+    """
+    The name of an ``[[a2a.agent]]``: every operation is carried to that agent as it is, and ``name`` is what it is
+    called here. ``method``, ``path``, ``input``, ``text`` and ``answer`` are for hosted agents alone.
+    """
 
 
 class A2AFront(Section):

@@ -76,6 +76,17 @@ def _front(config: Config) -> Iterator[Fault]:
         elif agent.name in seen:
             yield Fault(location=(*here, "name"), message="stands here twice")
         seen.add(agent.name)
+        if agent.upstream is not None:
+            if all(agent.upstream != peer.name for peer in config.a2a.agent):
+                yield Fault(location=(*here, "upstream"), message=f"is no [[a2a.agent]]: {agent.upstream[:64]}")
+            given = agent.model_fields_set & {"method", "path", "input", "text", "answer"}
+            if given:
+                yield Fault(
+                    location=here,
+                    message=f"has upstream, and {sorted(given)[0]}, which is for hosted agents",
+                    hint="leave one of them out: everything is carried to an upstream as it is",
+                )
+            continue
         if "{" in agent.path:
             yield Fault(
                 location=(*here, "path"),

@@ -15,6 +15,7 @@ from agtphost.audit.held import HeldTable
 from agtphost.config import Config, peers
 from agtphost.contract.binding import Binding
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import jsontext
 
 
@@ -109,13 +110,33 @@ def a2a_agents(reactor: Any, config: Config, held: HeldTable, submit: Submit) ->
             pin=entry.pin or "",
             card_keys=_card_keys(entry, config),
             push_url=entry.push_url or "",
+            push_origins=entry.push_origins,
         )
         pins = Pins("a2a", entry.name, configured(settings), held, submit)
         agents.append(A2AAgent(reactor, settings, pins=pins))
     return agents
 
 
-def carried_at(built_ins: Iterable[Binding], *paths: str) -> tuple[Binding, ...]:
-    """EXECUTE on further paths, each of which names one upstream."""
+def carried_at(
+    built_ins: Iterable[Binding], *paths: str, min_assurance: Assurance | None = None
+) -> tuple[Binding, ...]:
+    """
+    EXECUTE on further paths, each of which names one upstream.
+
+    :param min_assurance: what the paths themselves ask of a caller; None: what EXECUTE does.
+    """
     floor = next(binding for binding in built_ins if (binding.method, binding.path) == ("EXECUTE", "/"))
-    return tuple(replace(floor, path=path) for path in paths)
+    asked = floor.min_assurance if min_assurance is None else min_assurance
+    return tuple(replace(floor, path=path, min_assurance=asked) for path in paths)
+
+
+def relayed_at(built_ins: Iterable[Binding], config: Config) -> tuple[Binding, ...]:
+    """
+    Where the front has operations carried to agents behind the host; nowhere where it does not.
+
+    Clients with a token come this far, and no further than where the operator has set ``min_assurance`` of the agent
+    to ``gateway``: what an action asks of its caller is asked after this.
+    """
+    if all(entry.upstream is None for entry in config.a2a.front.agent):
+        return ()
+    return carried_at(built_ins, "/a2a-relay/{server}", min_assurance=Assurance.GATEWAY)

@@ -10,7 +10,9 @@ from OpenSSL import SSL
 from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
 from zope.interface import implementer
 
+from agtphost.adapters.a2a import A2AAgent
 from agtphost.adapters.a2a.fronted import FrontedTasks
+from agtphost.adapters.mcp.supervision import State
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
 from agtphost.audit.held import Held, HeldTable
 from agtphost.config import Config
@@ -20,6 +22,7 @@ from agtphost.host.listener import http_limits
 from agtphost.host.materials import client_authorities
 from agtphost.http.a2a_clients import Clients, Principal
 from agtphost.http.a2a_front import A2AFront, Exposed, FrontResource, FrontSettings
+from agtphost.http.a2a_relay import Relayed
 from agtphost.http.a2a_runs import Runs
 from agtphost.http.tls import Connections, https_options
 from agtphost.iagtp import IAgentDirectory, IDispatcher, IGate, ILedger
@@ -63,12 +66,14 @@ def a2a_front(
     tasks: FrontedTasks | None,
     oauth: IGate | None,
     offered: Callable[[Iterable[Agent]], Collection[Agent]],
+    upstreams: Mapping[str, A2AAgent],
 ) -> A2AFront | None:
     """
     The server of ``[a2a.front]``; None where none is configured.
 
     :param tasks: from :func:`fronted_tasks`.
     :param offered: which agents can be called at present.
+    :param upstreams: the A2A agents behind the host, by name.
     :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
     :raises ConfigurationError: for agents that are not hosted, files and endpoints that cannot be used.
     """
@@ -88,7 +93,7 @@ def a2a_front(
             timeout=given.timeout,
             disclosed=config.policies.anonymous_discovery and config.policies.agent_disclosure == "public",
         ),
-        _exposed(config, directory),
+        _exposed(config, directory, upstreams),
         clients,
         dispatcher,
         Runs(dispatcher, tasks),
@@ -99,11 +104,16 @@ def a2a_front(
     return A2AFront(reactor, given.listen, front_tls(config), resource, http_limits(config))
 
 
-def _exposed(config: Config, directory: IAgentDirectory) -> dict[str, Exposed]:
+def _exposed(
+    config: Config, directory: IAgentDirectory, upstreams: Mapping[str, A2AAgent]
+) -> dict[str, Exposed | Relayed]:
     given = config.a2a.front
     problems: list[Problem] = []
-    exposed: dict[str, Exposed] = {}
+    exposed: dict[str, Exposed | Relayed] = {}
     for entry in given.agent:
+        if entry.upstream is not None:
+            exposed[entry.name] = _relayed(upstreams[entry.upstream])
+            continue
         agent = directory.by_name(entry.name)
         if agent is None:
             message = f'[[a2a.front.agent]] "{entry.name[:64]}" is no hosted agent'
@@ -123,6 +133,15 @@ def _exposed(config: Config, directory: IAgentDirectory) -> dict[str, Exposed]:
     if problems:
         raise ConfigurationError(problems)
     return exposed
+
+
+def _relayed(agent: A2AAgent) -> Relayed:
+    def card() -> Mapping[str, Any] | None:
+        known = agent.card
+        return None if known is None or agent.service.state not in (State.UP, State.IDLE) else known.document
+
+    settings = agent.settings
+    return Relayed(upstream=settings.name, card=card, pushes=bool(settings.push_origins))
 
 
 def _plain(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -181,6 +181,7 @@ def _serving(
         methods.fronted,
         admission.principal,
         shown.visibility.offered,
+        connected.web.a2a,
     )
     if front is not None:
         yield front

@@ -147,6 +147,7 @@ def built_in_methods(
         bindings=(
             *own,
             *a2a.carried_at(own, *(f"/{adapter.name}/{{server}}" for adapter in upstreams.web.adapters)),
+            *a2a.relayed_at(own, config),
             *floor.bindings,
             *(front_bindings(fronted) if fronted is not None else ()),
             *tasks.bindings,

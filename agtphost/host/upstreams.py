@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agtphost.adapters.a2a import A2AAdapter
+from agtphost.adapters.a2a import A2AAdapter, A2AAgent
 from agtphost.adapters.a2a.tasks import TERMINAL
 from agtphost.adapters.acp import ACPAdapter
 from agtphost.adapters.acp.handlers import TERMINAL as OVER
@@ -110,6 +110,9 @@ class WebUpstreams:
 
     endings: tuple[Endings, ...]
     """What ends tasks of agents that were stopped: one service for each protocol."""
+
+    a2a: Mapping[str, A2AAgent]
+    """The A2A agents by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +236,8 @@ def web_upstreams(
     if endings:
         _end_with_callers(held, states, endings)
     upkeep = (*(helper.service for helper in helpers), *(server.service for server in servers))
-    return WebUpstreams(adapters=tuple(adapters), upkeep=upkeep, endings=tuple(endings))
+    named = {helper.settings.name: helper for helper in helpers}
+    return WebUpstreams(adapters=tuple(adapters), upkeep=upkeep, endings=tuple(endings), a2a=named)
 
 
 def _end_with_callers(held: HeldTable, states: LifecycleTable, endings: Sequence[Endings]) -> None:

@@ -44,11 +44,7 @@ def card_of(
         "name": agent.name,
         "description": agent.description or agent.name,
         "version": _text(document.get("version")) or "1.0.0",
-        "supportedInterfaces": [
-            {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": version}
-            for version in (VERSION, a2a_legacy.VERSION)
-        ]
-        + [{"url": url, "protocolBinding": "HTTP+JSON", "protocolVersion": VERSION}],
+        "supportedInterfaces": [],
         "capabilities": {
             "streaming": True,
             "pushNotifications": False,
@@ -67,6 +63,64 @@ def card_of(
     if agent.principal:
         # A provider needs a URL, and an Identity Document has none: the principal is part of the identity instead.
         identity["principal"] = agent.principal
+    return _completed(card, url, guarded=guarded, signer=signer, certified=certified, old=old)
+
+
+_OF_AGENT = (
+    *("name", "description", "version", "provider", "documentationUrl", "iconUrl"),
+    *("defaultInputModes", "defaultOutputModes"),
+)
+"""Members of a card that say what the agent is, and not how it is reached."""
+
+
+def relayed_card(
+    document: Mapping[str, Any],
+    url: str,
+    *,
+    pushes: bool,
+    guarded: bool,
+    signer: Signer | None,
+    certified: bool = False,
+    old: bool = False,
+) -> dict[str, Any]:
+    """
+    The card of an agent behind the host: what it says of itself, reached and guarded as the front is.
+
+    :param document: its own card, of 1.0 or 0.3.
+    :param pushes: whether the operator lets it push to where its clients say.
+    :param url, guarded, signer, certified, old: as for :func:`card_of`.
+    """
+    told = document.get("capabilities")
+    able = dict(told) if isinstance(told, dict) else {}
+    able.pop("stateTransitionHistory", None)
+    capabilities: dict[str, Any] = able
+    if not pushes and "pushNotifications" in able:
+        capabilities["pushNotifications"] = False
+    if document.get("supportsAuthenticatedExtendedCard") is True:
+        capabilities["extendedAgentCard"] = True
+    skills = document.get("skills")
+    hidden = ("security", "securityRequirements")
+    card: dict[str, Any] = {
+        **{name: document[name] for name in _OF_AGENT if name in document},
+        "supportedInterfaces": [],
+        "capabilities": capabilities,
+        "skills": [
+            {name: value for name, value in skill.items() if name not in hidden}
+            for skill in (skills if isinstance(skills, list) else [])
+            if isinstance(skill, dict)
+        ],
+    }
+    return _completed(card, url, guarded=guarded, signer=signer, certified=certified, old=old)
+
+
+def _completed(
+    card: dict[str, Any], url: str, *, guarded: bool, signer: Signer | None, certified: bool, old: bool
+) -> dict[str, Any]:
+    """A card with where and how the agent is reached, and its signature."""
+    card["supportedInterfaces"] = [
+        {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": version}
+        for version in (VERSION, a2a_legacy.VERSION)
+    ] + [{"url": url, "protocolBinding": "HTTP+JSON", "protocolVersion": VERSION}]
     schemes = _schemes(guarded=guarded, certified=certified)
     if schemes:
         card["securitySchemes"] = schemes

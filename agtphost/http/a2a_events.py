@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.web.server import Request
 
+from agtphost.http.a2a_messages import RpcFault
 from agtphost.http.a2a_rest import RestCall
 from agtphost.http.a2a_rpc import RpcCall
 from agtphost.protocols.limits import UNREAD
@@ -15,12 +16,14 @@ from agtphost.protocols.limits import UNREAD
 class Gone:
     """Notices that a client left."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, then: Callable[[], None] = lambda: None) -> None:
         self.yet = False
+        self._then = then
         request.notifyFinish().addErrback(self._left)
 
     def _left(self, _: object) -> None:
         self.yet = True
+        self._then()
 
 
 class EventStream:
@@ -29,8 +32,8 @@ class EventStream:
     MOST_UNREAD = UNREAD
     """Octets."""
 
-    def __init__(self, request: Request, call: RpcCall | RestCall) -> None:
-        self._gone = Gone(request)
+    def __init__(self, request: Request, call: RpcCall | RestCall, left: Callable[[], None] = lambda: None) -> None:
+        self._gone = Gone(request, left)
         self._request = request
         self._call = call
         self._begun = False
@@ -42,16 +45,39 @@ class EventStream:
         """Whether nobody reads on."""
         return self._gone.yet
 
+    @property
+    def old(self) -> bool:
+        """Whether it is one of A2A 0.3, where errors are part of the stream from the first event on."""
+        return isinstance(self._call, RpcCall) and self._call.old
+
+    @property
+    def begun(self) -> bool:
+        """Whether something of it is sent already."""
+        return self._begun
+
     def send(self, event: Mapping[str, Any]) -> None:
         """One event."""
-        if self._gone.yet:
+        if not self._gone.yet:
+            self._write(b"data: " + self._call.event(event) + b"\r\n\r\n")
+
+    def fail(self, fault: RpcFault) -> None:
+        """An error: its last event, and in 1.0 one of type ``error``."""
+        if not self._gone.yet:
+            kind = b"" if self.old else b"event: error\r\n"
+            self._write(kind + b"data: " + self._call.fault(fault)[1] + b"\r\n\r\n")
+
+    def begin(self) -> None:
+        """It is a stream, whatever comes of it."""
+        if self._begun or self._gone.yet:
             return
-        if not self._begun:
-            self._begun = True
-            self._request.responseHeaders.setRawHeaders("Content-Type", ["text/event-stream"])
-            self._request.responseHeaders.setRawHeaders("Cache-Control", ["no-store"])
-            self._request.registerProducer(self, True)  # type: ignore[no-untyped-call]
-        octets = b"data: " + self._call.event(event) + b"\r\n\r\n"
+        self._begun = True
+        self._request.responseHeaders.setRawHeaders("Content-Type", ["text/event-stream"])
+        self._request.responseHeaders.setRawHeaders("Cache-Control", ["no-store"])
+        self._request.registerProducer(self, True)  # type: ignore[no-untyped-call]
+        self._request.write(b"")  # type: ignore[no-untyped-call]
+
+    def _write(self, octets: bytes) -> None:
+        self.begin()
         self._unread = self._unread + len(octets) if self._paused else 0
         if self._unread > self.MOST_UNREAD:
             self._gone.yet = True

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, TypeAlias
 
 from twisted.internet.defer import Deferred, TimeoutError
@@ -22,11 +23,20 @@ from twisted.web.server import NOT_DONE_YET, Request
 from agtphost.http import a2a_legacy as legacy
 from agtphost.http import a2a_messages as messages
 from agtphost.http import a2a_rest as rest
-from agtphost.http.a2a_card import PATH, card_of
+from agtphost.http.a2a_card import PATH, card_of, relayed_card
 from agtphost.http.a2a_clients import Client, Clients, NotAdmitted
 from agtphost.http.a2a_events import EventStream, Gone
 from agtphost.http.a2a_messages import NO_PUSH, NOT_CANCELABLE, UNKNOWN_TASK, UNSUPPORTED, RpcFault, invalid
-from agtphost.http.a2a_rpc import RpcCall, Unreadable, asked_version, fault_response, read_call
+from agtphost.http.a2a_relay import Relay, Relayed
+from agtphost.http.a2a_rpc import (
+    EXTENDED_CARD,
+    RpcCall,
+    Unreadable,
+    asked_version,
+    fault_response,
+    read_call,
+    require_hosted,
+)
 from agtphost.http.a2a_runs import Exposed, Run, Runs, request_of
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
 from agtphost.http.site import HTTP_LIMITS, HttpService
@@ -75,7 +85,7 @@ class FrontSettings:
 class _Admitted:
     """What the head of a request says."""
 
-    exposed: Exposed
+    exposed: Exposed | Relayed
     label: str
     client: Client | None = None
     """None for who asks for the card."""
@@ -102,7 +112,7 @@ class FrontResource(Resource):
     def __init__(
         self,
         settings: FrontSettings,
-        exposed: Mapping[str, Exposed],
+        exposed: Mapping[str, Exposed | Relayed],
         clients: Clients,
         dispatcher: IDispatcher,
         runs: Runs,
@@ -116,6 +126,7 @@ class FrontResource(Resource):
         self._clients = clients
         self._dispatcher = dispatcher
         self._runs = runs
+        self._relay = Relay(dispatcher)
         self._signer = signer
         self._clock = clock
         self._cards: dict[tuple[str, str, bool], tuple[object, bytes]] = {}
@@ -141,13 +152,13 @@ class FrontResource(Resource):
         if card:
             if request.method not in (b"GET", b"HEAD"):
                 return tail_of(request, 405, b"Send a GET.\n", ("Allow", "GET, HEAD"))
-            if not self._offered(exposed.agent):
+            if not self._in_service(exposed):
                 return tail_of(request, 404, b"The agent is not in service.\n")
             if self._settings.disclosed:
                 request.admitted = _Admitted(exposed, label)
                 return None
         else:
-            allowed = ("POST",) if route is None else route.methods
+            allowed = ("POST",) if route is None else tuple(route.operations)
             if request.method.decode("ascii", "replace") not in allowed:
                 said = f"Send a {' or a '.join(allowed)}.\n".encode()
                 return tail_of(request, 405, said, ("Allow", ", ".join(allowed)))
@@ -169,7 +180,7 @@ class FrontResource(Resource):
         admitted: _Admitted = request.admitted
         exposed, client = admitted.exposed, admitted.client
         if client is None:
-            return self._card(request, admitted.label, exposed.agent)
+            return self._card(request, admitted.label, exposed)
         call: Call
         try:
             call = read_call(request) if admitted.route is None else rest.read_call(request, admitted.route)
@@ -180,8 +191,12 @@ class FrontResource(Resource):
             status, octets = rest.fault_response(fault)
             return tail_of(request, status, octets, kind="application/json")
         streamed = call.operation in ("SendStreamingMessage", "SubscribeToTask")
-        answering = self._streamed if streamed else self._answered
-        working = Deferred.fromCoroutine(answering(request, exposed, client, call))
+        if isinstance(exposed, Relayed):
+            relaying = self._followed_behind if streamed else self._answered_behind
+            working = Deferred.fromCoroutine(relaying(request, admitted.label, exposed, client, call))
+        else:
+            answering = self._streamed if streamed else self._answered
+            working = Deferred.fromCoroutine(answering(request, exposed, client, call))
         working.addErrback(lambda failure: log.failure("an A2A client cannot be answered", failure))
         return NOT_DONE_YET
 
@@ -194,32 +209,53 @@ class FrontResource(Resource):
         prefix, _, label = home.rstrip("/").rpartition("/")
         return (label if prefix == "/agents" else ""), card
 
-    def _card(self, request: Request, label: str, agent: Agent) -> bytes:
+    def _in_service(self, exposed: Exposed | Relayed) -> bool:
+        return exposed.card() is not None if isinstance(exposed, Relayed) else self._offered(exposed.agent)
+
+    def _card(self, request: Request, label: str, exposed: Exposed | Relayed) -> bytes:
         base = self._settings.url or host_of(request)
-        shown: tuple[object, object] = (agent.document, agent.posture)
+        if isinstance(exposed, Relayed):
+            shown: tuple[object, object] = (exposed.card(), None)
+        else:
+            shown = (exposed.agent.document, exposed.agent.posture)
         try:
             old = asked_version(request) == legacy.VERSION
         except ValueError:
             return tail_of(request, 400, b"The query has too many members.\n")
         known, octets = self._cards.get((label, base, old), (None, b""))
         if known != shown:
-            card = card_of(
-                agent,
-                f"{base}/agents/{label}",
-                guarded=self._clients.guarded,
-                signer=self._signer,
-                certified=self._clients.certified,
-                old=old,
-            )
-            octets = jsontext.encode(card)
+            octets = jsontext.encode(self._made(exposed, f"{base}/agents/{label}", old))
             if len(self._cards) >= MOST_CARDS:
                 self._cards.clear()
             self._cards[label, base, old] = shown, octets
-        return tail_of(request, 200, octets, ("Vary", "A2A-Version"), kind="application/json")
+        tag = f'"{sha256(octets).hexdigest()}"'
+        fields = (("Vary", "A2A-Version"), ("ETag", tag))
+        if tag in (field_of(request, "if-none-match") or ""):
+            return tail_of(request, 304, b"", *fields, kind="application/json", cache="no-cache")
+        return tail_of(request, 200, octets, *fields, kind="application/json", cache="no-cache")
+
+    def _made(
+        self, exposed: Exposed | Relayed, url: str, old: bool, extended: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """
+        The card of an agent.
+
+        :param extended: the extended card of one behind the host, to be shown in its place.
+        """
+        reached: dict[str, Any] = {
+            "guarded": self._clients.guarded,
+            "signer": self._signer,
+            "certified": self._clients.certified,
+            "old": old,
+        }
+        if isinstance(exposed, Relayed):
+            return relayed_card(extended or exposed.card() or {}, url, pushes=exposed.pushes, **reached)
+        return card_of(exposed.agent, url, **reached)
 
     async def _answered(self, request: Request, exposed: Exposed, client: Client, call: Call) -> None:
         gone = Gone(request)
         try:
+            require_hosted(call.operation)
             if call.operation == "SendMessage":
                 result = await self._send(exposed, client, call)
             else:
@@ -229,6 +265,35 @@ class FrontResource(Resource):
             (status, octets), kind = call.fault(fault), "application/json"
         if not gone.yet:
             _finish(request, status, octets, kind)
+
+    async def _answered_behind(
+        self, request: Request, label: str, relayed: Relayed, client: Client, call: Call
+    ) -> None:
+        gone = Gone(request)
+        try:
+            result = await self._relay.answer(relayed, client, call, request)
+            if call.operation == EXTENDED_CARD and isinstance(result, dict):
+                # It names the front as the public one does, and is of the version that is spoken.
+                url = f"{self._settings.url or host_of(request)}/agents/{label}"
+                result = self._made(relayed, url, isinstance(call, RpcCall) and call.old, result)
+            status, octets, kind = 200, call.result(result), call.kind
+        except RpcFault as fault:
+            (status, octets), kind = call.fault(fault), "application/json"
+        if not gone.yet:
+            _finish(request, status, octets, kind)
+
+    async def _followed_behind(
+        self, request: Request, label: str, relayed: Relayed, client: Client, call: Call
+    ) -> None:
+        stream, fault = await self._relay.follow(relayed, client, call, request)
+        if fault is not None and not stream.begun and not stream.old:
+            if not stream.gone:
+                _finish(request, *call.fault(fault))
+            return
+        stream.begin()
+        if fault is not None:
+            stream.fail(fault)
+        stream.finish()
 
     async def _streamed(self, request: Request, exposed: Exposed, client: Client, call: Call) -> None:
         stream = EventStream(request, call)
@@ -274,6 +339,8 @@ class FrontResource(Resource):
 
     async def _list(self, client: Client, call: Call) -> Mapping[str, Any]:
         given = {name: call.params[name] for name in _LISTING if name in call.params}
+        if type(given.get("pageSize", 0)) is not int:
+            raise invalid("pageSize is no whole number")
         return await self._ask(client, "QUERY", TASKS, given)
 
     async def _cancel(self, client: Client, call: Call) -> Mapping[str, Any]:

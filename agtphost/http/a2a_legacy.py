@@ -27,24 +27,58 @@ METHODS: Mapping[str, str] = {
 """What each method is called in 1.0."""
 
 _FILE = (("bytes", "raw"), ("uri", "url"), ("name", "filename"), ("mimeType", "mediaType"))
+_FINAL = frozenset({"completed", "canceled", "failed", "rejected"})
 _KINDS = {"statusUpdate": "status-update", "artifactUpdate": "artifact-update"}
 
 
 # Requests
 
 
-def params_of(given: Mapping[str, Any]) -> dict[str, Any]:
+def params_of(operation: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters of a request, as 1.0 has them."""
     found = dict(given)
+    if operation.endswith(("PushNotificationConfig", "PushNotificationConfigs")):
+        return _push_params(operation, found)
     if isinstance(found.get("message"), dict):
         found["message"] = _message(found["message"])
     configuration = found.get("configuration")
     if isinstance(configuration, dict):
-        changed = {name: value for name, value in configuration.items() if name != "blocking"}
+        changed = {
+            name: value for name, value in configuration.items() if name not in ("blocking", "pushNotificationConfig")
+        }
         if configuration.get("blocking") is False:
             changed["returnImmediately"] = True
+        push = configuration.get("pushNotificationConfig")
+        if push is not None:
+            changed["taskPushNotificationConfig"] = _push(push)
         found["configuration"] = changed
     return found
+
+
+def _push_params(operation: str, given: dict[str, Any]) -> dict[str, Any]:
+    if operation == "CreateTaskPushNotificationConfig":
+        push = _push(given.get("pushNotificationConfig"))
+        task = {"taskId": given["taskId"]} if "taskId" in given else {}
+        return {**push, **task} if isinstance(push, dict) else task
+    found = {"taskId": given["id"]} if "id" in given else {}
+    if "pushNotificationConfigId" in given:
+        found["id"] = given["pushNotificationConfigId"]
+    elif operation == "GetTaskPushNotificationConfig" and "id" in given:
+        # 0.3 need not say which: what is meant is the one that has the task's own id.
+        found["id"] = given["id"]
+    return found
+
+
+def _push(push: Any) -> Any:
+    """A configuration; of its schemes 1.0 has one."""
+    if not isinstance(push, dict):
+        return push
+    changed = dict(push)
+    authentication = changed.get("authentication")
+    if isinstance(authentication, dict) and isinstance(authentication.get("schemes"), list):
+        kept = {name: value for name, value in authentication.items() if name != "schemes"}
+        changed["authentication"] = {**kept, "scheme": next(iter(authentication["schemes"]), "")}
+    return changed
 
 
 def _message(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,62 +104,94 @@ def _part(part: Any) -> Any:
 # Answers
 
 
-def result_of(operation: str, value: Mapping[str, Any]) -> Any:
-    """The result of an operation, as 0.3 has it."""
+def result_of(operation: str, value: Any) -> Any:
+    """The result of an operation, as 0.3 has it; of an agent behind the host, whatever that answers."""
     if operation == "SendMessage":
         return event_of(value)
-    return _task(value)
+    if operation == "ListTaskPushNotificationConfigs":
+        configs = value.get("configs", []) if isinstance(value, dict) else value
+        return [_old_push(each) for each in configs] if isinstance(configs, list) else configs
+    if operation.endswith("PushNotificationConfig"):
+        return _old_push(value)
+    return value if operation == "GetExtendedAgentCard" else _task(value)
 
 
-def event_of(event: Mapping[str, Any]) -> dict[str, Any]:
+def event_of(event: Mapping[str, Any]) -> Any:
     """``{"task": ...}``, ``{"statusUpdate": ...}`` and so on, as 0.3 has them."""
-    name, value = next(iter(event.items()))
+    name, value = next(iter(event.items()), ("", event))
     if name == "task":
         return _task(value)
     if name == "message":
         return _old_message(value)
+    if name not in _KINDS or not isinstance(value, dict):
+        return event
     changed = {**value, "kind": _KINDS[name]}
     if "status" in changed:
         changed["status"] = _status(changed["status"])
-        changed["final"] = changed["status"]["state"] not in ("working", "submitted")
+        state = changed["status"].get("state") if isinstance(changed["status"], dict) else ""
+        changed["final"] = state in _FINAL
     if "artifact" in changed:
-        changed["artifact"] = _artifact(changed["artifact"])
+        changed = {"append": False, "lastChunk": False, **changed, "artifact": _artifact(changed["artifact"])}
     return changed
 
 
-def _task(task: Mapping[str, Any]) -> dict[str, Any]:
-    changed = {**task, "kind": "task", "status": _status(task["status"])}
-    if "artifacts" in changed:
-        changed["artifacts"] = [_artifact(each) for each in changed["artifacts"]]
-    if "history" in changed:
-        changed["history"] = [_old_message(each) for each in changed["history"]]
+def _task(task: Any) -> Any:
+    if not isinstance(task, dict):
+        return task
+    changed = {**task, "kind": "task", "status": _status(task.get("status"))}
+    for name, change in (("artifacts", _artifact), ("history", _old_message)):
+        if isinstance(changed.get(name), list):
+            changed[name] = [change(each) for each in changed[name]]
     return changed
 
 
-def _status(status: Mapping[str, Any]) -> dict[str, Any]:
-    state = str(status["state"]).removeprefix("TASK_STATE_").lower().replace("_", "-")
+def _status(status: Any) -> Any:
+    if not isinstance(status, dict):
+        return status
+    state = str(status.get("state")).removeprefix("TASK_STATE_").lower().replace("_", "-")
     changed = {**status, "state": "unknown" if state == "unspecified" else state}
     if "message" in changed:
         changed["message"] = _old_message(changed["message"])
     return changed
 
 
-def _old_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    role = str(message["role"]).removeprefix("ROLE_").lower()
-    parts = [_old_part(part) for part in message["parts"]]
-    return {**message, "kind": "message", "role": role, "parts": parts}
+def _old_message(message: Any) -> Any:
+    if not isinstance(message, dict):
+        return message
+    role = str(message.get("role")).removeprefix("ROLE_").lower()
+    return {**message, "kind": "message", "role": role, "parts": _old_parts(message.get("parts"))}
 
 
-def _artifact(artifact: Mapping[str, Any]) -> dict[str, Any]:
-    return {**artifact, "parts": [_old_part(part) for part in artifact["parts"]]}
+def _artifact(artifact: Any) -> Any:
+    return {**artifact, "parts": _old_parts(artifact.get("parts"))} if isinstance(artifact, dict) else artifact
 
 
-def _old_part(part: Mapping[str, Any]) -> dict[str, Any]:
-    """The front itself makes text and data parts alone; data is an object in 0.3."""
+def _old_parts(parts: Any) -> Any:
+    return [_old_part(part) for part in parts] if isinstance(parts, list) else []
+
+
+def _old_part(part: Any) -> Any:
+    """A part; data is an object in 0.3."""
+    if not isinstance(part, dict):
+        return part
+    kept = {"metadata": part["metadata"]} if "metadata" in part else {}
     if "text" in part:
-        return {**part, "kind": "text"}
-    data = part["data"]
-    return {**part, "kind": "data", "data": data if isinstance(data, dict) else {"value": data}}
+        return {**kept, "kind": "text", "text": part["text"]}
+    if "data" in part:
+        data = part["data"]
+        return {**kept, "kind": "data", "data": data if isinstance(data, dict) else {"value": data}}
+    return {**kept, "kind": "file", "file": {old: part[new] for old, new in _FILE if new in part}}
+
+
+def _old_push(push: Any) -> Any:
+    if not isinstance(push, dict):
+        return push
+    changed = {name: value for name, value in push.items() if name not in ("taskId", "tenant")}
+    authentication = changed.get("authentication")
+    if isinstance(authentication, dict) and "scheme" in authentication:
+        kept = {name: value for name, value in authentication.items() if name != "scheme"}
+        changed["authentication"] = {**kept, "schemes": [authentication["scheme"]]}
+    return {"taskId": push.get("taskId", ""), "pushNotificationConfig": changed}
 
 
 # Cards
@@ -135,6 +201,10 @@ def card_of(card: Mapping[str, Any], url: str) -> dict[str, Any]:
     """A card of 1.0, not signed yet, as 0.3 has it."""
     found = {name: value for name, value in card.items() if name not in ("supportedInterfaces", "securityRequirements")}
     found.update({"url": url, "preferredTransport": "JSONRPC", "protocolVersion": "0.3.0"})
+    capabilities = card.get("capabilities")
+    if isinstance(capabilities, dict) and "extendedAgentCard" in capabilities:
+        found["capabilities"] = {name: value for name, value in capabilities.items() if name != "extendedAgentCard"}
+        found["supportsAuthenticatedExtendedCard"] = capabilities["extendedAgentCard"]
     schemes = card.get("securitySchemes")
     if isinstance(schemes, dict):
         found["securitySchemes"] = {name: _scheme(scheme) for name, scheme in schemes.items()}

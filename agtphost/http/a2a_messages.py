@@ -26,13 +26,26 @@ class RpcFault(Exception):
 
     :param code: such as -32602.
     :param proof: what proves the refusal, where the dispatcher refused: its status, reason and Audit-ID.
+    :param told: the error of an agent behind the host, which is the client's as it is.
     """
 
-    def __init__(self, code: int, message: str, proof: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        proof: Mapping[str, Any] | None = None,
+        told: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.proof: Mapping[str, Any] = proof or {}
+        self._told = told
+
+    @property
+    def data(self) -> Any:
+        """What there is to know besides, as JSON-RPC has it: an ErrorInfo, or what the agent said; None for nothing."""
+        return [a2a_errors.info(self.code, self.proof)] if self._told is None else self._told.get("data")
 
 
 UNKNOWN_TASK, NOT_CANCELABLE = a2a_errors.TASK_NOT_FOUND, a2a_errors.TASK_NOT_CANCELABLE
@@ -41,7 +54,7 @@ _CODES = {"unknown-task": UNKNOWN_TASK, "task-not-cancelable": NOT_CANCELABLE}
 
 
 def fault_of(response: Response) -> RpcFault:
-    """A refusal of the dispatcher as an error of A2A."""
+    """A refusal of the dispatcher as an error of A2A; what an agent behind the host answered is that error itself."""
     try:
         body = jsontext.decode(response.body)
     except jsontext.JSONTextError:
@@ -50,6 +63,10 @@ def fault_of(response: Response) -> RpcFault:
     reason = str(body.get("reason", ""))
     code = _CODES.get(reason, -32602 if response.status in (400, 422) else -32603)
     proof = {"status": response.status, "reason": reason, "audit_id": response.headers.get("audit-id") or ""}
+    result = body.get("result")
+    error = result.get("error") if isinstance(result, dict) else None
+    if isinstance(error, dict) and type(error.get("code")) is int:
+        return RpcFault(error["code"], str(error.get("message", "")), proof, error)
     return RpcFault(code, f"{body.get('explanation', '')} ({response.status} {reason})".strip(), proof)
 
 

@@ -11,28 +11,35 @@ from urllib.parse import parse_qs, unquote
 from twisted.web.server import Request
 
 from agtphost.http.a2a_card import VERSION
-from agtphost.http.a2a_messages import NO_PUSH, RpcFault, invalid
-from agtphost.http.a2a_rpc import asked_version, read_body
+from agtphost.http.a2a_messages import RpcFault, invalid
+from agtphost.http.a2a_rpc import PUSH, asked_version, read_body
 from agtphost.vocabulary import a2a_errors, jsontext
 
 KIND = "application/a2a+json"
 
 _PATH = re.compile(
     r"(?P<home>|/agents/[^/]+)/(?:(?P<plain>message:send|message:stream|tasks|extendedAgentCard)"
-    r"|tasks/(?P<id>[^/:]+)(?P<verb>|:cancel|:subscribe|/pushNotificationConfigs(?:/[^/]+)?))"
+    r"|tasks/(?P<id>[^/]+?)(?P<verb>|:cancel|:subscribe|/pushNotificationConfigs(?:/(?P<push>[^/]+))?))"
 )
-_PUSH = "PushNotificationConfig"
-_OPERATIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "message:send": ("SendMessage", ("POST",)),
-    "message:stream": ("SendStreamingMessage", ("POST",)),
-    "tasks": ("ListTasks", ("GET",)),
-    "extendedAgentCard": ("GetExtendedAgentCard", ("GET",)),
-    "": ("GetTask", ("GET",)),
-    ":cancel": ("CancelTask", ("POST",)),
-    ":subscribe": ("SubscribeToTask", ("GET", "POST")),
-    "/pushNotificationConfigs": (_PUSH, ("GET", "POST")),
-    "/pushNotificationConfigs/": (_PUSH, ("GET", "DELETE")),
+_OPERATIONS: Mapping[str, Mapping[str, str]] = {
+    "message:send": {"POST": "SendMessage"},
+    "message:stream": {"POST": "SendStreamingMessage"},
+    "tasks": {"GET": "ListTasks"},
+    "extendedAgentCard": {"GET": "GetExtendedAgentCard"},
+    "": {"GET": "GetTask"},
+    ":cancel": {"POST": "CancelTask"},
+    ":subscribe": {"GET": "SubscribeToTask", "POST": "SubscribeToTask"},
+    "/pushNotificationConfigs": {
+        "GET": "ListTaskPushNotificationConfigs",
+        "POST": "CreateTaskPushNotificationConfig",
+    },
+    "/pushNotificationConfigs/": {
+        "GET": "GetTaskPushNotificationConfig",
+        "DELETE": "DeleteTaskPushNotificationConfig",
+    },
 }
+"""By path and HTTP method."""
+
 _REFUSED = {
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
@@ -50,9 +57,11 @@ class Route:
     home: str
     """The path of the agent."""
 
-    operation: str
-    methods: tuple[str, ...]
+    operations: Mapping[str, str]
+    """By HTTP method."""
+
     task_id: str
+    push_id: str
 
 
 def route_of(path: str) -> Route | None:
@@ -60,9 +69,14 @@ def route_of(path: str) -> Route | None:
     found = _PATH.fullmatch(path)
     if found is None:
         return None
-    named = found["plain"] or re.sub(r"(?<=Configs/).+", "", found["verb"])
-    operation, methods = _OPERATIONS[named]
-    return Route(home=found["home"], operation=operation, methods=methods, task_id=unquote(found["id"] or ""))
+    verb = found["verb"] or ""
+    named = found["plain"] or (verb.removesuffix(found["push"]) if found["push"] else verb)
+    return Route(
+        home=found["home"],
+        operations=_OPERATIONS[named],
+        task_id=unquote(found["id"] or ""),
+        push_id=unquote(found["push"] or ""),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +86,11 @@ class RestCall:
     operation: str
     params: Mapping[str, Any]
     kind: str = KIND
+    binding: str = "HTTP+JSON"
 
-    def result(self, value: Mapping[str, Any]) -> bytes:
-        """The response with a result."""
-        return jsontext.encode(value)
+    def result(self, value: Any) -> bytes:
+        """The response with a result; that of an operation without one is an empty object."""
+        return jsontext.encode({} if value is None else value)
 
     def event(self, event: Mapping[str, Any]) -> bytes:
         """One event of a stream."""
@@ -93,8 +108,9 @@ def fault_response(fault: RpcFault) -> tuple[int, bytes]:
     refused = fault.proof.get("status")
     if fault.code == a2a_errors.INTERNAL and refused in _REFUSED:
         code, status = refused, _REFUSED[refused]
-    details = [a2a_errors.info(fault.code, fault.proof)]
-    error = {"code": code, "status": status, "message": fault.message, "details": details}
+    error: dict[str, Any] = {"code": code, "status": status, "message": fault.message}
+    if isinstance(fault.data, list):
+        error["details"] = fault.data
     return code, jsontext.encode({"error": error})
 
 
@@ -112,22 +128,21 @@ def read_call(request: Request, route: Route) -> RestCall:
     if version != VERSION:
         explanation = f"HTTP+JSON is spoken in A2A {VERSION}; send A2A-Version: {VERSION}"
         raise RpcFault(a2a_errors.VERSION_UNSUPPORTED, explanation)
-    if route.operation == _PUSH:
-        raise RpcFault(NO_PUSH, "Push notifications are not supported")
-    if route.operation == "GetExtendedAgentCard":
-        raise RpcFault(a2a_errors.NO_EXTENDED_CARD, "The agent has no extended card")
+    operation = route.operations[request.method.decode("ascii")]
     params: dict[str, Any] = {name: _plain(name, values[-1]) for name, values in query.items()}
-    if route.operation in ("SendMessage", "SendStreamingMessage"):
+    if operation in ("SendMessage", "SendStreamingMessage", "CreateTaskPushNotificationConfig"):
         params = read_body(request)
-    if route.task_id:
+    if operation in PUSH:
+        params["taskId"] = route.task_id
+        if route.push_id:
+            params["id"] = route.push_id
+    elif route.task_id:
         params["id"] = route.task_id
-    return RestCall(operation=route.operation, params=params)
+    return RestCall(operation=operation, params=params)
 
 
 def _plain(name: str, value: str) -> object:
-    """A member of the query in its own type."""
+    """A member of the query in its own type; what is not of it stays a text, which nobody takes for one."""
     if name in ("pageSize", "historyLength"):
-        if not (value.isascii() and value.isdigit() and len(value) <= 9):
-            raise invalid(f"{name} is no whole number")
-        return int(value)
-    return value == "true" if name == "includeArtifacts" else value
+        return int(value) if value.isascii() and value.isdigit() and len(value) <= 9 else value
+    return {"true": True, "false": False}.get(value, value) if name == "includeArtifacts" else value

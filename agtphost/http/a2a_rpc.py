@@ -16,13 +16,17 @@ from agtphost.http.exchange import field_of
 from agtphost.vocabulary import a2a_errors, jsontext, media_types
 
 OPERATIONS = frozenset({"SendMessage", "SendStreamingMessage", "GetTask", "ListTasks", "CancelTask", "SubscribeToTask"})
+PUSH = frozenset(
+    f"{verb}TaskPushNotificationConfig{'s' if verb == 'List' else ''}" for verb in ("Create", "Get", "List", "Delete")
+)
+EXTENDED_CARD = "GetExtendedAgentCard"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RpcCall:
     """One request."""
 
-    call_id: str | int
+    call_id: str | int | None
     operation: str
     """As 1.0 calls it."""
 
@@ -33,8 +37,9 @@ class RpcCall:
     """Whether the client speaks 0.3."""
 
     kind: str = "application/json"
+    binding: str = "JSONRPC"
 
-    def result(self, value: Mapping[str, Any]) -> bytes:
+    def result(self, value: Any) -> bytes:
         """The response with a result."""
         shown = legacy.result_of(self.operation, value) if self.old else value
         return _response(self.call_id, result=shown)
@@ -50,7 +55,9 @@ class RpcCall:
 
 def fault_response(call_id: object, fault: RpcFault) -> bytes:
     """The response with an error: its reason in A2A, and what proves it, in the form that A2A 1.0 has for details."""
-    error = {"code": fault.code, "message": fault.message, "data": [a2a_errors.info(fault.code, fault.proof)]}
+    error: dict[str, Any] = {"code": fault.code, "message": fault.message}
+    if fault.data is not None:
+        error["data"] = fault.data
     return _response(call_id, error=error)
 
 
@@ -86,7 +93,7 @@ def read_call(request: Request) -> RpcCall:
     try:
         body = read_body(request)
         given = body.get("id")
-        if not isinstance(given, (str, int)) or isinstance(given, bool):
+        if given is not None and (not isinstance(given, (str, int)) or isinstance(given, bool)):
             raise RpcFault(-32600, "The id is neither text nor a whole number")
         call_id = given
         return _call(call_id, body, field_of(request, "a2a-version") or legacy.VERSION)
@@ -94,28 +101,44 @@ def read_call(request: Request) -> RpcCall:
         raise Unreadable(fault, call_id) from None
 
 
-def _call(call_id: str | int, body: Mapping[str, Any], version: str) -> RpcCall:
+def _call(call_id: str | int | None, body: Mapping[str, Any], version: str) -> RpcCall:
     method = body.get("method")
-    if body.get("jsonrpc") != "2.0" or not isinstance(method, str):
+    if body.get("jsonrpc") != "2.0" or not isinstance(method, str) or not method:
         raise RpcFault(-32600, "It is no JSON-RPC 2.0 request")
     spoken = ".".join(version.split(".")[:2])
     old = spoken == legacy.VERSION
-    if spoken not in (VERSION, legacy.VERSION) or (old and method in OPERATIONS):
+    known = OPERATIONS | PUSH | {EXTENDED_CARD}
+    if spoken not in (VERSION, legacy.VERSION) or (old and method in known):
         raise RpcFault(
             a2a_errors.VERSION_UNSUPPORTED,
             f"{method[:64]} of version {version[:16]} is not supported; send A2A-Version: {VERSION}",
         )
     operation = legacy.METHODS.get(method, "") if old else method
-    if "PushNotification" in operation:
-        raise RpcFault(NO_PUSH, "Push notifications are not supported")
-    if operation == "GetExtendedAgentCard":
-        raise RpcFault(a2a_errors.NO_EXTENDED_CARD, "The agent has no extended card")
-    if operation not in OPERATIONS:
+    if operation not in known:
         raise RpcFault(-32601, f"{method[:64]} is not supported")
     params = body.get("params", {})
+    if params is not None and not isinstance(params, (dict, list)):
+        raise RpcFault(-32600, "params is neither an object nor a list")
     if not isinstance(params, dict):
         raise invalid("params is not an object")
-    return RpcCall(call_id=call_id, operation=operation, params=legacy.params_of(params) if old else params, old=old)
+    return RpcCall(
+        call_id=call_id,
+        operation=operation,
+        params=legacy.params_of(operation, params) if old else params,
+        old=old,
+    )
+
+
+def require_hosted(operation: str) -> None:
+    """
+    Refuse what the host's own agents do not have.
+
+    :raises RpcFault: for push notifications and the extended card.
+    """
+    if operation in PUSH:
+        raise RpcFault(NO_PUSH, "Push notifications are not supported")
+    if operation == EXTENDED_CARD:
+        raise RpcFault(a2a_errors.NO_EXTENDED_CARD, "The agent has no extended card")
 
 
 def read_body(request: Request) -> dict[str, Any]:

@@ -235,7 +235,14 @@ _KINDS: Final = (
         reason="too-many-delegations",
         remedy="Wait until one of them has ended.",
     ),
-    _of_agents("a2a-task", "an A2A agent's task of a caller", 1_000, lives=30 * DAY, finished=ANY),
+    _of_agents(
+        "a2a-task",
+        "an A2A agent's task of a caller; 200 of a client of the front",
+        1_000,
+        unproven=1_000,
+        lives=30 * DAY,
+        finished=ANY,
+    ),
     _of_agents("acp-run", "an ACP server's run of a caller", 1_000, lives=30 * DAY, finished=ANY),
     _of_agents("mcp-task", "an MCP server's task of a caller", 1_000, lives=30 * DAY, finished=ANY),
     _of_agents(
@@ -413,6 +420,7 @@ _UNUSED = "not of a running host"
 TABLES: Final[Mapping[str, frozenset[str]]] = {
     _CONFIGURED: frozenset(
         {
+            "adapters.a2a.agent:A2AAgent._dialects",
             "adapters.acp.server:ACPServer.changed",
             "adapters.acp.server:ACPServer.manifests",
             "adapters.mcp.approval:Approval._servers",

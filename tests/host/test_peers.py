@@ -113,7 +113,7 @@ def test_the_front_is_checked_against_the_directory(tmp_path: Path) -> None:
 
     def made(config: Config) -> object:
         tasks = fronted_tasks(config, HeldTable(), scene.ledger)
-        return a2a_front(Clock(), config, scene.directory, scene.dispatcher, None, tasks, None, list)
+        return a2a_front(Clock(), config, scene.directory, scene.dispatcher, None, tasks, None, list, {})
 
     with pytest.raises(ConfigurationError) as caught:
         made(configured(tmp_path, front("e" * 64, "nobody")))

@@ -7,6 +7,7 @@ from typing import Any
 
 from zope.interface import implementer
 
+from agtphost.adapters.a2a import relay
 from agtphost.adapters.a2a.agent import CARD, A2AAgent
 from agtphost.adapters.a2a.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of, offered
 from agtphost.adapters.a2a.card import Card
@@ -77,7 +78,7 @@ class A2AAdapter:
             )
         if action == APPROVE:
             return Resolution(binding=self._approving[self._named(payload, server)], input=payload)
-        if action not in ACTIONS:
+        if action not in ACTIONS and action not in relay.ACTIONS:
             raise Refusal(
                 Status.UNPROCESSABLE,
                 "unknown-action",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from agtphost.adapters.a2a import card as cards
@@ -17,6 +18,20 @@ from agtphost.adapters.web.upkeep import Upkeep
 
 CARD = ""
 """What the one definition of an agent is pinned as."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoken:
+    """How an operation is asked for."""
+
+    binding: str = ""
+    """``JSONRPC`` or ``HTTP+JSON``, which counts where the agent offers both; empty: the one that is spoken best."""
+
+    extensions: str = ""
+    """Extensions of A2A that the caller wants to be active: the header field ``A2A-Extensions``."""
+
+
+PREFERRED = Spoken()
 
 Take = Callable[[Any], Awaitable[None]]
 """Takes one event, in the shapes of 1.0."""
@@ -44,6 +59,7 @@ class A2AAgent:
         self.service = Upkeep(reactor, settings, "a2a", self._prepare, self._http.close, **chosen)
         self.card: Card | None = None
         self._dialect: Dialect | None = None
+        self._dialects: dict[str, Dialect] = {}
         self.candidate: Card | None = None
         """The card that the agent shows now, where it is not the approved one."""
 
@@ -51,18 +67,26 @@ class A2AAgent:
         self.pins.on_approval = self._approval
         self.on_card: Callable[[Card], None] = lambda card: None
 
-    async def ask(self, operation: Operation, params: Params, seconds: float, caller: Caller = None) -> Any:
+    async def ask(
+        self,
+        operation: Operation,
+        params: Params,
+        seconds: float,
+        caller: Caller = None,
+        spoken: Spoken = PREFERRED,
+    ) -> Any:
         """
         Call an operation.
 
         :param caller: whose share of the turns it takes.
+        :param spoken: how, where there is a choice.
         :return: its result, in the shapes of 1.0.
         :raises PeerFailure: for every other outcome; :class:`A2AError` where the agent said so.
         """
 
         async def work(left: float) -> Any:
-            dialect = self._speaking()
-            ask = dialect.ask(operation, params)
+            dialect = self.speaking(spoken.binding)
+            ask = dialect.ask(operation, params, spoken.extensions)
             try:
                 reply = await self._http.exchange(ask.method, ask.url, headers=ask.headers, body=ask.body, seconds=left)
             except PeerRefused as refused:
@@ -72,7 +96,13 @@ class A2AAgent:
         return await self.service.call(seconds, work, caller)
 
     async def stream(
-        self, operation: Operation, params: Params, seconds: float, take: Take, caller: Caller = None
+        self,
+        operation: Operation,
+        params: Params,
+        seconds: float,
+        take: Take,
+        caller: Caller = None,
+        spoken: Spoken = PREFERRED,
     ) -> None:
         """
         Call an operation that answers with events.
@@ -82,8 +112,8 @@ class A2AAgent:
         """
 
         async def work(left: float) -> None:
-            dialect = self._speaking()
-            ask = dialect.ask(operation, params)
+            dialect = self.speaking(spoken.binding)
+            ask = dialect.ask(operation, params, spoken.extensions)
 
             async def event(octets: bytes) -> None:
                 await take(dialect.event(octets))
@@ -105,9 +135,10 @@ class A2AAgent:
 
         await self.service.call(seconds, work, caller)
 
-    def _speaking(self) -> Dialect:
+    def speaking(self, binding: str = "") -> Dialect:
+        """The dialect of a binding where the agent offers that in 1.0, else the one it is spoken to best in."""
         assert self._dialect is not None, "an upstream that is up has a card"
-        return self._dialect
+        return self._dialects.get(binding, self._dialect)
 
     async def _prepare(self) -> None:
         """Fetch the card, and accept it if it is the approved one."""
@@ -133,6 +164,9 @@ class A2AAgent:
         if self.card is None or self.card.document != card.document:
             self.card = card
             self._dialect = Dialect(card.interface)
+            self._dialects = {
+                each.binding: Dialect(each) for each in reversed(card.interfaces) if each.version == "1.0"
+            }
             self.on_card(card)
 
     def _approval(self) -> None:

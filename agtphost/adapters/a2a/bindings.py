@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agtphost.adapters.a2a import relay
 from agtphost.adapters.a2a.agent import A2AAgent
 from agtphost.adapters.a2a.dialects import Operation
 from agtphost.adapters.a2a.handlers import ListTasks, Push, ReadCard, SendMessage, Subscribe, TaskAction
@@ -80,8 +81,16 @@ _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
             "pageSize": {"type": "integer", "minimum": 1, "maximum": 1000},
         },
     },
+    **dict.fromkeys(relay.ACTIONS, relay.SCHEMA),
 }
 _COMPILED = {action: compile_schema(schema, role="tool") for action, schema in _SCHEMAS.items()}
+
+
+def _capability(operation: Operation) -> str:
+    if operation in (Operation.SEND, Operation.STREAM):
+        return "transaction"
+    return "retrieval" if operation in relay.READING else "modification"
+
 
 _SAYS: Mapping[str, tuple[str, str]] = {
     SEND: ("Send a message to the A2A agent", "transaction"),
@@ -95,6 +104,10 @@ _SAYS: Mapping[str, tuple[str, str]] = {
     "a2a.push.get": ("Read a push configuration of a task", "retrieval"),
     "a2a.push.list": ("List the push configurations of a task", "retrieval"),
     "a2a.push.delete": ("Remove a push configuration of a task", "modification"),
+    **{
+        action: (f"Carry {operation.value[0]} of A2A to the agent", _capability(operation))
+        for action, operation in relay.ACTIONS.items()
+    },
 }
 
 
@@ -105,6 +118,8 @@ def _handler(action: str, agent: A2AAgent, links: Links) -> IHandler:
         return TaskAction(agent, links, Operation.GET if action == GET else Operation.CANCEL)
     if action == SUBSCRIBE:
         return Subscribe(agent, links)
+    if action in relay.ACTIONS:
+        return relay.Relay(agent, links, relay.ACTIONS[action])
     if action == LIST:
         return ListTasks(agent, links)
     if action in PUSH:
@@ -114,7 +129,7 @@ def _handler(action: str, agent: A2AAgent, links: Links) -> IHandler:
 
 def bindings_of(agent: A2AAgent, links: Links) -> dict[str, Binding]:
     """The bindings of an agent by action, as its present card has it; the gates' part is the operator's alone."""
-    return {action: _binding(action, agent, links) for action in ACTIONS}
+    return {action: _binding(action, agent, links) for action in (*ACTIONS, *relay.ACTIONS)}
 
 
 def offered(agent: A2AAgent) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ MOST_SKILLS = 200
 
 JSONRPC = "JSONRPC"
 REST = "HTTP+JSON"
+_SPOKEN = ((JSONRPC, "1.0"), (REST, "1.0"), (JSONRPC, "0.3"))
 
 
 class CardRefused(NotPrepared):
@@ -65,6 +66,11 @@ class Card:
     """SHA-256 of its canonical JSON without signatures, hex."""
 
     interface: Interface
+    """The one that is spoken best."""
+
+    interfaces: tuple[Interface, ...]
+    """Every one that this host speaks, of the configured origin."""
+
     trust: str
     """``verified``, ``unverified`` (signed by a key nobody named) or ``unsigned``."""
 
@@ -99,6 +105,7 @@ def read(octets: bytes, home: str, keys: Mapping[str, CardKey]) -> Card:
         document=document,
         digest=sha256(canonical(unsigned)).hexdigest(),
         interface=_choose(document, home),
+        interfaces=tuple(_usable(document, home)),
         trust=_trust(document, unsigned, keys),
         name=_text(document, "name", 200),
         description=_text(document, "description", 4000, required=False),
@@ -132,8 +139,7 @@ def _skills(document: Mapping[str, Any]) -> Iterator[str]:
 def _choose(document: Mapping[str, Any], home: str) -> Interface:
     """The interface this host speaks best: JSON-RPC before HTTP+JSON, 1.0 before 0.3."""
     offered = list(_interfaces(document))
-    wanted = ((JSONRPC, "1.0"), (REST, "1.0"), (JSONRPC, "0.3"))
-    for binding, version in wanted:
+    for binding, version in _SPOKEN:
         for interface in offered:
             if (interface.binding, interface.version) == (binding, version):
                 _require_origin(interface.url, home)
@@ -141,6 +147,12 @@ def _choose(document: Mapping[str, Any], home: str) -> Interface:
     raise CardRefused(
         "its card offers no interface that this host speaks (JSONRPC or HTTP+JSON of 1.0, JSONRPC of 0.3)"
     )
+
+
+def _usable(document: Mapping[str, Any], home: str) -> Iterator[Interface]:
+    for interface in _interfaces(document):
+        if (interface.binding, interface.version) in _SPOKEN and _of_origin(interface.url, home):
+            yield interface
 
 
 def _interfaces(document: Mapping[str, Any]) -> Iterator[Interface]:
@@ -170,13 +182,16 @@ def _interface(url: Any, binding: Any, version: Any, tenant: Any = "") -> Iterat
         yield Interface(url=url, binding=binding, version=major, tenant=tenant)
 
 
-def _require_origin(url: str, home: str) -> None:
+def _of_origin(url: str, home: str) -> bool:
     try:
         plain = url.isascii() and url.isprintable() and not any(sign in url for sign in ' "<>\\^`{|}#')
-        same = plain and origin_of(url) == origin_of(home)
+        return plain and origin_of(url) == origin_of(home)
     except ValueError:
-        same = False
-    if not same:
+        return False
+
+
+def _require_origin(url: str, home: str) -> None:
+    if not _of_origin(url, home):
         raise CardRefused("its card sends requests to another origin than the configured one")
 
 

@@ -28,6 +28,7 @@ class Operation(Enum):
     SEND = "SendMessage", "POST", "/message:send", "message/send"
     STREAM = "SendStreamingMessage", "POST", "/message:stream", "message/stream"
     GET = "GetTask", "GET", "/tasks/{id}", "tasks/get"
+    LIST = "ListTasks", "GET", "/tasks", ""
     CANCEL = "CancelTask", "POST", "/tasks/{id}:cancel", "tasks/cancel"
     SUBSCRIBE = "SubscribeToTask", "GET", "/tasks/{id}:subscribe", "tasks/resubscribe"
     PUSH_CREATE = "CreateTaskPushNotificationConfig", "POST", "/tasks/{taskId}/pushNotificationConfigs", ""
@@ -59,10 +60,11 @@ class Dialect:
         self._old = interface.version == "0.3"
         self._rpc = interface.binding == JSONRPC
 
-    def ask(self, operation: Operation, params: Params) -> Ask:
+    def ask(self, operation: Operation, params: Params, extensions: str = "") -> Ask:
         """
         The request of an operation.
 
+        :param extensions: of A2A, that the caller wants to be active.
         :raises A2AError: the agent's protocol version does not have it.
         """
         interface = self._interface
@@ -70,6 +72,8 @@ class Dialect:
         streaming = operation in (Operation.STREAM, Operation.SUBSCRIBE)
         accept = "text/event-stream" if streaming else "application/json"
         headers: tuple[tuple[str, str], ...] = (("A2A-Version", interface.version), ("Accept", accept))
+        if extensions:
+            headers = (*headers, ("A2A-Extensions", extensions))
         if self._rpc:
             if self._old:
                 if not old_method:
@@ -87,13 +91,16 @@ class Dialect:
         rest = dict(params)
         for name in ("taskId", "id"):
             if f"{{{name}}}" in path:
+                if not isinstance(rest.get(name), str) or not rest[name]:
+                    raise A2AError({"code": INVALID_PARAMS, "message": f"{name} is missing"})
                 path = path.replace(f"{{{name}}}", quote(str(rest.pop(name)), safe=""))
         tenant = f"/{quote(self._interface.tenant, safe='')}" if self._interface.tenant else ""
         url = f"{self._interface.url.rstrip('/')}{tenant}{path}"
         if method == "POST":
             headers = (*headers, ("Content-Type", "application/a2a+json"))
             return Ask(method=method, url=url, headers=headers, body=rest)
-        query = urlencode({name: value for name, value in rest.items() if isinstance(value, (str, int))})
+        plain = {name: _in_query(value) for name, value in rest.items() if isinstance(value, (str, int))}
+        query = urlencode(plain)
         return Ask(method=method, url=f"{url}?{query}" if query else url, headers=headers, body=None)
 
     def result(self, octets: bytes) -> Any:
@@ -145,6 +152,10 @@ class Dialect:
         return failure
 
 
+def _in_query(value: str | int) -> str | int:
+    return ("true" if value else "false") if isinstance(value, bool) else value
+
+
 def _object(octets: bytes) -> dict[str, Any]:
     try:
         value = jsontext.decode(octets) if octets else {}
@@ -168,7 +179,9 @@ def _status_error(error: Any) -> dict[str, Any]:
     code = code_in(error.get("details"))
     if code is None:
         code = _BY_STATUS.get(str(error.get("status")), INTERNAL)
-    return {"code": code, "message": error.get("message", ""), "data": error}
+    details = error.get("details")
+    known = {"code": code, "message": error.get("message", "")}
+    return {**known, "data": details} if isinstance(details, list) else known
 
 
 _BY_STATUS = {"INVALID_ARGUMENT": INVALID_PARAMS, "NOT_FOUND": TASK_NOT_FOUND, "UNIMPLEMENTED": UNSUPPORTED_OPERATION}

@@ -35,7 +35,7 @@ SECRET_MEMBERS = ("token", "authentication")
 """Members of a push configuration that only the host and the agent know."""
 
 
-class _Action:
+class Action:
     """What all actions share."""
 
     kind = "a2a"
@@ -96,7 +96,7 @@ class _Action:
 
 
 @implementer(IHandler)
-class SendMessage(_Action):
+class SendMessage(Action):
     """
     ``a2a.message.send``: SendStreamingMessage where the agent has streams, else SendMessage.
 
@@ -253,7 +253,7 @@ def _unsuccessful(
 
 
 @implementer(IHandler)
-class TaskAction(_Action):
+class TaskAction(Action):
     """``a2a.tasks.get`` and ``a2a.tasks.cancel``."""
 
     def __init__(self, agent: A2AAgent, links: Links, operation: Operation) -> None:
@@ -287,7 +287,7 @@ class TaskAction(_Action):
 
 
 @implementer(IHandler)
-class Subscribe(_Action):
+class Subscribe(Action):
     """``a2a.tasks.subscribe``: events of one of the caller's tasks that still runs."""
 
     async def handle(self, context: EndpointContext) -> EndpointResponse:
@@ -319,7 +319,7 @@ class Subscribe(_Action):
 
 
 @implementer(IHandler)
-class ListTasks(_Action):
+class ListTasks(Action):
     """
     ``a2a.tasks.list``: the caller's own tasks, as last heard of.
 
@@ -346,7 +346,7 @@ class ListTasks(_Action):
 
 
 @implementer(IHandler)
-class ReadCard(_Action):
+class ReadCard(Action):
     """``a2a.card.get`` and ``a2a.card.extended``."""
 
     def __init__(self, agent: A2AAgent, links: Links, *, extended: bool) -> None:
@@ -374,7 +374,7 @@ class ReadCard(_Action):
 
 
 @implementer(IHandler)
-class Push(_Action):
+class Push(Action):
     """
     ``a2a.push.create``, ``.get``, ``.list`` and ``.delete``.
 

@@ -27,3 +27,9 @@ class A2AAgentSettings(PeerSettings):
 
     push_url: str = ""
     """Where the agent may send push notifications; callers can never name another place."""
+
+    push_origins: tuple[str, ...] = ()
+    """
+    Where clients of the front may have the agent push to, such as ``https://hooks.example``, ``http://localhost:*``
+    for any port, or ``*``: the agent itself calls them, not this host.
+    """

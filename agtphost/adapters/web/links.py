@@ -48,11 +48,20 @@ class Link:
     updated: int = 0
     """Seconds since the epoch."""
 
+    client: str = ""
+    """Which of the owner's clients began it; empty: the owner itself. Links of one are nothing to the others."""
+
+    shown: str = ""
+    """What the client calls the conversation; empty: what the upstream calls it."""
+
     @property
     def key(self) -> str:
         """Unique among links of a kind."""
-        named = self.remote_id or f"session\n{self.session_id}"
-        return sha256(f"{self.owner}\n{self.upstream}\n{named}".encode()).hexdigest()
+        named = self.remote_id
+        if not named:
+            named = f"session\n{self.session_id}" if self.session_id else f"conversation\n{self.conversation}"
+        whose = f"{self.owner}\n{self.client}" if self.client else self.owner
+        return sha256(f"{whose}\n{self.upstream}\n{named}".encode()).hexdigest()
 
 
 class Links:
@@ -81,10 +90,10 @@ class Links:
             link = self._by_key[key] = _link(item.owner, item.value)
             self._of.setdefault(link.owner, {})[key] = link
 
-    def of(self, owner: str, upstream: str) -> Iterator[Link]:
+    def of(self, owner: str, upstream: str, client: str = "") -> Iterator[Link]:
         """A caller's links with an upstream, the one that changed last first."""
         links = self._of.get(owner, {})
-        return (link for link in reversed(list(links.values())) if link.upstream == upstream)
+        return (link for link in reversed(list(links.values())) if (link.upstream, link.client) == (upstream, client))
 
     def all_of(self, owner: str) -> tuple[Link, ...]:
         """A caller's links with every upstream of the kind."""
@@ -96,9 +105,10 @@ class Links:
             return None
         return next((link for link in self.of(owner, upstream) if link.task_id == task_id and link.remote_id), None)
 
-    def by_remote(self, owner: str, upstream: str, remote_id: str) -> Link | None:
+    def by_remote(self, owner: str, upstream: str, remote_id: str, client: str = "") -> Link | None:
         """The one that the upstream calls so."""
-        return self._by_key.get(Link(owner=owner, upstream=upstream, remote_id=remote_id, task_id="").key)
+        named = Link(owner=owner, upstream=upstream, remote_id=remote_id, task_id="", client=client)
+        return self._by_key.get(named.key)
 
     def conversation(self, owner: str, upstream: str, session_id: str | None) -> str:
         """What the upstream calls the caller's session; empty where it knows none."""
@@ -126,6 +136,10 @@ class Links:
         )
         return (put,)
 
+    def removal(self, link: Link) -> Change:
+        """What forgets a link."""
+        return Change(kind=self._kind, key=link.key, value=None, owner=link.owner)
+
 
 def _value(link: Link, updated: int) -> dict[str, Any]:
     return {
@@ -136,11 +150,15 @@ def _value(link: Link, updated: int) -> dict[str, Any]:
         "session_id": link.session_id,
         "state": link.state,
         "updated": updated,
+        # Most have neither, and what earlier versions kept has no place for them.
+        **({"client": link.client} if link.client else {}),
+        **({"shown": link.shown} if link.shown else {}),
     }
 
 
 def _link(owner: str, value: Mapping[str, Any]) -> Link:
-    return Link(owner=owner, **{name: value[name] for name in _value(_NONE, 0)})
+    more = {name: value[name] for name in ("client", "shown") if name in value}
+    return Link(owner=owner, **{name: value[name] for name in _value(_NONE, 0)}, **more)
 
 
 _NONE = Link(owner="", upstream="", remote_id="", task_id="")

@@ -234,3 +234,30 @@ async def test_what_is_listed_is_what_the_card_offers(port: int) -> None:
         assert (entry["protocol"], entry["state"], entry["skills"]) == ("A2A", "up", ["echo"])
         card = (await on.call("a2a.card.get")).result
         assert (card["sha256"], card["card"]["name"], card["trust"]) == (entry["card_sha256"], "helper", "unsigned")
+
+
+@pytest_twisted.ensureDeferred
+async def test_an_operation_is_relayed_in_every_dialect(port: int) -> None:
+    """What the front carries: the agent's own answer and errors, in the shapes of 1.0, and nobody else's tasks."""
+    async with stage(port) as on:
+
+        async def relay(operation: str, **more: Any) -> Any:
+            params = more.pop("params")
+            return await on.call(f"a2a.relay.{operation}", {"params": params}, **more)
+
+        said = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "ask"}], "contextId": "chosen"}
+        asked = (await relay("SendMessage", params={"message": said})).result["response"]["task"]
+        assert (asked["status"]["state"], asked["contextId"]) == ("TASK_STATE_INPUT_REQUIRED", "chosen")
+        read = (await relay("GetTask", params={"id": asked["id"]})).result["response"]
+        assert (read["id"], read["contextId"]) == (asked["id"], "chosen")
+        assert read["status"]["state"] == asked["status"]["state"]
+        more = {**said, "taskId": asked["id"], "parts": [{"text": "stream"}]}
+        await relay("SendStreamingMessage", params={"message": more}, stream=True)
+        events = [event["event"] for event in on.events if event["type"] == "a2a.event"]
+        assert [next(iter(event)) for event in events[-4:]] == ["artifactUpdate"] * 3 + ["statusUpdate"]
+        assert {inner["contextId"] for event in events for inner in event.values()} == {"chosen"}
+        over = await refused(relay("CancelTask", params={"id": asked["id"]}))
+        assert (over.status, over.details["result"]["error"]["code"]) == (409, -32002)
+        for operation in ("GetTask", "CancelTask", "SubscribeToTask"):
+            none = await refused(relay(operation, params={"id": asked["id"]}, caller=BOB))
+            assert (none.status, none.details["result"]["error"]["code"]) == (404, -32001)

@@ -1,0 +1,340 @@
+"""
+Operations of A2A that the front carries to an agent behind the host, whole: :mod:`.relayed` says in which terms.
+
+Each operation is an action of its own, so that every gate decides about it as about any other and its record names it.
+What the agent answers is the client's, errors included; what is kept is whose the task is.
+"""
+
+from __future__ import annotations
+
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.internet.defer import CancelledError
+from zope.interface import implementer
+
+from agtphost.adapters.a2a import relayed
+from agtphost.adapters.a2a.agent import A2AAgent, Spoken
+from agtphost.adapters.a2a.card import REST
+from agtphost.adapters.a2a.dialects import Operation
+from agtphost.adapters.a2a.fronted import client_key
+from agtphost.adapters.a2a.handlers import Action
+from agtphost.adapters.a2a.messages import FORWARDED, owner_of
+from agtphost.adapters.a2a.relayed import Asked, Heard, Whose, fault
+from agtphost.adapters.a2a.tasks import task_in
+from agtphost.adapters.mcp.turns import caller_of
+from agtphost.adapters.web.failures import PeerCancelled, PeerFailure, PeerUnreadable
+from agtphost.adapters.web.links import Link, Links
+from agtphost.audit.drafts import Change
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.iagtp import IHandler
+from agtphost.identity.peer import Withdrawable
+from agtphost.vocabulary import a2a_errors, jsontext
+
+PREFIX = "a2a.relay."
+
+ACTIONS: Mapping[str, Operation] = {f"{PREFIX}{operation.value[0]}": operation for operation in Operation}
+"""What the front asks for, by action."""
+
+READING = frozenset(
+    {Operation.GET, Operation.LIST, Operation.SUBSCRIBE, Operation.EXTENDED_CARD}
+    | {Operation.PUSH_GET, Operation.PUSH_LIST}
+)
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "agent": {"type": "string"},
+        "params": {"type": "object"},
+        "binding": {"enum": ["JSONRPC", "HTTP+JSON", ""]},
+        "extensions": {"type": "string", "maxLength": 4096, "pattern": "^[\\x20-\\x7e]*$"},
+    },
+    "required": ["params"],
+    "additionalProperties": False,
+}
+
+MOST_PER_CLIENT = 200
+"""Tasks of one client of the front with one agent; beyond, its oldest is forgotten here."""
+
+MOST_OF_ALL = 950
+"""Of all clients that call in one agent's name; beyond, the oldest of whoever has most is forgotten."""
+
+MOST_PAGES = 20
+"""Pages of the agent's tasks that are read for one page of a client's own."""
+
+LONGEST_PAGE = 100
+
+
+def _whose(context: EndpointContext, links: Links, upstream: str) -> Whose:
+    owner = owner_of(context)
+    link = context.peer.link if context.peer is not None else None
+    client = link.client if isinstance(link, Withdrawable) else ""
+    by_path = context.input.get("binding") == REST
+    return Whose(
+        links=links,
+        upstream=upstream,
+        owner=owner,
+        client="" if client == client_key(owner) else client,
+        malformed=a2a_errors.INVALID_REQUEST if by_path else a2a_errors.INVALID_PARAMS,
+    )
+
+
+@implementer(IHandler)
+class Relay(Action):
+    """One operation, asked of the agent for a client."""
+
+    def __init__(self, agent: A2AAgent, links: Links, operation: Operation) -> None:
+        super().__init__(agent, links)
+        self._operation = operation
+
+    async def handle(self, context: EndpointContext) -> EndpointResponse:
+        """
+        Ask the agent.
+
+        :return: what it answers, as ``response``; a stream's events are interim messages.
+        :raises Refusal: with the error of the agent, or of A2A where the host refuses, as ``result.error``.
+        """
+        operation, given = self._operation, context.input
+        whose = _whose(context, self._links, self._name)
+        spoken = Spoken(binding=str(given.get("binding", "")), extensions=str(given.get("extensions", "")))
+        link: Link | None = None
+        try:
+            asked = relayed.read(operation, given["params"], whose)
+            link = asked.link
+            self._require(asked)
+            if self._agent.settings.forward_identity and operation in (Operation.SEND, Operation.STREAM):
+                metadata = asked.params.get("metadata")
+                known = metadata if isinstance(metadata, dict) else {}
+                asked.params["metadata"] = {**known, FORWARDED: whose.owner}
+            if operation in (Operation.STREAM, Operation.SUBSCRIBE):
+                return await self._streamed(context, asked, whose, spoken)
+            if operation is Operation.LIST:
+                return await self._listed(context, asked, whose, spoken)
+            seconds = self._seconds(context)
+            result = await self._agent.ask(operation, asked.params, seconds, caller_of(context), spoken)
+        except PeerFailure as failure:
+            raise self._refused(failure, link) from failure
+        except CancelledError:
+            raise self._refused(PeerCancelled(), link) from None
+        return self._answered(context, asked, whose, result)
+
+    def _require(self, asked: Asked) -> None:
+        """
+        What this host asks of a request before the agent hears of it.
+
+        :raises A2AError: it names a URL that the operator has not allowed, or nothing that a path could be made of.
+        """
+        settings, card = self._agent.settings, self._agent.card
+        able = card is None or card.push
+        if self._operation.name.startswith("PUSH") and able and not settings.push_origins:
+            raise fault(a2a_errors.PUSH_UNSUPPORTED, "Push notifications are not supported by the agent")
+        if isinstance(asked.pushed, dict) and able:
+            if not settings.push_origins:
+                raise fault(a2a_errors.PUSH_UNSUPPORTED, "Push notifications are not supported by the agent")
+            if asked.pushed.get("url") and not relayed.may_push(asked.pushed["url"], settings.push_origins):
+                raise fault(a2a_errors.INVALID_PARAMS, "The operator does not allow push notifications to that URL")
+
+    def _answered(self, context: EndpointContext, asked: Asked, whose: Whose, result: Any) -> EndpointResponse:
+        operation = self._operation
+        if operation is Operation.PUSH_DELETE:
+            return EndpointResponse(result={"response": None})
+        if not isinstance(result, dict):
+            raise self._refused(PeerUnreadable("its result is no object"))
+        if operation is Operation.SEND:
+            heard = relayed.heard_in(result)
+        elif operation in (Operation.GET, Operation.CANCEL):
+            try:
+                result = task_in(result)
+            except PeerFailure as failure:
+                raise self._refused(failure) from failure
+            heard = relayed.heard_of(result)
+        else:
+            return EndpointResponse(result={"response": result})
+        link = self._link(context, asked, whose, heard)
+        if link is None:
+            return EndpointResponse(result={"response": result})
+        return EndpointResponse(
+            result={"response": relayed.renamed(result, link.conversation, link.shown)},
+            changes=self._changes(link),
+            extra={"a2a_task_id": link.remote_id, "a2a_state": link.state},
+        )
+
+    def _link(self, context: EndpointContext, asked: Asked, whose: Whose, heard: Heard) -> Link | None:
+        """What is to be kept of an answer; None where it names neither a task nor a conversation."""
+        known = asked.link
+        if known is not None and heard.task_id in ("", known.remote_id):
+            return _again(known, heard)
+        if not heard.task_id and not heard.context:
+            return None
+        named = asked.context != "" and heard.context in ("", asked.context)
+        return Link(
+            owner=whose.owner,
+            upstream=self._name,
+            remote_id=heard.task_id,
+            task_id=context.task_id or secrets.token_hex(16),
+            conversation=asked.context if named else heard.context,
+            shown=asked.shown if named and asked.shown != asked.context else "",
+            session_id="",
+            state=heard.state,
+            client=whose.client,
+        )
+
+    def _changes(self, link: Link) -> tuple[Change, ...]:
+        """What keeps a link, and makes room for it."""
+        kept = self._links.changes(link)
+        gone = room_for(self._links, link) if link.client and kept else None
+        return kept if gone is None else (gone, *kept)
+
+    # Streams
+
+    async def _streamed(self, context: EndpointContext, asked: Asked, whose: Whose, spoken: Spoken) -> EndpointResponse:
+        link = asked.link
+
+        async def take(event: Any) -> None:
+            nonlocal link
+            heard = relayed.heard_in(event)
+            if link is None:
+                link = self._link(context, asked, whose, heard)
+                if link is not None and link.remote_id:
+                    # Durable before the client hears of it: who knows a task's id can go on with it.
+                    told = {"type": "a2a.task", "task_id": link.task_id, "a2a_task_id": link.remote_id}
+                    record = {"a2a_task_id": link.remote_id}
+                    await context.invocation.commit(told, self._changes(link), record)
+            elif heard.task_id == link.remote_id:
+                link = _again(link, heard)
+            shown = event if link is None else relayed.renamed(event, link.conversation, link.shown)
+            await context.emit({"type": "a2a.event", "event": shown})
+
+        seconds, caller = self._seconds(context), caller_of(context)
+        try:
+            await self._agent.stream(self._operation, asked.params, seconds, take, caller, spoken)
+        except PeerFailure as failure:
+            raise self._refused(failure, link) from failure
+        except CancelledError:
+            raise self._refused(PeerCancelled(), link) from None
+        if link is None:
+            return EndpointResponse(result={"response": None})
+        return EndpointResponse(
+            result={"response": None},
+            changes=self._changes(link),
+            extra={"a2a_task_id": link.remote_id, "a2a_state": link.state},
+        )
+
+    # Lists
+
+    async def _listed(self, context: EndpointContext, asked: Asked, whose: Whose, spoken: Spoken) -> EndpointResponse:
+        """
+        A page of the client's own tasks: the agent knows this host as one client, and lists the tasks of all.
+
+        A token is the agent's own, and how many tasks of its page were shown already.
+        """
+        own = {link.remote_id: link for link in whose.all() if link.remote_id}
+        params = dict(asked.params)
+        size = params.get("pageSize")
+        wanted = size if type(size) is int and 0 < size <= LONGEST_PAGE else None
+        token, skip = _opened(params.get("pageToken"))
+        began, more = not token and not skip, ""
+        found: list[dict[str, Any]] = []
+        told: dict[str, Any] = {}
+        for page in range(MOST_PAGES):
+            params["pageToken"] = token
+            if not token:
+                del params["pageToken"]
+            result = await self._agent.ask(Operation.LIST, params, self._seconds(context), caller_of(context), spoken)
+            tasks, following = _page_of(result)
+            told = told or result
+            wanted = wanted if wanted is not None else _size_of(result)
+            mine = [(place, task) for place, task in enumerate(tasks) if place >= skip and task.get("id") in own]
+            room = wanted - len(found)
+            found += [task for _, task in mine[:room]]
+            if len(mine) > room:
+                more = _closed(token, mine[room][0])
+                break
+            token, skip = following, 0
+            more = _closed(token, 0) if token else ""
+            if not token or len(found) == wanted or page + 1 == MOST_PAGES:
+                break
+        links = [_again(own[task["id"]], relayed.heard_of(task)) for task in found]
+        changes = [change for link in links for change in self._links.changes(link)]
+        shown = [relayed.renamed(task, link.conversation, link.shown) for task, link in zip(found, links, strict=True)]
+        total = len(shown) if began and not more else _total(own.values(), params)
+        response = {**told, "tasks": shown, "nextPageToken": more, "totalSize": max(total, len(shown))}
+        return EndpointResponse(result={"response": response}, changes=tuple(changes))
+
+
+def room_for(links: Links, new: Link) -> Change | None:
+    """What has to be forgotten for another link of a client; None where nothing has to."""
+    of_client: dict[str, list[Link]] = {}
+    for link in links.all_of(new.owner):
+        if link.key == new.key:
+            return None
+        of_client.setdefault(link.client, []).append(link)
+    own = of_client.get(new.client, [])
+    if len(own) >= MOST_PER_CLIENT:
+        return links.removal(own[0])
+    if sum(map(len, of_client.values())) < MOST_OF_ALL:
+        return None
+    # Whoever has most makes room: no client loses its tasks to another that has more of them.
+    most = max((each for client, each in of_client.items() if client), key=len, default=None)
+    return None if most is None else links.removal(most[0])
+
+
+def _again(link: Link, heard: Heard) -> Link:
+    """The link of a task that was heard of again."""
+    return Link(
+        owner=link.owner,
+        upstream=link.upstream,
+        remote_id=link.remote_id,
+        task_id=link.task_id,
+        conversation=link.conversation or heard.context,
+        session_id=link.session_id,
+        state=heard.state or link.state,
+        client=link.client,
+        shown=link.shown,
+    )
+
+
+def _page_of(result: Any) -> tuple[list[dict[str, Any]], str]:
+    """The tasks of an answer to ListTasks, and the token of the next page."""
+    tasks = result.get("tasks", []) if isinstance(result, dict) else None
+    following = result.get("nextPageToken", "") if isinstance(result, dict) else ""
+    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+        raise PeerUnreadable("its list of tasks is none")
+    return tasks, following if isinstance(following, str) else ""
+
+
+def _size_of(result: Mapping[str, Any]) -> int:
+    size = result.get("pageSize")
+    return size if type(size) is int and 0 < size <= LONGEST_PAGE else 50
+
+
+def _total(links: Any, params: Mapping[str, Any]) -> int:
+    """How many tasks a client has, as they were last heard of."""
+    context, state = params.get("contextId"), params.get("status")
+    return sum(
+        context in (None, "", link.conversation) and state in (None, "", "TASK_STATE_UNSPECIFIED", link.state)
+        for link in links
+    )
+
+
+def _closed(token: str, skip: int) -> str:
+    return urlsafe_b64encode(jsontext.encode([token, skip])).decode("ascii")
+
+
+def _opened(value: Any) -> tuple[str, int]:
+    """
+    The agent's token and the place in its page, of a token that :func:`_closed` made.
+
+    :raises A2AError: -32602 for any other.
+    """
+    if value is None or value == "":
+        return "", 0
+    try:
+        token, skip = jsontext.decode(urlsafe_b64decode(str(value).encode("ascii")))
+    except (ValueError, TypeError, jsontext.JSONTextError):
+        token, skip = None, None
+    if not isinstance(token, str) or type(skip) is not int or not 0 <= skip <= LONGEST_PAGE:
+        raise fault(a2a_errors.INVALID_PARAMS, "Invalid page token")
+    return token, skip

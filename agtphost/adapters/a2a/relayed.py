@@ -1,0 +1,297 @@
+"""
+What a client of the front asks of an A2A agent behind the host, in the agent's terms; and its answers in the client's.
+
+Everything passes as it is, but for what decides whose a task is. The ids of tasks are the agent's own: a client
+reaches those that it began, and of any other it hears what it would hear of one that does not exist. A context is the
+agent's own too where the agent made it; one that a client made up is called by another name at the agent, so that two
+clients who choose the same words do not meet in one conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+from urllib.parse import urlsplit
+
+from agtphost.adapters import precedence
+from agtphost.adapters.a2a.dialects import Operation
+from agtphost.adapters.a2a.failures import A2AError
+from agtphost.adapters.a2a.messages import FORWARDED
+from agtphost.adapters.web.links import LONGEST_ID, Link, Links
+from agtphost.vocabulary import a2a_errors
+
+ANYWHERE = "*"
+"""Of ``push_origins``: what the agent itself calls is the agent's own affair."""
+
+MOST_REFERENCES = 32
+
+_OF_TASK = ("id", "taskId", "contextId", "tenant")
+_OF_PUSH = (*_OF_TASK, "url", "token", "authentication")
+_OF_SENDING = ("message", "configuration", "metadata", "tenant")
+_OF_MESSAGE = ("messageId", "taskId", "contextId", "referenceTaskIds", "role", "parts", "metadata", "extensions")
+_OF_CONFIGURATION = (
+    *("acceptedOutputModes", "historyLength", "returnImmediately", "taskPushNotificationConfig"),
+    *("pushNotificationConfig", "pushNotification", "blocking"),
+)
+_OLD = ("pushNotificationConfig", "pushNotification", "blocking")
+"""Of versions before 1.0; the front has put them into the terms of 1.0 already."""
+
+
+def fault(code: int, message: str) -> A2AError:
+    """An error that the agent would answer with, if it knew this client as the host does."""
+    return A2AError({"code": code, "message": message, "data": [a2a_errors.info(code, {})]})
+
+
+def unknown_task() -> A2AError:
+    """-32001, for tasks that do not exist and for those of others alike."""
+    return fault(a2a_errors.TASK_NOT_FOUND, "Task not found")
+
+
+def guarded(value: Any, names: tuple[str, ...]) -> Any:
+    """
+    An object in which no member but ``names`` themselves can be taken for one of them.
+
+    ProtoJSON has two names for each member, and some agents read members whatever their case: a task that is named in
+    another way than this host looks at would be reached by anybody. Of both names the last counts, and is all that is
+    sent.
+    """
+    if not isinstance(value, dict):
+        return value
+    plain = {name.lower(): name for name in names}
+    found: dict[str, Any] = {}
+    for name, inner in value.items():
+        meant = plain.get(name.replace("_", "").replace("-", "").lower())
+        if meant is None:
+            found[name] = inner
+        elif name in (meant, _snake(meant)):
+            found[meant] = inner
+    return found
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{sign.lower()}" if sign.isupper() else sign for sign in name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whose:
+    """A client, and what it has with one agent."""
+
+    links: Links
+    upstream: str
+    owner: str
+    """Agent-ID in whose name it calls."""
+
+    client: str
+    """Which of the front's clients it is; empty: the agent itself."""
+
+    malformed: int = a2a_errors.INVALID_PARAMS
+    """What a member of a wrong type is called in the binding that the client speaks."""
+
+    def task(self, value: Any) -> Link:
+        """
+        Its own task of an id.
+
+        :raises A2AError: -32001 for any other; for what is no id, that it is malformed.
+        """
+        if not isinstance(value, str):
+            raise fault(self.malformed, "The id of a task is a text")
+        link = self.links.by_remote(self.owner, self.upstream, value, self.client) if value else None
+        if link is None or not link.remote_id:
+            raise unknown_task()
+        return link
+
+    def all(self) -> list[Link]:
+        """Its links, the one that changed last first."""
+        return list(self.links.of(self.owner, self.upstream, self.client))
+
+    def context(self, given: str) -> str:
+        """What the agent calls a context of the client's."""
+        for link in self.all():
+            if given == (link.shown or link.conversation):
+                return link.conversation
+        named = f"{self.owner}\n{self.client}\n{self.upstream}\n{given}"
+        return sha256(named.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One operation, ready to be asked of the agent."""
+
+    params: dict[str, Any]
+    link: Link | None = None
+    """The task that it names."""
+
+    context: str = ""
+    """What the agent calls the context that it names; empty where it names none."""
+
+    shown: str = ""
+    """What the client calls that."""
+
+    pushed: Any = None
+    """The push configuration that it brings along."""
+
+
+def read(operation: Operation, given: Mapping[str, Any], whose: Whose) -> Asked:
+    """
+    Parameters in the agent's terms.
+
+    :raises A2AError: they name what is not the client's.
+    """
+    if operation in (Operation.SEND, Operation.STREAM):
+        return _sending(given, whose)
+    names = _OF_PUSH if operation is Operation.PUSH_CREATE else _OF_TASK
+    params = guarded(dict(given), names)
+    params.pop("tenant", None)
+    if operation in (Operation.LIST, Operation.EXTENDED_CARD):
+        return _listing(params, whose)
+    member = "taskId" if operation.name.startswith("PUSH") else "id"
+    if member not in params or params[member] == "":
+        return Asked(params=params, pushed=params if operation is Operation.PUSH_CREATE else None)
+    if not _whole(params.get("historyLength", 0)):
+        raise fault(whose.malformed, "historyLength is no whole number")
+    link = whose.task(params[member])
+    return Asked(params=params, link=link, pushed=params if operation is Operation.PUSH_CREATE else None)
+
+
+def _whole(value: Any) -> bool:
+    """Whether ProtoJSON reads it as a whole number."""
+    text = value.lstrip("-") if isinstance(value, str) else ""
+    return value is None or type(value) in (int, float) or (text.isascii() and text.isdigit())
+
+
+def _listing(params: dict[str, Any], whose: Whose) -> Asked:
+    given = params.get("contextId")
+    if not isinstance(given, str) or not given:
+        return Asked(params=params)
+    context = params["contextId"] = whose.context(given)
+    return Asked(params=params, context=context, shown=given)
+
+
+def _sending(given: Mapping[str, Any], whose: Whose) -> Asked:
+    params = guarded(dict(given), _OF_SENDING)
+    params.pop("tenant", None)
+    params.pop(FORWARDED, None)
+    if "metadata" in params and isinstance(params["metadata"], dict):
+        params["metadata"] = precedence.unclaimed(params["metadata"])
+    asked = Asked(params=params)
+    message = guarded(params.get("message"), _OF_MESSAGE)
+    if isinstance(message, dict):
+        asked = _message(params, message, whose)
+    configuration = guarded(params.get("configuration"), _OF_CONFIGURATION)
+    if isinstance(configuration, dict):
+        for name in _OLD:
+            configuration.pop(name, None)
+        params["configuration"] = configuration
+        push = guarded(configuration.get("taskPushNotificationConfig"), _OF_PUSH)
+        if isinstance(push, dict):
+            for name in ("taskId", "tenant"):
+                push.pop(name, None)
+            configuration["taskPushNotificationConfig"] = push
+            asked = replace(asked, pushed=push)
+    return asked
+
+
+def _message(params: dict[str, Any], message: dict[str, Any], whose: Whose) -> Asked:
+    params["message"] = message
+    if isinstance(message.get("metadata"), dict):
+        message["metadata"] = precedence.unclaimed(message["metadata"])
+    references = message.get("referenceTaskIds")
+    if isinstance(references, list):
+        if len(references) > MOST_REFERENCES:
+            raise fault(a2a_errors.INVALID_PARAMS, "message.referenceTaskIds are too many")
+        for each in references:
+            whose.task(each)
+    link = whose.task(message["taskId"]) if message.get("taskId") else None
+    given = message.get("contextId")
+    if not isinstance(given, str) or not given:
+        # A context that the agent takes from its task is the one that the client knows it by.
+        return Asked(params=params, link=link)
+    if len(given) > LONGEST_ID:
+        raise fault(a2a_errors.INVALID_PARAMS, f"message.contextId is longer than {LONGEST_ID} characters")
+    if link is not None and given == (link.shown or link.conversation):
+        message["contextId"] = link.conversation
+    else:
+        message["contextId"] = whose.context(given)
+    return Asked(params=params, link=link, context=message["contextId"], shown=given)
+
+
+# Push notifications
+
+
+def may_push(url: Any, origins: tuple[str, ...]) -> bool:
+    """
+    Whether an agent may be told to call a URL.
+
+    :param origins: such as ``https://hooks.example``, ``http://localhost:*`` for any port, or ``*``.
+    """
+    if ANYWHERE in origins:
+        return True
+    if not isinstance(url, str) or not url.isascii() or not url.isprintable() or "\\" in url or " " in url:
+        return False
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    if parts.scheme not in ("https", "http") or not parts.hostname or parts.username is not None:
+        return False
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    usual = 443 if parts.scheme == "https" else 80
+    base = f"{parts.scheme}://{host}"
+    if f"{base}:*" in origins or f"{base}:{port or usual}" in origins:
+        return True
+    return base in origins and port in (None, usual)
+
+
+# Answers
+
+
+def renamed(value: Any, remote: str, shown: str) -> Any:
+    """
+    A task, message or event in which a context is called what the client calls it.
+
+    :param remote: what the agent calls it.
+    """
+    if not shown or remote == shown or not isinstance(value, dict):
+        return value
+    changed = dict(value)
+    if changed.get("contextId") == remote:
+        changed["contextId"] = shown
+    for name in ("task", "message", "statusUpdate", "artifactUpdate", "status"):
+        if isinstance(changed.get(name), dict):
+            changed[name] = renamed(changed[name], remote, shown)
+    if isinstance(changed.get("history"), list):
+        changed["history"] = [renamed(each, remote, shown) for each in changed["history"]]
+    return changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """What an answer or event says of a task, or of a conversation without one."""
+
+    task_id: str = ""
+    context: str = ""
+    state: str = ""
+
+
+def heard_in(value: Any) -> Heard:
+    """What a result of SendMessage or an event is about; nothing of what is not in a form to be kept."""
+    event = value if isinstance(value, dict) else {}
+    for name, member in (("task", "id"), ("statusUpdate", "taskId"), ("artifactUpdate", "taskId"), ("message", "")):
+        inner = event.get(name)
+        if isinstance(inner, dict):
+            return heard_of(inner, member)
+    return Heard()
+
+
+def heard_of(task: Mapping[str, Any], member: str = "id") -> Heard:
+    """What a task is, by the member that has its id."""
+    status = task.get("status")
+    state = status.get("state") if isinstance(status, dict) else None
+    return Heard(task_id=_short(task.get(member)), context=_short(task.get("contextId")), state=_short(state))
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) and len(value) <= LONGEST_ID and value.isprintable() else ""

@@ -1,0 +1,137 @@
+"""
+A2A agents behind the host at the front: every operation is carried to them through the dispatcher, and answered whole.
+
+An operation is an EXECUTE of the action ``a2a.relay.NAME``: the gates decide about it, and its record names it. What
+comes back is the agent's own answer, event by event where it is a stream; what the host refuses is an error of A2A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.web.server import Request
+
+from agtphost.http import a2a_messages as messages
+from agtphost.http.a2a_clients import Client
+from agtphost.http.a2a_events import EventStream
+from agtphost.http.a2a_messages import RpcFault
+from agtphost.http.a2a_rest import RestCall
+from agtphost.http.a2a_rpc import RpcCall
+from agtphost.http.a2a_runs import request_of
+from agtphost.http.exchange import field_of
+from agtphost.iagtp import IDispatcher
+from agtphost.identity.peer import Withdrawable
+from agtphost.vocabulary import jsontext, media_types
+from agtphost.wire.events import Response
+
+ACTION = "a2a.relay."
+"""What comes before the name of an operation: :mod:`agtphost.adapters.a2a.relay`."""
+
+PATH = "/a2a-relay"
+"""Where the front asks; the agent's name is below it."""
+
+LONGEST_EXTENSIONS = 4096
+"""Characters of ``A2A-Extensions``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relayed:
+    """One agent behind the host, as the front offers it."""
+
+    upstream: str
+    """The name of its ``[[a2a.agent]]``."""
+
+    card: Callable[[], Mapping[str, Any] | None]
+    """Its approved card; None while there is none, or it is not in service."""
+
+    pushes: bool
+    """Whether the operator lets it push to where its clients say."""
+
+
+class Relay:
+    """Asks the dispatcher."""
+
+    def __init__(self, dispatcher: IDispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    async def answer(self, relayed: Relayed, client: Client, call: RpcCall | RestCall, request: Request) -> Any:
+        """
+        The agent's answer; a field of the HTTP response names the record of the call.
+
+        :raises RpcFault: an error, of the agent or of the host.
+        """
+        asked = _request(relayed, call, field_of(request, "a2a-extensions") or "", client, stream=False)
+        response = await self._dispatcher.dispatch(asked, client.peer())
+        audit_id = response.headers.get("audit-id")
+        if audit_id is not None:
+            request.responseHeaders.setRawHeaders("Audit-ID", [audit_id])
+        return _result(response)["response"]
+
+    async def follow(
+        self, relayed: Relayed, client: Client, call: RpcCall | RestCall, request: Request
+    ) -> tuple[EventStream, RpcFault | None]:
+        """
+        Pass the events of the agent on as they come.
+
+        A client that leaves ends the call and not the task, which it can subscribe to again.
+
+        :return: the stream, which is not ended yet, and the error that it ended with.
+        """
+        peer = client.peer()
+        link = peer.link
+        assert isinstance(link, Withdrawable), "a client's calls can be withdrawn"
+        stream: EventStream
+
+        def left() -> None:
+            # Before the task is known its client could never come back to it.
+            if stream.begun or call.operation == "SubscribeToTask":
+                link.withdraw()
+
+        stream = EventStream(request, call, left)
+
+        def interim(response: Response) -> None:
+            event = _event(response)
+            if event is not None:
+                stream.send(event)
+            if stream.gone:
+                left()
+
+        asked = _request(relayed, call, field_of(request, "a2a-extensions") or "", client, stream=True)
+        response = await self._dispatcher.dispatch(asked, peer, interim)
+        try:
+            _result(response)
+        except RpcFault as fault:
+            return stream, fault
+        return stream, None
+
+
+def _request(relayed: Relayed, call: RpcCall | RestCall, extensions: str, client: Client, *, stream: bool) -> Any:
+    if len(extensions) > LONGEST_EXTENSIONS or not (extensions.isascii() and extensions.isprintable()):
+        raise messages.invalid("A2A-Extensions is no list of URIs")
+    payload = {"params": dict(call.params), "binding": call.binding, "extensions": extensions}
+    parameters = {"action": f"{ACTION}{call.operation}", "payload_type": media_types.A2A, "payload": payload}
+    body: dict[str, Any] = {"method": "EXECUTE", "parameters": parameters}
+    if stream:
+        body["context"] = {"stream": True}
+    fields = [*client.fields, ("Content-Type", media_types.AGTP_JSON)]
+    return request_of("EXECUTE", f"{PATH}/{relayed.upstream}", fields, body)
+
+
+def _result(response: Response) -> Mapping[str, Any]:
+    if response.status != 200:
+        raise messages.fault_of(response)
+    body = jsontext.decode(response.body)
+    result = body.get("result") if isinstance(body, dict) else None
+    assert isinstance(result, dict), "the host's own answer"
+    return result
+
+
+def _event(response: Response) -> Mapping[str, Any] | None:
+    """The agent's event in an interim message; None where the message is the host's own."""
+    body = jsontext.decode(response.body) if response.body else {}
+    result = body.get("result") if isinstance(body, dict) else None
+    told = result.get("event") if isinstance(result, dict) else None
+    event = told.get("event") if isinstance(told, dict) and told.get("type") == "a2a.event" else None
+    return event if isinstance(event, dict) else None
