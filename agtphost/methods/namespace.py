@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
@@ -48,7 +48,7 @@ def entry(agent: Agent, state: LifecycleState, domain: str, now: float) -> dict[
 
 class Namespace:
     """
-    Builds the document anew at each reading, so that it is never older than the states it shows.
+    Builds the document anew at each reading, so that it is never older than the states it shows; entries are kept.
 
     :param org_domain: the domain the names belong to: the host's ``server_id``.
     :param certificate_fingerprint: SHA-256 of the host's TLS certificate, hex.
@@ -77,6 +77,7 @@ class Namespace:
         self._org_domain = org_domain
         self._certificate_fingerprint = certificate_fingerprint
         self._now = now
+        self._entries: dict[str, tuple[tuple[Any, ...], dict[str, Any], bytes]] = {}
 
     def __call__(self, sees: Sees = lambda agent: agent.listed) -> Mapping[str, Any]:
         """
@@ -86,11 +87,13 @@ class Namespace:
             development, and in no public list (core v08 section 6.1).
         """
         shown = [agent for agent in self._directory.hosted() if sees(agent)]
-        listed = [
-            entry(agent, state, self._agents_at, self._clock())
+        now = self._clock()
+        entries = [
+            self._entry(agent, state, now)
             for agent in shown
             if (state := self._states(agent)).status is LifecycleStatus.ACTIVE
         ]
+        listed = [made for made, _ in entries]
         zones = {agent.governance_zone for agent in shown if agent.governance_zone}
         document: dict[str, Any] = {
             "agtp_version": "1.0",
@@ -103,11 +106,23 @@ class Namespace:
             "total_active": len(listed),
             "namespace_cert_fingerprint": self._certificate_fingerprint,
         }
-        document["signature"] = self._signature(document)
+        document["signature"] = self._signature(document, [octets for _, octets in entries])
         return document
 
-    def _signature(self, document: Mapping[str, Any]) -> Mapping[str, str] | None:
+    def _entry(self, agent: Agent, state: LifecycleState, now: float) -> tuple[dict[str, Any], bytes]:
+        """An agent's entry and its canonical form, made anew only where something that it shows is another."""
+        made_of = agent, state, certificate_status(agent, now)
+        known = self._entries.get(agent.agent_id)
+        if known is None or known[0] != made_of:
+            made = entry(agent, state, self._agents_at, now)
+            known = self._entries[agent.agent_id] = made_of, made, canonical(made)
+        return known[1], known[2]
+
+    def _signature(self, document: Mapping[str, Any], entries: Sequence[bytes]) -> Mapping[str, str] | None:
         if self._signer is None:
             return None
-        value = encode(self._signer.sign(canonical(document))).decode("ascii")
+        # A canonical form has those of its parts in it; no text can hold the sign that is looked for, unescaped.
+        before, _, after = canonical({**document, "agents": []}).partition(b'"agents":[]')
+        octets = b"".join((before, b'"agents":[', b",".join(entries), b"]", after))
+        value = encode(self._signer.sign(octets)).decode("ascii")
         return {"algorithm": "EdDSA", "key_id": self._signer.kid, "value": value}

@@ -1,0 +1,107 @@
+"""Lists of a host with 5,000 agents and 5,000 endpoints: no turn of the reactor is long once they were asked for."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from agtphost.contract.binding import Binding
+from agtphost.identity.canonical import canonical
+from agtphost.identity.encoding import decode
+from agtphost.identity.peer import Assurance, Peer
+from agtphost.vocabulary import media_types
+from agtphost.wire.events import Request, Response
+from agtphost.wire.headers import Headers
+from tests.dispatch.scene import Recorder
+from tests.methods.stage import CALLER, DESK, SIGNING, Stage, of_agent
+from tests.test_parser_bounds import limit
+
+MANY = 5_000
+
+
+@pytest.fixture(scope="module")
+def stage() -> Stage:
+    agents = []
+    for number in range(MANY):
+        agent_id, name = sha256(str(number).encode()).hexdigest(), f"a{number}"
+        document = {**DESK.document, "agent_id": agent_id, "name": name}
+        octets = json.dumps(document).encode()
+        agents.append(
+            replace(DESK, agent_id=agent_id, name=name, document=document, document_octets=octets, genesis=None)
+        )
+    endpoints = [
+        Binding(
+            method="QUERY",
+            path=f"/things/t{number}",
+            handler=Recorder(),
+            tier="B",
+            description=f"Finds thing {number}.",
+            min_assurance=Assurance.NONE,
+            state_changing=False,
+        )
+        for number in range(MANY)
+    ]
+    return Stage(agents=(DESK, CALLER, *agents), endpoints=endpoints)
+
+
+def asked(stage: Stage, path: str, body: dict[str, Any] | None, method: str = "DISCOVER") -> tuple[Response, float]:
+    """The answer, and the seconds of CPU of the longest turn."""
+    fields = [("Agent-ID", CALLER.agent_id), ("Content-Type", media_types.AGTP_JSON)]
+    octets = b"" if body is None else json.dumps(body).encode()
+    request = Request(method=method, path=path, headers=Headers(fields[: 1 + bool(octets)]), body=octets, line=b"x")
+    peer = Peer(address="127.0.0.1", certificate=of_agent(CALLER.agent_id))
+    answers: list[Response] = []
+    begun = time.thread_time()
+    Deferred.fromCoroutine(stage.dispatcher.dispatch(request, peer)).addCallback(answers.append)  # type: ignore[arg-type]
+    longest = time.thread_time() - begun
+    for _ in range(10_000):
+        if answers:
+            break
+        begun = time.thread_time()
+        stage.clock.advance(0.001)
+        longest = max(longest, time.thread_time() - begun)
+    return answers[0], longest
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "least"),
+    [
+        ("/methods", None, 400_000),
+        ("/agents", None, 1_000_000),
+        ("/agents", {"result_type": "any"}, 1_000_000),
+        ("/", {"criteria": "thing"}, 500),
+    ],
+    ids=["methods", "agents", "typed", "candidates"],
+)
+def test_no_list_holds_the_reactor(stage: Stage, path: str, body: dict[str, Any] | None, least: int) -> None:
+    """After the first time; each is as large as it should be."""
+    asked(stage, path, body)
+    answers = [asked(stage, path, body) for _ in range(3)]
+    for answer, _ in answers:
+        assert int(answer.status) == 200 and len(answer.body) >= least, answer.body[:200]
+    longest = min(seconds for _, seconds in answers)
+    print(f"{longest * 1000:.1f} ms")
+    assert longest < limit()
+
+
+def test_the_namespace_holds_nobody_up(stage: Stage) -> None:
+    """The same of DESCRIBE /agents, whose document is signed anew each time: the signature holds, states are new."""
+    asked(stage, "/agents", None, "DESCRIBE")
+    answers = [asked(stage, "/agents", None, "DESCRIBE") for _ in range(3)]
+    longest = min(seconds for _, seconds in answers)
+    print(f"{longest * 1000:.1f} ms")
+    assert longest < limit()
+    document = json.loads(answers[-1][0].body)
+    assert document["total_active"] == len(document["agents"]) == MANY + 1
+    signature = document.pop("signature")
+    assert SIGNING.public.verify(decode(signature["value"]), canonical(document))
+    stage.put(DESK, "suspended")
+    answer, _ = asked(stage, "/agents", None, "DESCRIBE")
+    assert json.loads(answer.body)["total_active"] == MANY
+    stage.put(DESK, "active")
