@@ -439,6 +439,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "host.certificate_notices:AgentCertificates.known",
             "host.delegation:PeerLink._asked",
             "host.publication:Publication._forms",
+            "host.registry:Registry._targets",
             "host.rotation:Rotation._seen",
             "identity.authorities:ClientAuthorities._mandates",
             "identity.key_ring:KeyRing.links",
