@@ -127,7 +127,7 @@ def split_records(target: Target, seconds: float) -> None:
 
 def split_handshakes(target: Target, seconds: float) -> None:
     """A greeting octet by octet, at all three listeners."""
-    first = hello(client_context(target, identified=False))[:-1]
+    first = hello(client_context(target, identified=False))
     peers: list[tuple[socket.socket, Iterable[bytes]]] = []
     ports = (target.port, target.front, target.wellknown)
     for number, source in zip(range(PEERS), addresses(), strict=False):
@@ -229,7 +229,7 @@ ATTACKS = (
     _attack("empty-records", "300 peers send TLS records without content.", empty_records),
     _attack("split-handshakes", "300 peers greet an octet at a time, at all listeners.", split_handshakes),
     *(
-        _attack(f"{name}-greetings", f"Handshakes begun by the hundred at the {name} listener.", _greeted(port), 40)
+        _attack(f"{name}-greetings", f"Handshakes begun by the hundred at the {name} listener.", _greeted(port), 48)
         for name, port in _PORTS.items()
     ),
 )
