@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """
-    Workers for ``-n auto``, which pyproject.toml gives: one for each core, two at least.
+    Workers for ``-n auto``, which pyproject.toml gives: one more than there are cores, as many tests mostly wait.
 
     None where they would cost more than they save: for single files and tests, for ``-k``, and to collect. ``-n 2``
     on the command line wins.
@@ -62,4 +62,4 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     narrow = config.option.collectonly or config.option.keyword
     if narrow or not all(Path(named).is_dir() for named in config.known_args_namespace.file_or_dir):
         return 0
-    return max(2, len(os.sched_getaffinity(0)))
+    return len(os.sched_getaffinity(0)) + 1

@@ -219,8 +219,10 @@ def standing(
             callers.stop()
 
 
-def attempt(stand: Stand, attack: Attack, *, seconds: float, quiet: float, floor: float = FLOOR) -> Result:
-    """Quiet, attack, quiet; ``floor`` as :data:`FLOOR`."""
+def attempt(
+    stand: Stand, attack: Attack, *, seconds: float, quiet: float, floor: float = FLOOR, least: float = LEAST
+) -> Result:
+    """Quiet, attack, quiet; ``floor`` as :data:`FLOOR`, ``least`` as :data:`LEAST`."""
     result = Result(attack)
     before = stand.quiet(quiet)
     result.failures += [f"before the attack, {error}" for error in before.errors[:3]]
@@ -231,7 +233,7 @@ def attempt(stand: Stand, attack: Attack, *, seconds: float, quiet: float, floor
     with Gauge(site) as gauge, watched((site.port, site.front, site.wellknown)) as reach:
         wrong = _run(attack, stand.site, seconds)
         result.lasted = time.monotonic() - since
-        end = max(time.monotonic(), since + LEAST)
+        end = max(time.monotonic(), since + least)
         during = stand.callers.between(since, end)
         after = stand.quiet(quiet)
     if wrong is not None:
