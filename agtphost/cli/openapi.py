@@ -123,7 +123,6 @@ def _members(endpoint: ImportedEndpoint) -> dict[str, Any]:
         "file": endpoint.file,
         "review": list(endpoint.reviews),
         "lost": list(endpoint.losses),
-        "problems": list(endpoint.problems),
     }
 
 
@@ -148,8 +147,6 @@ def _print(imported: Imported, out: Path | None) -> None:
         for review in endpoint.reviews:
             if review.startswith(("[method]", "[path]")):
                 click.echo(visible(f"    review {review}"))
-        for problem in endpoint.problems:
-            click.echo(visible(f"    problem: {problem}"))
     reviews = sum(len(endpoint.reviews) for endpoint in imported.endpoints)
     click.echo(f"{len(imported.endpoints)} endpoints, {reviews} points to review")
     for what, count in imported.losses.items():

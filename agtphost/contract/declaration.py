@@ -33,6 +33,8 @@ OPTIONAL = (
 )
 """AGTP-API section 6.3, then our own."""
 
+SCHEMA_HINT = "write it in JSON Schema 2020-12"
+
 RESERVED_DISCOVER = ("methods", "agents", "genesis", "tools", "apis", "patterns", "contracts")
 """First segments, and beginnings of first segments, that DISCOVER keeps for itself (AGTP-API section 5.9)."""
 
@@ -281,7 +283,7 @@ class Declaration:
             return compile_schema(schema, role=role, strict=strict)
         except SchemaError as error:
             for fault in all_faults(schema, error):
-                self._say((name, *tokens(fault.pointer)), f"{name} {fault}")
+                self._say((name, *tokens(fault.pointer)), f"{name} {fault}", SCHEMA_HINT)
             return None
 
     def _handler(self) -> HandlerReference | None:

@@ -109,6 +109,12 @@ def _service(
     for name in map(found.ours, found.query):
         if name not in properties:
             say(("handler", "query"), f"handler.query names {name[:64]!r}, which input_schema does not declare", "")
+    for one, other, part in found.sent_alike(dict.fromkeys((*properties, *found.input_transform))):
+        say(
+            ("handler", "input_transform"),
+            f"handler.input_transform gives two members the same name in the {part}: {one[:64]!r} and {other[:64]!r}",
+            "name them apart, or send one of them in the path or the query",
+        )
     return HandlerReference(type="external_service", service=found)
 
 

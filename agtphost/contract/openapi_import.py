@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from agtphost.contract.declaration import Declaration, Rules
-from agtphost.contract.openapi_names import OTHERS, ChosenMethod, ChosenPath, choose_method, choose_path
-from agtphost.contract.openapi_operation import Facts, Operation, read_operation
+from agtphost.contract.method_parameters import parameter_faults
+from agtphost.contract.openapi_names import OTHERS, USUAL, ChosenMethod, ChosenPath, choose_method, choose_path
+from agtphost.contract.openapi_operation import Operation, read_operation
 from agtphost.contract.openapi_schemas import OpenAPIReferences, SchemaConverter
+from agtphost.contract.openapi_upstream import Facts
+from agtphost.contract.reserved import RESERVED
 from agtphost.contract.table import conflicts
 from agtphost.contract.toml_text import write_toml
 from agtphost.vocabulary.catalog import Catalog
@@ -55,9 +58,6 @@ class ImportedEndpoint:
     losses: tuple[str, ...]
     """What the document says and the declaration does not."""
 
-    problems: tuple[str, ...]
-    """What this host would refuse, its handler type apart."""
-
     file: str
     """A name for it, without folder."""
 
@@ -69,7 +69,6 @@ class ImportedEndpoint:
             "No host loads this file until it is renamed to .toml.",
             *(f"REVIEW {review}" for review in self.reviews),
             *(f"LOST {loss}" for loss in self.losses),
-            *(f"PROBLEM {problem}" for problem in self.problems),
         ]
         head = "".join(f"# {_one_line(line)}\n" for line in lines)
         return f"{head}\n{write_toml(self.table)}"
@@ -134,7 +133,7 @@ class _Import:
         self._catalog = catalog
         self._references = OpenAPIReferences(document)
         self._converter = SchemaConverter(self._references)
-        self._rules = Rules(catalog=catalog)
+        self._rules = Rules(catalog=catalog, reserved=frozenset(RESERVED))
         self._losses: Counter[str] = Counter()
         self._skipped: list[str] = []
         self._files: set[str] = set()
@@ -145,7 +144,7 @@ class _Import:
         for name in ("webhooks", "tags", "externalDocs"):
             if name == "webhooks" and self._document.get(name):
                 self._losses["webhooks"] += len(self._document[name])
-        endpoints = tuple(map(self._endpoint, drafts))
+        endpoints = tuple(endpoint for draft in drafts if (endpoint := self._endpoint(draft)) is not None)
         renamed = {draft.source_path: draft.template for draft in drafts if draft.source_path != draft.template}
         return Imported(
             title=self._title(),
@@ -200,6 +199,10 @@ class _Import:
             creates=operation.creates,
             catalog=self._catalog,
         )
+        if any(parameter_faults(chosen.method, operation.input_schema)):
+            usual = next(name for name in (USUAL[http], *OTHERS.get(http, ()), "QUERY") if self._catalog.knows(name))
+            why = f"{chosen.method} has parameters that this operation lacks"
+            chosen = ChosenMethod(method=usual, reason=why, sure=False, suggestions=chosen.suggestions)
         return _Draft(
             http=http,
             source_path=source_path,
@@ -212,36 +215,45 @@ class _Import:
         )
 
     def _settle(self, drafts: Sequence[_Draft]) -> None:
-        """Give every operation a method and path that are its alone."""
+        """Give every operation a method and path that are its alone, and none that are the host's."""
+        own = [(method, parse_template(path)) for method, path in RESERVED]
         tried = [0] * len(drafts)
+        variants: Counter[str] = Counter()
         for _ in range(24):
-            pairs = [(draft.method, parse_template(draft.template)) for draft in drafts]
-            clashes = conflicts(pairs)
+            clashes = conflicts([*own, *((draft.method, parse_template(draft.template)) for draft in drafts)])
             if not clashes:
                 return
             for clash in clashes:
-                draft, first = drafts[clash.second], drafts[clash.first]
+                at = clash.second - len(own)
+                draft = drafts[at]
+                first = drafts[clash.first - len(own)] if clash.first >= len(own) else None
+                with_what = "what the host answers itself" if first is None else _source(first)
+                said = f"{draft.method} {draft.template} would clash with {with_what}"
                 others = [
                     name
                     for name in OTHERS.get(draft.http, ())
                     if name != draft.chosen.method and self._catalog.knows(name)
                 ]
-                said = f"{draft.method} {draft.template} would clash with {_source(first)}"
-                if tried[clash.second] < len(others):
-                    draft.method = others[tried[clash.second]]
+                if tried[at] < len(others):
+                    draft.method = others[tried[at]]
                 else:
-                    number = tried[clash.second] - len(others) + 2
+                    # Hundreds may differ in a fragment alone: each has a number at once.
+                    variants[draft.path.path] += 1
                     draft.method = draft.chosen.method
-                    draft.template = f"{draft.path.path.rstrip('/')}/variant-{number}"
-                tried[clash.second] += 1
+                    draft.template = f"{draft.path.path.rstrip('/')}/variant-{variants[draft.path.path] + 1}"
+                tried[at] += 1
                 draft.notes = [f"[method] {said}; so it is {draft.method} {draft.template}"]
 
-    def _endpoint(self, draft: _Draft) -> ImportedEndpoint:
+    def _endpoint(self, draft: _Draft) -> ImportedEndpoint | None:
+        """The endpoint; None where the host would refuse it, which is told instead."""
         operation = draft.operation
         entry = self._catalog.entry(draft.method)
         capability = entry.categories[0] if entry is not None else "transaction"
         table = operation.table(draft.method, draft.template, capability)
-        problems = tuple(self._problems(table))
+        problems = list(self._problems(table))
+        if problems:
+            self._skipped.append(f"{_source(draft)}: the host would refuse it: {'; '.join(problems)[:300]}")
+            return None
         reviews = (*self._naming(draft), *operation.reviews)
         self._losses.update(operation.losses)
         return ImportedEndpoint(
@@ -251,7 +263,6 @@ class _Import:
             table=table,
             reviews=reviews,
             losses=operation.losses,
-            problems=problems,
             file=self._file(draft),
         )
 
@@ -266,10 +277,9 @@ class _Import:
             yield f"[path] {change}"
 
     def _problems(self, table: Mapping[str, Any]) -> Iterator[str]:
-        """What the host would refuse in the declaration, were its function one that it runs."""
-        stand_in = {**table, "handler": {"type": "registered_function", "function": "a.b"}}
+        """What the host would refuse in the declaration."""
         said: list[str] = []
-        Declaration(stand_in, self._rules, lambda _, message, __: said.append(message)).endpoint("", 0)
+        Declaration(table, self._rules, lambda _, message, __: said.append(message)).endpoint("", 0)
         yield from said
 
     def _file(self, draft: _Draft) -> str:

@@ -68,7 +68,8 @@ OTHERS: Mapping[str, tuple[str, ...]] = {
 """Methods to fall back on where two operations would be one endpoint."""
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
-_PARAMETER = re.compile(r"\{([^{}]*)\}")
+PARAMETER = re.compile(r"\{([^{}]*)\}")
+"""A parameter in an OpenAPI path."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,16 +220,16 @@ def choose_path(http: str, path: str, catalog: Catalog) -> ChosenPath:
 
 
 def _segment(part: str, found: _Segments, catalog: Catalog) -> None:
-    names = _PARAMETER.findall(part)
+    names = PARAMETER.findall(part)
     if not names:
         found.done.append(_literal(part, found, catalog))
         return
-    literal = _PARAMETER.sub("", part)
+    literal = PARAMETER.sub("", part)
     if literal or len(names) > 1:
         shown = "/".join(f"{{{name}}}" for name in names)
         found.changes.append(f"the segment {part!r} is now {shown}: a parameter is a whole segment")
     for name in names:
-        safe = re.sub(r"[^A-Za-z0-9_]", "_", name)[:64] or "parameter"
+        safe = re.sub(r"[^A-Za-z0-9_]", "_", name)[:48] or "parameter"
         while safe in found.names.values():
             safe += "_"
         if name in found.names:

@@ -10,39 +10,13 @@ from http import HTTPStatus
 from typing import Any
 
 from agtphost.contract.manifest_validation import UPSTREAM_ERRORS
-from agtphost.contract.openapi_names import ChosenPath, words_of
-from agtphost.contract.openapi_schemas import OpenAPIReferences, SchemaConverter
+from agtphost.contract.openapi_names import words_of
+from agtphost.contract.openapi_upstream import TIMEOUT, Facts, Upstream
 from agtphost.contract.semantic import MAX_TEXT
-
-TIMEOUT = 30
-"""Seconds: the draft's default, written out as it recommends."""
-
-UNKNOWN_HOST = "https://upstream.invalid"
 
 _PATH_PATTERNS = {"integer": "^-?[0-9]+$", "number": "^-?[0-9]+(\\.[0-9]+)?$", "boolean": "^(true|false)$"}
 _CREDENTIALS = frozenset({"authorization", "accept", "content-type"})
 """Header parameters that OpenAPI says to ignore (3.1 section 4.8.12.2)."""
-
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """Where an operation stands."""
-
-    document: Mapping[str, Any]
-    references: OpenAPIReferences
-    converter: SchemaConverter
-    http: str
-    source_path: str
-    path: ChosenPath
-    item: Mapping[str, Any]
-
-    @property
-    def operation(self) -> Mapping[str, Any]:
-        """The operation's own object."""
-        found: Mapping[str, Any] = self.item[self.http]
-        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +30,12 @@ class Operation:
     losses: tuple[str, ...]
     _members: Mapping[str, Any]
     _semantic: Mapping[str, Any]
+
+    @property
+    def input_schema(self) -> Mapping[str, Any]:
+        """Of the endpoint."""
+        found: Mapping[str, Any] = self._members["input_schema"]
+        return found
 
     def table(self, method: str, path: str, capability: str) -> dict[str, Any]:
         """The declaration, under a method and path."""
@@ -83,9 +63,7 @@ class _Reader:
         self._operation = facts.operation
         self._reviews: list[str] = []
         self._losses: Counter[str] = Counter()
-        self._renames: dict[str, str] = {}
-        self._headers: dict[str, str] = {}
-        self._places: dict[str, list[str]] = {}
+        self._upstream = Upstream(facts=facts, reviews=self._reviews, losses=self._losses)
 
     def read(self) -> Operation:
         self._facts.converter.take_losses()
@@ -110,7 +88,7 @@ class _Reader:
             "timeout": TIMEOUT + 5,
             "input_schema": taken,
             "output_schema": given,
-            "handler": self._handler(error_map),
+            "handler": self._upstream.handler(error_map),
         }
         tags = operation.get("tags")
         if isinstance(tags, list) and tags and _line(tags[0]):
@@ -149,16 +127,19 @@ class _Reader:
     def _input(self) -> dict[str, Any]:
         properties: dict[str, Any] = {}
         required: list[str] = []
-        for parameter in self._parameters():
+        # Those of the path first, whose names are given: whatever else is called so gets another.
+        parameters = sorted(self._parameters(), key=lambda parameter: parameter["in"] != "path")
+        placed = [parameter for parameter in parameters if parameter["in"] == "path"]
+        for parameter in placed:
             self._parameter(parameter, properties, required)
         for name, safe in self._facts.path.parameters.items():
             if safe not in properties:
                 properties[safe] = {"type": "string"}
                 required.append(safe)
                 self._reviews.append(f"[input_schema] the path's parameter {name!r} is declared nowhere")
+        for parameter in parameters[len(placed) :]:
+            self._parameter(parameter, properties, required)
         self._body(properties, required)
-        for place, names in self._places.items():
-            self._reviews.append(f"[input_schema] goes to the upstream's {place}: {', '.join(names)}")
         schema: dict[str, Any] = {"type": "object", "additionalProperties": False}
         if required:
             schema["required"] = list(dict.fromkeys(required))
@@ -187,6 +168,9 @@ class _Reader:
             self._losses[f"{place} parameters"] += place == "cookie"
             return
         schema = self._parameter_schema(parameter)
+        if place not in ("path", "query", "header"):
+            self._losses[f"{place[:16]} parameters"] += 1
+            return
         if place == "path":
             safe = self._facts.path.parameters.get(name)
             if safe is None:
@@ -194,12 +178,16 @@ class _Reader:
                 return
             properties[safe] = self._text(schema, safe)
             required.append(safe)
-            if safe != name:
-                self._renames[safe] = name
+            return
+        if place == "header":
+            self._losses["header parameters"] += 1
+            wanted = "required" if parameter.get("required") is True else "optional"
+            said = "no input goes into a header; [handler] headers may have a value for every caller"
+            self._reviews.append(f"[handler.headers] {name!r} is {wanted}: {said}")
             return
         safe = self._free(name, place, properties)
         properties[safe] = schema
-        self._places.setdefault(place, []).append(safe)
+        self._upstream.queried.append(safe)
         if parameter.get("required") is True:
             required.append(safe)
 
@@ -232,7 +220,7 @@ class _Reader:
         while safe in properties:
             safe = f"{place}_{safe}"
         if safe != name:
-            self._renames[safe] = name
+            self._upstream.renames[safe] = name
             self._reviews.append(f"[input_schema] {name!r} of the {place} is here {safe!r}: the name is taken")
         return safe
 
@@ -241,12 +229,18 @@ class _Reader:
         content = body.get("content")
         if not isinstance(content, Mapping) or not content:
             return
+        if not self._facts.sends_body:
+            self._losses["request bodies of methods that have none"] += 1
+            self._reviews.append(
+                f"[handler] no body is sent with {self._facts.http.upper()}, where the document has one"
+            )
+            return
         kind, schema = self._content(content)
         if "json" not in kind:
             self._reviews.append(f"[handler] the upstream takes {kind[:80]}, and the host would send JSON")
             self._losses["request bodies that are not JSON"] += 1
         else:
-            self._headers["Content-Type"] = "application/json"
+            self._upstream.headers["Content-Type"] = "application/json"
         resolved = self._facts.references.follow(schema) if isinstance(schema, Mapping) else {}
         gathered = self._gather(resolved, 0)
         if gathered is None:
@@ -364,77 +358,6 @@ class _Reader:
             self._losses["the bodies of error responses"] += len(mapped)
             self._reviews.append("[errors] named after the HTTP status; better names say what went wrong")
         return [*dict.fromkeys((*mapped.values(), *UPSTREAM_ERRORS))], mapped
-
-    # The upstream
-
-    def _handler(self, error_map: Mapping[str, str]) -> dict[str, Any]:
-        self._security()
-        handler: dict[str, Any] = {
-            "type": "external_service",
-            "url": self._url(),
-            "method": self._facts.http.upper(),
-            "timeout_seconds": TIMEOUT,
-        }
-        tables = {"headers": self._headers, "input_transform": self._renames, "error_map": dict(error_map)}
-        handler.update((name, table) for name, table in tables.items() if table)
-        return handler
-
-    def _url(self) -> str:
-        for place in (self._operation, self._facts.item, self._facts.document):
-            servers = place.get("servers")
-            if isinstance(servers, list) and servers and isinstance(servers[0], Mapping):
-                if len(servers) > 1:
-                    self._losses["further servers"] += 1
-                return self._server(servers[0]).rstrip("/") + self._path()
-        self._reviews.append("[handler.url] the document names no server")
-        return UNKNOWN_HOST + self._path()
-
-    def _path(self) -> str:
-        """Without a fragment, which tells operations of one path apart and is never sent."""
-        return self._facts.source_path.partition("#")[0]
-
-    def _server(self, server: Mapping[str, Any]) -> str:
-        url = str(server.get("url", "")).partition("#")[0]
-        variables = server.get("variables")
-        for name, variable in variables.items() if isinstance(variables, Mapping) else ():
-            value = variable.get("default", "") if isinstance(variable, Mapping) else ""
-            url = url.replace(f"{{{name}}}", str(value))
-        if "{" in url:
-            self._reviews.append("[handler.url] a variable of the server's address has no default")
-        if url.startswith("http://"):
-            self._reviews.append("[handler.url] the document says http://; only https:// is allowed")
-            return "https://" + url.removeprefix("http://")
-        if not url.startswith("https://"):
-            self._reviews.append("[handler.url] the document has a relative address only")
-            return f"{UNKNOWN_HOST}/{url.strip('/')}" if url.strip("/") else UNKNOWN_HOST
-        return url
-
-    def _security(self) -> None:
-        """Credentials, as placeholders of the first alternative."""
-        asked = self._operation.get("security", self._facts.document.get("security"))
-        if not isinstance(asked, list) or not asked or not isinstance(asked[0], Mapping):
-            return
-        if len(asked) > 1:
-            self._losses["further ways to authenticate"] += 1
-        schemes = self._facts.references.find("#/components/securitySchemes")
-        for name in asked[0]:
-            scheme = self._facts.references.follow(schemes.get(name) if isinstance(schemes, Mapping) else None)
-            self._credential(str(name), scheme)
-
-    def _credential(self, name: str, scheme: Mapping[str, Any]) -> None:
-        variable = re.sub(r"[^A-Z0-9]+", "_", name.upper()).strip("_") or "CREDENTIAL"
-        kind, place, field = scheme.get("type"), scheme.get("in"), scheme.get("name")
-        if kind == "apiKey" and place == "header" and isinstance(field, str) and _HEADER.fullmatch(field):
-            self._headers[field] = f"${{{variable}}}"
-        elif kind == "http" and str(scheme.get("scheme")).lower() == "basic":
-            self._headers["Authorization"] = f"Basic ${{{variable}}}"
-        elif kind in ("http", "oauth2", "openIdConnect"):
-            self._headers["Authorization"] = f"Bearer ${{{variable}}}"
-        else:
-            self._losses["credentials that do not go into a header"] += 1
-            self._reviews.append(f"[handler.headers] the upstream wants {name!r}, which is no header")
-            return
-        self._reviews.append(f"[handler.headers] the host sends its own credential, ${{{variable}}}, for every caller")
 
     def _others(self) -> None:
         self._count(self._operation, "callbacks", "callbacks")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -65,14 +65,14 @@ class ServiceReference:
     """One upstream, checked as far as that is possible without asking anybody."""
 
     url: str
-    """https; ``{name}``, by the upstream's name, is replaced by a value of the input, in the path and in the query."""
+    """https; ``{name}`` is replaced by a value of the input, in the path and in the query; see :meth:`ours`."""
 
     method: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Sent with every request; ``${VAR}``, ``env:NAME`` and ``file:PATH`` are not resolved yet."""
 
     input_transform: Mapping[str, str] = field(default_factory=dict)
-    """Our names to the upstream's."""
+    """Our names to the upstream's; two may be the same where one of them goes into the path or the query."""
 
     output_transform: Mapping[str, str] = field(default_factory=dict)
     """Our names to the upstream's; applied the other way round to the response."""
@@ -84,7 +84,7 @@ class ServiceReference:
     """Seconds for the whole exchange."""
 
     query: tuple[str, ...] = ()
-    """Input members, by the upstream's names, that go into the query although there is a body."""
+    """Input members that go into the query although there is a body; see :meth:`ours`."""
 
     ca: str = ""
     """PEM file of the only authorities to trust; empty: this machine's."""
@@ -116,8 +116,26 @@ class ServiceReference:
         return tuple(dict.fromkeys(_PLACE.findall(self.url)))
 
     def ours(self, name: str) -> str:
-        """Our name of what the upstream calls ``name``."""
+        """Our name of the member that a place or an item of ``query`` means: by our name, or by the upstream's."""
+        if name in self.input_transform:
+            return name
         return next((ours for ours, theirs in self.input_transform.items() if theirs == name), name)
+
+    def sent_alike(self, members: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+        """
+        Input members of which the upstream would get one alone: both names, and where they would stand.
+
+        :param members: by our names.
+        """
+        placed, queried = set(map(self.ours, self.places)), set(map(self.ours, self.query))
+        seen: dict[tuple[str, str], str] = {}
+        for name in members:
+            if name in placed:
+                continue
+            part = "query" if name in queried or self.method not in BODY_METHODS else "body"
+            first = seen.setdefault((part, self.input_transform.get(name, name)), name)
+            if first != name:
+                yield first, name, part
 
 
 def read_service(block: Mapping[str, Any], say: Say) -> ServiceReference | None:
@@ -197,10 +215,8 @@ class _Reading:
     def _header_name(self, at: tuple[str, ...], name: Any) -> str:
         if name is None:
             return ""
-        if not isinstance(name, str) or _TOKEN.fullmatch(name) is None:
-            self._say(at, f"{'.'.join(at)[:80]} is not the name of a header field")
-        elif name.lower() in _OWN_HEADERS:
-            self._say(at, f"{'.'.join(at)[:80]}: {name} is set by the host itself")
+        for fault in header_name_faults(name):
+            self._say(at, f"{'.'.join(at)[:80]}{fault}")
         return str(name)
 
     def _renames(self, member: str) -> Mapping[str, str]:
@@ -208,7 +224,8 @@ class _Reading:
         for name, other in given.items():
             if not isinstance(other, str) or not other:
                 self._say((member, name), f"{member}.{name[:64]} is not a name")
-        if len({str(other) for other in given.values()}) < len(given):
+        # Of the input it depends on where each is sent: see `sent_alike`.
+        if member == "output_transform" and len({str(other) for other in given.values()}) < len(given):
             self._say((member,), f"{member} gives two members the same name")
         return dict(given)
 
@@ -269,6 +286,14 @@ class _Reading:
             self._say((name,), f"{name} is not a whole number from 1 to {most}")
             return default
         return value
+
+
+def header_name_faults(name: Any) -> Iterator[str]:
+    """Why a declared header field cannot be sent."""
+    if not isinstance(name, str) or _TOKEN.fullmatch(name) is None:
+        yield " is not the name of a header field"
+    elif name.lower() in _OWN_HEADERS:
+        yield f": {name} is set by the host itself"
 
 
 def url_faults(url: Any) -> Iterator[str]:

@@ -66,6 +66,8 @@ class ExternalService:
         self._body = reference.method in BODY_METHODS
         if self._body:
             self._headers.setdefault("content-type", "application/json")
+        self._placed = {name: reference.ours(name) for name in reference.places}
+        self._queried = tuple(map(reference.ours, reference.query))
         self._circuit = Circuit(reference.failures, reference.open_seconds, reactor.seconds)
         self._running = 0
         policy = AddressPolicy(reference.allow_addresses)
@@ -121,26 +123,28 @@ class ExternalService:
     def _request(self, given: Mapping[str, Any]) -> tuple[str, bytes | None]:
         """The URL and the body that an input becomes."""
         reference = self._reference
-        renamed = {reference.input_transform.get(name, name): value for name, value in given.items()}
-        used: set[str] = set()
+        names = reference.input_transform
 
         def place(match: re.Match[str]) -> str:
-            used.add(match[1])
-            return _encoded(match[1], renamed.get(match[1]))
+            return _encoded(match[1], given.get(self._placed[match[1]]))
 
         path, mark, query = reference.url.partition("?")
         filled = _PLACE.sub(place, path)
         if any(segment in (".", "..") for segment in filled.split("/")[3:]):
             raise _unsendable("a value would change the path that the upstream sees")
         fields = [_PLACE.sub(place, query)] if mark else []
-        rest = {name: value for name, value in renamed.items() if name not in used}
-        asked = rest if not self._body else {name: rest.pop(name) for name in reference.query if name in rest}
+        used = self._placed.values()
+        rest = {name: value for name, value in given.items() if name not in used}
+        # By our names, since a member of the query may have the upstream's name of one of the body.
+        chosen = [name for name in self._queried if name in rest] if self._body else list(rest)
+        asked = {names.get(name, name): rest.pop(name) for name in chosen}
         if asked:
             fields.append(urlencode(_pairs(asked)))
         url = filled + ("?" + "&".join(field for field in fields if field) if any(fields) else "")
         if not self._body:
             return url, None
-        return url, urlencode(_pairs(rest)).encode("ascii") if self._form else jsontext.encode(rest)
+        sent = {names.get(name, name): value for name, value in rest.items()}
+        return url, urlencode(_pairs(sent)).encode("ascii") if self._form else jsontext.encode(sent)
 
     def _fields(self, context: EndpointContext) -> Mapping[str, str]:
         reference = self._reference

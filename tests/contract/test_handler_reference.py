@@ -166,6 +166,20 @@ def test_what_else_is_refused(changes: dict[str, Any], fault: str) -> None:
     assert any(fault in one for one in said({**SERVICE, **changes})), said({**SERVICE, **changes})
 
 
+def test_one_name_in_several_places_is_sound() -> None:
+    """Path, query and body each have a member that the upstream calls alike; two in one of them are refused."""
+    apart = {
+        **SERVICE,
+        "url": "https://api.example.com/rooms/{id}",
+        "input_transform": {"room_id": "id", "view": "id", "id": "id"},
+        "query": ["view"],
+    }
+    assert not any("same name" in one for one in said(apart))
+    assert any("same name in the body: 'room_id' and 'view'" in one for one in said({**apart, "query": []}))
+    gone = {**SERVICE, "method": "GET", "url": "https://api.example.com/", "input_transform": {"room_id": "view"}}
+    assert any("same name in the query: 'room_id' and 'view'" in one for one in said(gone))
+
+
 def test_compositions_declare_their_failure_and_name_a_recipe() -> None:
     """API-125, API-126: no composition_failed, inline steps, no recipe, a bad name."""
     good = {"type": "composition", "recipe": "trip@1.0"}

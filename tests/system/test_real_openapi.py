@@ -46,16 +46,3 @@ def test_a_large_document_becomes_endpoints(package: str, name: str, least: int,
     for path in written[:50]:
         assert tomllib.loads(path.read_text())
         assert "REVIEW" in path.read_text()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("package", "name", "least"), DOCUMENTS)
-def test_reviewed_endpoints_load(package: str, name: str, least: int, tmp_path: Path) -> None:
-    """Renamed as they are, all of them pass the checks that a host makes at its start, or say why they do not."""
-    folder = tmp_path / "endpoints"
-    assert agtp("openapi", "import", str(npm.document(package, name)), "--out", str(folder)).returncode == 0
-    for path in folder.iterdir():
-        path.rename(path.with_suffix(""))
-    loaded, problems = load_endpoints(folder, Rules(catalog=Catalog.load()))
-    assert len(loaded) >= least * 0.9, [str(problem) for problem in problems[:20]]
-    assert all(problem.file and problem.message for problem in problems)
