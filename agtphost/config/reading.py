@@ -75,13 +75,13 @@ def read(path: str | os.PathLike[str]) -> Document:
         text = octets.decode("utf-8")
     except UnicodeDecodeError as error:
         line = octets.count(b"\n", 0, error.start) + 1
-        raise refuse("the file is not UTF-8", line) from None
+        raise refuse("the file is not UTF-8", line, "save it as UTF-8") from None
     try:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         position = _POSITION.search(str(error))
         line = int(position.group(1)) if position and position.group(1) else text.rstrip().count("\n") + 1
-        raise refuse(f"not TOML: {_POSITION.sub('', str(error))}", line) from None
+        raise refuse(f"not TOML: {_POSITION.sub('', str(error))}", line, "mend the file's syntax there") from None
     except RecursionError:
         raise refuse("not TOML: nested too deeply", 1) from None
     return Document(file=file, tree=tree, lines=lines.locate(text))

@@ -30,11 +30,21 @@ Function = Callable[[EndpointContext], Any]
 LONGEST_CALL = 0.1
 """Seconds for which a function may hold the reactor before it is told of: security.md, P14."""
 
+SOUGHT = "mend the module, or the name; [endpoints] python_path says where modules are looked for first"
+
 log = Logger()
 
 
 class UnresolvableFunction(Exception):
-    """The dotted path names nothing that can be called; the message says which part is missing."""
+    """
+    The dotted path names nothing that can be called; the message says which part is missing.
+
+    :param hint: what to do about it.
+    """
+
+    def __init__(self, message: str, hint: str = "mend [handler] of the endpoint, or what it names") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 def resolve(dotted: str) -> Function:
@@ -51,10 +61,10 @@ def resolve(dotted: str) -> Function:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
         # Whatever the module's own code raises is the operator's to read, not a reason to crash the start.
-        raise UnresolvableFunction(f"the module {module_name} cannot be imported: {error!r}") from error
+        raise UnresolvableFunction(f"the module {module_name} cannot be imported: {error!r}", SOUGHT) from error
     function = getattr(module, name, None)
     if function is None:
-        raise UnresolvableFunction(f"the module {module_name} has no {name}")
+        raise UnresolvableFunction(f"the module {module_name} has no {name}", SOUGHT)
     if not callable(function):
         raise UnresolvableFunction(f"{dotted} is not callable")
     return function  # type: ignore[no-any-return]

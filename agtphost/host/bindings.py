@@ -117,7 +117,8 @@ def endpoints(
         try:
             ready[endpoint.name] = handling.prepare(endpoint, _agent_ids(endpoint, directory), book, environ)
         except UnresolvableFunction as error:
-            problems.append(Problem(message=f"{endpoint.name}: {error}", file=endpoint.file, line=endpoint.line))
+            message = f"{endpoint.name}: {error}"
+            problems.append(Problem(message=message, file=endpoint.file, line=endpoint.line, hint=error.hint))
 
     for endpoint in declared:
         if not endpoint.handler.recipe:
@@ -155,7 +156,8 @@ def overrides(config: Config, problems: list[Problem]) -> dict[str, IHandler]:
         try:
             found[path] = RegisteredFunction(resolve(dotted))
         except UnresolvableFunction as error:
-            problems.append(Problem(message=f"[policies.builtins] {path}: {error}", file=str(config.file)))
+            message = f"[policies.builtins] {path}: {error}"
+            problems.append(Problem(message=message, file=str(config.file), hint=error.hint))
     return found
 
 

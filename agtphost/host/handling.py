@@ -115,7 +115,8 @@ def _external(service: ServiceReference, folder: Path, environ: Mapping[str, str
     try:
         headers = headers_of(service, environ, folder)
     except ValueError as error:
-        raise UnresolvableFunction(str(error)) from None
+        hint = "set the variable in the host's environment, or write the secret's file as file:PATH"
+        raise UnresolvableFunction(str(error), hint) from None
     trust = _trust(folder / service.ca) if service.ca else None
 
     def make(workshop: Workshop) -> IHandler:

@@ -19,7 +19,7 @@ from agtphost.host import agents, bindings
 from agtphost.host.handling import Prepared
 from agtphost.host.recipes import RecipeBook
 from agtphost.iagtp import IHandler
-from agtphost.identity.agents import Agent, AgentDirectory, distinct
+from agtphost.identity.agents import AS_ISSUED, Agent, AgentDirectory, distinct
 from agtphost.identity.authorities import Mandate
 from agtphost.identity.key_history import HostKey
 from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
@@ -183,9 +183,10 @@ def _provision(config: Config, problems: list[Problem]) -> bool:
         )
     except (ProvisioningError, OSError) as error:
         described = error.descriptions if isinstance(error, ProvisioningError) else ()
-        problems.extend(Problem(message=why, file=str(path)) for path, why in described)
+        problems.extend(Problem(message=why, file=str(path), hint=AS_ISSUED) for path, why in described)
         if not described:
-            problems.append(Problem(message=str(error), file=str(config.host.state_dir)))
+            hint = "restore the file from a backup; what is not there at all is made anew in development"
+            problems.append(Problem(message=str(error), file=str(config.host.state_dir), hint=hint))
         return bool(described)
     return True
 

@@ -26,6 +26,7 @@ from agtphost.host import materials
 from agtphost.host.assembly import assemble
 from agtphost.host.evidence import is_new
 from agtphost.host.materials import RESTS_ON, Materials, Parts
+from agtphost.protocols.listening import SYSTEMD, systemd_faults
 from agtphost.stores import StoreError
 from agtphost.stores.rehearsed import rehearse_store
 from agtphost.stores.state_lock import StateLock
@@ -100,6 +101,11 @@ def _beyond(
         if not RESTS_ON[part] & faulty:
             yield from problems
     taken = StateLock(config.host.state_dir, config.store.path).holder()
+    if aside.awaited:
+        yield from systemd_faults(config.listen.endpoint or "")
+        remarks.append(
+            f"the socket of {config.listen.endpoint} is handed to the host alone: whether it is there was not looked at"
+        )
     if taken is not None:
         remarks.append(f"a host{taken} uses this state: its store and its port were not looked at")
     if faulty & {"store", "audit", "listen"}:
@@ -159,8 +165,10 @@ class _Aside:
         self._real = config
         self._state = folder / "state"
         self.config: Config = _moved(config, config.host.state_dir, self._state)
-        if (config.listen.endpoint or "").startswith("systemd:"):
-            # The socket is handed over to the host alone.
+        self.awaited = (config.listen.endpoint or "").startswith(SYSTEMD)
+        """Whether the host, and nobody else, will be given its socket."""
+
+        if self.awaited:
             listen = self.config.listen.model_copy(update={"endpoint": None, "port": 0})
             self.config = self.config.model_copy(update={"listen": listen})
         witness = config.audit.witness
@@ -191,6 +199,8 @@ class _Aside:
     def name(self, text: str) -> str:
         """A sentence with the names of the real files."""
         text = text.replace(str(self._state), str(self._real.host.state_dir))
+        # The copy of a store that a start would bring up to date.
+        text = text.replace(str(self.folder / self._real.store.path.name), str(self._real.store.path))
         return text.replace(str(self.folder / "witness"), str(self._real.audit.witness.parent))
 
     def named(self, problems: Iterable[Problem]) -> list[Problem]:

@@ -10,7 +10,7 @@ which it is taken. Every problem is reported; what has one is not admitted.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,10 @@ from agtphost.vocabulary.identifiers import is_agent_name
 
 DOCUMENT_SUFFIX = ".agent.json"
 GENESIS_SUFFIX = ".genesis.json"
+
+
+AS_ISSUED = "restore it as it was issued, or issue the agent anew; without its files the host has no such agent"
+"""What to do about an agent whose files are wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +261,7 @@ def load_agents(
         try:
             agent = _load(label, document_file, genesis_file, policy)
         except _Refused as refused:
-            problems.extend(refused.problems)
+            problems.extend(each if each.hint else replace(each, hint=AS_ISSUED) for each in refused.problems)
             continue
         if agent is not None:
             agents.append(agent)

@@ -32,6 +32,11 @@ log = Logger()
 SWEEP_INTERVAL = 0.5
 """Seconds between two looks at the deadlines: how late one is noticed. 10,000 connections take 2 ms."""
 
+SYSTEMD = "systemd:"
+"""What descriptions of sockets begin with that are handed over."""
+
+SOCKET_UNIT = "start the host by its socket unit, or write address and port instead of endpoint"
+
 BACKLOG = 1024
 """Connections that the system completes before they are accepted: half a second of a flood."""
 
@@ -51,13 +56,32 @@ def server_endpoint(reactor: Any, *, address: str, port: int, description: str =
             raise ConfigurationError(
                 [Problem(message="the endpoint must be without TLS, which is added", hint="write tcp:...")]
             )
+        faults = list(systemd_faults(description))
+        if faults:
+            raise ConfigurationError(faults)
         try:
             return serverFromString(made_by, description)  # type: ignore[no-untyped-call, no-any-return]
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            if description.startswith(SYSTEMD):
+                problem = f"systemd has handed over no socket for {description!r}"
+                raise ConfigurationError([Problem(message=problem, hint=SOCKET_UNIT)]) from None
             problem = f"{description!r} is no endpoint description: {error}"
-            raise ConfigurationError([Problem(message=problem)]) from None
+            raise ConfigurationError([Problem(message=problem, hint="such as tcp:4480:interface=127.0.0.1")]) from None
     kind = TCP6ServerEndpoint if ipaddress.ip_address(address).version == 6 else TCP4ServerEndpoint
     return kind(made_by, port, backlog=BACKLOG, interface=address)
+
+
+def systemd_faults(description: str) -> Iterator[Problem]:
+    """What is wrong with a ``systemd:`` description whatever sockets there are; nothing for one of another kind."""
+    if not description.startswith(SYSTEMD):
+        return
+    words = description.removeprefix(SYSTEMD).split(":")
+    named = dict(word.split("=", 1) for word in words if "=" in word)
+    domain = named.pop("domain", words[0] if "=" not in words[0] else "")
+    right = domain in ("INET", "INET6", "UNIX") and set(named) in ({"index"}, {"name"})
+    if not right or not named.get("index", "0").isdecimal() or not named.get("name", "x"):
+        problem = f"{description!r} is no description of a socket that systemd hands over"
+        yield Problem(message=problem, hint="such as systemd:domain=INET:index=0")
 
 
 class ListeningService(Service):
@@ -158,7 +182,8 @@ class ListeningService(Service):
         self._listening.addCallbacks(self._began, self._failed)
         if self._failure is not None:
             message = f"the host cannot listen: {self._failure.getErrorMessage()}"
-            raise ConfigurationError([Problem(message=message)])
+            hint = "stop who listens there, or choose another address or port in [listen]"
+            raise ConfigurationError([Problem(message=message, hint=hint)])
 
     def _began(self, port: IListeningPort) -> None:
         self._port = port

@@ -119,7 +119,8 @@ class SQLiteStore:
         for agent_id, chain, number, seq, audit_id, issued_at, signed in self._execute(_HEADS).fetchall():
             if sha256(signed).digest() != audit_id:
                 raise DamagedRecord(
-                    f"{self.path}: the newest record of chain {agent_id.hex()!r}, record {seq}, is damaged"
+                    f"{self.path}: the newest record of chain {agent_id.hex()!r}, record {seq}, is damaged. "
+                    "`agtp audit verify` lists all that is; restore the store from a backup"
                 )
             heads[agent_id.hex()] = HeadRow(chain, number, seq, audit_id, issued_at)
         return heads
@@ -301,6 +302,9 @@ class SQLiteStore:
         self._connection.close()
 
 
+RESTORE = "Restore it from a backup, or name another file in [store] url."
+
+
 def open_sqlite(path: Path, *, create: bool, opener: Connect = connect) -> SQLiteStore:
     """
     Open the store in ``path``.
@@ -322,7 +326,7 @@ def open_sqlite(path: Path, *, create: bool, opener: Connect = connect) -> SQLit
     except StoreError:
         raise
     except Exception as error:
-        raise StoreError(f"{path} cannot be used as a store: {error}") from error
+        raise StoreError(f"{path} cannot be used as a store: {error}. {RESTORE}") from error
     return SQLiteStore(path, opener, connection)
 
 

@@ -54,7 +54,7 @@ def version_of(connection: Connection, path: str) -> int:
     application, version = _number(connection, "application_id"), _number(connection, "user_version")
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if application != APPLICATION and (tables or application or version):
-        raise StoreError(f"{path} is a database of another program")
+        raise StoreError(f"{path} is a database of another program. Restore ours, or name another file in [store] url.")
     if version > latest():
         raise StoreError(
             f"{path} has schema version {version}; this program knows versions up to {latest()}. "

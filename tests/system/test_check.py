@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.system.hosting import agtp, free_port, running, sample
-from tests.system.test_daemon import reasons
-from tests.system.test_start_errors import edited, endpoint, start, store_of
+from tests.system.test_start_errors import edited, endpoint, store_of
 from tests.system.trail import LAZY
 
 Arrange = Callable[[Path], AbstractContextManager[object]]
@@ -114,33 +113,6 @@ def no_such_name(config: Path) -> AbstractContextManager[object]:
 def damaged_history(config: Path) -> AbstractContextManager[object]:
     (config.parent / "state" / "manifest.json").write_text("{")
     return nullcontext()
-
-
-IN_THE_WAY: dict[str, tuple[Arrange, str]] = {
-    "the store is lost": (lose_store, r"agtphost\.sqlite3 does not exist.*--again"),
-    "the witness is lost": (lose_witness, r"checkpoint\.txt is not there"),
-    "the store is older than its checkpoint": (older_store, "records are missing, or an older copy"),
-    "an agent is broken": (breaks_agent, "document|signature"),
-    "the port is taken": (port_taken, "cannot listen"),
-    "a server name stands for nobody": (no_such_name, "nobody"),
-    "the manifest's history is damaged": (damaged_history, "history cannot be read"),
-}
-
-
-@pytest.mark.parametrize("name", IN_THE_WAY)
-def test_check_says_what_the_start_says(production: Path, name: str) -> None:
-    """The same sentences, before anything is started, and nothing is changed by it."""
-    arrange, reason = IN_THE_WAY[name]
-    assert check(production) == []
-    with arrange(production):
-        found = check(production)
-        done = start(production)
-    assert done.returncode == 1, done.stdout + done.stderr
-    said = reasons(done.stdout + done.stderr)[1:]
-    assert any(re.search(reason, message) for message in found), found
-    assert len(said) == len(found)
-    for message in found:
-        assert any(message in line for line in said), (message, said)
 
 
 def test_everything_is_told_at_once(tmp_path: Path) -> None:
