@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,6 +12,7 @@ from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from pydantic import ConfigDict
 
+from agtphost import __version__
 from agtphost.bridge.changes import Changes
 from agtphost.bridge.clients import TASKS, Clients
 from agtphost.bridge.endpoints import Endpoints
@@ -70,7 +70,7 @@ def build_server(link: HostLink, *, server: str | None = None, endpoints: bool =
 
     built = HostServer(
         "agtphost" if server is None else server,
-        version=importlib.metadata.version("agtphost"),
+        version=__version__,
         title="AGTP host" if server is None else f"{server}, through AGTP",
         description="Tools, resources and prompts of an AGTP host. Every call is checked and recorded there.",
         cache_hints={

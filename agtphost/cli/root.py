@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 
 import click
+
+from agtphost import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("Write a ready deployment directory.", "init"),
@@ -62,7 +63,7 @@ class LazyGroup(click.Group):
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        click.echo(f"agtphost {importlib.metadata.version('agtphost')}")
+        click.echo(f"agtphost {__version__}")
         context.exit()
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import sys
 from pathlib import Path
 
+from agtphost import __version__
 from tests.supply.lock import locked
 from tests.supply.sbom import bill, licences
 
@@ -15,8 +15,7 @@ def main(folder: Path) -> None:
     """Write both files."""
     pins = locked("run")
     folder.mkdir(parents=True, exist_ok=True)
-    version = importlib.metadata.version("agtphost")
-    (folder / "sbom.cdx.json").write_text(json.dumps(bill(pins, version), indent=2) + "\n")
+    (folder / "sbom.cdx.json").write_text(json.dumps(bill(pins, __version__), indent=2) + "\n")
     (folder / "licences.txt").write_text(licences(pins))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from agtphost import extras
+from agtphost import __version__, extras
 from tests.attacks.site import amend
 from tests.supply.__main__ import main
 from tests.supply.imports import imports
@@ -139,6 +139,19 @@ def test_the_bill_of_materials(tmp_path: Path) -> None:
     unknown = [line for line in lines if line.endswith("not installed here") and "colorama" not in line]
     assert len(unknown) < 5, unknown
     assert "twisted" in "".join(lines) and "MIT" in "".join(lines)
+
+
+def test_there_is_one_version() -> None:
+    """It stands in the package alone; pyproject.toml, what is installed, the command and the SBOM read it there."""
+    assert "version" not in PROJECT and "version" in PROJECT["dynamic"]
+    assert importlib.metadata.version("agtphost") == __version__
+    assert agtp("--version").stdout.strip() == f"agtphost {__version__}"
+    said = [
+        str(file.relative_to(ROOT))
+        for file in [*(ROOT / "agtphost").rglob("*.py"), *ROOT.glob("*.toml"), *ROOT.glob("docs/*.py")]
+        if f'"{__version__}"' in file.read_text()
+    ]
+    assert said == ["agtphost/__init__.py"]
 
 
 def wheel(source: Path, target: Path, umask: int) -> str:
