@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.programmes import CHOSEN
+from tests.requirements import pytest_runtest_logreport as pytest_runtest_logreport
+from tests.requirements import pytest_sessionfinish as pytest_sessionfinish
 
 # A machine that is busy is no fault of a strategy, and no example has a time of its own to keep.
 settings.register_profile("suite", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])

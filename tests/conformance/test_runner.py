@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,7 +19,13 @@ from agtphost.conformance.target import connect
 from tests.conformance.defects import DEFECTS
 from tests.conformance.expected import EXPECTED
 from tests.conformance.generated import generate
+from tests.requirements import Row, table
 from tests.system.hosting import Host, agtp, sample
+
+SAMPLE = "tests/conformance/test_runner.py::test_the_sample_host_passes"
+GENERATED = "tests/conformance/test_runner.py::test_a_host_of_a_thousand_endpoints_passes"
+WHOLE = frozenset({"API-139", "API-145"})
+"""Requirements that a server meets all of the others, and that there is a runner."""
 
 
 def examine(host: Host, *only: str) -> list[Result]:
@@ -52,6 +59,34 @@ def test_the_sample_host_passes(sample_host: Host) -> None:
     results = examine(sample_host)
     assert failures(results) == []
     assert sum(result.outcome is Outcome.PASSED for result in results) >= 500
+    assert unshown(results, relying_on(SAMPLE)) == []
+
+
+def relying_on(test: str) -> list[Row]:
+    """Rows of the requirements' table, but for those that the run as a whole shows."""
+    return [row for row in table() if test in row.tests and row.id not in WHOLE]
+
+
+def unshown(results: Sequence[Result], rows: Sequence[Row]) -> list[str]:
+    """What is wrong with rows of the requirements' table that rely on the cases of a run."""
+    found = []
+    for row in rows:
+        citing = [result for result in results if row.id in result.case.requirements]
+        waiting = [result.case.id for result in citing if result.outcome is Outcome.NOT_RUN]
+        if not citing or waiting:
+            found.append(f"{row.id}: {', '.join(waiting) or 'no case cites it'}")
+    return found
+
+
+def test_a_row_that_relies_on_a_case_which_did_not_run_is_noticed(sample_host: Host) -> None:
+    """The control: one row whose cases passed, one whose case was not run, one that no case cites."""
+    results = examine(sample_host, "tls.*")
+    ran = next(result for result in results if result.outcome is Outcome.PASSED)
+    cited = ran.case.requirements[0]
+    rows = [Row(id=name, strength="MUST", text="It is so.", shown=SAMPLE) for name in (cited, "AGTP-999")]
+    assert unshown([ran], rows) == ["AGTP-999: no case cites it"]
+    waiting = replace(ran, outcome=Outcome.NOT_RUN)
+    assert unshown([ran, waiting], rows[:1]) == [f"{cited}: {ran.case.id}"]
 
 
 def test_a_host_of_a_thousand_endpoints_passes(generated_host: Host) -> None:
@@ -61,6 +96,7 @@ def test_a_host_of_a_thousand_endpoints_passes(generated_host: Host) -> None:
     ran = {result.case.id for result in results if result.outcome is Outcome.PASSED}
     chosen = {"endpoint.schema-enum", "endpoint.schema-pattern", "endpoint.schema-bound", "status.262-scope-required"}
     assert chosen <= ran
+    assert unshown(results, relying_on(GENERATED)) == []
 
 
 def test_a_defective_host_without_defect_is_like_any_other(defective_host: Host) -> None:
