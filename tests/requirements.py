@@ -162,6 +162,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def _is_whole(config: pytest.Config) -> bool:
     """Whether this process ends a run of everything: the suite's folder, and nothing left out."""
     option = config.option
-    chosen = getattr(option, "programmes", False) or option.keyword or option.markexpr or option.collectonly or getattr(option, "lf", False) or option.deselect
+    chosen = (
+        getattr(option, "programmes", False)
+        or option.keyword
+        or option.markexpr
+        or option.collectonly
+        or getattr(option, "lf", False)
+        or option.deselect
+    )
     whole = config.args_source is not pytest.Config.ArgsSource.ARGS or config.args in (["tests"], [str(ROOT / "tests")])
     return not chosen and whole and not hasattr(config, "workerinput") and not option.ignore and not option.maxfail
