@@ -543,7 +543,6 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     _START: frozenset(
         {
             "host.root:Host._files",
-            "methods.inspection:Inspection._own_rules",
             "negotiation.graph:EndpointGraph._givers",
             "protocols.handshakes:turns_of",
             "protocols.trickles:trickles_of",
