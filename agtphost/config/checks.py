@@ -9,7 +9,6 @@ from pathlib import Path
 
 from cryptography import x509
 
-from agtphost.config.anchors import anchor_faults
 from agtphost.config.delegation_checks import delegation_faults
 from agtphost.config.extras_checks import extras_faults
 from agtphost.config.faults import Fault
@@ -43,7 +42,7 @@ def check(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
     yield from _limits(config)
     yield from _directories(config)
     yield from _issuers(config)
-    yield from anchor_faults(config)
+    yield from _anchor_faults(config)
     yield from _method_policy(config)
     yield from _mcp(config, surroundings)
     yield from peers_faults(config)
@@ -339,3 +338,33 @@ def _program(server: MCPServer, where: Location, surroundings: Surroundings) -> 
             hint="install it, or write its path; {python} means the interpreter that runs the host",
             concerns=((*where, "env"),),
         )
+
+
+def _anchor_faults(config: Config) -> Iterator[Fault]:
+    """What is wrong with anchors and registrars whose single keys are sound."""
+    for zone, keys in config.identity.registrars.items():
+        for number, entry in enumerate(keys):
+            yield from _anchor_key(("identity", "registrars", zone, number), entry, config)
+    for number, anchor in enumerate(config.identity.anchor):
+        location: Location = ("identity", "anchor", number)
+        needed = ("value",) if anchor.type == "key" else ("discovery_url", "trusted_issuer")
+        for name in ("value", "discovery_url", "trusted_issuer", "ca"):
+            given = getattr(anchor, name) is not None
+            if name in needed and not given:
+                yield Fault(location=(*location, name), message="is missing")
+            elif given and name not in needed and not (name == "ca" and anchor.type == "oidc"):
+                yield Fault(location=(*location, name), message=f"does not belong to an anchor of type {anchor.type}")
+        if anchor.type == "key" and anchor.value is not None:
+            yield from _anchor_key((*location, "value"), anchor.value, config)
+        if anchor.ca is not None and not anchor.ca.is_file():
+            yield Fault(location=(*location, "ca"), message=f"names a file that is not there: {anchor.ca}")
+
+
+def _anchor_key(location: Location, entry: str, config: Config) -> Iterator[Fault]:
+    try:
+        issuer_keys([entry], config.folder)
+    except KeyFormatError as error:
+        hint = "write the key in base64url, or file:PATH of a PEM file"
+        yield Fault(location=location, message=f"is not an Ed25519 public key: {error}", hint=hint)
+    except OSError as error:
+        yield Fault(location=location, message=f"names a file that cannot be read: {error.strerror}")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from agtphost.conformance.case import expect
 from agtphost.conformance.link import Answer
+from agtphost.conformance.verdict import expect
 
 HEX64 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 MOMENT = re.compile(

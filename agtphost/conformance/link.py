@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from agtphost.conformance.case import Failure
+from agtphost.conformance.verdict import Failure
 
 MAX_HEAD = 1 << 18
 MAX_BODY = 1 << 28

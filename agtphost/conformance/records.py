@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from agtphost.conformance.case import Failure, Inapplicable, expect
 from agtphost.conformance.expectations import header
 from agtphost.conformance.link import Answer
+from agtphost.conformance.verdict import Failure, Inapplicable, expect
 from agtphost.identity.keys import VerifyingKey
 
 ZEROS = "0" * 64

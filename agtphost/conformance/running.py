@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
 
-from agtphost.conformance.case import Case, Failure, Inapplicable, Need
+from agtphost.conformance.case import Case
 from agtphost.conformance.link import Unreachable
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Failure, Inapplicable, Need
 
 
 class Outcome(Enum):

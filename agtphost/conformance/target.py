@@ -11,9 +11,9 @@ from typing import Any
 
 from agtphost.conformance.access import Access, Who
 from agtphost.conformance.asking import Envelope, Field, request
-from agtphost.conformance.case import Failure, Inapplicable, Need
 from agtphost.conformance.link import Answer, Credentials, Link, Unreachable, client_context
 from agtphost.conformance.surface import LEGACY, Declared, Tool
+from agtphost.conformance.verdict import Failure, Inapplicable, Need
 from agtphost.contract.manifest_validation import Finding, examine
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.vocabulary.catalog import Catalog

@@ -17,7 +17,7 @@ same sweep. The rules:
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from twisted.internet.interfaces import IDelayedCall, IHandshakeListener, IPushProducer, IReactorTime
 from twisted.python.failure import Failure
@@ -25,8 +25,8 @@ from twisted.web.http import HTTPChannel
 from twisted.web.server import Site
 from zope.interface import implementer
 
-from agtphost.http.exchange import BoundedRequest
-from agtphost.protocols.accepting import compact
+from agtphost.http.exchange import Bodies, BoundedRequest
+from agtphost.protocols.accepting import AcceptingFactory, compact
 from agtphost.protocols.automaton import Wait
 from agtphost.protocols.limits import (
     ABORT_AFTER,
@@ -36,9 +36,6 @@ from agtphost.protocols.limits import (
     UNREAD,
     ConnectionLimits,
 )
-
-if TYPE_CHECKING:
-    from agtphost.http.site import Bodies, HttpFactory
 
 MOST_FIELDS = 100
 """Of one head."""
@@ -91,12 +88,18 @@ class BoundedChannel(HTTPChannel):
     site: Any
 
     def __init__(
-        self, owner: HttpFactory, site: Site, limits: ConnectionLimits, clock: IReactorTime, address: str
+        self,
+        owner: AcceptingFactory,
+        site: Site,
+        bodies: Bodies,
+        limits: ConnectionLimits,
+        clock: IReactorTime,
+        address: str,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.factory = cast(Any, owner)
         self.site = site
-        self.bodies: Bodies = owner.bodies
+        self.bodies = bodies
         self.address = address
         self._owner = owner
         self._limits = limits

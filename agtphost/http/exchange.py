@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from twisted.web.server import Request
 
-if TYPE_CHECKING:
-    from agtphost.http.channel import BoundedChannel
-
 LONGEST_BODY = 1 << 20
 """Octets of a request's body."""
+
+
+BODIES = 64 << 20
+"""Octets of all bodies that one listener holds; one more is answered 503."""
+
+
+class Bodies:
+    """What the bodies of a listener's requests hold."""
+
+    def __init__(self) -> None:
+        self.octets = 0
+
+    def take(self, octets: int) -> bool:
+        """Whether there is room for so many more; then they are counted."""
+        if self.octets + octets > BODIES:
+            return False
+        self.octets += octets
+        return True
+
+    def give_back(self, octets: int) -> None:
+        """So many are needed no more."""
+        self.octets -= octets
 
 
 class Gatekeeper(Protocol):
@@ -55,7 +74,8 @@ class _Body(io.BytesIO):
 class BoundedRequest(Request):
     """A request whose head is judged first, and whose body is kept in memory."""
 
-    channel: BoundedChannel
+    channel: Any
+    """The :class:`agtphost.http.channel.BoundedChannel` that it came by; Twisted says what it makes of it."""
 
     admitted: Any = None
     """What the resource found out when it admitted the request; None before."""

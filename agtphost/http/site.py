@@ -23,6 +23,7 @@ from zope.interface import implementer
 
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.http.channel import BoundedChannel
+from agtphost.http.exchange import Bodies
 from agtphost.http.tls import Renewable
 from agtphost.protocols import ConnectionLimits, ListeningService, server_endpoint
 from agtphost.protocols.accepting import AcceptingFactory
@@ -40,27 +41,6 @@ IDLE = 60.0
 """Seconds between two requests."""
 
 HTTP_LIMITS = ConnectionLimits(connections=CONNECTIONS, requests_per_connection=REQUESTS, idle_timeout=IDLE)
-
-BODIES = 64 << 20
-"""Octets of all bodies that one listener holds; one more is answered 503."""
-
-
-class Bodies:
-    """What the bodies of a listener's requests hold."""
-
-    def __init__(self) -> None:
-        self.octets = 0
-
-    def take(self, octets: int) -> bool:
-        """Whether there is room for so many more; then they are counted."""
-        if self.octets + octets > BODIES:
-            return False
-        self.octets += octets
-        return True
-
-    def give_back(self, octets: int) -> None:
-        """So many are needed no more."""
-        self.octets -= octets
 
 
 @implementer(IProtocolNegotiationFactory)
@@ -81,7 +61,7 @@ class HttpFactory(AcceptingFactory):
         address = self.admitted(addr)
         if address is None:
             return None
-        return BoundedChannel(self, self._site, self._limits, self._clock, address)
+        return BoundedChannel(self, self._site, self.bodies, self._limits, self._clock, address)
 
     def acceptableProtocols(self) -> list[bytes]:
         """What clients may ask for by ALPN."""

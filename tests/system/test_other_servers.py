@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from agtphost.conformance.access import Access, Who
-from agtphost.conformance.case import Cases, Need
+from agtphost.conformance.case import Cases
 from agtphost.conformance.cases import every_case
 from agtphost.conformance.link import Credentials, Endpoint
 from agtphost.conformance.running import Outcome, Plan, Result, causes, run
 from agtphost.conformance.target import connect
+from agtphost.conformance.verdict import Need
 from tests.client.credentials import create
 from tests.system.hosting import agtp
 from tests.system.standin_server import AGENT, REVOKED, standing_in

@@ -5,12 +5,13 @@ from __future__ import annotations
 from hashlib import sha256
 
 from agtphost.conformance.asking import request
-from agtphost.conformance.case import Cases, Inapplicable, Need, expect
+from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.tour import tour
 from agtphost.conformance.expectations import header, is_hex64, is_moment
 from agtphost.conformance.link import Answer
 from agtphost.conformance.records import Record, decoded, record_of, request_hash
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Inapplicable, Need, expect
 
 CASES = Cases("audit")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from agtphost.conformance.case import Cases, Need, expect
+from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.headers import FLOOR
 from agtphost.conformance.expectations import answered, has, is_list, never
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Need, expect
 
 CASES = Cases("catalog")
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from secrets import token_hex
 
 from agtphost.conformance.access import Who
-from agtphost.conformance.case import Cases, Need, expect
+from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.tour import NOBODY
 from agtphost.conformance.expectations import answered, has, header, is_list, mentions, reason, succeeded
 from agtphost.conformance.link import Answer
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Need, expect
 
 CASES = Cases("methods")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from agtphost.conformance.access import Who
-from agtphost.conformance.case import Cases, Inapplicable, Need, expect
+from agtphost.conformance.case import Cases
 from agtphost.conformance.expectations import answered, has, is_hex64, is_list, never, succeeded
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Inapplicable, Need, expect
 
 CASES = Cases("discovery")
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from agtphost.conformance.access import Who
-from agtphost.conformance.case import Cases, Inapplicable, Need, expect
+from agtphost.conformance.case import Cases
 from agtphost.conformance.expectations import answered, has, is_hex64, is_list, is_moment, succeeded
 from agtphost.conformance.link import Answer
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Inapplicable, Need, expect
 
 CASES = Cases("uri")
 

@@ -7,11 +7,12 @@ from secrets import token_hex
 
 from agtphost.conformance.access import Who
 from agtphost.conformance.asking import enveloped
-from agtphost.conformance.case import Cases, Inapplicable, Need, expect
+from agtphost.conformance.case import Cases
 from agtphost.conformance.expectations import answered, mentions, never, refused, succeeded
 from agtphost.conformance.samples import Fault, samples_of
 from agtphost.conformance.surface import Declared
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Inapplicable, Need, expect
 
 CASES = Cases("endpoint")
 

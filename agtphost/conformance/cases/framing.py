@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agtphost.conformance.case import Failure, expect
 from agtphost.conformance.link import Answer
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Failure, expect
 
 PROBE = b"AGTP/1.0 DISCOVER /agents\r\nContent-Length: 0\r\n\r\n"
 """A request that every server answers, and answers shortly."""

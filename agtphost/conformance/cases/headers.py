@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from agtphost.conformance.access import Who
-from agtphost.conformance.case import Cases, Need, expect
+from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.tour import tour
 from agtphost.conformance.expectations import answered, header, is_hex64, never, reason, refused, without
 from agtphost.conformance.link import Answer
 from agtphost.conformance.records import record_of
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Need, expect
 
 CASES = Cases("headers")
 

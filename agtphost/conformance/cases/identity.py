@@ -7,12 +7,13 @@ from typing import Any
 
 from agtphost.conformance.access import Who
 from agtphost.conformance.asking import request
-from agtphost.conformance.case import Cases, Inapplicable, Need, expect
+from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.headers import FLOOR
 from agtphost.conformance.cases.tour import NOBODY
 from agtphost.conformance.expectations import answered, has, is_hex64, is_list, is_moment, refused, succeeded
 from agtphost.conformance.records import record_of
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Inapplicable, Need, expect
 from agtphost.identity.documents import DocumentError, check_signature
 from agtphost.identity.genesis import Genesis, GenesisError, agent_id_of
 

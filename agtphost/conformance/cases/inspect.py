@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from agtphost.conformance.access import Who
-from agtphost.conformance.case import Cases, Inapplicable, Need, expect
+from agtphost.conformance.case import Cases
 from agtphost.conformance.expectations import answered, has, header, is_hex64, is_list, mentions, reason, succeeded
 from agtphost.conformance.link import Answer
 from agtphost.conformance.records import ZEROS, Record, read, record_of, recorded
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Inapplicable, Need, expect
 
 CASES = Cases("inspect")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from agtphost.conformance.access import Who
-from agtphost.conformance.case import Cases, Need, expect
+from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.tour import NOBODY
 from agtphost.conformance.expectations import answered, has, mentions, refused, succeeded
 from agtphost.conformance.link import Answer
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Need, expect
 
 CASES = Cases("lifecycle")
 

@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping
 
 from agtphost.conformance.access import Who
-from agtphost.conformance.case import Cases, Inapplicable, Need, expect
+from agtphost.conformance.case import Cases
 from agtphost.conformance.expectations import answered, header
 from agtphost.conformance.records import decoded
 from agtphost.conformance.target import Target, is_manifest
+from agtphost.conformance.verdict import Inapplicable, Need, expect
 from agtphost.identity.jws import JWSError
 from agtphost.identity.manifest_signature import SIGNATURE, verify_manifest
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agtphost.conformance.case import Cases, Inapplicable, Need, expect
+from agtphost.conformance.case import Cases
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Inapplicable, Need, expect
 from agtphost.contract.manifest_rules import RULES, Rule
 
 CASES = Cases("manifest")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from agtphost.conformance.case import Cases, Need, expect
+from agtphost.conformance.case import Cases
 from agtphost.conformance.expectations import answered, never, succeeded
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Need, expect
 
 CASES = Cases("path")
 

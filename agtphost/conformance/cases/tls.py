@@ -7,10 +7,11 @@ import ssl
 from contextlib import suppress
 
 from agtphost.conformance.access import Who
-from agtphost.conformance.case import Cases, Need, expect
+from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.framing import PROBE, probe
 from agtphost.conformance.link import Unreachable, client_context
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Need, expect
 
 CASES = Cases("tls")
 

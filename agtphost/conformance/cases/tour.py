@@ -7,9 +7,9 @@ from weakref import WeakKeyDictionary
 
 from agtphost.conformance.access import Who
 from agtphost.conformance.asking import request
-from agtphost.conformance.case import Need
 from agtphost.conformance.link import Answer
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Need
 
 NOBODY = "ab" * 32
 """An Agent-ID that resolves to nothing."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 
 from agtphost.conformance.asking import request
-from agtphost.conformance.case import Cases, Failure, expect
+from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.framing import PROBE, QUIET, accepts, probe, serves
 from agtphost.conformance.link import Answer, Link
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import Failure, expect
 
 CASES = Cases("wire")
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from agtphost.conformance.case import Cases, expect
+from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.framing import probe, refuses, serves
 from agtphost.conformance.target import Target
+from agtphost.conformance.verdict import expect
 
 CASES = Cases("wire")
 
