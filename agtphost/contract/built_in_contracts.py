@@ -174,6 +174,8 @@ _INSPECTED = {
     "input": OBJECT,
     "size": COUNT,
     "synthesis_id": TEXT,
+    "delegation_id": TEXT,
+    "task_id": TEXT,
     "attempt_id": TEXT,
     "continuation_token": TEXT,
     "partial": FLAG,

@@ -13,6 +13,7 @@ from zope.interface import implementer
 from agtphost.adapters.a2a import A2AAgent
 from agtphost.adapters.a2a.fronted import FrontedTasks
 from agtphost.adapters.mcp.supervision import State
+from agtphost.adapters.mcp.turns import Turns
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
 from agtphost.audit.held import Held, HeldTable
 from agtphost.config import Config
@@ -23,7 +24,7 @@ from agtphost.host.materials import client_authorities
 from agtphost.http.a2a_clients import Clients, Principal
 from agtphost.http.a2a_front import A2AFront, Exposed, FrontResource, FrontSettings
 from agtphost.http.a2a_relay import Relayed
-from agtphost.http.a2a_runs import Runs
+from agtphost.http.a2a_runs import AWAITING, BEGINNING, BEGINNING_OF_ONE, Runs
 from agtphost.http.tls import Connections, https_options
 from agtphost.iagtp import IAgentDirectory, IDispatcher, IGate, ILedger
 from agtphost.identity.agents import Agent
@@ -96,7 +97,7 @@ def a2a_front(
         _exposed(config, directory, upstreams),
         clients,
         dispatcher,
-        Runs(dispatcher, tasks),
+        Runs(dispatcher, tasks, Turns(reactor, BEGINNING, waiting=AWAITING, share=BEGINNING_OF_ONE)),
         signer,
         reactor,
         lambda agent: bool(offered((agent,))),

@@ -9,6 +9,7 @@ from typing import Any
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 
+from agtphost.adapters.mcp.turns import Turns
 from agtphost.audit.held import HeldTable
 from agtphost.client import ClientError, Reply
 from agtphost.client.client import Client
@@ -20,7 +21,7 @@ from agtphost.host.materials import Materials
 from agtphost.iagtp import IGate, ILedger
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.peer import Assurance
-from agtphost.methods.asynchronous_tasks import PATH, TASK, AsynchronousTasks, TaskReading
+from agtphost.methods.asynchronous_tasks import AT_WORK, AT_WORK_OF_ONE, PATH, TASK, AsynchronousTasks, TaskReading
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.delegated_hop import (
     DelegationRules,
@@ -37,6 +38,7 @@ from agtphost.methods.governance import Governance, GovernanceGate
 from agtphost.methods.hops import Hops
 from agtphost.methods.inspection import Target
 from agtphost.stores import StoreError
+from agtphost.vocabulary.holdings import HELD
 
 SECONDS_TO_ANSWER = 5.0
 """How long after the longest task DELEGATE itself may go on: it still has to say that the task was late."""
@@ -210,7 +212,9 @@ def delegating(
             raise StoreError(f"[[delegation.peers]] {entry.uri}: {error}") from None
         by_agent.update(dict.fromkeys(entry.agents, link))
     hops = Hops(held)
-    tasks = AsynchronousTasks(held, materials.directory, ledger, reactor)
+    # Whatever is accepted has room to wait: an accepted task is never sent away.
+    turns = Turns(reactor, AT_WORK, waiting=HELD[TASK].in_all, share=AT_WORK_OF_ONE)
+    tasks = AsynchronousTasks(held, materials.directory, ledger, reactor, turns)
     handler = Delegation(
         materials.directory,
         states,

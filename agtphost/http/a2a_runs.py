@@ -25,6 +25,18 @@ from agtphost.wire.headers import Headers
 
 log = Logger()
 
+BEGINNING = 8
+"""Tasks of all clients that are being kept before their calls begin."""
+
+BEGINNING_OF_ONE = 2
+"""Of them, of one client."""
+
+AWAITING = 512
+"""Tasks that wait to be kept; each is a request that its connection waits for."""
+
+PATIENCE = 20.0
+"""Seconds that one waits at most."""
+
 Told = Callable[[Mapping[str, Any]], None]
 """Takes one event of a task: a ``StreamResponse``."""
 
@@ -52,6 +64,19 @@ class TaskTable(Protocol):
 
     def withdrawn(self, task_id: str) -> bool:
         """Whether somebody ended its call."""
+
+
+class Turns(Protocol):
+    """Who may begin; :class:`agtphost.adapters.mcp.turns.Turns` is one."""
+
+    def take(self, caller: str | None = None) -> bool:
+        """Take a turn if one is free."""
+
+    def wait(self, timeout: float, caller: str | None = None) -> Deferred[None]:
+        """Wait for one at most so many seconds; fails where none came, and at once where too many wait."""
+
+    def give_back(self, caller: str | None = None) -> None:
+        """End it."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -97,9 +122,11 @@ class Runs:
     The calls under way.
 
     :param tasks: where tasks are kept.
+    :param turns: at keeping new ones, by client: who begins many at once does so behind whoever begins one.
     """
 
-    def __init__(self, dispatcher: IDispatcher, tasks: TaskTable) -> None:
+    def __init__(self, dispatcher: IDispatcher, tasks: TaskTable, turns: Turns) -> None:
+        self._turns = turns
         self._dispatcher = dispatcher
         self._tasks = tasks
         self._runs: dict[str, Run] = {}
@@ -134,9 +161,8 @@ class Runs:
         )
         link = run.peer.link
         assert isinstance(link, Withdrawable), "a client's calls can be withdrawn"
-        owner = _owner(client)
         try:
-            await self._tasks.begin(client.key, owner, dict(run.document), link)
+            await self._keep(client, dict(run.document), link)
         except Exception as error:
             log.warn("a task of an A2A client cannot be kept: {why}", why=str(error))
             raise RpcFault(-32603, f"The task cannot be kept: {error}") from None
@@ -148,6 +174,14 @@ class Runs:
         working.addErrback(lambda failure: log.failure("a task of the A2A front failed", failure))
         working.addBoth(lambda _: self._over(run))
         return run
+
+    async def _keep(self, client: Client, document: Mapping[str, Any], link: Withdrawable) -> None:
+        if not self._turns.take(client.key):
+            await self._turns.wait(PATIENCE, client.key)
+        try:
+            await self._tasks.begin(client.key, _owner(client), document, link)
+        finally:
+            self._turns.give_back(client.key)
 
     def _over(self, run: Run) -> None:
         self._runs.pop(run.document["id"], None)

@@ -36,7 +36,7 @@ from agtphost.identity.delegation import Lineage
 from agtphost.methods import notification, parameters
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.delegated_hop import Hop
-from agtphost.methods.delegated_work import Done, shown_hop
+from agtphost.methods.delegated_work import Done, Turns, shown_hop
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.holdings import HELD
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
@@ -53,7 +53,13 @@ INBOX = "inbox"
 """The callback that stands for the delegator's own inbox."""
 
 MOST_RUNNING = 16
-"""Tasks of one delegator at a time."""
+"""Tasks of one delegator at a time, those that wait for their turn too."""
+
+AT_WORK = 32
+"""Tasks of all delegators whose calls are made at the same time."""
+
+AT_WORK_OF_ONE = 4
+"""Of them, of one delegator: what it leaves to be done is done behind what others ask now."""
 
 MOST_KEPT = HELD[TASK].per_owner
 """Tasks of one delegator, running and ended; beyond, the one that ended first is forgotten."""
@@ -91,6 +97,7 @@ class AsynchronousTasks:
 
     :param ledger: marks what an earlier process left running.
     :param clock: for another try at committing an outcome.
+    :param turns: of the tasks at work, by delegator; None: nobody waits.
     :param now: seconds since the epoch.
     """
 
@@ -100,8 +107,10 @@ class AsynchronousTasks:
         directory: IAgentDirectory,
         ledger: ILedger,
         clock: IReactorTime,
+        turns: Turns | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
+        self.turns = turns
         self._held = held
         self._directory = directory
         self._ledger = ledger
@@ -337,7 +346,8 @@ class AsynchronousTasks:
             late.cancel()
 
     def _end(self) -> None:
-        for working in tuple(self._working.values()):
+        # The latest first: who waits for a turn of the same delegator is never begun by the end of another.
+        for working in reversed(tuple(self._working.values())):
             working.cancel()
 
 

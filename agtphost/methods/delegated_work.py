@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
@@ -36,6 +36,19 @@ PASSED_ON = {
 """Refusals of the delegatee's host that say the same of this hop here as there; others fail the task."""
 
 
+class Turns(Protocol):
+    """Who may be at work; :class:`agtphost.adapters.mcp.turns.Turns` is one."""
+
+    def take(self, caller: str | None = None) -> bool:
+        """Take a turn if one is free."""
+
+    def wait(self, timeout: float, caller: str | None = None) -> Deferred[None]:
+        """Wait for one at most so many seconds."""
+
+    def give_back(self, caller: str | None = None) -> None:
+        """End it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Done:
     """A task that was done."""
@@ -58,18 +71,17 @@ class Work:
         self._rules = rules
         self._clock = clock
 
-    async def do(self, hop: Hop, invocation: Invocation, lineage: Lineage, task_id: str) -> Done:
+    async def do(
+        self, hop: Hop, invocation: Invocation, lineage: Lineage, task_id: str, turns: Turns | None = None
+    ) -> Done:
         """
         :param task_id: the token's.
+        :param turns: the task waits for one of its delegator's; that is part of its time.
         :raises Refusal: 550 where the task failed or was late; of a delegatee elsewhere also 262, 457, 503 where
             its host cannot be reached, and 551 where that host's answer proves nothing.
         """
         seconds = min(hop.asked.deadline or self._rules.max_deadline, self._rules.max_deadline)
-        if hop.target.host is None:
-            doing = self._here(hop, invocation, lineage)
-        else:
-            doing = self._there(hop, hop.target.host, invocation, lineage, task_id, seconds)
-        working = Deferred.fromCoroutine(doing)
+        working = Deferred.fromCoroutine(self._in_turn(hop, invocation, lineage, task_id, seconds, turns))
         try:
             done: Done = await bounded(working, seconds, self._clock)
         except TimeoutError:
@@ -80,6 +92,21 @@ class Work:
     def _late(hop: Hop, lineage: Lineage, seconds: float) -> Refusal:
         error = {"status": int(Status.TIMEOUT), "reason": "deadline-exceeded", "audit_id": ""}
         return hop.failed(lineage, error, f"The task did not end within its {seconds:g} seconds.", "Give it more time.")
+
+    async def _in_turn(
+        self, hop: Hop, invocation: Invocation, lineage: Lineage, task_id: str, seconds: float, turns: Turns | None
+    ) -> Done:
+        owner, host = hop.delegator.agent_id, hop.target.host
+        if turns is not None and not turns.take(owner):
+            # The deadline of the whole ends the waiting.
+            await turns.wait(seconds + 1, owner)
+        try:
+            if host is None:
+                return await self._here(hop, invocation, lineage)
+            return await self._there(hop, host, invocation, lineage, task_id, seconds)
+        finally:
+            if turns is not None:
+                turns.give_back(owner)
 
     # Here
 

@@ -114,7 +114,8 @@ class Delegation:
         said = {**hop.said(), "chain": list(lineage.chain), "depth": lineage.depth, "token_hash": token.digest}
         audit_id = await invocation.commit({"type": "delegation-accepted", **said}, changes, {"delegation": said})
         running = replace(lineage, audit_id=audit_id, calls=exchange.peer.depth + 1)
-        work = self._work.do(hop, invocation, running, token.task_id)
+        turns = tasks.turns if tasks is not None and ticket is not None else None
+        work = self._work.do(hop, invocation, running, token.task_id, turns)
         if tasks is not None and ticket is not None:
             return tasks.begin(ticket, hop, running, invocation, work)
         done = await work

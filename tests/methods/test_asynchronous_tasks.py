@@ -9,6 +9,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from agtphost.adapters.mcp.turns import Turns
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.agents import AgentDirectory
@@ -26,13 +27,14 @@ from tests.methods.test_delegation import ALICE, BOB, BOSS, CAROL, Playing, requ
 class Later(Playing):
     """A host that answers 202, and whose endpoint ends when the test says so."""
 
-    def __init__(self, ledger: Any = None) -> None:
+    def __init__(self, ledger: Any = None, at_work: int | None = None) -> None:
         self.waiting: list[Deferred[Any]] = []
         super().__init__(BOSS, ALICE, BOB, CAROL, ledger=ledger, papers=self._wait)
         directory = AgentDirectory(self.agents)
         held = self.ledger.held
         self.clock = Clock()
-        self.tasks = AsynchronousTasks(held, directory, self.ledger, self.clock)
+        turns = None if at_work is None else Turns(self.clock, 8, waiting=100, share=at_work)
+        self.tasks = AsynchronousTasks(held, directory, self.ledger, self.clock, turns)
         self.handler._tasks = self.tasks
         authorization = Authorization((), directory, Assurance.CERTIFICATE)
         self.reading = TaskReading(held, authorization, Continuations())
@@ -166,6 +168,43 @@ def test_what_one_delegator_has_running_is_bounded(monkeypatch: pytest.MonkeyPat
     host.waiting[1].callback({})
     host.begin()
     assert host.ledger.held.get(TASK, first["delegation_id"]) is None
+
+
+def test_of_one_delegators_tasks_few_are_at_work() -> None:
+    """
+    The others are accepted and wait for their turn, which each that ends gives on; waiting is part of their time.
+
+    Control: without turns all of them are at work at once.
+    """
+    host = Later(at_work=2)
+    begun = [host.begin() for _ in range(4)]
+    assert len(host.waiting) == 2
+    host.waiting[0].callback({"number": 0})
+    assert len(host.waiting) == 3 and host.task(begun[0]["delegation_id"])["state"] == "finished"
+    late = host.begin(deadline=5)
+    host.stage.clock.advance(5)
+    ended = host.task(late["delegation_id"])
+    assert (ended["state"], ended["error"]["sub_agent_error"]["reason"]) == ("failed", "deadline-exceeded")
+    for number in (1, 2, 3):
+        host.waiting[number].callback({"number": number})
+    assert [host.task(each["delegation_id"])["state"] for each in begun] == ["finished"] * 4
+    assert host.tasks.turns is not None and all(host.tasks.turns.take(BOSS.agent_id) for _ in range(2))
+    free = Later()
+    for _ in range(4):
+        free.begin()
+    assert len(free.waiting) == 4
+
+
+def test_a_task_that_waits_for_its_turn_ends_with_the_host() -> None:
+    """It is on record as failed, and its endpoint was never asked."""
+    host = Later(at_work=1)
+    host.begin()
+    waits = host.begin()
+    stopped: list[object] = []
+    Deferred.fromCoroutine(host.tasks.stop(10.0)).addCallback(stopped.append)
+    host.clock.advance(10)
+    assert stopped and len(host.waiting) == 1
+    assert host.task(waits["delegation_id"])["state"] == "failed"
 
 
 def test_a_restart_marks_what_was_running() -> None:

@@ -84,7 +84,7 @@ class FrontedTasks:
         self._keep = keep
         self._now = now
         self._tasks: dict[str, FrontedTask] = {}
-        self._clients: dict[str, dict[str, FrontedTask]] = {}
+        self._clients: dict[str, dict[str, FrontedTask]] = {}  # of each, by the last change
         self._calls: dict[str, Withdrawable] = {}
         self._withdrawn: set[str] = set()
         held.watch(KIND, self._changed)
@@ -105,7 +105,13 @@ class FrontedTasks:
 
     def _know(self, task: FrontedTask) -> None:
         self._tasks[task.task_id] = task
-        self._clients.setdefault(task.client, {})[task.task_id] = task
+        own = self._clients.setdefault(task.client, {})
+        own.pop(task.task_id, None)
+        last = next(reversed(own.values()), None)
+        own[task.task_id] = task
+        if last is not None and _changed_at(last) > _changed_at(task):
+            # Only what a store tells at the start comes in another order.
+            self._clients[task.client] = dict(sorted(own.items(), key=lambda entry: _changed_at(entry[1])))
 
     def _drop(self, task_id: str) -> None:
         task = self._tasks.pop(task_id, None)
@@ -205,8 +211,7 @@ class FrontedTasks:
         own = self._clients.get(client, {})
         if len(own) < MOST_PER_CLIENT:
             return
-        ended = (task for task in own.values() if task.task_id not in self._calls)
-        oldest = min(ended, key=lambda task: str(task.document["status"]["timestamp"]), default=None)
+        oldest = next((task for task in own.values() if task.task_id not in self._calls), None)
         if oldest is None:
             raise TooMany("As many tasks are kept as may be, and none of them has ended")
         yield Change(kind=KIND, key=oldest.task_id, value=None, owner=oldest.agent_id)
@@ -223,6 +228,11 @@ class FrontedTasks:
             owner=task.agent_id,
             expires_at=int((self._now() + KEPT) * 1000),
         )
+
+
+def _changed_at(task: FrontedTask) -> str:
+    """All stamps are the host's own and of one form: their order is that of their texts."""
+    return str(task.document["status"]["timestamp"])
 
 
 def client_of(context: EndpointContext) -> str:

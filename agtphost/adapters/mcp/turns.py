@@ -55,13 +55,14 @@ class Turns:
     :param clock: for the deadlines of those that wait.
     :param at_once: calls at work.
     :param waiting: calls that may wait besides.
+    :param share: calls of one caller at work; None: three quarters of all.
     """
 
-    def __init__(self, clock: IReactorTime, at_once: int, waiting: int) -> None:
+    def __init__(self, clock: IReactorTime, at_once: int, waiting: int, share: int | None = None) -> None:
         self._clock = clock
         self._free = at_once
         self._room = waiting
-        self._share = max(1, at_once - max(1, at_once // 4))
+        self._share = max(1, at_once - max(1, at_once // 4)) if share is None else share
         self._at_work: dict[Caller, int] = {}
         self._queues: dict[Caller, deque[Deferred[None]]] = {}
         self._waiting = 0

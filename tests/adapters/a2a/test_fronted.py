@@ -7,14 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import Clock
 
 from agtphost.adapters.a2a import fronted
 from agtphost.adapters.a2a.fronted import KIND, FrontedTasks, TooMany
+from agtphost.adapters.mcp.turns import Turns
 from agtphost.audit.drafts import Change, LedgerUnavailable
+from agtphost.http.a2a_clients import Client
+from agtphost.http.a2a_runs import AWAITING, BEGINNING, BEGINNING_OF_ONE, Exposed, Runs
 from agtphost.identity.peer import Withdrawable
 from agtphost.vocabulary.holdings import HELD
+from agtphost.wire.events import Response
 from tests.adapters.peers import Book
+from tests.methods.stage import agent as hosted
 
 OWNER = "a" * 64
 
@@ -79,6 +85,62 @@ def test_a_new_process_tells_what_the_last_one_left() -> None:
     assert ran is not None and ran.ended and ran.document["status"]["state"] == "TASK_STATE_FAILED"
     assert [task.task_id for task in after.of("one")] == ["ran", "done"]
     assert after.get("two", "done") is None and not list(after.of("two"))
+
+
+def test_what_a_store_tells_in_any_order_goes_by_its_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest that has ended goes for a new task, in the next process as in this one."""
+    monkeypatch.setattr(fronted, "MOST_PER_CLIENT", 3)
+    kept = Kept()
+    for name, minute in (("a", 3), ("b", 1), ("c", 2)):
+        kept.begin(name)
+        stamped = document(name, "TASK_STATE_COMPLETED")
+        stamped["status"]["timestamp"] = f"2026-11-21T00:0{minute}:00.000Z"
+        run(kept.tasks.settle(name, stamped))
+    again = FrontedTasks(kept.book, kept.keep)
+    run(again.begin("one", OWNER, document("d"), Withdrawable(client="one")))
+    assert again.get("one", "b") is None
+    assert {task.task_id for task in again.of("one")} == {"a", "c", "d"}
+
+
+def test_who_begins_many_at_once_does_so_a_few_at_a_time() -> None:
+    """Of one client two tasks are being kept at a time, of all eight; whoever begins one does not wait for the many."""
+    keeping: list[tuple[str, Deferred[None]]] = []
+
+    class Table:
+        def begin(self, client: str, agent_id: str, document: object, call: object) -> Deferred[None]:
+            waiting: Deferred[None] = Deferred()
+            keeping.append((client, waiting))
+            return waiting
+
+        async def settle(self, task_id: str, document: object) -> None:
+            """Nothing is kept."""
+
+        def withdrawn(self, task_id: str) -> bool:
+            return False
+
+    class Answers:
+        async def dispatch(self, request: object, peer: object, interim: object = None) -> Response:
+            return Response(status=500, body=b"{}")
+
+    runs = Runs(Answers(), Table(), Turns(Clock(), BEGINNING, waiting=AWAITING, share=BEGINNING_OF_ONE))  # type: ignore[arg-type]
+    agent = hosted("helper", hosted=True)
+    exposed = Exposed(agent=agent, method="ECHO", path="/text", input={}, text=("text",), answer="text")
+    message = {"role": "ROLE_USER", "messageId": "m", "parts": [{"text": "x"}]}
+
+    def begin(key: str) -> None:
+        client = Client(key=key, address="127.0.0.1", fields=(("Agent-ID", agent.agent_id),))
+        ensureDeferred(runs.begin(exposed, client, message, told=None))
+
+    for _ in range(40):
+        begin("many")
+    assert [client for client, _ in keeping] == ["many"] * BEGINNING_OF_ONE
+    begin("one")
+    assert [client for client, _ in keeping][-1] == "one"
+    for _ in range(100):
+        for _, waiting in [entry for entry in keeping if not entry[1].called]:
+            waiting.callback(None)
+        assert len([entry for entry in keeping if not entry[1].called]) <= BEGINNING_OF_ONE
+    assert len(keeping) == 41
 
 
 def test_an_end_that_cannot_be_kept_is_still_told() -> None:
