@@ -26,9 +26,11 @@ AgentDomain = Annotated[str, AfterValidator(_domain)]
 
 
 class Anchor(Section):
-    """One trust anchor."""
+    """One ``[[identity.anchor]]``: a key, or an identity provider, whose Geneses are believed."""
 
     type: Literal["key", "oidc"] = "key"
+    """A key, or an OpenID Connect provider that publishes keys."""
+
     name: Line = ""
     """For people."""
 

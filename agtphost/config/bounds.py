@@ -8,16 +8,20 @@ from agtphost.config.values import Items, Line, Method, Scope, Section, Token
 
 
 class ScopeDimensionSection(Section):
-    """One entry of ``scope_dimensions``: what a parameter may be (core v08 section 5.6, status 455)."""
+    """One ``[[policies.scope_dimensions]]``: what a parameter may be (core v08 section 5.6, status 455)."""
 
     name: Token
     """What refusals call it."""
 
     method: Method
+    """The method whose calls are bound."""
+
     path: Line | None = None
     """The path template of the endpoint; None for every path of the method."""
 
     parameter: Line
+    """The name of the parameter in the endpoint's input."""
+
     maximum: float | int | None = None
     """The largest number."""
 

@@ -59,7 +59,7 @@ class DelegationPeer(Section):
 
 
 class DelegationSection(Section):
-    """``[delegation]``."""
+    """``[delegation]``: how far callers may hand on what they may do."""
 
     max_depth: Annotated[int, Field(ge=1, le=5)] = 5
     """Hops of one chain. Calls inside this host nest ten deep, and each hop takes up to two of them."""

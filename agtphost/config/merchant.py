@@ -42,6 +42,8 @@ class Platform(Section):
     """A file with its JSON Web Key Set. Required."""
 
     allowed_algs: Items[Annotated[str, AfterValidator(algorithm)]] = ("EdDSA",)
+    """Algorithms that its assertions may be signed with."""
+
     leeway_seconds: Annotated[float, Field(ge=0, le=300)] = 30.0
     """By how much clocks may differ."""
 

@@ -28,6 +28,8 @@ class Issuer(Section):
     """One of these has to be in ``aud``; without any, tokens for other services are accepted too."""
 
     allowed_algs: Items[Annotated[str, AfterValidator(algorithm)]] = ("EdDSA",)
+    """Algorithms that its tokens may be signed with."""
+
     principal_id_claim: Line = "sub"
     """The claim that becomes ``acting_principal_id``."""
 
@@ -35,6 +37,8 @@ class Issuer(Section):
     """OAuth scopes that its tokens must have; they have nothing to do with Authority-Scope."""
 
     leeway_seconds: Annotated[float, Field(ge=0, le=600)] = 60.0
+    """By how much clocks may differ."""
+
     jwks: FilePath | None = None
     """A file with its JSON Web Key Set."""
 
@@ -48,6 +52,7 @@ class Issuer(Section):
     """Authority of its HTTPS certificate, where it is not a public one."""
 
     refresh_seconds: Seconds = 3_600.0
+    """How often its keys are fetched."""
 
     @property
     def sources(self) -> int:
@@ -56,7 +61,10 @@ class Issuer(Section):
 
 
 class OAuth(Section):
-    """Without an issuer the feature is off, and Authorization headers are ignored (core v08 section 8.6)."""
+    """
+    ``[policies.oauth]``: credentials of identity providers. Without an issuer the feature is off, and Authorization
+    headers are ignored (core v08 section 8.6).
+    """
 
     required_on_methods: Items[Method] = ()
     """Methods, aliases resolved, that need a credential."""

@@ -99,7 +99,11 @@ class PeerSection(Section):
     """Calls that may wait for their turn; one more is refused with 429."""
 
     min_assurance: MinAssurance = Assurance.CERTIFICATE
+    """How surely its callers must be known."""
+
     start: Literal["eager", "lazy"] = "eager"
+    """Whether the upstream is asked what it is as the host starts, or by the first call."""
+
     bearer: SecretReference | None = None
     """Sent as ``Authorization: Bearer``."""
 
@@ -117,6 +121,8 @@ class A2AAgent(PeerSection):
     """One ``[[a2a.agent]]``; its card is fetched from below the url, at ``/.well-known/agent-card.json``."""
 
     scopes: Items[Scope] = ("a2a:messages:send",)
+    """What its callers must hold."""
+
     pin: Digest | None = None
     """SHA-256 of the approved card; None: the first that is fetched is what is approved."""
 
@@ -137,6 +143,8 @@ class ACPAgent(PeerSection):
     """One ``[[acp.agent]]``: a server of the Agent Communication Protocol (IBM/BeeAI) with its agents."""
 
     scopes: Items[Scope] = ("acp:runs:execute",)
+    """What its callers must hold."""
+
     agents: Items[Line] = ()
     """Those that may be reached; empty: every one that the server lists."""
 
@@ -157,7 +165,11 @@ class FrontAgent(Section):
     """The hosted agent's label. Required."""
 
     method: Method = "QUERY"
+    """The method that a message calls."""
+
     path: Annotated[str, BeforeValidator(_path)] = "/"
+    """The path that it calls: no template."""
+
     input: Table[str, Any] = Field(default_factory=dict)
     """What is always in the input; for EXECUTE its action, payload_type and payload."""
 
@@ -187,6 +199,8 @@ class A2AFront(Section):
     """PEM file for ``ssl``; None: the host's own."""
 
     key: FilePath | None = None
+    """PEM file of the certificate's private key; None: the host's own."""
+
     agent_id: Fingerprint | None = None
     """
     The agent in whose name clients without a certificate call: nothing in HTTP can choose another. Required, unless
@@ -215,13 +229,13 @@ class A2AFront(Section):
 
 
 class A2A(Section):
-    """``[a2a]``."""
+    """``[a2a]``: A2A agents behind this host, and the front where A2A clients reach it."""
 
     agent: Items[A2AAgent] = ()
     front: A2AFront = Field(default_factory=A2AFront)
 
 
 class ACP(Section):
-    """``[acp]``."""
+    """``[acp]``: ACP servers behind this host."""
 
     agent: Items[ACPAgent] = ()

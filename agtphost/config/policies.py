@@ -67,24 +67,30 @@ def _profile(value: Any) -> str:
 
 
 class Redirect(Section):
-    """One entry of ``redirects``: a request that is answered as if it were another."""
+    """One ``[[policies.methods.redirects]]``: a request that is answered as if it were another."""
 
     from_method: Method = ""
+    """The method of the request. Required."""
+
     from_path: Annotated[str | None, BeforeValidator(_path)] = None
     """None: on every path."""
 
     to_method: Method = ""
+    """The method that answers. Required."""
+
     to_path: Annotated[str | None, BeforeValidator(_path)] = None
     """None: the request's own path."""
 
 
 class MethodPolicy(Section):
-    """``[policies.methods]``."""
+    """``[policies.methods]``: which methods are accepted, and under which other names."""
 
     allow: Annotated[Any, BeforeValidator(_methods_or("*"))] = "*"
     """``"*"``, or a tuple of names; the floor methods are always admitted besides."""
 
     disallow: Items[Method] = ()
+    """Names that are not admitted, whatever ``allow`` says; never floor methods."""
+
     legacy: Annotated[Any, BeforeValidator(_legacy)] = "NONE"
     """``"NONE"``, ``"*"``, or a tuple of HTTP verbs."""
 
@@ -114,16 +120,25 @@ class RCNS(Section):
     """``[policies.rcns]``: the gate for requests that nothing is registered for (AGTP-API section 10.1.7)."""
 
     enabled: bool = False
+    """Whether such requests may lead to a contract at all."""
+
     mode: Literal["confirm-first", "optimistic"] = "confirm-first"
+    """``confirm-first`` shows what would be done (461) and waits for consent; ``optimistic`` does it at once."""
+
     min_trust_tier: Annotated[int, Field(ge=1, le=3)] = 1
     """The weakest trust tier admitted; 1 is the strictest."""
 
     rate_limit_per_minute: Annotated[int, Field(ge=1, le=100_000)] = 10
+    """Such requests of one agent."""
+
     contract_ttl_seconds: Annotated[int, Field(ge=1, le=31_536_000)] = 86_400
+    """How long a contract that came of one lives."""
+
     preview_ttl_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300
     """How long a preview (461) waits to be accepted."""
 
     on_policy_change: Literal["grandfather", "invalidate"] = "grandfather"
+    """Contracts of edited recipes: they go on as they are, or are ended."""
 
 
 class Synthesis(Section):
@@ -145,10 +160,13 @@ class Synthesis(Section):
     """Whether persistent synthesis is honoured, for agents with the scope ``rcns:persist``."""
 
     max_impact: Literal["informational", "reversible", "irreversible"] = "reversible"
+    """The gravest impact that a synthesized endpoint may have."""
+
     rate_limit_per_minute: Annotated[int, Field(ge=1, le=100_000)] = 10
     """Proposals of one agent."""
 
     max_contracts_per_agent: Annotated[int, Field(ge=1, le=10_000)] = 32
+    """Contracts of one agent at a time."""
 
 
 def _built_in(value: str) -> str:
@@ -171,14 +189,26 @@ class Policies(Section):
     """``[policies]``: published in the manifest as it stands here."""
 
     wildcards_accepted: bool = False
+    """The host's side of the consent to methods that nothing is registered for (AGTP-API section 16.4)."""
+
     anonymous_discovery: bool = True
+    """Whether callers without an identity may DISCOVER and DESCRIBE."""
+
     scope_required_for_invocation: bool = True
+    """What the manifest says of invocation; which scopes an endpoint needs, its own file says."""
+
     synthesis_enabled: bool = False
+    """Whether agents may PROPOSE endpoints that are missing."""
+
     max_synthesis_depth: Annotated[int, Field(ge=1, le=1_000)] = 10
+    """Steps of one synthesized endpoint."""
+
     agent_disclosure: Literal["public", "authenticated", "private"] = "public"
     """Who sees which agents are hosted (AGTP-API section 8.5)."""
 
     agent_disclosure_notice: Line | None = None
+    """Published beside ``agent_disclosure``: for people."""
+
     zone_filtering: bool = False
     """
     Whether DISCOVER /agents leaves out agents of zones that the caller may not look into; searches always do.

@@ -62,6 +62,8 @@ class API(Section):
     """Required, and unique."""
 
     description: Line = ""
+    """One line, for people and agents."""
+
     base_url: PublicURL = ""
     """Required: where the API answers."""
 
@@ -90,11 +92,19 @@ class DataClass(Section):
     """Required, and unique."""
 
     description: Line = ""
+    """One line, for people and agents."""
+
     formats: Items[Annotated[str, AfterValidator(_name)]] = ()
     """Such as ``json``."""
 
     sensitivity: Literal["informational", "reversible", "irreversible", "low", "medium", "high"] = "informational"
+    """
+    How grave work with it is. A proposal about ``informational`` classes alone that do not require authorization is
+    evaluated for anybody; every other one for callers whose identity is established.
+    """
+
     requires_authorization: bool = False
+    """Whether even an ``informational`` class is for callers whose identity is established."""
 
     def public(self) -> dict[str, Any]:
         """The entry of the manifest's ``data_manifest.available_data`` for everybody (AGIS sections 12.2 and 14)."""

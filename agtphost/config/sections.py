@@ -14,6 +14,7 @@ from agtphost.config import secret
 from agtphost.config.anchors import AgentDomain, Anchor
 from agtphost.config.attestation import AttestationSection
 from agtphost.config.delegation import DelegationSection
+from agtphost.config.limits import Limits
 from agtphost.config.merchant import MerchantSection
 from agtphost.config.peers import A2A, ACP
 from agtphost.config.policies import Policies
@@ -21,12 +22,10 @@ from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
 from agtphost.config.upstreams import MCP
 from agtphost.config.values import (
     CanonicalAgentID,
-    Count,
     FilePath,
     Fingerprint,
     Items,
     Line,
-    Network,
     Seconds,
     Section,
     StateDirectory,
@@ -37,7 +36,6 @@ from agtphost.config.values import (
     in_state,
 )
 from agtphost.config.witnessing import HostURI, WitnessHost, WitnessSection
-from agtphost.vocabulary.holdings import ANSWERS
 
 _SERVER_NAME = re.compile(
     r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*", re.ASCII
@@ -106,6 +104,8 @@ class Listen(Section):
     """``[listen]``: where connections are accepted."""
 
     address: Annotated[str, BeforeValidator(_address)] = "127.0.0.1"
+    """The IP address that is listened on; ``::`` is every one of this machine."""
+
     port: Annotated[int, Field(ge=0, le=65_535)] = 4480
     """0 lets the system choose."""
 
@@ -124,8 +124,13 @@ class TLSServer(Section):
     """``[[tls.server]]``: a certificate for clients that ask for one name by SNI."""
 
     name: ServerName
+    """What clients ask for by SNI: a host name."""
+
     certificate: FilePath
+    """PEM: the certificate for that name, with its chain."""
+
     key: FilePath
+    """PEM: its private key, which only its owner may read."""
 
 
 class TLSClientAuthority(Section):
@@ -145,8 +150,16 @@ class TLS(Section):
     """``[tls]``: the host's certificate, and what it asks of clients (design decision 3)."""
 
     client_auth: Literal["optional", "required", "none"] = "optional"
+    """
+    Whether clients are asked for a certificate: and may go without (``optional``), must have one, or are not asked.
+    """
+
     certificate: FilePath = in_state("server.pem")
+    """PEM: the host's certificate, with its chain."""
+
     key: FilePath = in_state("server.key")
+    """PEM: its private key, which only its owner may read."""
+
     client_ca: FilePath = in_state("ca.pem")
     """The authority whose client certificates are accepted, and which vouches for every agent."""
 
@@ -171,64 +184,6 @@ class Wire(Section):
 
     yaml: bool = False
     """Read request bodies in YAML, of 64 KiB at the most (design decision 13)."""
-
-
-class Limits(Section):
-    """``[limits]``: sizes in octets, times in seconds; the reasons are in security.md section 2.2."""
-
-    request_line: Annotated[int, Field(ge=64, le=1_048_576)] = 8_192
-    header_line: Annotated[int, Field(ge=64, le=1_048_576)] = 8_192
-    header_block: Annotated[int, Field(ge=64, le=16_777_216)] = 32_768
-    header_count: Annotated[int, Field(ge=1, le=10_000)] = 100
-    body: Annotated[int, Field(ge=0, le=1_073_741_824)] = 1_048_576
-    handshake_timeout: Seconds = 10.0
-    header_timeout: Seconds = 10.0
-    body_gap_timeout: Seconds = 10.0
-    body_min_rate: Annotated[int, Field(ge=0, le=1_073_741_824)] = 1_024
-    """Octets per second; 0 switches the check off."""
-
-    idle_timeout: Seconds = 75.0
-    """Core v08 section 5.4 recommends at least 60."""
-
-    write_timeout: Seconds = 30.0
-    request_timeout: Seconds = 60.0
-    connections: Count = 10_000
-    connections_per_address: Count = 64
-    handshakes_per_second_per_address: Count = 10
-    exempt_addresses: Items[Network] = (
-        ipaddress.IPv4Network("127.0.0.0/8"),
-        ipaddress.IPv6Network("::1/128"),
-    )
-    """Addresses that the limits per address do not apply to."""
-
-    requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000_000)] = 600_000
-    """Of one agent, for reading, acting and ESCALATE each (core v08 section 10.11); beyond it 429."""
-
-    requests_per_minute_per_principal: Annotated[int, Field(ge=1, le=1_000_000_000)] = 6_000_000
-    """Of all agents of one owner together."""
-
-    anonymous_requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000_000)] = 6_000
-    """From one address, without a name."""
-
-    keyed_requests_per_agent: Annotated[int, Field(ge=1, le=1_000_000_000)] = ANSWERS.keys
-    """Requests with an Idempotency-Key that are remembered of one agent, for a day; beyond it 429."""
-
-    keyed_octets_per_agent: Annotated[int, Field(ge=65_536, le=1 << 40)] = ANSWERS.octets
-    """Octets of their stored answers."""
-
-    keyed_requests_in_all: Annotated[int, Field(ge=1, le=1_000_000_000)] = ANSWERS.keys_in_all
-    """Of all agents together; in shares that shrink with what is free; beyond them 429."""
-
-    keyed_octets_in_all: Annotated[int, Field(ge=65_536, le=1 << 40)] = ANSWERS.octets_in_all
-    """Octets of their stored answers."""
-
-    rate_burst: Seconds = 60.0
-    """How many seconds' worth of requests may come at once."""
-
-    requests_per_connection: Count = 10_000
-    connection_age: Seconds = 3_600.0
-    output_high_water: Annotated[int, Field(ge=1_024, le=1_073_741_824)] = 65_536
-    drain_timeout: Seconds = 30.0
 
 
 def _store_url(value: Any, info: ValidationInfo) -> str:
@@ -268,7 +223,11 @@ class Audit(Section):
     """``[audit]``: how records are signed, and who may read them."""
 
     signing: bool = True
+    """Whether records are signed; false only in development."""
+
     key: FilePath = in_state("signing.key")
+    """PEM: the Ed25519 key that signs records, which only its owner may read."""
+
     envelope: Literal["jws", "cose"] = "jws"
     """How lifecycle events are signed; records on responses are always JWS (companion section 6.2)."""
 
@@ -329,6 +288,10 @@ class Lifecycle(Section):
     """``[lifecycle]``: who may change an agent's state (design decision 10)."""
 
     auth: Literal["genesis_issuer", "open"] = "genesis_issuer"
+    """
+    Who revokes and reinstates: the issuer of the agent's Genesis, or anybody (``open``, only in development on
+    loopback).
+    """
 
     notify: Items[Annotated[str, AfterValidator(_subscriber)]] = ()
     """Who is told of each lifecycle event: https URLs (POST) and agtp URIs of hosts (NOTIFY to their operator)."""
@@ -343,6 +306,8 @@ class Lifecycle(Section):
     """The client certificate shown to agtp subscribers: of an agent that they know."""
 
     notify_key: FilePath | None = None
+    """The certificate's private key."""
+
     notify_ca: FilePath | None = None
     """Authority of the subscribers' certificates, where it is not a public one."""
 

@@ -128,6 +128,7 @@ class ToolOverride(Section):
     """None: as the impact asks (design decision 4)."""
 
     enabled: bool = True
+    """False: the tool is not offered."""
 
 
 class Override(Section):
@@ -137,7 +138,10 @@ class Override(Section):
     """None: the server's."""
 
     min_assurance: MinAssurance | None = None
+    """None: the server's."""
+
     enabled: bool = True
+    """False: it is not offered."""
 
 
 class OAuthClient(Section):
@@ -153,6 +157,8 @@ class OAuthClient(Section):
     """Required."""
 
     scope: str = ""
+    """The OAuth scopes to ask for, with spaces between; empty: none are named."""
+
     resource: str = ""
     """The audience to ask for (RFC 8707)."""
 
@@ -164,7 +170,7 @@ class OAuthClient(Section):
 
 
 class MCPServer(Section):
-    """One ``[[mcp.server]]``."""
+    """One ``[[mcp.server]]``: an MCP server, a command over stdio or a url over Streamable HTTP."""
 
     name: Annotated[str, AfterValidator(_name)] = ""
     """The prefix of its tools' names. Required, unique."""
@@ -182,6 +188,8 @@ class MCPServer(Section):
     """Added to the few variables every child gets."""
 
     scopes: Items[Scope] = ("mcp:tools:execute",)
+    """What its callers must hold, where a tool says nothing else."""
+
     timeout: Seconds = 60.0
     """Of one call, waiting for its turn included."""
 
@@ -201,6 +209,8 @@ class MCPServer(Section):
     """Of tools that say nothing else."""
 
     start: Literal["eager", "lazy"] = "eager"
+    """Whether the server is started with the host, or by the first call."""
+
     protocol: Literal["auto", "2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"] = "auto"
     """``auto``: ask the server."""
 
@@ -242,7 +252,11 @@ class MCPServer(Section):
     """``file://`` URIs that answer ``roots/list``; None: the caller is asked."""
 
     resource_scopes: Items[Scope] = ("mcp:resources:read",)
+    """What callers must hold to read its resources."""
+
     prompt_scopes: Items[Scope] = ("mcp:prompts:get",)
+    """What callers must hold to get its prompts."""
+
     resources: Table[str, Override] = Field(default_factory=dict)
     """Overrides by URI, or by what a URI begins with and a ``*``."""
 
@@ -257,6 +271,6 @@ class MCPServer(Section):
 
 
 class MCP(Section):
-    """``[mcp]``."""
+    """``[mcp]``: the MCP servers behind this host."""
 
     server: Items[MCPServer] = ()

@@ -1,0 +1,329 @@
+"""
+The pages that follow from something else; ``python docs/generate.py`` writes them.
+
+- ``docs/configuration.rst``: every key of ``host.toml`` and of the command's own file, from the classes of
+  :mod:`agtphost.config`
+- ``CHANGELOG.rst``: what is not released yet, from the fragments in ``docs/changes``
+
+``tests/docs/test_generated.py`` holds both to what is written here.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+import sys
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic_core import PydanticUndefined
+
+from agtphost.config import values
+from agtphost.config.profiles import Profiles
+from agtphost.config.secret import Secret
+from agtphost.config.sections import Config
+from agtphost.config.values import Section
+from agtphost.identity.keys import VerifyingKey
+from agtphost.identity.peer import Assurance
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+
+MINIMAL = '[host]\nserver_id = "agents.example.com"\nprofile = "development"\n'
+"""What stands before every example but those that have ``[host]`` themselves."""
+
+INTRODUCTION = """\
+.. Written by docs/generate.py from agtphost/config and docs/examples.toml: mend those.
+
+host.toml: every section and key
+================================
+
+``agtp check host.toml`` reports everything that is wrong with a file, with its line and what to do; a key that is not
+listed here is an error. Relative paths are relative to the file. Times are in seconds, sizes in octets, where nothing
+else is said. What a key holds where it is left out stands behind *default*. The last section is of another file:
+``~/.config/agtphost/config.toml``, from which ``agtp --profile NAME`` takes a host elsewhere.
+
+The tests read every example as it stands, with these lines before it where it has no ``[host]`` of its own::
+
+"""
+
+KINDS: Mapping[Any, str] = {
+    values.FilePath: "path",
+    values.StateDirectory: "path",
+    values.Line: "one line of text",
+    values.Token: "text without spaces",
+    values.Method: "method name",
+    values.Scope: "scope",
+    values.Fingerprint: "key fingerprint (64 hexadecimal digits)",
+    values.CanonicalAgentID: "Agent-ID (64 hexadecimal digits)",
+    values.Network: "address range",
+    values.MinAssurance: " or ".join(f'``"{level.label}"``' for level in Assurance),
+    values.InlineOrSecret: "text, or a secret: ``${VAR}``, ``env:NAME``, ``file:PATH``",
+    values.SecretReference: "secret: ``${VAR}``, ``env:NAME`` or ``file:PATH``",
+    str: "text",
+    bool: "``true`` or ``false``",
+    int: "whole number",
+    float: "number",
+    VerifyingKey: "public key in base64url, or ``file:PATH``",
+}
+"""How types are called; what is not here is taken apart."""
+
+SAID: Mapping[tuple[str, str], str] = {
+    ("policies.methods", "allow"): '``"*"``, or list of method names',
+    ("policies.methods", "legacy"): '``"NONE"``, ``"*"``, or list of HTTP verbs',
+    ("merchant.platform", "jwks"): "path",
+    ("a2a.front.agent", "input"): "table",
+}
+"""Types that pydantic itself does not know, as a validator makes them."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a section."""
+
+    name: str
+    type: str
+    default: str
+    """As it would stand in the file; empty where there is none."""
+
+    required: bool
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """One section of the file."""
+
+    path: str
+    """Dotted, such as ``mcp.server.tools``."""
+
+    header: str
+    """As it stands in the file, such as ``[mcp.server.tools.NAME]``."""
+
+    meaning: str
+    keys: tuple[Key, ...]
+
+
+def attribute_docs(kind: type[Section]) -> dict[str, str]:
+    """The texts below a class's attributes, those of its bases included."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        if not issubclass(each, Section) or each is Section:
+            continue
+        module = ast.parse(inspect.getsource(sys.modules[each.__module__]))
+        (node,) = [part for part in module.body if isinstance(part, ast.ClassDef) and part.name == each.__name__]
+        for part, after in zip(node.body, [*node.body[1:], None], strict=True):
+            if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+                text = (
+                    after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
+                )
+                found[part.target.id] = " ".join(str(text).split())
+    return found
+
+
+def sections_of(hint: Any) -> tuple[type[Section] | None, str]:
+    """The section that a field holds, if it does, and how: once, in a list, or by names of the operator's choice."""
+    if isinstance(hint, type) and issubclass(hint, Section):
+        return hint, "one"
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return sections_of(arguments[0])
+    for argument in arguments:
+        kind, _ = sections_of(argument)
+        if kind is not None:
+            return kind, "list" if origin is tuple else "one" if origin in (types.UnionType, typing.Union) else "table"
+    return None, ""
+
+
+def tables(kind: type[Section] = Config, path: str = "") -> Iterator[Table]:
+    """Every section, in the order of the classes; those that only hold others are left out."""
+    below = []
+    docs, hints = attribute_docs(kind), typing.get_type_hints(kind, include_extras=True)
+    keys = []
+    for name, field in kind.model_fields.items():
+        if field.exclude:
+            continue
+        inner, how = sections_of(hints[name])
+        if inner is not None:
+            below.append((f"{path}.{name}" if path else name, inner, how))
+            continue
+        meaning = without_none(docs[name])
+        required = field.is_required() or re.search(r"\bRequired\b(?!, unless)", meaning) is not None
+        meaning = re.sub(r" ?\bRequired\.$", "", meaning)
+        keys.append(
+            Key(
+                name=name,
+                type=SAID.get((path, name)) or typed(hints[name]),
+                default=""
+                if required or field.is_required()
+                else written(field.get_default(call_default_factory=True)),
+                required=required,
+                meaning=meaning,
+            )
+        )
+    if keys:
+        text = " ".join((kind.__doc__ or "").split("\n\n")[0].split())
+        text = re.sub(r"^(One )?``\[[^`]*``( or ``[^`]*``)?[:;.,]? *", "", text)
+        yield Table(path, "", text[:1].upper() + text[1:], tuple(keys))
+    for where, inner, how in below:
+        for table in tables(inner, where):
+            if table.path == where:
+                header = {"one": f"[{where}]", "list": f"[[{where}]]", "table": f"[{where}.NAME]"}[how]
+                table = Table(table.path, header, table.meaning, table.keys)
+            yield table
+
+
+def without_none(text: str) -> str:
+    """TOML has no None: a key without a value is one that is not set."""
+    text = re.sub(r"(^|[.] )None\b:?", r"\1Not set:", text)
+    return re.sub(r"\bNone\b:?", "not set:", text)
+
+
+def typed(hint: Any) -> str:
+    """A type in words."""
+    try:
+        if hint in KINDS:
+            return KINDS[hint]
+    except TypeError:  # What cannot be hashed is nothing that has a word.
+        pass
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return " or ".join(f'``"{value}"``' for value in arguments)
+    if origin in (types.UnionType, typing.Union):
+        return " or ".join(typed(each) for each in arguments if each is not type(None))
+    if origin is tuple:
+        return f"list: {typed(arguments[0])}"
+    if origin is Annotated:
+        return typed(arguments[0]) + bounds(arguments[1:])
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return f"table of names: {typed(arguments[1])}"
+    if hint is Path:
+        return "path"
+    raise TypeError(f"no words for {hint!r}: add them to KINDS or SAID")
+
+
+def bounds(metadata: tuple[Any, ...]) -> str:
+    """What pydantic's constraints say, such as ``, 1 to 1024``."""
+    given = {}
+    for each in metadata:
+        for constraint in getattr(each, "metadata", [each]):
+            for name in ("gt", "ge", "lt", "le"):
+                if getattr(constraint, name, None) is not None:
+                    given[name] = getattr(constraint, name)
+    low, high = (f"{given.get(name, 0):_}".replace("_", " ") for name in ("ge", "le"))
+    if "gt" in given:
+        return f" above {given['gt']}, at most {high}"
+    if "ge" in given and "le" in given:
+        return f", {low} to {high}"
+    return f", at least {low}" if "ge" in given else ""
+
+
+def written(value: Any) -> str:
+    """A default as it would stand in the file; empty where nothing would."""
+    if value is None or value is PydanticUndefined or isinstance(value, Secret):
+        return ""
+    if isinstance(value, values._StateFile):
+        return f'"{value}" below state_dir' if value else '"state"'
+    if isinstance(value, Assurance):
+        return json.dumps(value.label)
+    if isinstance(value, Enum):
+        return json.dumps(value.value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        pairs = ", ".join(f"{name} = {written(each)}" for name, each in value.items())
+        return f"{{ {pairs} }}" if pairs else ""
+    if isinstance(value, (tuple, list)):
+        return "[" + ", ".join(written(each) for each in value) + "]" if value else ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, (int, float)):
+        return str(value)
+    return json.dumps(str(value)) if str(value) else ""
+
+
+def examples(text: str) -> dict[str, str]:
+    """
+    ``docs/examples.toml``: a piece of host.toml for each section, below ``#: SECTION``.
+
+    :raises ValueError: a section has two.
+    """
+    parts = re.split(r"^#: ([a-z0-9_.]+)\n", text, flags=re.MULTILINE)[1:]
+    names = parts[::2]
+    if len(set(names)) != len(names):
+        raise ValueError("a section has two examples")
+    return {name: piece.strip() + "\n" for name, piece in zip(names, parts[1::2], strict=True)}
+
+
+def indented(text: str, by: str = "    ") -> str:
+    return "".join(by + line if line.strip() else line for line in text.splitlines(keepends=True))
+
+
+def configuration() -> str:
+    """``docs/configuration.rst``."""
+    shown = examples((DOCS / "examples.toml").read_text())
+    out = [
+        INTRODUCTION,
+        indented(MINIMAL),
+        "\n.. contents:: Sections\n   :local:\n   :depth: 1\n\n",
+    ]
+    for table in [*tables(), *tables(Profiles)]:
+        out.append(f"\n.. _config-{table.path.replace('.', '-').replace('_', '-')}:\n\n")
+        out.append(f"{table.header}\n{'-' * len(table.header)}\n\n")
+        out.append(f"{table.meaning}\n\n")
+        for key in table.keys:
+            facts = "; ".join(
+                [key.type, *["required"] * key.required, *[f"default ``{key.default}``"] * bool(key.default)]
+            )
+            out.append(f"``{key.name}``: {facts}\n    {key.meaning or 'Required.'}\n\n")
+        out.append(f".. code-block:: toml\n\n{indented(shown.pop(table.path, ''))}\n")
+    if shown:
+        raise ValueError(f"examples of no section: {', '.join(shown)}")
+    return "".join(out).rstrip("\n") + "\n"
+
+
+RELEASED = ".. Released versions follow: what stands above is written by docs/generate.py.\n"
+
+
+def changelog(present: str) -> str:
+    """
+    ``CHANGELOG.rst``: the fragments, above what was released.
+
+    :param present: the file as it is; from :data:`RELEASED` on it is kept.
+    """
+    _, mark, released = present.partition(RELEASED)
+    out = ["Changes\n=======\n\nNot released yet\n----------------\n"]
+    for fragment in sorted((DOCS / "changes").glob("*.rst")):
+        if fragment.name == "README.rst":
+            continue
+        title, text = titled(fragment)
+        out.append(f"\n{title}\n{'~' * len(title)}\n\n{text}\n")
+    return "".join(out) + "\n\n" + (mark + released if mark else RELEASED)
+
+
+def titled(fragment: Path) -> tuple[str, str]:
+    """A fragment's heading, its own or its name's words, and what it says below."""
+    text = fragment.read_text().strip()
+    found = re.match(r"(\S.*)\n([=~-])\2{2,}\n+", text)
+    if found is None:
+        words = re.sub(r"\b(a2a|acp|mcp|tls)\b", lambda name: name[0].upper(), fragment.stem.replace("-", " "))
+        return words[:1].upper() + words[1:], text
+    return found.group(1), text[found.end() :]
+
+
+def main() -> None:
+    """Write every page anew."""
+    (DOCS / "configuration.rst").write_text(configuration())
+    log = ROOT / "CHANGELOG.rst"
+    log.write_text(changelog(log.read_text() if log.exists() else ""))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""The pages that ``docs/generate.py`` writes are current and whole, and their examples are read."""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import importlib.util
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from joserfc.jwk import KeySet, OKPKey
+
+from agtphost.config import examine, load_profile
+from agtphost.config.profiles import Profiles
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+REMEDY = "run: python docs/generate.py"
+
+
+def _generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+GENERATE = _generator()
+EXAMPLES: Mapping[str, str] = GENERATE.examples((DOCS / "examples.toml").read_text())
+TABLES = [*GENERATE.tables(), *GENERATE.tables(Profiles)]
+
+
+def test_the_configuration_page_is_current() -> None:
+    """It is what the classes and the examples say now."""
+    assert (DOCS / "configuration.rst").read_text() == GENERATE.configuration(), REMEDY
+
+
+def test_the_changelog_is_current() -> None:
+    """Every fragment is in it, under a heading of its own."""
+    present = (ROOT / "CHANGELOG.rst").read_text()
+    assert present == GENERATE.changelog(present), REMEDY
+    for fragment in (DOCS / "changes").glob("*.rst"):
+        if fragment.name != "README.rst":
+            assert GENERATE.titled(fragment)[1] in present
+
+
+def test_what_was_released_stays() -> None:
+    """The generator writes above the mark alone."""
+    mark = GENERATE.RELEASED
+    released = "\n0.1.0\n-----\n\nThe first.\n"
+    assert GENERATE.changelog(f"old\n{mark}{released}").endswith(f"\n{mark}{released}")
+
+
+def declared(source: str, known: set[str]) -> Iterator[tuple[str, str]]:
+    """Class and name of each field of a configuration section in a module's text; ``known`` are the bases so far."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef) and known & {ast.unparse(base) for base in node.bases}:
+            known.add(node.name)
+            for part in node.body:
+                if isinstance(part, ast.AnnAssign):
+                    yield node.name, ast.unparse(part.target)
+
+
+def undocumented(page: str) -> list[str]:
+    """Fields in the text of agtphost/config that a page has no entry for: read without the generator."""
+    bases, found = {"Section"}, set()
+    sources = [file.read_text() for file in sorted((ROOT / "agtphost" / "config").glob("*.py"))]
+    for source in sources * 2:  # A base may stand in a later module.
+        found.update(declared(source, bases))
+    entries = set(re.findall(r"^``([a-z0-9_]+)``: ", page, flags=re.MULTILINE))
+    headers = set(re.findall(r"^\[+([a-zA-Z0-9_.]+)\]+$", page, flags=re.MULTILINE))
+    parts = {part for header in headers for part in header.split(".")}
+    return sorted(f"{kind}.{name}" for kind, name in found if name not in entries | parts | {"file"})
+
+
+def test_no_key_is_missing() -> None:
+    """Each field of each section class, found in the text of the package, has an entry or a section."""
+    page = (DOCS / "configuration.rst").read_text()
+    assert undocumented(page) == []
+    assert sum(len(table.keys) for table in TABLES) > 250
+
+
+def test_a_missing_key_would_be_noticed() -> None:
+    """The control."""
+    page = (DOCS / "configuration.rst").read_text().replace("``drain_timeout``: ", "")
+    assert undocumented(page) == ["Limits.drain_timeout"]
+
+
+def test_every_key_says_what_it_means() -> None:
+    """A type, a sentence that ends, and for each section what it is for."""
+    for table in TABLES:
+        assert table.meaning.endswith("."), table
+        for key in table.keys:
+            assert key.type, (table.path, key.name)
+            assert key.required or key.meaning.endswith((".", ")")), (table.path, key.name, key.meaning)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that the examples name: real certificates and keys where they are looked into."""
+    place = tmp_path_factory.mktemp("examples")
+    for name in ("agents", "partners", "endpoints", "documents", "tls", "keys", "catalog", "mcp/files"):
+        (place / name).mkdir(parents=True)
+    for name in ("recipes.toml", "catalog/methods-8.json", "tls/agents.crl"):
+        (place / name).touch()
+    for name in ("host", "agents-ca", "north-ca", "library"):
+        private = Ed25519PrivateKey.generate()
+        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+        now = datetime.datetime.now(datetime.UTC)
+        certificate = (
+            x509.CertificateBuilder(subject, subject, private.public_key(), x509.random_serial_number())
+            .not_valid_before(now)
+            .not_valid_after(now + datetime.timedelta(days=1))
+            .sign(private, None)
+        )
+        (place / "tls" / f"{name}.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        encoded = private.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        (place / "tls" / f"{name}.key").write_bytes(encoded)
+        (place / "tls" / f"{name}.key").chmod(0o600)
+    for name in ("acme", "witness", "policy", "south"):
+        public = Ed25519PrivateKey.generate().public_key()
+        encoded = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+        (place / "keys" / f"{name}.pub").write_bytes(encoded)
+    keys = KeySet([OKPKey.generate_key("Ed25519", {"kid": "k"})])
+    for name in ("policy.example.com.json", "id.example.com.json"):
+        (place / "keys" / name).write_text(json.dumps(keys.as_dict(private=False)))
+    return place
+
+
+def test_every_section_has_an_example() -> None:
+    """And no example is of a section that is not there."""
+    assert sorted(EXAMPLES) == sorted(table.path for table in TABLES)
+
+
+@pytest.mark.parametrize("section", [name for name in EXAMPLES if name != "profile"])
+def test_an_example_loads(section: str, folder: Path) -> None:
+    """The host's own loader finds nothing wrong with it, and something in the section is set by it."""
+    text = EXAMPLES[section]
+    file = folder / "host.toml"
+    file.write_text(text if "[host]" in text else f"{GENERATE.MINIMAL}\n{text}")
+    reading = examine(file, {"PATH": "/usr/bin", **dict.fromkeys(re.findall(r"env:([A-Z_]+)", text), "secret")})
+    assert reading.problems == ()
+    held: list[object] = [reading.config]
+    for part in section.split("."):
+        values = [getattr(each, part) for each in held if part in type(each).model_fields]
+        held = []
+        for value in values:
+            held += value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else [value]
+    given = {name for each in held for name in each.model_fields_set}  # type: ignore[attr-defined]
+    assert given
+
+
+def test_the_example_of_a_profile_loads(tmp_path: Path) -> None:
+    """By the function that the command reads its own file with."""
+    (tmp_path / "agtphost").mkdir()
+    (tmp_path / "agtphost" / "config.toml").write_text(EXAMPLES["profile"])
+    assert load_profile("south", {"XDG_CONFIG_HOME": str(tmp_path)}).uri == "agtp://south.example.com"
+
+
+@pytest.mark.parametrize("section", [name for name in EXAMPLES if name not in ("profile", "notify")])
+def test_a_misspelt_key_of_an_example_is_refused(section: str, folder: Path) -> None:
+    """The control: it is read as a whole. (``[notify]`` holds names of the operator's choice alone.)"""
+    text = EXAMPLES[section]
+    key = re.findall(r"^([a-z_]+) = ", text, flags=re.MULTILINE)
+    file = folder / "host.toml"
+    wrong = re.sub(rf"^{key[-1]} = ", f"{key[-1]}x = ", text, flags=re.MULTILINE)
+    file.write_text(wrong if "[host]" in text else f"{GENERATE.MINIMAL}\n{wrong}")
+    environ = {"PATH": "/usr/bin", **dict.fromkeys(re.findall(r"env:([A-Z_]+)", text), "secret")}
+    assert any(f"{key[-1]}x" in problem.message for problem in examine(file, environ).problems)
