@@ -25,7 +25,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "audit": EVERYONE | {"identity", "stores"},
     "protocols": EVERYONE | {"wire", "identity"},
     "handlers": EVERYONE | {"contract", "identity", "audit"},
-    "adapters": EVERYONE | {"contract", "handlers", "identity", "audit"},
+    "upstream": EVERYONE,
+    "adapters": EVERYONE | {"contract", "handlers", "identity", "audit", "upstream"},
     "dispatch": EVERYONE | {"wire", "identity", "contract", "handlers", "audit"},
     "negotiation": EVERYONE | {"wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "methods": EVERYONE | {"wire", "identity", "contract", "dispatch", "handlers", "audit"},
@@ -39,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"host"},
     "host": EVERYONE
     | {"config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
-    | {"adapters", "audit", "stores", "protocols", "http", "client"},
+    | {"adapters", "audit", "stores", "upstream", "protocols", "http", "client"},
     "tap": EVERYONE | {"config", "host"},
     "__init__": {"handlers"},
 }

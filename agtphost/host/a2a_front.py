@@ -12,8 +12,6 @@ from zope.interface import implementer
 
 from agtphost.adapters.a2a import A2AAgent
 from agtphost.adapters.a2a.fronted import FrontedTasks
-from agtphost.adapters.mcp.supervision import State
-from agtphost.adapters.mcp.turns import Turns
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
 from agtphost.audit.held import Held, HeldTable
 from agtphost.config import Config
@@ -35,6 +33,8 @@ from agtphost.identity.peer import Peer, PeerCertificate
 from agtphost.methods.sessions import SUSPENSION
 from agtphost.protocols.peers import peer_of
 from agtphost.protocols.tls import ServerTLS, TLSFiles
+from agtphost.upstream.queue import CallQueue
+from agtphost.upstream.supervision import State
 from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
@@ -97,7 +97,7 @@ def a2a_front(
         _exposed(config, directory, upstreams),
         clients,
         dispatcher,
-        Runs(dispatcher, tasks, Turns(reactor, BEGINNING, waiting=AWAITING, share=BEGINNING_OF_ONE)),
+        Runs(dispatcher, tasks, CallQueue(reactor, BEGINNING, waiting=AWAITING, share=BEGINNING_OF_ONE)),
         signer,
         reactor,
         lambda agent: bool(offered((agent,))),

@@ -8,10 +8,10 @@ from typing import Any
 from twisted.internet.defer import Deferred, DeferredList
 
 from agtphost.adapters.mcp.server import McpServer
-from agtphost.adapters.mcp.supervision import State
 from agtphost.config import Config
 from agtphost.errors import Problem
 from agtphost.host.upstreams import settings_of
+from agtphost.upstream.supervision import State
 
 LOOK_EVERY = 0.05
 """Seconds between two looks whether a server has answered."""

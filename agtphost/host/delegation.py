@@ -9,7 +9,6 @@ from typing import Any
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 
-from agtphost.adapters.mcp.turns import Turns
 from agtphost.audit.held import HeldTable
 from agtphost.client import ClientError, Reply
 from agtphost.client.client import Client
@@ -38,6 +37,7 @@ from agtphost.methods.governance import Governance, GovernanceGate
 from agtphost.methods.hops import Hops
 from agtphost.methods.inspection import Target
 from agtphost.stores import StoreError
+from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary.holdings import HELD
 
 SECONDS_TO_ANSWER = 5.0
@@ -213,7 +213,7 @@ def delegating(
         by_agent.update(dict.fromkeys(entry.agents, link))
     hops = Hops(held)
     # Whatever is accepted has room to wait: an accepted task is never sent away.
-    turns = Turns(reactor, AT_WORK, waiting=HELD[TASK].in_all, share=AT_WORK_OF_ONE)
+    turns = CallQueue(reactor, AT_WORK, waiting=HELD[TASK].in_all, share=AT_WORK_OF_ONE)
     tasks = AsynchronousTasks(held, materials.directory, ledger, reactor, turns)
     handler = Delegation(
         materials.directory,

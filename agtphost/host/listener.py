@@ -11,7 +11,6 @@ from twisted.internet.interfaces import IAddress
 from twisted.logger import Logger
 
 from agtphost.adapters.mcp.server import McpServer
-from agtphost.adapters.mcp.supervision import State
 from agtphost.adapters.web.upkeep import Upkeep
 from agtphost.config import Config
 from agtphost.http.site import HTTP_LIMITS
@@ -23,6 +22,7 @@ from agtphost.protocols import (
     ServerTLS,
     server_endpoint,
 )
+from agtphost.upstream.supervision import State
 from agtphost.wire import Limits
 
 log = Logger()

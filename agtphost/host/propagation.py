@@ -24,7 +24,6 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from agtphost.adapters.web.exchange import HttpPeer
-from agtphost.adapters.web.failures import PeerFailure
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StoredRecord
 from agtphost.audit.held import Held, HeldTable
 from agtphost.client import ClientError
@@ -32,6 +31,7 @@ from agtphost.client.client import Client
 from agtphost.config import Config
 from agtphost.iagtp import ILedger, IRecordStore
 from agtphost.identity import envelope
+from agtphost.upstream.failures import UpstreamFailure
 
 NOTICE = "lifecycle-notice"
 """The kind of held item."""
@@ -207,7 +207,7 @@ class Propagation(Service):
                 await self._by_agtp(to, notice)
             else:
                 await self._by_https(to, notice)
-        except (PeerFailure, ClientError) as error:
+        except (UpstreamFailure, ClientError) as error:
             raise Undelivered(f"{to}: {error}") from None
 
     async def _by_https(self, to: str, notice: Mapping[str, Any]) -> None:

@@ -67,7 +67,7 @@ class TaskTable(Protocol):
 
 
 class Turns(Protocol):
-    """Who may begin; :class:`agtphost.adapters.mcp.turns.Turns` is one."""
+    """Who may begin; :class:`agtphost.upstream.queue.CallQueue` is one."""
 
     def take(self, caller: str | None = None) -> bool:
         """Take a turn if one is free."""

@@ -37,7 +37,7 @@ PASSED_ON = {
 
 
 class Turns(Protocol):
-    """Who may be at work; :class:`agtphost.adapters.mcp.turns.Turns` is one."""
+    """Who may be at work; :class:`agtphost.upstream.queue.CallQueue` is one."""
 
     def take(self, caller: str | None = None) -> bool:
         """Take a turn if one is free."""

@@ -11,12 +11,12 @@ from typing import Any
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from agtphost.adapters.mcp.supervision import State
 from agtphost.audit.held import HeldTable
 from agtphost.dispatch.exchange import Exchange
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.stores.rows import HeldRow
+from agtphost.upstream.supervision import State
 from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Request
 from tests.adapters.mcp.hosting import until

@@ -14,13 +14,13 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 
-from agtphost.adapters.mcp.supervision import State
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.host.listener import PATIENCE, Announcement
 from agtphost.host.services import Keeping, OrderedServices
 from agtphost.host.signals import Signals
 from agtphost.stores import MemoryStore
+from agtphost.upstream.supervision import State
 from tests.audit.drafting import KEY
 
 
@@ -98,13 +98,13 @@ def test_all_at_once_would_be_caught() -> None:
 def test_a_ledger_is_kept_from_start_to_stop() -> None:
     """The ledger takes records exactly while its service runs."""
 
-    class Turns(Clock):
+    class CallQueue(Clock):
         def callFromThread(self, function: Callable[..., object], *arguments: object) -> None:
             self.waiting.append((function, arguments))
 
         waiting: list[Any] = []
 
-    clock = Turns()
+    clock = CallQueue()
     ledger = Ledger(MemoryStore(), KEY, clock, server_id="agtp.test", lifecycle=LifecycleTable())  # type: ignore[arg-type]
     keeping = Keeping(ledger)
     assert not ledger.healthy

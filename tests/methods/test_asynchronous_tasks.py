@@ -9,7 +9,6 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp.turns import Turns
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.agents import AgentDirectory
@@ -18,6 +17,7 @@ from agtphost.methods import asynchronous_tasks
 from agtphost.methods.asynchronous_tasks import TASK, AsynchronousTasks, TaskReading
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.notification import NOTIFICATION
+from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary.holdings import HELD
 from agtphost.wire.headers import Headers
 from tests.methods.stage import body_of
@@ -33,7 +33,7 @@ class Later(Playing):
         directory = AgentDirectory(self.agents)
         held = self.ledger.held
         self.clock = Clock()
-        turns = None if at_work is None else Turns(self.clock, 8, waiting=100, share=at_work)
+        turns = None if at_work is None else CallQueue(self.clock, 8, waiting=100, share=at_work)
         self.tasks = AsynchronousTasks(held, directory, self.ledger, self.clock, turns)
         self.handler._tasks = self.tasks
         authorization = Authorization((), directory, Assurance.CERTIFICATE)

@@ -15,13 +15,13 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.scripts.twistd import run
 
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
-from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.audit.drafts import Reservation, ReservationKey, ReservationState
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.writer import GroupWriter
 from agtphost.dispatch import dispatcher, waiting
 from agtphost.protocols import AGTPServerFactory
 from agtphost.protocols.connection import ServerConnection
+from agtphost.upstream.log import UpstreamLog
 
 
 def make_hasty() -> None:
@@ -107,10 +107,10 @@ def make_patient() -> None:
 def make_talkative() -> None:
     """What servers say is logged as it comes, with whatever secrets they repeat."""
 
-    def clean(self: ServerLog, text: str) -> str:
+    def clean(self: UpstreamLog, text: str) -> str:
         return text
 
-    ServerLog.clean = clean  # type: ignore[method-assign]
+    UpstreamLog.clean = clean  # type: ignore[method-assign]
 
 
 FAULTS = {

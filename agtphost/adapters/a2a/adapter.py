@@ -12,9 +12,7 @@ from agtphost.adapters.a2a.agent import CARD, A2AAgent
 from agtphost.adapters.a2a.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of, offered
 from agtphost.adapters.a2a.card import Card
 from agtphost.adapters.a2a.dialects import Operation
-from agtphost.adapters.a2a.failures import A2AError
 from agtphost.adapters.a2a.tasks import state_of, task_in
-from agtphost.adapters.mcp.supervision import State
 from agtphost.adapters.web.approval import Approve, approve_binding
 from agtphost.adapters.web.endings import AlreadyOver
 from agtphost.adapters.web.links import Link, Links
@@ -22,6 +20,8 @@ from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IPayloadAdapter
+from agtphost.upstream.failures import ErrorAnswer
+from agtphost.upstream.supervision import State
 from agtphost.vocabulary.a2a_errors import TASK_NOT_CANCELABLE, TASK_NOT_FOUND
 from agtphost.vocabulary.status import Status
 
@@ -125,14 +125,14 @@ class A2AAdapter:
         """
         Cancel a task upstream, whoever began it; its state afterwards.
 
-        :raises PeerFailure: for every other outcome; :class:`AlreadyOver` where there is nothing to cancel.
+        :raises UpstreamFailure: for every other outcome; :class:`AlreadyOver` where there is nothing to cancel.
         """
         agent = self._agents.get(link.upstream)
         if agent is None:
             raise AlreadyOver("the upstream is no longer configured")
         try:
             result = await agent.ask(Operation.CANCEL, {"id": link.remote_id}, agent.settings.timeout)
-        except A2AError as error:
+        except ErrorAnswer as error:
             if error.error.get("code") in (TASK_NOT_FOUND, TASK_NOT_CANCELABLE):
                 raise AlreadyOver(str(error)) from None
             raise

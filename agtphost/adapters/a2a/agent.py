@@ -10,11 +10,11 @@ from agtphost.adapters.a2a import card as cards
 from agtphost.adapters.a2a.card import Card, CardRefused
 from agtphost.adapters.a2a.dialects import Dialect, Operation, Params
 from agtphost.adapters.a2a.settings import A2AAgentSettings
-from agtphost.adapters.mcp.turns import Caller
 from agtphost.adapters.web.exchange import HttpPeer
-from agtphost.adapters.web.failures import PeerRefused, PeerUnreadable
 from agtphost.adapters.web.pins import Pins
 from agtphost.adapters.web.upkeep import Upkeep
+from agtphost.upstream.failures import Refused, Unreadable
+from agtphost.upstream.queue import Caller
 
 CARD = ""
 """What the one definition of an agent is pinned as."""
@@ -81,7 +81,7 @@ class A2AAgent:
         :param caller: whose share of the turns it takes.
         :param spoken: how, where there is a choice.
         :return: its result, in the shapes of 1.0.
-        :raises PeerFailure: for every other outcome; :class:`A2AError` where the agent said so.
+        :raises UpstreamFailure: for every other outcome; :class:`ErrorAnswer` where the agent said so.
         """
 
         async def work(left: float) -> Any:
@@ -89,7 +89,7 @@ class A2AAgent:
             ask = dialect.ask(operation, params, spoken.extensions)
             try:
                 reply = await self._http.exchange(ask.method, ask.url, headers=ask.headers, body=ask.body, seconds=left)
-            except PeerRefused as refused:
+            except Refused as refused:
                 raise dialect.refused(refused) from None
             return dialect.result(reply.body)
 
@@ -108,7 +108,7 @@ class A2AAgent:
         Call an operation that answers with events.
 
         :param take: gets each event, one after another.
-        :raises PeerFailure: as :meth:`ask` does; events may have been taken by then.
+        :raises UpstreamFailure: as :meth:`ask` does; events may have been taken by then.
         """
 
         async def work(left: float) -> None:
@@ -128,7 +128,7 @@ class A2AAgent:
                     take=event,
                     errors=True,
                 )
-            except PeerRefused as refused:
+            except Refused as refused:
                 raise dialect.refused(refused) from None
             if not reply.streamed:
                 await take(dialect.result(reply.body))
@@ -148,9 +148,9 @@ class A2AAgent:
             reply = await self._http.exchange(
                 "GET", url, headers=(("Accept", "application/json"),), seconds=settings.start_timeout
             )
-        except PeerRefused as refused:
+        except Refused as refused:
             raise CardRefused(f"its card cannot be fetched: HTTP {refused.status}") from None
-        except PeerUnreadable as failure:
+        except Unreadable as failure:
             raise CardRefused(f"its card cannot be read: {failure}") from None
         card = cards.read(reply.body, settings.url, settings.card_keys)
         if await self.pins.judge({CARD: card.digest}):

@@ -15,11 +15,11 @@ from hashlib import sha256
 from typing import Any
 
 from agtphost.adapters.a2a.settings import CardKey
-from agtphost.adapters.web.failures import NotPrepared
 from agtphost.adapters.web.settings import origin_of
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import decode as decode_part
 from agtphost.identity.encoding import encode as encode_part
+from agtphost.upstream.failures import NotApproved
 from agtphost.vocabulary import jsontext
 
 PATH = "/.well-known/agent-card.json"
@@ -37,7 +37,7 @@ REST = "HTTP+JSON"
 _SPOKEN = ((JSONRPC, "1.0"), (REST, "1.0"), (JSONRPC, "0.3"))
 
 
-class CardRefused(NotPrepared):
+class CardRefused(NotApproved):
     """A card that cannot be used or believed; the message says why."""
 
 

@@ -10,9 +10,8 @@ from urllib.parse import quote, urlencode
 
 from agtphost.adapters.a2a import legacy
 from agtphost.adapters.a2a.card import JSONRPC, Interface
-from agtphost.adapters.a2a.failures import A2AError
 from agtphost.adapters.mcp.framing import ErrorEvent
-from agtphost.adapters.web.failures import PeerRefused, PeerUnreadable
+from agtphost.upstream.failures import ErrorAnswer, Refused, Unreadable
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.a2a_errors import INTERNAL, INVALID_PARAMS, TASK_NOT_FOUND, UNSUPPORTED_OPERATION, code_in
 
@@ -65,7 +64,7 @@ class Dialect:
         The request of an operation.
 
         :param extensions: of A2A, that the caller wants to be active.
-        :raises A2AError: the agent's protocol version does not have it.
+        :raises ErrorAnswer: the agent's protocol version does not have it.
         """
         interface = self._interface
         rpc_method, http_method, path, old_method = operation.value
@@ -77,7 +76,7 @@ class Dialect:
         if self._rpc:
             if self._old:
                 if not old_method:
-                    raise A2AError(
+                    raise ErrorAnswer(
                         {"code": UNSUPPORTED_OPERATION, "message": "Not in version 0.3 as this host speaks it"}
                     )
                 rpc_method, params = old_method, legacy.params(params)
@@ -92,7 +91,7 @@ class Dialect:
         for name in ("taskId", "id"):
             if f"{{{name}}}" in path:
                 if not isinstance(rest.get(name), str) or not rest[name]:
-                    raise A2AError({"code": INVALID_PARAMS, "message": f"{name} is missing"})
+                    raise ErrorAnswer({"code": INVALID_PARAMS, "message": f"{name} is missing"})
                 path = path.replace(f"{{{name}}}", quote(str(rest.pop(name)), safe=""))
         tenant = f"/{quote(self._interface.tenant, safe='')}" if self._interface.tenant else ""
         url = f"{self._interface.url.rstrip('/')}{tenant}{path}"
@@ -107,47 +106,47 @@ class Dialect:
         """
         The result in an answer, or in the data of one event; of 0.3 in the shapes of 1.0.
 
-        :raises A2AError: it is an error.
-        :raises PeerUnreadable: it is neither.
+        :raises ErrorAnswer: it is an error.
+        :raises Unreadable: it is neither.
         """
         value = _object(octets)
         if self._rpc:
             error = value.get("error")
             if error is not None:
-                raise A2AError(_error(error))
+                raise ErrorAnswer(_error(error))
             answered = value.get("id")
             if "result" not in value or value.get("jsonrpc") != "2.0" or type(answered) is not int or answered != ID:
-                raise PeerUnreadable("its answer is no JSON-RPC response")
+                raise Unreadable("its answer is no JSON-RPC response")
             result = value["result"]
             return legacy.result(result) if self._old else result
         if "error" in value and len(value) == 1:
-            raise A2AError(_status_error(value["error"]))
+            raise ErrorAnswer(_status_error(value["error"]))
         return value
 
     def event(self, octets: bytes) -> Any:
         """
         What one event of a stream tells, as :meth:`result` does.
 
-        :raises A2AError: it is an error; whatever an event of type ``error`` says ends the call.
+        :raises ErrorAnswer: it is an error; whatever an event of type ``error`` says ends the call.
         """
         if not isinstance(octets, ErrorEvent):
             return self.result(octets)
         try:
             error: Any = _object(octets).get("error")
-        except PeerUnreadable:
+        except Unreadable:
             error = None
         if error is None:
             error = "its stream ended with an error that this host cannot read"
-        raise A2AError(_error(error) if self._rpc else _status_error(error))
+        raise ErrorAnswer(_error(error) if self._rpc else _status_error(error))
 
-    def refused(self, failure: PeerRefused) -> Exception:
+    def refused(self, failure: Refused) -> Exception:
         """What an answer outside 2xx means: an error of A2A where its body is one."""
         try:
             value = _object(failure.body)
             error = value.get("error")
             if isinstance(error, dict) and (error.get("code") is not None or error.get("status") is not None):
-                return A2AError(_error(error) if self._rpc else _status_error(error))
-        except PeerUnreadable:
+                return ErrorAnswer(_error(error) if self._rpc else _status_error(error))
+        except Unreadable:
             return failure
         return failure
 
@@ -160,9 +159,9 @@ def _object(octets: bytes) -> dict[str, Any]:
     try:
         value = jsontext.decode(octets) if octets else {}
     except jsontext.JSONTextError as error:
-        raise PeerUnreadable(f"its answer is not JSON as this host reads it: {error}") from None
+        raise Unreadable(f"its answer is not JSON as this host reads it: {error}") from None
     if not isinstance(value, dict):
-        raise PeerUnreadable("its answer is no JSON object")
+        raise Unreadable("its answer is no JSON object")
     return value
 
 

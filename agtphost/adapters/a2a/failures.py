@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from agtphost.adapters.web import refusals
-from agtphost.adapters.web.failures import PeerFailure
 from agtphost.errors import Refusal
+from agtphost.upstream.failures import ErrorAnswer, UpstreamFailure
 from agtphost.vocabulary import a2a_errors
 from agtphost.vocabulary.status import Status
 
@@ -27,23 +26,11 @@ _STATUS = {
 }
 
 
-class A2AError(PeerFailure):
-    """
-    The agent answered with an error.
-
-    :param error: as received, with an integer ``code``.
-    """
-
-    def __init__(self, error: Mapping[str, Any]) -> None:
-        super().__init__(f"it answered with error {error.get('code')}: {str(error.get('message'))[:200]}")
-        self.error = error
-
-
-def refusal(upstream: str, failure: PeerFailure, details: Mapping[str, object] | None = None) -> Refusal:
+def refusal(upstream: str, failure: UpstreamFailure, details: Mapping[str, object] | None = None) -> Refusal:
     """The response to a call that has no result."""
-    if not isinstance(failure, A2AError):
+    if not isinstance(failure, ErrorAnswer):
         return refusals.refusal("a2a", upstream, failure, details)
-    code = failure.error.get("code")
+    code = failure.code
     status, reason = Status.SERVER_ERROR, "a2a-error"
     if isinstance(code, int):
         status, reason = _STATUS.get(code, (status, reason))

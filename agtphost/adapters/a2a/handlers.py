@@ -23,12 +23,12 @@ from agtphost.adapters.a2a.tasks import (
     state_of,
     task_in,
 )
-from agtphost.adapters.mcp.turns import caller_of
-from agtphost.adapters.web.failures import PeerCancelled, PeerFailure, PeerUnreadable
+from agtphost.adapters.callers import caller_of
 from agtphost.adapters.web.links import Link, Links
 from agtphost.errors import Refusal
 from agtphost.handlers.context import LAST_WORD, EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
+from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
 from agtphost.vocabulary.status import Status
 
 SECRET_MEMBERS = ("token", "authentication")
@@ -54,12 +54,12 @@ class Action:
     async def _ask(self, context: EndpointContext, operation: Operation, params: Mapping[str, Any]) -> Any:
         try:
             return await self._agent.ask(operation, params, self._seconds(context), caller_of(context))
-        except PeerFailure as failure:
+        except UpstreamFailure as failure:
             raise self._refused(failure) from failure
         except CancelledError:
-            raise self._refused(PeerCancelled()) from None
+            raise self._refused(Cancelled()) from None
 
-    def _refused(self, failure: PeerFailure, link: Link | None = None) -> Refusal:
+    def _refused(self, failure: UpstreamFailure, link: Link | None = None) -> Refusal:
         details = {} if link is None else {"task_id": link.task_id, "a2a_task_id": link.remote_id}
         self._agent.service.say(f"a call failed: {failure}")
         return refusal(self._name, failure, details)
@@ -90,7 +90,7 @@ class Action:
         found = Progress()
         try:
             found.take(progress)
-        except PeerFailure as failure:
+        except UpstreamFailure as failure:
             raise self._refused(failure) from failure
         return found
 
@@ -139,12 +139,12 @@ class SendMessage(Action):
         try:
             seconds, caller = self._seconds(context), caller_of(context)
             await self._agent.stream(Operation.STREAM, sending.params, seconds, take, caller)
-        except PeerFailure as failure:
+        except UpstreamFailure as failure:
             raise self._refused(failure, known) from failure
         except CancelledError:
-            raise self._refused(PeerCancelled(), known) from None
+            raise self._refused(Cancelled(), known) from None
         if progress.task is None and progress.message is None:
-            raise self._refused(PeerUnreadable("its stream told nothing"))
+            raise self._refused(Unreadable("its stream told nothing"))
         return progress
 
     def _link(self, context: EndpointContext, sending: messages.Sending, task: Mapping[str, Any]) -> Link:
@@ -274,7 +274,7 @@ class TaskAction(Action):
         result = await self._ask(context, self._operation, params)
         try:
             task = task_in(result)
-        except PeerFailure as failure:
+        except UpstreamFailure as failure:
             raise self._refused(failure) from failure
         after = self._settled(context, task, link)
         pending = self._operation is Operation.CANCEL and after.state in PENDING
@@ -306,10 +306,10 @@ class Subscribe(Action):
         try:
             seconds, caller = self._seconds(context), caller_of(context)
             await self._agent.stream(Operation.SUBSCRIBE, {"id": link.remote_id}, seconds, take, caller)
-        except PeerFailure as failure:
+        except UpstreamFailure as failure:
             raise self._refused(failure, link) from failure
         except CancelledError:
-            raise self._refused(PeerCancelled(), link) from None
+            raise self._refused(Cancelled(), link) from None
         task = progress.task or {"id": link.remote_id}
         return EndpointResponse(
             result={"task": task, "task_id": link.task_id, "a2a_task_id": link.remote_id},
@@ -369,7 +369,7 @@ class ReadCard(Action):
 
         try:
             await self._agent.service.call(self._seconds(context), nothing, caller_of(context))
-        except PeerFailure as failure:
+        except UpstreamFailure as failure:
             raise self._refused(failure) from failure
 
 

@@ -24,13 +24,13 @@ from agtphost.adapters.a2a.handlers import Action
 from agtphost.adapters.a2a.messages import FORWARDED, owner_of
 from agtphost.adapters.a2a.relayed import Asked, Heard, Whose, fault
 from agtphost.adapters.a2a.tasks import task_in
-from agtphost.adapters.mcp.turns import caller_of
-from agtphost.adapters.web.failures import PeerCancelled, PeerFailure, PeerUnreadable
+from agtphost.adapters.callers import caller_of
 from agtphost.adapters.web.links import Link, Links
 from agtphost.audit.drafts import Change
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
 from agtphost.identity.peer import Withdrawable
+from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
 from agtphost.vocabulary import a2a_errors, jsontext
 
 PREFIX = "a2a.relay."
@@ -114,17 +114,17 @@ class Relay(Action):
                 return await self._listed(context, asked, whose, spoken)
             seconds = self._seconds(context)
             result = await self._agent.ask(operation, asked.params, seconds, caller_of(context), spoken)
-        except PeerFailure as failure:
+        except UpstreamFailure as failure:
             raise self._refused(failure, link) from failure
         except CancelledError:
-            raise self._refused(PeerCancelled(), link) from None
+            raise self._refused(Cancelled(), link) from None
         return self._answered(context, asked, whose, result)
 
     def _require(self, asked: Asked) -> None:
         """
         What this host asks of a request before the agent hears of it.
 
-        :raises A2AError: it names a URL that the operator has not allowed, or nothing that a path could be made of.
+        :raises ErrorAnswer: it names a URL that the operator has not allowed, or nothing that a path could be made of.
         """
         settings, card = self._agent.settings, self._agent.card
         able = card is None or card.push
@@ -141,13 +141,13 @@ class Relay(Action):
         if operation is Operation.PUSH_DELETE:
             return EndpointResponse(result={"response": None})
         if not isinstance(result, dict):
-            raise self._refused(PeerUnreadable("its result is no object"))
+            raise self._refused(Unreadable("its result is no object"))
         if operation is Operation.SEND:
             heard = relayed.heard_in(result)
         elif operation in (Operation.GET, Operation.CANCEL):
             try:
                 result = task_in(result)
-            except PeerFailure as failure:
+            except UpstreamFailure as failure:
                 raise self._refused(failure) from failure
             heard = relayed.heard_of(result)
         else:
@@ -210,10 +210,10 @@ class Relay(Action):
         seconds, caller = self._seconds(context), caller_of(context)
         try:
             await self._agent.stream(self._operation, asked.params, seconds, take, caller, spoken)
-        except PeerFailure as failure:
+        except UpstreamFailure as failure:
             raise self._refused(failure, link) from failure
         except CancelledError:
-            raise self._refused(PeerCancelled(), link) from None
+            raise self._refused(Cancelled(), link) from None
         if link is None:
             return EndpointResponse(result={"response": None})
         return EndpointResponse(
@@ -301,7 +301,7 @@ def _page_of(result: Any) -> tuple[list[dict[str, Any]], str]:
     tasks = result.get("tasks", []) if isinstance(result, dict) else None
     following = result.get("nextPageToken", "") if isinstance(result, dict) else ""
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
-        raise PeerUnreadable("its list of tasks is none")
+        raise Unreadable("its list of tasks is none")
     return tasks, following if isinstance(following, str) else ""
 
 
@@ -327,7 +327,7 @@ def _opened(value: Any) -> tuple[str, int]:
     """
     The agent's token and the place in its page, of a token that :func:`_closed` made.
 
-    :raises A2AError: -32602 for any other.
+    :raises ErrorAnswer: -32602 for any other.
     """
     if value is None or value == "":
         return "", 0

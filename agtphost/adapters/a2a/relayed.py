@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 
 from agtphost.adapters import precedence
 from agtphost.adapters.a2a.dialects import Operation
-from agtphost.adapters.a2a.failures import A2AError
 from agtphost.adapters.a2a.messages import FORWARDED
 from agtphost.adapters.web.links import LONGEST_ID, Link, Links
+from agtphost.upstream.failures import ErrorAnswer
 from agtphost.vocabulary import a2a_errors
 
 ANYWHERE = "*"
@@ -39,12 +39,12 @@ _OLD = ("pushNotificationConfig", "pushNotification", "blocking")
 """Of versions before 1.0; the front has put them into the terms of 1.0 already."""
 
 
-def fault(code: int, message: str) -> A2AError:
+def fault(code: int, message: str) -> ErrorAnswer:
     """An error that the agent would answer with, if it knew this client as the host does."""
-    return A2AError({"code": code, "message": message, "data": [a2a_errors.info(code, {})]})
+    return ErrorAnswer({"code": code, "message": message, "data": [a2a_errors.info(code, {})]})
 
 
-def unknown_task() -> A2AError:
+def unknown_task() -> ErrorAnswer:
     """-32001, for tasks that do not exist and for those of others alike."""
     return fault(a2a_errors.TASK_NOT_FOUND, "Task not found")
 
@@ -93,7 +93,7 @@ class Whose:
         """
         Its own task of an id.
 
-        :raises A2AError: -32001 for any other; for what is no id, that it is malformed.
+        :raises ErrorAnswer: -32001 for any other; for what is no id, that it is malformed.
         """
         if not isinstance(value, str):
             raise fault(self.malformed, "The id of a task is a text")
@@ -137,7 +137,7 @@ def read(operation: Operation, given: Mapping[str, Any], whose: Whose) -> Asked:
     """
     Parameters in the agent's terms.
 
-    :raises A2AError: they name what is not the client's.
+    :raises ErrorAnswer: they name what is not the client's.
     """
     if operation in (Operation.SEND, Operation.STREAM):
         return _sending(given, whose)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agtphost.adapters.web.failures import PeerUnreadable
 from agtphost.adapters.web.links import is_remote_id
+from agtphost.upstream.failures import Unreadable
 
 INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
 AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
@@ -31,12 +31,12 @@ def task_in(result: Any) -> dict[str, Any]:
     """
     The task that an operation on tasks returned.
 
-    :raises PeerUnreadable: it returned something else.
+    :raises Unreadable: it returned something else.
     """
     if isinstance(result, dict) and isinstance(result.get("task"), dict):
         result = result["task"]
     if not isinstance(result, dict) or not is_remote_id(result.get("id")):
-        raise PeerUnreadable("its answer is no task")
+        raise Unreadable("its answer is no task")
     return result
 
 
@@ -52,7 +52,7 @@ class Progress:
         """
         Take a result of SendMessage, or an event.
 
-        :raises PeerUnreadable: it is neither.
+        :raises Unreadable: it is neither.
         """
         known = {
             "task": self._whole,
@@ -65,11 +65,11 @@ class Progress:
                 if isinstance(event.get(name), dict):
                     take(event[name])
                     return
-        raise PeerUnreadable("it sent something that is neither a task, a message nor an update")
+        raise Unreadable("it sent something that is neither a task, a message nor an update")
 
     def _whole(self, task: dict[str, Any]) -> None:
         if not is_remote_id(task.get("id")):
-            raise PeerUnreadable("its task has no proper id")
+            raise Unreadable("its task has no proper id")
         self._same(task["id"])
         self.task = dict(task)
 
@@ -82,13 +82,13 @@ class Progress:
     def _artifact(self, update: dict[str, Any]) -> None:
         artifact = update.get("artifact")
         if not isinstance(artifact, dict) or not isinstance(artifact.get("parts", []), list):
-            raise PeerUnreadable("it sent an update without an artifact")
+            raise Unreadable("it sent an update without an artifact")
         task = self._of(update)
         given = task.get("artifacts")
         artifacts = list(given) if isinstance(given, list) else []
         self._parts += len(artifact.get("parts", ())) + 1
         if self._parts > MOST_PARTS or len(artifacts) >= MOST_ARTIFACTS:
-            raise PeerUnreadable("it sent more artifacts than this host gathers")
+            raise Unreadable("it sent more artifacts than this host gathers")
         for index, known in enumerate(artifacts):
             if isinstance(known, dict) and known.get("artifactId") == artifact.get("artifactId"):
                 if update.get("append") is True:
@@ -104,7 +104,7 @@ class Progress:
     def _of(self, update: Mapping[str, Any]) -> dict[str, Any]:
         task_id = update.get("taskId")
         if not is_remote_id(task_id):
-            raise PeerUnreadable("it sent an update that names no task")
+            raise Unreadable("it sent an update that names no task")
         self._same(task_id)
         if self.task is None:
             self.task = {"id": task_id}
@@ -114,4 +114,4 @@ class Progress:
 
     def _same(self, task_id: object) -> None:
         if self.task is not None and self.task.get("id") != task_id:
-            raise PeerUnreadable("its events are about different tasks")
+            raise Unreadable("its events are about different tasks")

@@ -9,15 +9,15 @@ from zope.interface import implementer
 
 from agtphost.adapters.acp.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of
 from agtphost.adapters.acp.server import ACPServer
-from agtphost.adapters.mcp.supervision import State
 from agtphost.adapters.web.approval import Approve, approve_binding
 from agtphost.adapters.web.endings import AlreadyOver
-from agtphost.adapters.web.failures import PeerRefused, PeerUnreadable
 from agtphost.adapters.web.links import Link, Links
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IPayloadAdapter
+from agtphost.upstream.failures import Refused, Unreadable
+from agtphost.upstream.supervision import State
 from agtphost.vocabulary.status import Status
 
 APPROVE = "acp.agents.approve"
@@ -113,19 +113,19 @@ class ACPAdapter:
         """
         Cancel a run upstream, whoever began it; its status afterwards.
 
-        :raises PeerFailure: for every other outcome; :class:`AlreadyOver` where there is nothing to cancel.
+        :raises UpstreamFailure: for every other outcome; :class:`AlreadyOver` where there is nothing to cancel.
         """
         server = self._servers.get(link.upstream)
         if server is None:
             raise AlreadyOver("the upstream is no longer configured")
         try:
             run = await server.ask("POST", ("runs", link.remote_id, "cancel"), server.settings.timeout)
-        except PeerRefused as refused:
+        except Refused as refused:
             if refused.status in (403, 404, 409):
                 raise AlreadyOver(str(refused)) from None
             raise
         if not isinstance(run, dict) or run.get("run_id") != link.remote_id or not isinstance(run.get("status"), str):
-            raise PeerUnreadable("its answer is not the run that was asked for")
+            raise Unreadable("its answer is not the run that was asked for")
         return str(run["status"])[:32]
 
     def _of(self, name: str) -> dict[str, Binding]:

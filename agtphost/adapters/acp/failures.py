@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agtphost.adapters.web import refusals
-from agtphost.adapters.web.failures import PeerFailure, PeerRefused
 from agtphost.errors import Refusal
+from agtphost.upstream.failures import Refused, UpstreamFailure
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
 
@@ -22,10 +22,10 @@ _STATUS = {
 }
 
 
-def refusal(upstream: str, failure: PeerFailure, details: Mapping[str, object] | None = None) -> Refusal:
+def refusal(upstream: str, failure: UpstreamFailure, details: Mapping[str, object] | None = None) -> Refusal:
     """The response to a call that has no result."""
     error = _error(failure)
-    if error is None or not isinstance(failure, PeerRefused) or failure.status not in _STATUS:
+    if error is None or not isinstance(failure, Refused) or failure.status not in _STATUS:
         return refusals.refusal("acp", upstream, failure, details)
     status, reason = _STATUS[failure.status]
     return Refusal(
@@ -38,9 +38,9 @@ def refusal(upstream: str, failure: PeerFailure, details: Mapping[str, object] |
     )
 
 
-def _error(failure: PeerFailure) -> dict[str, Any] | None:
+def _error(failure: UpstreamFailure) -> dict[str, Any] | None:
     """The protocol's own error object, ``{code, message}``."""
-    if not isinstance(failure, PeerRefused):
+    if not isinstance(failure, Refused):
         return None
     try:
         value = jsontext.decode(failure.body)

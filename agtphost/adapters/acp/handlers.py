@@ -14,12 +14,12 @@ from zope.interface import implementer
 from agtphost.adapters import precedence
 from agtphost.adapters.acp.failures import refusal
 from agtphost.adapters.acp.server import ACPServer
-from agtphost.adapters.mcp.turns import caller_of
-from agtphost.adapters.web.failures import PeerCancelled, PeerFailure, PeerUnreadable
+from agtphost.adapters.callers import caller_of
 from agtphost.adapters.web.links import Link, Links, is_remote_id
 from agtphost.errors import Refusal
 from agtphost.handlers.context import LAST_WORD, EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
+from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
 from agtphost.vocabulary.status import Status
 
 AWAITING = "awaiting"
@@ -47,12 +47,12 @@ class _Action:
     async def _ask(self, context: EndpointContext, method: str, path: tuple[str, ...], body: object = None) -> Any:
         try:
             return await self._server.ask(method, path, self._seconds(context), body, caller_of(context))
-        except PeerFailure as failure:
+        except UpstreamFailure as failure:
             raise self._refused(failure) from failure
         except CancelledError:
-            raise self._refused(PeerCancelled()) from None
+            raise self._refused(Cancelled()) from None
 
-    def _refused(self, failure: PeerFailure, link: Link | None = None) -> Refusal:
+    def _refused(self, failure: UpstreamFailure, link: Link | None = None) -> Refusal:
         details = {} if link is None else {"task_id": link.task_id, "acp_run_id": link.remote_id}
         self._server.service.say(f"a call failed: {failure}")
         return refusal(self._name, failure, details)
@@ -77,7 +77,7 @@ class _Action:
     def _run(self, value: Any, link: Link | None = None) -> dict[str, Any]:
         proper = isinstance(value, dict) and is_remote_id(value.get("run_id")) and isinstance(value.get("status"), str)
         if not proper or (link is not None and value["run_id"] != link.remote_id):
-            raise self._refused(PeerUnreadable("its answer is not the run that was asked for"))
+            raise self._refused(Unreadable("its answer is not the run that was asked for"))
         run: dict[str, Any] = value
         return run
 
@@ -152,7 +152,7 @@ class _Running(_Action):
         async def take(event: Any) -> None:
             nonlocal known, last
             if not isinstance(event, dict) or not isinstance(event.get("type"), str):
-                raise PeerUnreadable("it sent an event that is none")
+                raise Unreadable("it sent an event that is none")
             if isinstance(event.get("run"), dict):
                 last = self._run(event["run"], known)
                 if known is None:
@@ -168,12 +168,12 @@ class _Running(_Action):
 
         try:
             await self._server.stream(path, self._seconds(context), body, take, caller_of(context))
-        except PeerFailure as failure:
+        except UpstreamFailure as failure:
             raise self._refused(failure, known) from failure
         except CancelledError:
-            raise self._refused(PeerCancelled(), known) from None
+            raise self._refused(Cancelled(), known) from None
         if known is None or not last:
-            raise self._refused(PeerUnreadable("its stream told of no run"))
+            raise self._refused(Unreadable("its stream told of no run"))
         if output and not last.get("output"):
             last["output"] = output
         return self._answer(context, last, self._settled(last, known), extra)
@@ -276,7 +276,7 @@ class CreateRun(_Running):
 
         try:
             await self._server.service.call(self._seconds(context), nothing, caller_of(context))
-        except PeerFailure as failure:
+        except UpstreamFailure as failure:
             raise self._refused(failure) from failure
 
     def _note(self, contradicted: tuple[str, ...], caller: str) -> dict[str, object]:
@@ -336,7 +336,7 @@ class RunEvents(_Action):
         value = await self._ask(context, "GET", ("runs", link.remote_id, "events"))
         events = value.get("events") if isinstance(value, dict) else None
         if not isinstance(events, list):
-            raise self._refused(PeerUnreadable("its list of events is none"))
+            raise self._refused(Unreadable("its list of events is none"))
         return EndpointResponse(result={"events": events, "task_id": link.task_id, "acp_run_id": link.remote_id})
 
 

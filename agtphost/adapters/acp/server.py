@@ -9,12 +9,12 @@ from typing import Any
 from urllib.parse import quote
 
 from agtphost.adapters.acp.settings import ACPServerSettings
-from agtphost.adapters.mcp.turns import Caller
 from agtphost.adapters.web.exchange import HttpPeer
-from agtphost.adapters.web.failures import NotPrepared, PeerRefused, PeerUnreadable
 from agtphost.adapters.web.pins import Pins
 from agtphost.adapters.web.upkeep import Upkeep
 from agtphost.identity.canonical import canonical
+from agtphost.upstream.failures import NotApproved, Refused, Unreadable
+from agtphost.upstream.queue import Caller
 from agtphost.vocabulary import jsontext
 
 MOST_AGENTS = 1_000
@@ -69,7 +69,7 @@ class ACPServer:
         :param path: segments, each sent percent-encoded.
         :param caller: whose share of the turns it takes.
         :return: the answer's JSON.
-        :raises PeerFailure: for every other outcome.
+        :raises UpstreamFailure: for every other outcome.
         """
 
         async def work(left: float) -> Any:
@@ -87,7 +87,7 @@ class ACPServer:
         Call an operation that answers with events.
 
         :param take: gets each event, one after another.
-        :raises PeerFailure: as :meth:`ask` does; events may have been taken by then.
+        :raises UpstreamFailure: as :meth:`ask` does; events may have been taken by then.
         """
 
         async def event(octets: bytes) -> None:
@@ -103,7 +103,7 @@ class ACPServer:
                 take=event,
             )
             if not reply.streamed:
-                raise PeerUnreadable("it did not answer with a stream")
+                raise Unreadable("it did not answer with a stream")
 
         await self.service.call(seconds, work, caller)
 
@@ -119,7 +119,7 @@ class ACPServer:
             fresh = [manifest for manifest in page if _name(manifest) not in found]
             found.update((_name(manifest), manifest) for manifest in fresh)
             if len(found) > MOST_AGENTS:
-                raise NotPrepared(f"it lists more than {MOST_AGENTS} agents")
+                raise NotApproved(f"it lists more than {MOST_AGENTS} agents")
             offset += len(page)
             if len(page) < PAGE or not fresh:
                 break
@@ -127,7 +127,7 @@ class ACPServer:
         wanted = set(self.settings.agents)
         admitted = {name: manifest for name, manifest in found.items() if not wanted or name in wanted}
         if not admitted:
-            raise NotPrepared("it lists none of the agents that may be reached")
+            raise NotApproved("it lists none of the agents that may be reached")
         digests = {name: digest_of(manifest) for name, manifest in admitted.items()}
         off = await self.pins.judge(digests)
         if off - self.changed.keys():
@@ -143,7 +143,7 @@ class ACPServer:
         """
         Tell of names in the configuration that the server does not list: what they were meant for has another name.
 
-        :raises NotPrepared: where nothing of the server may be used until they are mended.
+        :raises NotApproved: where nothing of the server may be used until they are mended.
         """
         settings = self.settings
         unmatched = tuple(sorted({*settings.pins, *settings.agents} - found.keys()))
@@ -154,7 +154,7 @@ class ACPServer:
         meant = f" (did you mean {near[0]!r}?)" if near else ""
         sentence = f"the configuration names {', '.join(map(repr, unmatched))}, which it does not list{meant}"
         if settings.unmatched_rules == "off":
-            raise NotPrepared(f"{sentence}; its agents are off until that is mended")
+            raise NotApproved(f"{sentence}; its agents are off until that is mended")
         if news:
             self.service.say(sentence)
 
@@ -168,19 +168,19 @@ class ACPServer:
             reply = await self._http.exchange(
                 "GET", url, headers=(("Accept", "application/json"),), seconds=self.settings.start_timeout
             )
-        except PeerRefused as refused:
-            raise NotPrepared(f"its agents cannot be listed: HTTP {refused.status}") from None
+        except Refused as refused:
+            raise NotApproved(f"its agents cannot be listed: HTTP {refused.status}") from None
         value = _json(reply.body)
         listed = value.get("agents") if isinstance(value, dict) else None
         if not isinstance(listed, list) or not all(isinstance(manifest, dict) for manifest in listed):
-            raise NotPrepared("its list of agents is none")
+            raise NotApproved("its list of agents is none")
         return listed
 
 
 def _name(manifest: Mapping[str, Any]) -> str:
     name = manifest.get("name")
     if not isinstance(name, str) or not 0 < len(name) <= 128 or not name.isprintable():
-        raise NotPrepared("an agent of its list has no proper name")
+        raise NotApproved("an agent of its list has no proper name")
     return name
 
 
@@ -193,4 +193,4 @@ def _json(octets: bytes) -> Any:
     try:
         return jsontext.decode(octets)
     except jsontext.JSONTextError as error:
-        raise PeerUnreadable(f"its answer is not JSON as this host reads it: {error}") from None
+        raise Unreadable(f"its answer is not JSON as this host reads it: {error}") from None

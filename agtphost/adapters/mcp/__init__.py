@@ -14,8 +14,8 @@ from agtphost.adapters.mcp.adapter import McpAdapter
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.settings import McpServerSettings, ToolOverride
 from agtphost.adapters.mcp.snapshot import ServerSnapshot
-from agtphost.adapters.mcp.supervision import State
 from agtphost.adapters.mcp.tools import ToolPins
+from agtphost.upstream.supervision import State
 
 __all__ = [
     "McpAdapter",

@@ -17,10 +17,10 @@ from agtphost.adapters.mcp.listing import list_binding
 from agtphost.adapters.mcp.operations import Operations, repeated
 from agtphost.adapters.mcp.refusals import rules_unmatched
 from agtphost.adapters.mcp.server import McpServer
-from agtphost.adapters.mcp.supervision import State
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.iagtp import IPayloadAdapter
+from agtphost.upstream.supervision import State
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.status import Status
 

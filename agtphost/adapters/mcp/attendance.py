@@ -44,7 +44,7 @@ class Attendance:
         Make a call whose caller listens, may give it up, or can be asked.
 
         :return: the result as received, or an ``input_required`` result.
-        :raises McpFailure: for every other outcome.
+        :raises UpstreamFailure: for every other outcome.
         """
         if asking.sink is not None:
             self._listening.append(asking)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from agtphost.adapters.callers import caller_of
 from agtphost.adapters.mcp.asking import Asking
 from agtphost.adapters.mcp.dialogue import Dialogue, own_meta
 from agtphost.adapters.mcp.failures import RulesUnmatched
 from agtphost.adapters.mcp.semantics import semantic_block
 from agtphost.adapters.mcp.settings import ToolOverride
 from agtphost.adapters.mcp.tools import Tool
-from agtphost.adapters.mcp.turns import caller_of
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal

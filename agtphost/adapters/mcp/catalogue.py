@@ -13,11 +13,12 @@ from twisted.internet.threads import deferToThreadPool
 from agtphost.adapters.mcp import unmatched
 from agtphost.adapters.mcp.bindings import tool_binding
 from agtphost.adapters.mcp.dialogue import Dialogue
-from agtphost.adapters.mcp.failures import McpFailure, RpcError, RulesUnmatched
+from agtphost.adapters.mcp.failures import RulesUnmatched
 from agtphost.adapters.mcp.offers import KINDS
-from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.adapters.mcp.tools import Tool, ToolPins, invalid_schemas, read_tools
 from agtphost.contract.binding import Binding
+from agtphost.upstream.failures import ErrorAnswer, UpstreamFailure
+from agtphost.upstream.log import UpstreamLog
 
 if TYPE_CHECKING:
     from agtphost.adapters.mcp.server import McpServer
@@ -51,7 +52,7 @@ class Catalogue:
         clock: IReactorTime,
         server: McpServer,
         pins: ToolPins,
-        log: ServerLog,
+        log: UpstreamLog,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._tell = changed
@@ -87,7 +88,7 @@ class Catalogue:
         """
         List the tools now.
 
-        :raises McpFailure: the server did not list them, or their pins cannot be kept; what was known stays.
+        :raises UpstreamFailure: the server did not list them, or their pins cannot be kept; what was known stays.
         """
         listed = await dialogue.list_tools(self._server.settings.start_timeout)
         tools = await self._examined(read_tools(listed, self.tools, self._log))
@@ -165,13 +166,13 @@ class Catalogue:
         """
         The tool of a call that is about to be sent.
 
-        :raises McpFailure: it may not be called: unknown, off, or all of them are off.
+        :raises UpstreamFailure: it may not be called: unknown, off, or all of them are off.
         """
         if self.barred:
             raise RulesUnmatched
         tool = self.tools.get(name)
         if tool is None or name not in self.bindings:
-            raise RpcError({"code": -32602, "message": f"Unknown tool: {name}"})
+            raise ErrorAnswer({"code": -32602, "message": f"Unknown tool: {name}"})
         return tool
 
     def judge(self) -> None:
@@ -274,7 +275,7 @@ class Catalogue:
             await self.load(dialogue)
             if not dialogue.terms.stateless and dialogue.peer.link.pid is None:
                 again = POLLED
-        except McpFailure as failure:
+        except UpstreamFailure as failure:
             self._log.event(f"listing tools failed: {failure}")
             again = AFTER_FAILURE
         finally:

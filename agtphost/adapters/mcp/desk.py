@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 
+from agtphost.adapters.callers import caller_of
 from agtphost.adapters.mcp.asking import Asking
 from agtphost.adapters.mcp.eras import META
-from agtphost.adapters.mcp.failures import CallCancelled, McpFailure, UnreadableAnswer
 from agtphost.adapters.mcp.feed import LEVELS, Feed
 from agtphost.adapters.mcp.refusals import refusal
-from agtphost.adapters.mcp.turns import caller_of
 from agtphost.adapters.mcp.waiting_calls import WaitingCall, WaitingCalls
 from agtphost.audit.drafts import Change
 from agtphost.audit.held import HeldTable
 from agtphost.errors import Refusal
 from agtphost.handlers.context import LAST_WORD, EndpointContext, EndpointResponse
+from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
 from agtphost.vocabulary.holdings import HELD
 from agtphost.vocabulary.status import Status
 
@@ -127,10 +127,10 @@ class Desk:
                 result = await carried.perform(instance, context, seconds, None)
             else:
                 result = await self._attended(context, carried, instance, seconds, asking, waiting)
-        except McpFailure as failure:
+        except UpstreamFailure as failure:
             raise refusal(server.settings.name, failure) from failure
         except CancelledError:
-            raise refusal(server.settings.name, CallCancelled("the call was cancelled")) from None
+            raise refusal(server.settings.name, Cancelled("the call was cancelled")) from None
         kind = result.get("resultType")
         if kind == "input_required":
             return self._input(context, carried, instance, asking, result, agent_id)
@@ -251,7 +251,7 @@ class Desk:
                 return result
             answers = {name: configured_roots(roots) for name in requests}
             asking.again = again(result.get("requestState"), answers)
-        raise UnreadableAnswer("the server asks for its roots again and again")
+        raise Unreadable("the server asks for its roots again and again")
 
     def _awaited(self, context: EndpointContext, carried: Carried, agent_id: str) -> WaitingCall | None:
         token = carried.again.get("requestState")
@@ -300,11 +300,11 @@ class Desk:
         task_id = result.get("taskId")
         server = carried.server.settings.name
         if type(task_id) is not str or not 0 < len(task_id) <= 256 or not task_id.isprintable():
-            raise refusal(server, UnreadableAnswer("the server's task has no identifier"))
+            raise refusal(server, Unreadable("the server's task has no identifier"))
         key = f"{server} {task_id}"
         known = self._held.get(TASK, key)
         if known is not None and known.owner != agent_id:
-            raise refusal(server, UnreadableAnswer("the server gave two tasks one identifier"))
+            raise refusal(server, Unreadable("the server gave two tasks one identifier"))
         change = Change(
             kind=TASK,
             key=key,

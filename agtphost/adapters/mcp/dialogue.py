@@ -10,11 +10,11 @@ from twisted.internet.defer import Deferred
 from agtphost.adapters import precedence
 from agtphost.adapters.mcp.asking import Asking
 from agtphost.adapters.mcp.eras import ANSWERABLE, META, Terms, envelope, mirrored
-from agtphost.adapters.mcp.failures import CallCancelled, CallTimeout, UnreadableAnswer
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import HeaderPairs
 from agtphost.adapters.mcp.parameter_headers import render
 from agtphost.adapters.mcp.tools import Tool
+from agtphost.upstream.failures import Cancelled, Timeout, Unreadable
 
 MAX_PAGES = 100
 """Pages of one list; a server that goes on is broken or hostile."""
@@ -111,7 +111,7 @@ class Dialogue:
         left = None if seconds is None else seconds - (self.peer.seconds() - began)
         try:
             return await self.request("tasks/result", {"taskId": task_id}, left, asking, continues=first)
-        except (CallCancelled, CallTimeout):
+        except (Cancelled, Timeout):
             self.request("tasks/cancel", {"taskId": task_id}, CANCELLING).addErrback(lambda _: None)
             raise
 
@@ -131,7 +131,7 @@ class Dialogue:
         :param capability: what a server must have to be asked at all.
         :param member: where the entries of a page are.
         :param seconds: how long each page may take.
-        :raises UnreadableAnswer: it is no list, or does not end.
+        :raises Unreadable: it is no list, or does not end.
         """
         entries: list[object] = []
         if capability not in self.terms.capabilities:
@@ -140,17 +140,17 @@ class Dialogue:
         for _ in range(MAX_PAGES):
             page = await self.request(method, params, seconds)
             if type(page) is not dict or type(page.get(member)) is not list:
-                raise UnreadableAnswer(f"the server's {method} is no list")
+                raise Unreadable(f"the server's {method} is no list")
             entries += page[member]
             cursor = page.get("nextCursor")
             if cursor is None:
                 return entries
             if type(cursor) is not str:
-                raise UnreadableAnswer(f"a cursor of the server's {method} is no string")
+                raise Unreadable(f"a cursor of the server's {method} is no string")
             if len(entries) > MAX_ENTRIES:
-                raise UnreadableAnswer(f"the server's {method} has more than {MAX_ENTRIES} entries")
+                raise Unreadable(f"the server's {method} has more than {MAX_ENTRIES} entries")
             params = {"cursor": cursor}
-        raise UnreadableAnswer(f"the server's {method} has more than {MAX_PAGES} pages")
+        raise Unreadable(f"the server's {method} has more than {MAX_PAGES} pages")
 
 
 def needs_task(definition: Mapping[str, Any]) -> bool:

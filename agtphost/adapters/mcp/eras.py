@@ -16,9 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agtphost.adapters.mcp.failures import CallTimeout, NegotiationFailed, RequestRefused, RpcError
+from agtphost.adapters.mcp.failures import NegotiationFailed
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import HeaderPairs
+from agtphost.upstream.failures import ErrorAnswer, Refused, Timeout
 
 STATELESS = "2026-07-28"
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -133,7 +134,7 @@ async def negotiate(
     :param probe: False skips ``server/discover`` under ``auto``, for a server that it has killed before.
     :param capabilities: what a server of the handshake era may ask of this host, for as long as the link lasts.
     :raises NegotiationFailed: nothing in common.
-    :raises agtphost.adapters.mcp.failures.McpFailure: the server went away or did not answer.
+    :raises agtphost.adapters.mcp.failures.UpstreamFailure: the server went away or did not answer.
     """
     if protocol == STATELESS:
         terms = await _discover(peer, client, seconds)
@@ -152,10 +153,10 @@ async def _probe(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float) -
     for _ in range(PROBES):
         try:
             return await _discover(peer, client, seconds)
-        except RpcError as error:
+        except ErrorAnswer as error:
             if error.code != UNSUPPORTED_VERSION or not _speaks_stateless(error.error.get("data")):
                 return None
-        except (CallTimeout, RequestRefused):
+        except (Timeout, Refused):
             return None
     return None
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-from agtphost.adapters.mcp.failures import Overloaded
+from agtphost.upstream.failures import Busy
 
 Key = tuple[str, str, bool]
 """Agent-ID, Session-ID (empty where it does not matter), and whether it has to be of the handshake era."""
@@ -89,12 +89,12 @@ class Instances(Generic[T]):
         """
         The caller's own, begun where it is new.
 
-        :raises Overloaded: there are as many as may be, or this agent has three quarters of them, and all are busy.
+        :raises Busy: there are as many as may be, or this agent has three quarters of them, and all are busy.
         """
         found = self._by_key.get(key)
         if found is None:
             if self._stopped:
-                raise Overloaded("the host stops")
+                raise Busy("the host stops")
             own = [each for each in self._by_key if each[0] == key[0]]
             if len(own) >= self._share:
                 self._make_room(own)
@@ -121,7 +121,7 @@ class Instances(Generic[T]):
                 self.evicted += 1
                 self._end(key)
                 return
-        raise Overloaded("as many processes or sessions as may be are busy")
+        raise Busy("as many processes or sessions as may be are busy")
 
     def _end(self, key: Key) -> None:
         ended = self._by_key.pop(key).stopService()

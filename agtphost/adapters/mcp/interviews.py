@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.python.failure import Failure
 
-from agtphost.adapters.mcp.failures import CallTimeout
+from agtphost.upstream.failures import Timeout
 
 if TYPE_CHECKING:
     from agtphost.adapters.mcp.asking import Asking
@@ -101,7 +101,7 @@ class Interview:
         Wait for the call to end, or for its server to ask.
 
         :return: the result, or an ``input_required`` result. Cancel it to give the call up.
-        :raises CallTimeout: neither happened in time; the call is given up.
+        :raises Timeout: neither happened in time; the call is given up.
         """
         waiter: Deferred[Any] = Deferred(lambda _: self.give_up())
         self._waiter = waiter
@@ -153,7 +153,7 @@ class Interview:
         waiter, self._waiter = self._waiter, None
         self.give_up()
         if waiter is not None and not waiter.called:
-            waiter.errback(CallTimeout(f"the server did not answer within {seconds:g} s"))
+            waiter.errback(Timeout(f"the server did not answer within {seconds:g} s"))
 
 
 def owner_of(interviews: list[Interview], within: int | None) -> Interview | None:

@@ -25,14 +25,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-from agtphost.adapters.mcp.failures import (
-    CallCancelled,
-    CallTimeout,
-    LinkLost,
-    McpFailure,
-    RpcError,
-)
 from agtphost.adapters.mcp.links import HeaderPairs, Message, OpenLink
+from agtphost.upstream.failures import Cancelled, ErrorAnswer, Lost, Timeout, UpstreamFailure
 
 METHOD_NOT_FOUND = -32601
 
@@ -103,7 +97,7 @@ class JsonRpcPeer:
         clock: IReactorTime,
         open_link: OpenLink,
         on_notification: Notified,
-        on_lost: Callable[[LinkLost], None],
+        on_lost: Callable[[Lost], None],
         on_request: Serve | None = None,
     ) -> None:
         self._clock = clock
@@ -115,7 +109,7 @@ class JsonRpcPeer:
         """The calls in flight that go on with what an earlier one began, by the id of that."""
 
         self._last_id = 0
-        self._ended: LinkLost | None = None
+        self._ended: Lost | None = None
         self.counters = PeerCounters()
         self.link = open_link(self)
 
@@ -154,15 +148,15 @@ class JsonRpcPeer:
         """
         Call a method of the server.
 
-        :param timeout: seconds until :class:`CallTimeout`; None for a subscription that lasts.
+        :param timeout: seconds until :class:`Timeout`; None for a subscription that lasts.
         :param headers: what an HTTP link sends besides.
         :param sink: takes what the server says in the course of the call; asks it for progress.
         :param continues: the id of an answered call whose work goes on: its progress is this call's.
         :return: the ``result`` member as received. Cancel it to give the call up.
-        :raises McpFailure: through the Deferred, always.
+        :raises UpstreamFailure: through the Deferred, always.
         """
         self._last_id = call_id = self._last_id + 1
-        deferred: Deferred[Any] = Deferred(lambda _: self._give_up(call_id, CallCancelled("it was cancelled")))
+        deferred: Deferred[Any] = Deferred(lambda _: self._give_up(call_id, Cancelled("it was cancelled")))
         message: Message = {"jsonrpc": "2.0", "id": call_id, "method": method}
         if sink is not None:
             params = dict(params or {})
@@ -179,10 +173,10 @@ class JsonRpcPeer:
             if self._ended is not None:
                 raise self._ended.again()
             self.link.send(message, headers)
-        except McpFailure as failure:
+        except UpstreamFailure as failure:
             self.failed(call_id, failure)
         except (ValueError, TypeError, RecursionError) as error:
-            self.failed(call_id, McpFailure(f"the request is not JSON: {error}"))
+            self.failed(call_id, UpstreamFailure(f"the request is not JSON: {error}"))
         return deferred
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
@@ -192,7 +186,7 @@ class JsonRpcPeer:
             message["params"] = params
         try:
             self.link.send(message)
-        except McpFailure:
+        except UpstreamFailure:
             return
 
     def respond(self, call_id: int | str, answer: Mapping[str, Any]) -> None:
@@ -203,7 +197,7 @@ class JsonRpcPeer:
         """
         try:
             self.link.send({"jsonrpc": "2.0", "id": call_id, **answer})
-        except McpFailure:
+        except UpstreamFailure:
             self.counters.unanswered += 1
 
     def received(self, message: object, within: int | None = None) -> bool:
@@ -220,7 +214,7 @@ class JsonRpcPeer:
         self.counters.malformed += 1
         return False
 
-    def failed(self, call_id: int, failure: McpFailure) -> bool:
+    def failed(self, call_id: int, failure: UpstreamFailure) -> bool:
         """End one call without an answer; see :class:`agtphost.adapters.mcp.links.Receiver`."""
         call = self._take(call_id)
         if call is None:
@@ -228,7 +222,7 @@ class JsonRpcPeer:
         call.deferred.errback(failure)
         return True
 
-    def lost(self, failure: LinkLost) -> None:
+    def lost(self, failure: Lost) -> None:
         """End every call; nothing can be sent any more."""
         if self._ended is not None:
             return
@@ -264,7 +258,7 @@ class JsonRpcPeer:
             call.deferred.callback(message.get("result"))
         else:
             known = error if type(error) is dict else {"code": None, "message": str(error)}
-            call.deferred.errback(RpcError(known))
+            call.deferred.errback(ErrorAnswer(known))
         return True
 
     def _incoming(self, message: Message, within: int | None) -> None:
@@ -302,9 +296,9 @@ class JsonRpcPeer:
             self.respond(call_id, {"error": {"code": METHOD_NOT_FOUND, "message": "Method not found"}})
 
     def _expire(self, call_id: int, timeout: float) -> None:
-        self._give_up(call_id, CallTimeout(f"the server did not answer within {timeout:g} s"))
+        self._give_up(call_id, Timeout(f"the server did not answer within {timeout:g} s"))
 
-    def _give_up(self, call_id: int, failure: McpFailure) -> None:
+    def _give_up(self, call_id: int, failure: UpstreamFailure) -> None:
         call = self._take(call_id)
         if call is None:
             return

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from agtphost.adapters.mcp.failures import McpFailure
 from agtphost.adapters.mcp.tool_record import Submit
 from agtphost.adapters.mcp.tools import ToolPins
 from agtphost.audit.drafts import Change, LedgerUnavailable, StaleChange
 from agtphost.audit.held import Held, HeldTable
+from agtphost.upstream.failures import UpstreamFailure
 
 KIND = "mcp-tool-pin"
 """Of held items; the key is the server and the tool, on a line each."""
@@ -65,7 +65,7 @@ class KeptPins:
         """
         Make first definitions durable.
 
-        :raises McpFailure: the store is down: nothing is approved that would be forgotten.
+        :raises UpstreamFailure: the store is down: nothing is approved that would be forgotten.
         """
         pins = self._pins[server]
         for tool_by_tool in (False, True):
@@ -78,4 +78,4 @@ class KeptPins:
                     # Another process of the same server was first with one of them: that one is the measure.
                     continue
                 except LedgerUnavailable as error:
-                    raise McpFailure(f"its tools cannot be pinned durably: {error}") from None
+                    raise UpstreamFailure(f"its tools cannot be pinned durably: {error}") from None

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 
-from agtphost.adapters.mcp.failures import LinkLost, McpFailure
+from agtphost.upstream.failures import Lost, UpstreamFailure
 
 Message = dict[str, Any]
 """One JSON-RPC message as decoded: nothing added, nothing dropped."""
@@ -33,7 +33,7 @@ class Receiver(Protocol):
             else counts against the server's allowance of unsolicited octets.
         """
 
-    def failed(self, call_id: int, failure: McpFailure) -> bool:
+    def failed(self, call_id: int, failure: UpstreamFailure) -> bool:
         """
         One call will get no answer; the link itself is well.
 
@@ -48,7 +48,7 @@ class Receiver(Protocol):
     def only_call(self) -> int | None:
         """The id of the one call in flight; None where there is none, or several."""
 
-    def lost(self, failure: LinkLost) -> None:
+    def lost(self, failure: Lost) -> None:
         """The link ended: every call in flight fails now."""
 
 
@@ -63,8 +63,8 @@ class Link(Protocol):
         """
         Send one message, or queue it.
 
-        :raises Overloaded: the other side does not read and the queue is full.
-        :raises LinkLost: the link has ended.
+        :raises Busy: the other side does not read and the queue is full.
+        :raises Lost: the link has ended.
         """
 
     def agreed(self, version: str) -> None:

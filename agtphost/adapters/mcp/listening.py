@@ -10,7 +10,6 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from agtphost.adapters.mcp.desk import streams
-from agtphost.adapters.mcp.failures import McpFailure
 from agtphost.adapters.mcp.feed import Feed
 from agtphost.adapters.mcp.refusals import refusal
 from agtphost.adapters.mcp.server import McpServer
@@ -18,6 +17,7 @@ from agtphost.adapters.mcp.subscribers import MOST, Subscriber
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
+from agtphost.upstream.failures import UpstreamFailure
 from agtphost.vocabulary.status import Status
 
 LONGEST = 3600
@@ -97,7 +97,7 @@ class Listening:
     def _instance(server: McpServer, agent_id: str, session_id: str | None) -> McpServer:
         try:
             instance = server.instance_of(agent_id, session_id) if server.isolated else server
-        except McpFailure as failure:
+        except UpstreamFailure as failure:
             raise refusal(server.settings.name, failure) from failure
         if len(instance.events) >= MOST:
             raise Refusal(
@@ -114,7 +114,7 @@ class Listening:
         """An instance begins with its first call; subscribing is one."""
         try:
             await instance.risen()
-        except McpFailure as failure:
+        except UpstreamFailure as failure:
             raise refusal(instance.settings.name, failure) from failure
 
     async def _pass_time(self, context: EndpointContext) -> None:

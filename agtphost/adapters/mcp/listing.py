@@ -8,11 +8,11 @@ from typing import Any, Protocol
 from zope.interface import implementer
 
 from agtphost.adapters.mcp.catalogue import Catalogue
-from agtphost.adapters.mcp.supervision import State
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
+from agtphost.upstream.supervision import State
 from agtphost.vocabulary.status import Status
 
 PAGE = 200

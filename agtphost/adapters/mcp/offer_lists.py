@@ -8,16 +8,16 @@ from typing import Any
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from agtphost.adapters.mcp.failures import McpFailure
 from agtphost.adapters.mcp.listing import PAGE
 from agtphost.adapters.mcp.offers import KINDS
 from agtphost.adapters.mcp.refusals import refusal
 from agtphost.adapters.mcp.server import McpServer
-from agtphost.adapters.mcp.supervision import State
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler
+from agtphost.upstream.failures import UpstreamFailure
+from agtphost.upstream.supervision import State
 from agtphost.vocabulary.status import Status
 
 log = Logger(namespace="agtphost.mcp")
@@ -81,7 +81,7 @@ class OfferList:
         try:
             instance = server.instance_of(agent_id, context.session_id)
             return iter((await instance.offers.entries(self._kind)).items())
-        except McpFailure as failure:
+        except UpstreamFailure as failure:
             if self._strict:
                 raise refusal(server.settings.name, failure) from failure
             log.warn("MCP server {server} does not list: {why}", server=server.settings.name, why=str(failure))

@@ -11,9 +11,9 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import LogLevel
 
 from agtphost.adapters.mcp.dialogue import Dialogue
-from agtphost.adapters.mcp.failures import McpFailure
-from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.adapters.mcp.tools import deceptive_character
+from agtphost.upstream.failures import UpstreamFailure
+from agtphost.upstream.log import UpstreamLog
 
 if TYPE_CHECKING:
     from agtphost.adapters.mcp.server import McpServer
@@ -60,7 +60,7 @@ class Offers:
     :param log: where refused entries are told.
     """
 
-    def __init__(self, clock: IReactorTime, server: McpServer, log: ServerLog) -> None:
+    def __init__(self, clock: IReactorTime, server: McpServer, log: UpstreamLog) -> None:
         self._clock = clock
         self._server = server
         self._log = log
@@ -77,7 +77,7 @@ class Offers:
         The entries, listed anew where they are no longer fresh.
 
         :param name: a key of :data:`KINDS`.
-        :raises McpFailure: the server did not list them.
+        :raises UpstreamFailure: the server did not list them.
         """
         lock = self._locks[name]
         await lock.acquire()
@@ -86,7 +86,7 @@ class Offers:
                 # A change that is announced while the list is on its way makes it stale at once.
                 self._until[name] = self._clock.seconds() + FRESH
                 await self._list(name)
-        except McpFailure:
+        except UpstreamFailure:
             self._until.pop(name, None)
             raise
         finally:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agtphost.adapters.mcp.failures import (
-    AnswerTooLong,
-    CallCancelled,
-    CallTimeout,
-    LinkLost,
-    McpFailure,
-    NegotiationFailed,
-    NotReading,
-    Overloaded,
-    RequestRefused,
-    RpcError,
-    RulesUnmatched,
-    ServerDown,
-    UnreadableAnswer,
-)
+from agtphost.adapters.mcp.failures import NegotiationFailed, RulesUnmatched
 from agtphost.errors import Refusal
+from agtphost.upstream.failures import (
+    Busy,
+    Cancelled,
+    Down,
+    ErrorAnswer,
+    Lost,
+    NotReading,
+    Refused,
+    Timeout,
+    TooLong,
+    Unreadable,
+    UpstreamFailure,
+)
 from agtphost.vocabulary.status import Status
 
 INVALID_PARAMS = -32602
@@ -29,16 +28,16 @@ MISSING_CAPABILITY = (-32021, -32003)
 METHOD_NOT_FOUND = -32601
 
 
-def refusal(server: str, failure: McpFailure) -> Refusal:
+def refusal(server: str, failure: UpstreamFailure) -> Refusal:
     """
     The response to a call that has no result.
 
     :param server: the server's configured name.
     """
     named: dict[str, object] = {"mcp_server": server}
-    if isinstance(failure, RpcError):
+    if isinstance(failure, ErrorAnswer):
         return _rpc(failure, named)
-    if isinstance(failure, ServerDown):
+    if isinstance(failure, Down):
         return Refusal(
             Status.UNAVAILABLE,
             "mcp-server-down",
@@ -49,9 +48,9 @@ def refusal(server: str, failure: McpFailure) -> Refusal:
         )
     if isinstance(failure, RulesUnmatched):
         return rules_unmatched(named)
-    if isinstance(failure, LinkLost):
+    if isinstance(failure, Lost):
         return _lost(server, failure, named)
-    if isinstance(failure, AnswerTooLong):
+    if isinstance(failure, TooLong):
         return Refusal(
             Status.SERVER_ERROR,
             "mcp-answer-too-long",
@@ -80,37 +79,37 @@ def rules_unmatched(details: Mapping[str, object]) -> Refusal:
     )
 
 
-_PLAIN: tuple[tuple[type[McpFailure], Status, str, str, str], ...] = (
+_PLAIN: tuple[tuple[type[UpstreamFailure], Status, str, str, str], ...] = (
     (
-        CallTimeout,
+        Timeout,
         Status.TIMEOUT,
         "tool-timeout",
         "The tool did not answer in time; whether it had an effect is unknown.",
         "Ask for less, or have the operator raise the server's timeout.",
     ),
     (
-        CallCancelled,
+        Cancelled,
         Status.CONFLICT,
         "tool-cancelled",
         "The call was cancelled before the tool answered.",
         "",
     ),
     (
-        Overloaded,
+        Busy,
         Status.RATE_LIMITED,
         "mcp-server-busy",
         "The MCP server has as many calls waiting as it may have.",
         "Try again later, or have the operator raise max_concurrency or max_queue.",
     ),
     (
-        UnreadableAnswer,
+        Unreadable,
         Status.SERVER_ERROR,
         "mcp-answer-refused",
         "The tool answered with something that is no valid MCP result.",
         "The operator's log has the details.",
     ),
     (
-        RequestRefused,
+        Refused,
         Status.UNAVAILABLE,
         "mcp-upstream-refused",
         "The MCP server's HTTP endpoint refused the call.",
@@ -126,7 +125,7 @@ _PLAIN: tuple[tuple[type[McpFailure], Status, str, str, str], ...] = (
 )
 
 
-def _rpc(failure: RpcError, named: dict[str, object]) -> Refusal:
+def _rpc(failure: ErrorAnswer, named: dict[str, object]) -> Refusal:
     if failure.code in MISSING_CAPABILITY:
         return Refusal(
             Status.UNPROCESSABLE,
@@ -145,7 +144,7 @@ def _rpc(failure: RpcError, named: dict[str, object]) -> Refusal:
     )
 
 
-def _lost(server: str, failure: LinkLost, named: dict[str, object]) -> Refusal:
+def _lost(server: str, failure: Lost, named: dict[str, object]) -> Refusal:
     ended = {"exit_code": failure.exit_code, "signal": failure.signal}
     how = "stopped reading and was ended" if isinstance(failure, NotReading) else "went away"
     return Refusal(

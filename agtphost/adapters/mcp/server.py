@@ -25,31 +25,22 @@ from agtphost.adapters.mcp.catalogue import Catalogue
 from agtphost.adapters.mcp.desk import Desk
 from agtphost.adapters.mcp.dialogue import Dialogue
 from agtphost.adapters.mcp.eras import ANSWERABLE, NOTHING, Terms, negotiate
-from agtphost.adapters.mcp.failures import (
-    CallCancelled,
-    CallTimeout,
-    LinkLost,
-    McpFailure,
-    NegotiationFailed,
-    RequestRefused,
-    RpcError,
-    ServerDown,
-    UnreadableAnswer,
-)
+from agtphost.adapters.mcp.failures import NegotiationFailed
 from agtphost.adapters.mcp.instances import Instances, Key
 from agtphost.adapters.mcp.interviews import Interview
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import OpenLink
 from agtphost.adapters.mcp.offers import Offers
-from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.adapters.mcp.sharing import Sharing, own_settings
 from agtphost.adapters.mcp.snapshot import CallCounters, ServerSnapshot, agreed
 from agtphost.adapters.mcp.subscribers import Listeners, Subscribers
-from agtphost.adapters.mcp.supervision import Delays, State, supervise
 from agtphost.adapters.mcp.tools import ToolPins
 from agtphost.adapters.mcp.transports import link_opener
-from agtphost.adapters.mcp.turns import AwaitingStart, Caller, Turns
+from agtphost.upstream.failures import Cancelled, Down, ErrorAnswer, Lost, Refused, Timeout, Unreadable, UpstreamFailure
+from agtphost.upstream.log import UpstreamLog
+from agtphost.upstream.queue import AwaitingStart, Caller, CallQueue
+from agtphost.upstream.supervision import Delays, State, supervise
 
 CLIENT = {"name": "agtphost", "version": __version__}
 """How this host presents itself to servers."""
@@ -97,7 +88,7 @@ class McpServer(Service):
 
         self._clock = reactor
         self._alone = alone
-        self._log = ServerLog(reactor, settings.name, settings.secrets())
+        self._log = UpstreamLog(reactor, settings.name, settings.secrets())
         self._open_link = open_link or link_opener(reactor, settings, environ, self._log)
         approved = ToolPins(settings.pins) if pins is None else pins
         self.catalogue = Catalogue(reactor, self, approved, self._log, self._tools_changed)
@@ -106,7 +97,7 @@ class McpServer(Service):
         self.listeners = Listeners(self)
         # Whose call a server of the handshake era asks in is known by there being one call.
         at_once = 1 if alone and not settings.url else settings.max_concurrency
-        self._turns = Turns(reactor, at_once, settings.max_queue)
+        self._turns = CallQueue(reactor, at_once, settings.max_queue)
         self._attendance = Attendance(reactor, alone, settings.roots)
         self._at_work = 0
 
@@ -177,7 +168,7 @@ class McpServer(Service):
         Wait until it is up, starting it where it waits for its first call.
 
         :param seconds: for so long; None: as long as it may take to start.
-        :raises McpFailure: it is down.
+        :raises UpstreamFailure: it is down.
         """
         self.last_used = self._clock.seconds()
         self._at_work += 1
@@ -201,7 +192,7 @@ class McpServer(Service):
         """
         What serves a caller: this server itself, or the caller's own instance.
 
-        :raises Overloaded: there are as many instances as may be.
+        :raises Busy: there are as many instances as may be.
         """
         return self if self._alone else self.sharing.known(agent_id, session_id)
 
@@ -237,7 +228,7 @@ class McpServer(Service):
         :param asking: its caller, where it can be asked or told anything before the result.
         :param caller: whose share of the turns it takes; None: it is the host's own request.
         :return: the result as received, or an ``input_required`` result.
-        :raises McpFailure: for every other outcome.
+        :raises UpstreamFailure: for every other outcome.
         """
         began = self.last_used = self._clock.seconds()
         if self._alone:
@@ -260,14 +251,14 @@ class McpServer(Service):
                     result = await self._attendance.attend(send, dialogue, left, asking)
             finally:
                 self._turns.give_back(caller)
-        except McpFailure as failure:
+        except UpstreamFailure as failure:
             self._counters.failed(failure)
             raise
         finally:
             self._at_work -= 1
         if type(result) is not dict:
-            self._counters.failed(UnreadableAnswer("no object"))
-            raise UnreadableAnswer("the server's result is no object")
+            self._counters.failed(Unreadable("no object"))
+            raise Unreadable("the server's result is no object")
         self._counters.succeeded(self._clock.seconds() - began)
         return result
 
@@ -283,7 +274,7 @@ class McpServer(Service):
         Go on with a call that was parked.
 
         :param responses: what its caller answered.
-        :raises McpFailure: as :meth:`request` does.
+        :raises UpstreamFailure: as :meth:`request` does.
         """
 
         def answer(dialogue: Dialogue, timeout: float | None) -> Deferred[Any]:
@@ -301,7 +292,7 @@ class McpServer(Service):
         """
         Send a request that no caller waits for.
 
-        :raises McpFailure: through the Deferred.
+        :raises UpstreamFailure: through the Deferred.
         """
         return fail(self._down()) if self._dialogue is None else self._dialogue.request(method, params, seconds)
 
@@ -335,7 +326,7 @@ class McpServer(Service):
             **agreed(self.terms),
         )
 
-    # What the machine causes: agtphost.adapters.mcp.supervision.Effects
+    # What the machine causes: agtphost.upstream.supervision.Effects
 
     def entered(self, state: State) -> None:
         """Note the state."""
@@ -357,7 +348,7 @@ class McpServer(Service):
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             attempt.cancel()
-        self._release(LinkLost("the host stops"))
+        self._release()
         self._starting.failed(self._down)
 
     def wait(self, delay: float) -> None:
@@ -386,13 +377,13 @@ class McpServer(Service):
         try:
             await (waiting if asking is None else asking.working(waiting))
         except TimeoutError:
-            raise CallTimeout("the server did not start in time") from None
+            raise Timeout("the server did not start in time") from None
 
-    def _down(self) -> ServerDown:
+    def _down(self) -> Down:
         wait = 1.0
         if self._state in (State.BACKOFF, State.FAILED):
             wait = max(self._next_attempt - self._clock.seconds(), 1.0)
-        return ServerDown(self._state.value, ceil(wait), self._reason)
+        return Down(self._state.value, ceil(wait), self._reason)
 
     async def _establish(self) -> None:
         await self._closed()
@@ -402,8 +393,8 @@ class McpServer(Service):
         try:
             able = self._capabilities()
             terms = await negotiate(peer, CLIENT, known.protocol, known.start_timeout, probe=probing, capabilities=able)
-        except McpFailure as failure:
-            self.not_spoken = isinstance(failure, (NegotiationFailed, RequestRefused, RpcError))
+        except UpstreamFailure as failure:
+            self.not_spoken = isinstance(failure, (NegotiationFailed, Refused, ErrorAnswer))
             # Some servers die of a method they do not know, others of its absence: alternate.
             self._probe = not probing and not self._handshake
             raise
@@ -428,12 +419,12 @@ class McpServer(Service):
         self._attempt = None
         if self._state is not State.STARTING:
             return
-        if isinstance(failure.value, (TimeoutError, CancelledError, CallCancelled)):
+        if isinstance(failure.value, (TimeoutError, CancelledError, Cancelled)):
             reason = f"it did not start within {self.settings.start_timeout:g} s"
         else:
-            named = "" if isinstance(failure.value, McpFailure) else f"{type(failure.value).__name__}: "
+            named = "" if isinstance(failure.value, UpstreamFailure) else f"{type(failure.value).__name__}: "
             reason = f"{named}{failure.value}"
-        self._fail(LinkLost(reason), up_for=0.0)
+        self._fail(Lost(reason), up_for=0.0)
 
     def _notified(self, method: str, params: Mapping[str, Any]) -> None:
         if method == "notifications/tools/list_changed":
@@ -460,20 +451,20 @@ class McpServer(Service):
     def _asked(self, method: str, params: Mapping[str, Any], call_id: int | str, within: int | None) -> bool:
         return self._attendance.asked(self._peer, method, params, call_id, within)
 
-    def _lost(self, failure: LinkLost) -> None:
+    def _lost(self, failure: Lost) -> None:
         """The link ended; while starting, the attempt's own failure tells the same."""
         if self._state is State.UP:
             self._fail(failure, up_for=self._clock.seconds() - self._up_since)
 
-    def _fail(self, failure: LinkLost, up_for: float) -> None:
+    def _fail(self, failure: Lost, up_for: float) -> None:
         self._reason = str(failure)
         delay, given_up = self._delays.after_failure(self._clock.seconds(), up_for)
         self._log.event(f"{failure}; next attempt in {delay:.1f} s")
-        self._release(failure)
         (self._machine.suspend if given_up else self._machine.retry)(delay)
+        self._release()
         self._starting.failed(self._down)
 
-    def _release(self, failure: LinkLost) -> None:
+    def _release(self) -> None:
         """Let go of the link and of everyone who waits for it."""
         peer, self._peer, self._dialogue = self._peer, None, None
         self.catalogue.rest()
@@ -481,7 +472,7 @@ class McpServer(Service):
         self.events.lost()
         if peer is not None:
             self._closing = peer.link.close()
-        self._turns.fail_all(failure)
+        self._turns.fail_all(self._down)
 
     def _closed(self) -> Deferred[None]:
         """Fires when the last link is gone."""

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from twisted.logger import LogLevel
 
 from agtphost.adapters.mcp.eras import HANDSHAKE, META, STATELESS
-from agtphost.adapters.mcp.failures import McpFailure
 from agtphost.adapters.mcp.instances import Key
 from agtphost.adapters.mcp.interviews import KINDS
 from agtphost.adapters.mcp.settings import McpServerSettings
+from agtphost.upstream.failures import UpstreamFailure
 
 if TYPE_CHECKING:
     from agtphost.adapters.mcp.server import McpServer
@@ -61,7 +61,7 @@ class Sharing:
         """
         What serves a caller: the shared server, or the caller's own where it has one or ``isolation`` demands it.
 
-        :raises Overloaded: there are as many instances as may be.
+        :raises Busy: there are as many instances as may be.
         """
         server = self._server
         own = server.instances.get(self._key(agent_id, session_id, handshake=True))
@@ -77,7 +77,7 @@ class Sharing:
 
         :param meta: the request's ``_meta``.
         :param seconds: how long it may take to start what is needed.
-        :raises McpFailure: it does not start.
+        :raises UpstreamFailure: it does not start.
         """
         server = self._server
         settings = server.settings
@@ -95,7 +95,7 @@ class Sharing:
         if stateless and own.terms is None:
             try:
                 await own.risen(seconds)
-            except McpFailure:
+            except UpstreamFailure:
                 if not own.not_spoken:
                     raise
                 # A server of 2026-07-28 alone; that it does not speak older revisions is no fault of it.

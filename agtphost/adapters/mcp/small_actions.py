@@ -8,12 +8,12 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from agtphost.adapters.callers import caller_of
 from agtphost.adapters.mcp.asking import Asking
 from agtphost.adapters.mcp.bindings import unlisted_binding
 from agtphost.adapters.mcp.desk import Desk
 from agtphost.adapters.mcp.dialogue import Dialogue
 from agtphost.adapters.mcp.server import McpServer
-from agtphost.adapters.mcp.turns import caller_of
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.iagtp import IHandler

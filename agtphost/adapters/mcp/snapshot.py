@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agtphost.adapters.mcp.failures import CallTimeout, McpFailure
+from agtphost.upstream.failures import Timeout, UpstreamFailure
 
 if TYPE_CHECKING:
     from agtphost.adapters.mcp.eras import Terms
@@ -33,10 +33,10 @@ class CallCounters:
         self.ok += 1
         self.latency = seconds if self.ok == 1 else self.latency + _SMOOTHING * (seconds - self.latency)
 
-    def failed(self, failure: McpFailure) -> None:
+    def failed(self, failure: UpstreamFailure) -> None:
         """Count a call without a result."""
         self.errors += 1
-        self.timeouts += isinstance(failure, CallTimeout)
+        self.timeouts += isinstance(failure, Timeout)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,12 +32,12 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from agtphost.adapters.mcp.failures import AnswerTooLong, LinkLost, NotReading, Overloaded, UnreadableAnswer
 from agtphost.adapters.mcp.input_watch import InputWatch
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
 from agtphost.adapters.mcp.long_lines import MOST_SKIPPED, BoundedLines, LongLine, whose
-from agtphost.adapters.mcp.quotas import Allowance
-from agtphost.adapters.mcp.server_log import ServerLog
+from agtphost.upstream.failures import Busy, Lost, NotReading, TooLong, Unreadable
+from agtphost.upstream.log import UpstreamLog
+from agtphost.upstream.throttle import ReadThrottle
 from agtphost.vocabulary import jsontext
 
 _LAUNCHER = str(Path(__file__).with_name("launcher.py"))
@@ -85,7 +85,7 @@ class StdioLink(ProcessProtocol):
         command: tuple[str, ...],
         environment: Mapping[str, str],
         cwd: str | None,
-        log: ServerLog,
+        log: UpstreamLog,
         input_timeout: float = 60.0,
     ) -> None:
         self._clock: IReactorTime = reactor
@@ -98,7 +98,7 @@ class StdioLink(ProcessProtocol):
         self._paused = False
         self._lost = False
         self._reason: str | None = None
-        self._exit: LinkLost | None = None
+        self._exit: Lost | None = None
         self._output_ended = False
         self._gone = False
         self._closers: list[Deferred[None]] = []
@@ -106,7 +106,7 @@ class StdioLink(ProcessProtocol):
         self._garbage = 0
         self._too_long = 0
         self._watch = InputWatch(reactor, input_timeout, self._input_fd, self._not_reading)
-        self._allowance = Allowance(reactor, self._stop_reading, self._read_again)
+        self._allowance = ReadThrottle(reactor, self._stop_reading, self._read_again)
         names = ",".join(environment)
         argv = [sys.executable, "-I", "-S", _LAUNCHER, names, *command]
         spawner: IReactorProcess = reactor
@@ -144,13 +144,13 @@ class StdioLink(ProcessProtocol):
     def send(self, message: Message, headers: HeaderPairs = ()) -> None:
         """See :class:`agtphost.adapters.mcp.links.Link`."""
         if self._lost:
-            raise LinkLost("the process has ended")
+            raise Lost("the process has ended")
         line = jsontext.encode(message) + b"\n"
         if not self._paused:
             self._put(line)
             return
         if self._queued + len(line) > QUEUED_OCTETS:
-            raise Overloaded("the server does not read its input")
+            raise Busy("the server does not read its input")
         self._queue.append(line)
         self._queued += len(line)
 
@@ -170,7 +170,7 @@ class StdioLink(ProcessProtocol):
                 self._bury()
         return closed
 
-    def abort(self, reason: str, kind: type[LinkLost] = LinkLost) -> None:
+    def abort(self, reason: str, kind: type[Lost] = Lost) -> None:
         """End the process: TERM, KILL. Calls in flight fail now."""
         if self._gone or self._reason is not None:
             return
@@ -217,7 +217,7 @@ class StdioLink(ProcessProtocol):
         code, number = getattr(reason.value, "exitCode", None), getattr(reason.value, "signal", None)
         how = f"by signal {number}" if number is not None else f"with exit code {code}"
         said = f"{self._reason}; it ended {how}" if self._reason else f"the process ended {how}"
-        self._exit = LinkLost(said, exit_code=code, signal=number)
+        self._exit = Lost(said, exit_code=code, signal=number)
         # Answers written before the end are still worth reading, and the pipes have to be seen to end.
         self._allowance.close()
         self._read_again()
@@ -313,13 +313,13 @@ class StdioLink(ProcessProtocol):
         # Where the answer does not say whose it is, it can only be the one call's; among several none is guessed.
         call_id = self._receiver.only_call if line.call_id is None and line.ended and line.answers else line.call_id
         if call_id is not None:
-            line.settled = self._receiver.failed(call_id, AnswerTooLong(line.limit))
+            line.settled = self._receiver.failed(call_id, TooLong(line.limit))
 
     def _unreadable(self, line: bytes, error: ValueError) -> None:
         self._allowance.spend(len(line))
         call_id = whose(line)
         if call_id is not None:
-            self._receiver.failed(call_id, UnreadableAnswer(f"the server's answer is refused: {error}"))
+            self._receiver.failed(call_id, Unreadable(f"the server's answer is refused: {error}"))
             return
         self._garbage += 1
         self._log.say(f"wrote a line that is no message: {line[:200].decode('utf-8', 'replace')}")
@@ -330,7 +330,7 @@ class StdioLink(ProcessProtocol):
     def _mute(self) -> None:
         self.abort("the server closed its output")
 
-    def _finish(self, kind: type[LinkLost] = LinkLost) -> None:
+    def _finish(self, kind: type[Lost] = Lost) -> None:
         """Fail the calls in flight, once."""
         if not self._lost:
             self._lost = True

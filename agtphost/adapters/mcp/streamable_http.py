@@ -26,21 +26,14 @@ from twisted.web.client import HTTPConnectionPool
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent, IResponse
 
-from agtphost.adapters.mcp.failures import (
-    AnswerTooLong,
-    LinkLost,
-    McpFailure,
-    Overloaded,
-    RequestRefused,
-    UnreadableAnswer,
-)
 from agtphost.adapters.mcp.framing import MAX_MESSAGE
 from agtphost.adapters.mcp.http_body import Answer, Octets
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
 from agtphost.adapters.mcp.long_lines import whose
-from agtphost.adapters.mcp.quotas import Allowance
-from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.adapters.mcp.token_source import TokenSource
+from agtphost.upstream.failures import Busy, Lost, Refused, TooLong, Unreadable, UpstreamFailure
+from agtphost.upstream.log import UpstreamLog
+from agtphost.upstream.throttle import ReadThrottle
 from agtphost.vocabulary import jsontext
 
 STATELESS_FROM = "2026-07-28"
@@ -82,7 +75,7 @@ class _Post:
         """Whether it answers a request of the server."""
 
         self.answer: Answer | None = None
-        self.allowance: Allowance | None = None
+        self.allowance: ReadThrottle | None = None
         self.deferred: Deferred[None] | None = None
         self.last_id = ""
         self.pause: Deferred[None] | None = None
@@ -112,7 +105,7 @@ class HttpLink:
         pool: HTTPConnectionPool | None,
         url: str,
         headers: Mapping[str, str],
-        log: ServerLog,
+        log: UpstreamLog,
         bearer: TokenSource | None = None,
     ) -> None:
         self._bearer = bearer
@@ -154,7 +147,7 @@ class HttpLink:
     def send(self, message: Message, headers: HeaderPairs = ()) -> None:
         """See :class:`agtphost.adapters.mcp.links.Link`."""
         if self._lost:
-            raise LinkLost("the link was closed")
+            raise Lost("the link was closed")
         if message.get("method") == "notifications/cancelled":
             self._cancel(message["params"]["requestId"])
             if self._stateless:
@@ -164,7 +157,7 @@ class HttpLink:
         if "method" not in message:
             # Each is a request of its own, and the server decides how many there are.
             if self._answering >= ANSWERS_AT_ONCE:
-                raise Overloaded("the server asks faster than it takes answers")
+                raise Busy("the server asks faster than it takes answers")
             self._answering += 1
             post.answers = True
         fields = self._headers(headers)
@@ -186,7 +179,7 @@ class HttpLink:
 
     def abort(self, reason: str) -> None:
         """Fail every call now and let go of the endpoint."""
-        self._end(LinkLost(reason))
+        self._end(Lost(reason))
 
     @property
     def _stateless(self) -> bool:
@@ -223,14 +216,14 @@ class HttpLink:
         elif post.call_id is None:
             await self._body(response, post, lambda _: None)
         elif response.code == 202:
-            raise RequestRefused(202, "the server accepted a request but will not answer it")
+            raise Refused(202, "the server accepted a request but will not answer it")
         else:
             await self._body(response, post, partial(self._text, post))
             await self._resume(post)
         if post.call_id is not None and not post.answered:
             streamed = post.answer is not None and post.answer.stream
             why = "the answer ended without a result"
-            self._receiver.failed(post.call_id, LinkLost(why) if streamed else UnreadableAnswer(why))
+            self._receiver.failed(post.call_id, Lost(why) if streamed else Unreadable(why))
         self._posts.discard(post)
 
     async def _resume(self, post: _Post) -> None:
@@ -306,14 +299,14 @@ class HttpLink:
             self._bearer.refused()
         if response.code == 404 and self._session is not None:
             self._session = None
-            self._end(LinkLost("the server forgot the session"))
+            self._end(Lost("the server forgot the session"))
             return
         error = _rpc_error(texts)
         if error is not None:
             # The body names no id, or one that is not ours, where the refusal came before parsing.
             self._receiver.received({"jsonrpc": "2.0", "id": post.call_id, "error": error})
             return
-        refusal = RequestRefused(response.code, f"the server refused the request with HTTP {response.code}")
+        refusal = Refused(response.code, f"the server refused the request with HTTP {response.code}")
         self._receiver.failed(post.call_id, refusal)
 
     async def _body(self, response: IResponse, post: _Post, take: Any, limit: int = 0, *, final: bool = True) -> None:
@@ -321,7 +314,7 @@ class HttpLink:
         stream = kind == "text/event-stream"
         expected = stream or kind == "application/json" or post.call_id is None
         if 200 <= response.code < 300 and not expected:
-            raise RequestRefused(response.code, f"the server answered with {kind[:64] or 'no'} content type")
+            raise Refused(response.code, f"the server answered with {kind[:64] or 'no'} content type")
         ended: Deferred[str | None] = Deferred()
         post.answer = answer = Answer(stream, take, ended.callback, limit or MAX_MESSAGE)
         response.deliverBody(answer)  # type: ignore[no-untyped-call]
@@ -332,9 +325,9 @@ class HttpLink:
             return
         if reason is not None and post.call_id is not None and not post.answered:
             post.answered = True
-            ending: McpFailure = LinkLost(reason) if answer.lost else UnreadableAnswer(reason)
+            ending: UpstreamFailure = Lost(reason) if answer.lost else Unreadable(reason)
             if answer.too_long:
-                ending = AnswerTooLong(limit or MAX_MESSAGE)
+                ending = TooLong(limit or MAX_MESSAGE)
             self._receiver.failed(post.call_id, ending)
 
     def _text(self, post: _Post, octets: bytes) -> None:
@@ -347,7 +340,7 @@ class HttpLink:
             alone = post.answer is not None and not post.answer.stream
             if post.call_id is not None and (alone or whose(octets) == post.call_id):
                 post.answered = True
-                refusal = UnreadableAnswer(f"the server's answer is refused: {error}")
+                refusal = Unreadable(f"the server's answer is refused: {error}")
                 self._receiver.failed(post.call_id, refusal)
             else:
                 self._log.say(f"sent an event that is no message: {octets[:200].decode('utf-8', 'replace')}")
@@ -357,7 +350,7 @@ class HttpLink:
             self._clock.callLater(LINGER, self._overstayed, post)
         elif post.answer is not None:
             if post.allowance is None:
-                post.allowance = Allowance(self._clock, post.answer.pause, post.answer.resume)
+                post.allowance = ReadThrottle(self._clock, post.answer.pause, post.answer.resume)
             post.allowance.spend(len(octets))
 
     def _sent(self, result: Any, post: _Post, unheard: IDelayedCall) -> Any:
@@ -391,18 +384,18 @@ class HttpLink:
         error = failure.value
         if self._lost or (isinstance(error, CancelledError) and post.answered):
             return
-        if isinstance(error, RequestRefused):
+        if isinstance(error, Refused):
             if post.call_id is not None:
                 self._receiver.failed(post.call_id, error)
             return
         reason = f"the request failed: {_cause(error)}"
         self._log.say(reason, LogLevel.warn)
         if isinstance(error, (ConnectError, DNSLookupError)):
-            self._end(LinkLost(reason))
+            self._end(Lost(reason))
         elif post.call_id is not None:
-            self._receiver.failed(post.call_id, LinkLost(reason))
+            self._receiver.failed(post.call_id, Lost(reason))
 
-    def _end(self, failure: LinkLost) -> None:
+    def _end(self, failure: Lost) -> None:
         if self._lost:
             return
         self._lost = True
@@ -415,7 +408,7 @@ class HttpLink:
             self._bearer.stop()
         session, self._session = self._session, None
         fields = self._headers((("Mcp-Session-Id", session),)) if session is not None else None
-        self._end(LinkLost("the host closed the link"))
+        self._end(Lost("the host closed the link"))
         if fields is not None:
             fields.removeHeader("Content-Type")
             request = self._agent.request(b"DELETE", self._url, fields, None)

@@ -18,10 +18,10 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent
 
-from agtphost.adapters.mcp.failures import McpFailure, RequestRefused
 from agtphost.adapters.mcp.http_body import Answer, Octets
-from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.adapters.mcp.settings import ClientCredentials
+from agtphost.upstream.failures import Refused, UpstreamFailure
+from agtphost.upstream.log import UpstreamLog
 from agtphost.vocabulary import jsontext
 
 LIFETIME = 300.0
@@ -50,7 +50,7 @@ class TokenSource:
     :param log: where failures are told; never a token.
     """
 
-    def __init__(self, clock: IReactorTime, agent: IAgent, credentials: ClientCredentials, log: ServerLog) -> None:
+    def __init__(self, clock: IReactorTime, agent: IAgent, credentials: ClientCredentials, log: UpstreamLog) -> None:
         self._clock = clock
         self._agent = agent
         self._credentials = credentials
@@ -71,7 +71,7 @@ class TokenSource:
         """
         Wait until there is a token.
 
-        :raises McpFailure: the token endpoint gave none.
+        :raises UpstreamFailure: the token endpoint gave none.
         """
         if self.token:
             return
@@ -88,14 +88,14 @@ class TokenSource:
 
     async def _fetch(self) -> None:
         waiters = self._fetching = []
-        failure: McpFailure | None = None
+        failure: UpstreamFailure | None = None
         try:
             await self._ask()
-        except McpFailure as error:
+        except UpstreamFailure as error:
             failure = error
             raise
         except Exception as error:
-            failure = RequestRefused(0, f"no token was got: {type(error).__name__}")
+            failure = Refused(0, f"no token was got: {type(error).__name__}")
             raise failure from error
         finally:
             self._fetching = None
@@ -103,7 +103,7 @@ class TokenSource:
                 if failure is None:
                     waiter.callback(None)
                 else:
-                    waiter.errback(RequestRefused(0, str(failure)))
+                    waiter.errback(Refused(0, str(failure)))
 
     async def _ask(self) -> None:
         given = self._credentials
@@ -125,9 +125,9 @@ class TokenSource:
         answer = await asking
         token = answer.get("access_token") if isinstance(answer, dict) else None
         if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
-            raise RequestRefused(0, "the token endpoint answered without a token")
+            raise Refused(0, "the token endpoint answered without a token")
         if str(answer.get("token_type", "")).lower() != "bearer":
-            raise RequestRefused(0, "the token endpoint gave a token that is no bearer token")
+            raise Refused(0, "the token endpoint gave a token that is no bearer token")
         lifetime = answer.get("expires_in", LIFETIME)
         lifetime = float(lifetime) if type(lifetime) in (int, float) and lifetime > 0 else LIFETIME
         self._log.conceal(token)
@@ -144,11 +144,11 @@ class TokenSource:
         response.deliverBody(reader)  # type: ignore[no-untyped-call]
         reason = await ended
         if response.code != 200 or reason is not None or not texts:
-            raise RequestRefused(response.code, f"the token endpoint answered with HTTP {response.code}")
+            raise Refused(response.code, f"the token endpoint answered with HTTP {response.code}")
         try:
             return jsontext.decode(texts[0])
         except ValueError:
-            raise RequestRefused(response.code, "the token endpoint's answer is no JSON") from None
+            raise Refused(response.code, "the token endpoint's answer is no JSON") from None
 
     def _renew_in(self, seconds: float) -> None:
         if self._timer is not None and self._timer.active():

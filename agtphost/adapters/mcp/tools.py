@@ -18,10 +18,10 @@ from typing import Any
 from twisted.logger import LogLevel
 
 from agtphost.adapters.mcp.parameter_headers import ParameterHeaders, parameter_headers
-from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.contract.metaschema import MOST, foreign_faults
 from agtphost.contract.schemas import CompiledSchema, SchemaError, compile_schema
 from agtphost.identity.canonical import canonical
+from agtphost.upstream.log import UpstreamLog
 
 MAX_TOOLS = 2000
 """Tools of one server; more would make every list a burden to its readers."""
@@ -100,7 +100,7 @@ class ToolPins:
         Approve what is seen for the first time, as far as there is room.
 
         :param found: digests by tool name.
-        :raises McpFailure: it cannot be made durable.
+        :raises UpstreamFailure: it cannot be made durable.
         """
         room = max(MOST_PINS - len(self._approved), 0)
         first = dict([(name, digest) for name, digest in found.items() if not self.approved(name)][:room])
@@ -178,7 +178,7 @@ def digest_of(definition: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical(defining)).hexdigest()
 
 
-def _read(definition: Mapping[str, Any], digest: str, log: ServerLog) -> Tool | None:
+def _read(definition: Mapping[str, Any], digest: str, log: UpstreamLog) -> Tool | None:
     name = definition["name"]
     try:
         headers = parameter_headers(definition["inputSchema"])
@@ -191,7 +191,7 @@ def _read(definition: Mapping[str, Any], digest: str, log: ServerLog) -> Tool | 
     return Tool(name=name, definition=definition, digest=digest, schema=schema, headers=headers, output=output)
 
 
-def _compiled(schema: Mapping[str, Any], of: str, name: str, log: ServerLog) -> CompiledSchema | None:
+def _compiled(schema: Mapping[str, Any], of: str, name: str, log: UpstreamLog) -> CompiledSchema | None:
     try:
         return compile_schema(schema, role="tool")
     except SchemaError as error:
@@ -221,7 +221,7 @@ def invalid_schemas(tools: Sequence[Tool]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def read_tools(listed: Sequence[object], known: Mapping[str, Tool], log: ServerLog) -> dict[str, Tool]:
+def read_tools(listed: Sequence[object], known: Mapping[str, Tool], log: UpstreamLog) -> dict[str, Tool]:
     """
     Judge what ``tools/list`` gave.
 

@@ -8,14 +8,14 @@ from typing import Any
 from agtphost.adapters.mcp.environment import child_environment
 from agtphost.adapters.mcp.http_agent import http_agent
 from agtphost.adapters.mcp.links import Link, OpenLink, Receiver
-from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.adapters.mcp.stdio import StdioLink
 from agtphost.adapters.mcp.streamable_http import HttpLink
 from agtphost.adapters.mcp.token_source import TokenSource
+from agtphost.upstream.log import UpstreamLog
 
 
-def link_opener(reactor: Any, settings: McpServerSettings, environ: Mapping[str, str], log: ServerLog) -> OpenLink:
+def link_opener(reactor: Any, settings: McpServerSettings, environ: Mapping[str, str], log: UpstreamLog) -> OpenLink:
     """
     What opens links to a server.
 

@@ -16,10 +16,10 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from agtphost.adapters.web.failures import PeerFailure
 from agtphost.adapters.web.links import Link, Links
 from agtphost.adapters.web.pins import Submit
 from agtphost.audit.drafts import HOST_CHAIN, LedgerUnavailable, StaleChange, StreamEvent
+from agtphost.upstream.failures import UpstreamFailure
 
 CANCELLED = "upstream-task-cancelled"
 
@@ -32,10 +32,10 @@ MOST_AT_ONCE = 256
 log = Logger(namespace="agtphost.upstreams")
 
 Cancel = Callable[[Link], Awaitable[str]]
-"""Asks the upstream to end a task; its state afterwards. Fails with :class:`PeerFailure`."""
+"""Asks the upstream to end a task; its state afterwards. Fails with :class:`UpstreamFailure`."""
 
 
-class AlreadyOver(PeerFailure):
+class AlreadyOver(UpstreamFailure):
     """The upstream has no such task, or it has ended."""
 
 
@@ -111,7 +111,7 @@ class Endings(Service):
                 break
             except AlreadyOver:
                 return
-            except PeerFailure:
+            except UpstreamFailure:
                 if pause is None:
                     raise
             await self._pause(pause)

@@ -23,8 +23,8 @@ from twisted.web.iweb import IAgentEndpointFactory, IResponse
 from zope.interface import implementer
 
 from agtphost.adapters.mcp.http_body import Answer, Octets
-from agtphost.adapters.web.failures import PeerLost, PeerRefused, PeerTimeout, PeerTooLong, PeerUnreadable
 from agtphost.handlers.octet_limit import LimitedFactory
+from agtphost.upstream.failures import Lost, Refused, Timeout, TooLong, Unreadable
 from agtphost.vocabulary import jsontext
 
 CONNECT_TIMEOUT = 5.0
@@ -139,7 +139,7 @@ class HttpPeer:
         :param seconds: for everything.
         :param take: gets the events of a stream, one after another; without it a stream is no answer.
         :param errors: whether it gets events of type ``error`` too, as :class:`ErrorEvent`.
-        :raises PeerFailure: for everything but a complete answer of 2xx.
+        :raises UpstreamFailure: for everything but a complete answer of 2xx.
         """
         fields = Headers()
         for name, value in (*self._fixed, ("Accept-Encoding", "identity"), *headers):
@@ -153,7 +153,7 @@ class HttpPeer:
         try:
             return await working
         except TimeoutError:
-            raise PeerTimeout(f"it did not answer within {seconds:.3g} s") from None
+            raise Timeout(f"it did not answer within {seconds:.3g} s") from None
 
     async def close(self) -> None:
         """Close the kept connections."""
@@ -175,7 +175,7 @@ class HttpPeer:
             if any(reason.check(CancelledError) for reason in getattr(error, "reasons", None) or ()):
                 raise CancelledError from None
             unsent = isinstance(error, (ConnectError, DNSLookupError))
-            raise PeerLost(_cause(error), sent=not unsent) from None
+            raise Lost(_cause(error), sent=not unsent) from None
         return await _read(response, take, errors)
 
 
@@ -186,19 +186,19 @@ async def _read(response: IResponse, take: Take | None, errors: bool) -> Reply:
     if good and kind == STREAM:
         if take is None:
             await _Reading(response, stream=True).discard()
-            raise PeerUnreadable("it answered with a stream where none was asked for")
+            raise Unreadable("it answered with a stream where none was asked for")
         await _Reading(response, stream=True, errors=errors).each(take)
         return Reply(status=code, body=b"", streamed=True)
     reading = _Reading(response, stream=False, limit=LONGEST_BODY if good else LONGEST_ERROR)
     if not good:
         try:
             body = await reading.whole()
-        except (PeerLost, PeerUnreadable):
+        except (Lost, Unreadable):
             body = b""  # the status has said all that matters
-        raise PeerRefused(code, body)
+        raise Refused(code, body=body)
     body = await reading.whole()
     if body and kind != "application/json" and not kind.endswith("+json"):
-        raise PeerUnreadable(f"it answered with the content type {kind[:64]!r}")
+        raise Unreadable(f"it answered with the content type {kind[:64]!r}")
     return Reply(status=code, body=body)
 
 
@@ -211,6 +211,7 @@ class _Reading:
         self._ended = False
         self._reason: str | None = None
         self._paused = False
+        self._limit = limit
         self._answer = Answer(stream, self._take, self._end, limit, errors=errors)
         response.deliverBody(self._answer)  # type: ignore[no-untyped-call]
 
@@ -228,8 +229,8 @@ class _Reading:
         """
         Hand each text over, as fast as they are taken.
 
-        :raises PeerLost: the answer ended in its middle.
-        :raises PeerUnreadable: a text is too long.
+        :raises Lost: the answer ended in its middle.
+        :raises Unreadable: a text is too long.
         """
         try:
             while self._texts or not self._ended:
@@ -246,8 +247,8 @@ class _Reading:
                 self._answer.abandon("nobody reads on")
         if self._reason is not None:
             if self._answer.lost:
-                raise PeerLost(self._reason)
-            raise (PeerTooLong if self._answer.too_long else PeerUnreadable)(self._reason)
+                raise Lost(self._reason)
+            raise TooLong(self._limit) if self._answer.too_long else Unreadable(self._reason)
 
     async def discard(self) -> None:
         """Let go of it."""

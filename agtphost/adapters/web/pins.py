@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from agtphost.adapters.web.failures import NotPrepared
 from agtphost.audit.drafts import HOST_CHAIN, Change, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.audit.held import Held, HeldTable
+from agtphost.upstream.failures import NotApproved
 
 KIND = "upstream-pin"
 """Of held items."""
@@ -69,7 +69,7 @@ class Pins:
 
         :param found: digests by name.
         :return: the names of what is off.
-        :raises NotPrepared: the store is down: nothing is approved that would be forgotten.
+        :raises NotApproved: the store is down: nothing is approved that would be forgotten.
         """
         changes: list[Change] = []
         events: list[StreamEvent] = []
@@ -127,7 +127,7 @@ class Pins:
         try:
             await self._submit(changes, events)
         except (LedgerUnavailable, StaleChange) as error:
-            raise NotPrepared(f"what it says of itself cannot be pinned durably: {error}") from None
+            raise NotApproved(f"what it says of itself cannot be pinned durably: {error}") from None
 
     def _watched(self, key: str, item: Held | None) -> None:
         protocol, upstream, _ = key.split("\n", 2)

@@ -4,70 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agtphost.adapters.web.failures import (
-    NotPrepared,
-    PeerBusy,
-    PeerCancelled,
-    PeerDown,
-    PeerFailure,
-    PeerLost,
-    PeerRefused,
-    PeerTimeout,
-    PeerTooLong,
-    PeerUnreadable,
-)
 from agtphost.errors import Refusal
+from agtphost.upstream.failures import (
+    Busy,
+    Cancelled,
+    Down,
+    Lost,
+    NotApproved,
+    Refused,
+    Timeout,
+    TooLong,
+    Unreadable,
+    UpstreamFailure,
+)
 from agtphost.vocabulary.status import Status
 
-_PLAIN: tuple[tuple[type[PeerFailure], Status, str, str, str], ...] = (
+_PLAIN: tuple[tuple[type[UpstreamFailure], Status, str, str, str], ...] = (
     (
-        PeerTimeout,
+        Timeout,
         Status.TIMEOUT,
         "timeout",
         "did not answer in time; whether the call had an effect is unknown.",
         "Ask for less, call asynchronously, or have the operator raise the timeout.",
     ),
-    (PeerCancelled, Status.CONFLICT, "cancelled", "had not answered when the call was given up.", ""),
+    (Cancelled, Status.CONFLICT, "cancelled", "had not answered when the call was given up.", ""),
     (
-        PeerBusy,
+        Busy,
         Status.RATE_LIMITED,
         "busy",
         "has as many calls waiting as it may have.",
         "Try again later, or have the operator raise max_concurrency or max_queue.",
     ),
     (
-        PeerTooLong,
+        TooLong,
         Status.SERVER_ERROR,
         "answer-too-long",
         "answered with more than this host takes (16 MiB); the call had its effect.",
         "Ask for less, or for it in parts.",
     ),
     (
-        PeerUnreadable,
+        Unreadable,
         Status.SERVER_ERROR,
         "answer-refused",
         "answered with something that its protocol does not allow.",
         "The operator's log has the details.",
     ),
     (
-        PeerLost,
+        Lost,
         Status.UNAVAILABLE,
         "lost",
         "went away during the call; whether it had an effect is unknown.",
         "Find out what became of the call before repeating it.",
     ),
     (
-        PeerRefused,
+        Refused,
         Status.UNAVAILABLE,
         "refused",
         "refused the call below its protocol.",
         "The operator's log has the details.",
     ),
-    (NotPrepared, Status.UNAVAILABLE, "down", "is not what the operator approved.", "Ask the operator."),
+    (NotApproved, Status.UNAVAILABLE, "down", "is not what the operator approved.", "Ask the operator."),
 )
 
 
-def refusal(protocol: str, upstream: str, failure: PeerFailure, details: Mapping[str, object] | None = None) -> Refusal:
+def refusal(
+    protocol: str, upstream: str, failure: UpstreamFailure, details: Mapping[str, object] | None = None
+) -> Refusal:
     """
     The response to a call that has no result.
 
@@ -77,9 +79,9 @@ def refusal(protocol: str, upstream: str, failure: PeerFailure, details: Mapping
     """
     named: dict[str, object] = {"upstream": upstream, **(details or {})}
     who = f"The {protocol.upper()} upstream {upstream}"
-    if isinstance(failure, PeerDown) or (isinstance(failure, PeerLost) and not failure.sent):
-        again = failure.retry_after if isinstance(failure, PeerDown) else 1
-        state = failure.state if isinstance(failure, PeerDown) else "lost"
+    if isinstance(failure, Down) or (isinstance(failure, Lost) and not failure.sent):
+        again = failure.retry_after if isinstance(failure, Down) else 1
+        state = failure.state if isinstance(failure, Down) else "lost"
         return Refusal(
             Status.UNAVAILABLE,
             f"{protocol}-upstream-down",

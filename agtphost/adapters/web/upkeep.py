@@ -19,21 +19,19 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
-from agtphost.adapters.counters import Counters
-from agtphost.adapters.mcp.failures import CallTimeout, LinkLost, Overloaded
-from agtphost.adapters.mcp.quotas import LineQuota
-from agtphost.adapters.mcp.server_log import SHORTEST_SECRET, escaped
-from agtphost.adapters.mcp.supervision import Delays, State, supervise
-from agtphost.adapters.mcp.turns import Caller, Turns, may_await_start
-from agtphost.adapters.web.failures import (
-    PeerBusy,
-    PeerCancelled,
-    PeerDown,
-    PeerFailure,
-    PeerLost,
-    PeerTimeout,
-)
 from agtphost.adapters.web.settings import PeerSettings
+from agtphost.upstream.counters import Counters
+from agtphost.upstream.failures import (
+    Cancelled,
+    Down,
+    Lost,
+    Timeout,
+    UpstreamFailure,
+)
+from agtphost.upstream.log import SHORTEST_SECRET, escaped
+from agtphost.upstream.queue import Caller, CallQueue, may_await_start
+from agtphost.upstream.supervision import Delays, State, supervise
+from agtphost.upstream.throttle import LogThrottle
 
 T = TypeVar("T")
 
@@ -81,7 +79,7 @@ class Upkeep(Service):
     The service of one upstream.
 
     :param protocol: ``a2a`` or ``acp``: a prefix of its name in the log.
-    :param prepare: learns what the upstream is; fails with :class:`PeerFailure`.
+    :param prepare: learns what the upstream is; fails with :class:`UpstreamFailure`.
     :param close: lets go of connections when the host stops.
     :param jitter: a number from 0 to 1, anew each time.
     """
@@ -102,10 +100,10 @@ class Upkeep(Service):
         self._clock = reactor
         self._prepare = prepare
         self._close = close
-        self._turns = Turns(reactor, settings.max_concurrency, settings.max_queue)
+        self._turns = CallQueue(reactor, settings.max_concurrency, settings.max_queue)
         self._delays = Delays(jitter)
         self._machine = supervise(self)
-        self._quota = LineQuota(reactor)
+        self._quota = LogThrottle(reactor)
         self._counters = Counters()
         self._state = State.STOPPED
         self._attempt: Deferred[None] | None = None
@@ -159,13 +157,14 @@ class Upkeep(Service):
         :param seconds: how long all of it may take.
         :param work: gets the seconds that are left.
         :param caller: whose share of the turns it takes; None: it is the host's own request.
-        :raises PeerFailure: for every other outcome.
+        :raises UpstreamFailure: for every other outcome.
         """
         until = self.seconds() + seconds
         try:
             if self._state is not State.UP:
                 await self._risen(seconds, caller)
-            await self._turn(until - self.seconds(), caller)
+            if not self._turns.take(caller):
+                await self._turns.wait(until - self.seconds(), caller)
             began = self.seconds()
             self._in_flight += 1
             try:
@@ -173,14 +172,14 @@ class Upkeep(Service):
             finally:
                 self._in_flight -= 1
                 self._turns.give_back(caller)
-        except PeerFailure as failure:
-            self._counters.failed(timed_out=isinstance(failure, PeerTimeout))
-            if isinstance(failure, PeerLost) and not failure.sent:
+        except UpstreamFailure as failure:
+            self._counters.failed(timed_out=isinstance(failure, Timeout))
+            if isinstance(failure, Lost) and not failure.sent:
                 self.lost(str(failure))
             raise
         except CancelledError:
             self._counters.failed(timed_out=False)
-            raise PeerCancelled("the call was given up") from None
+            raise Cancelled("the call was given up") from None
         self._counters.succeeded(self.seconds() - began)
         return result
 
@@ -220,7 +219,7 @@ class Upkeep(Service):
             calls=self._counters,
         )
 
-    # What the machine causes: agtphost.adapters.mcp.supervision.Effects
+    # What the machine causes: agtphost.upstream.supervision.Effects
 
     def entered(self, state: State) -> None:
         """Note the state."""
@@ -239,7 +238,7 @@ class Upkeep(Service):
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             attempt.cancel()
-        self._turns.fail_all(LinkLost("the host stops"))
+        self._turns.fail_all(self._down)
 
     def wait(self, delay: float) -> None:
         """Try again later."""
@@ -280,7 +279,7 @@ class Upkeep(Service):
         error = failure.value
         if isinstance(error, (TimeoutError, CancelledError)):
             reason = f"it did not say what it is within {self.settings.start_timeout:g} s"
-        elif isinstance(error, PeerFailure):
+        elif isinstance(error, UpstreamFailure):
             reason = str(error)
         else:
             reason = f"{type(error).__name__}: {error}"
@@ -297,7 +296,7 @@ class Upkeep(Service):
         (self._machine.suspend if given_up else self._machine.retry)(delay)
         if attempt is not None:
             attempt.cancel()
-        self._turns.fail_all(LinkLost(reason))
+        self._turns.fail_all(self._down)
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             waiter.errback(self._down())
@@ -318,28 +317,16 @@ class Upkeep(Service):
         try:
             await waiter
         except TimeoutError:
-            raise PeerTimeout("it did not say what it is in time") from None
-
-    async def _turn(self, seconds: float, caller: Caller) -> None:
-        if self._turns.take(caller):
-            return
-        try:
-            await self._turns.wait(seconds, caller)
-        except Overloaded:
-            raise PeerBusy("too many calls wait") from None
-        except CallTimeout:
-            raise PeerTimeout("the deadline passed before the call's turn came") from None
-        except LinkLost:
-            raise self._down() from None
+            raise Timeout("it did not say what it is in time") from None
 
     def _waits_no_more(self, waiter: Deferred[None]) -> None:
         self._waiters.pop(waiter, None)
 
-    def _down(self) -> PeerDown:
+    def _down(self) -> Down:
         wait = 1.0
         if self._state in (State.BACKOFF, State.FAILED):
             wait = max(self._next_attempt - self.seconds(), 1.0)
-        return PeerDown(self._state.value, ceil(wait), self._reason)
+        return Down(self._state.value, ceil(wait), self._reason)
 
     async def _ended(self) -> None:
         await self._close()

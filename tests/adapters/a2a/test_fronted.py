@@ -12,11 +12,11 @@ from twisted.internet.task import Clock
 
 from agtphost.adapters.a2a import fronted
 from agtphost.adapters.a2a.fronted import KIND, FrontedTasks, TooMany
-from agtphost.adapters.mcp.turns import Turns
 from agtphost.audit.drafts import Change, LedgerUnavailable
 from agtphost.http.a2a_clients import Client
 from agtphost.http.a2a_runs import AWAITING, BEGINNING, BEGINNING_OF_ONE, Exposed, Runs
 from agtphost.identity.peer import Withdrawable
+from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary.holdings import HELD
 from agtphost.wire.events import Response
 from tests.adapters.peers import Book
@@ -122,7 +122,7 @@ def test_who_begins_many_at_once_does_so_a_few_at_a_time() -> None:
         async def dispatch(self, request: object, peer: object, interim: object = None) -> Response:
             return Response(status=500, body=b"{}")
 
-    runs = Runs(Answers(), Table(), Turns(Clock(), BEGINNING, waiting=AWAITING, share=BEGINNING_OF_ONE))  # type: ignore[arg-type]
+    runs = Runs(Answers(), Table(), CallQueue(Clock(), BEGINNING, waiting=AWAITING, share=BEGINNING_OF_ONE))  # type: ignore[arg-type]
     agent = hosted("helper", hosted=True)
     exposed = Exposed(agent=agent, method="ECHO", path="/text", input={}, text=("text",), answer="text")
     message = {"role": "ROLE_USER", "messageId": "m", "parts": [{"text": "x"}]}

@@ -15,10 +15,10 @@ from twisted.internet import reactor
 
 from agtphost.adapters.a2a import A2AAdapter, A2AAgent, A2AAgentSettings
 from agtphost.adapters.a2a.card import PATH, CardRefused, read
-from agtphost.adapters.mcp.supervision import State
 from agtphost.adapters.web.links import Links
 from agtphost.errors import Refusal
 from agtphost.identity.canonical import canonical
+from agtphost.upstream.supervision import State
 from tests.adapters.hostile import FAULTS, STREAM_FAULTS, Script, Server, hostile, reply
 from tests.adapters.mcp.hosting import pause, until
 from tests.adapters.peers import Book, Stage, kept, seconds

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from agtphost.adapters.a2a.dialects import Operation
-from agtphost.adapters.a2a.failures import A2AError
 from agtphost.adapters.a2a.relay import MOST_OF_ALL, MOST_PER_CLIENT, room_for
 from agtphost.adapters.a2a.relayed import Whose, guarded, may_push, read, renamed
 from agtphost.adapters.web.links import Link, Links
+from agtphost.upstream.failures import ErrorAnswer
 from tests.adapters.peers import ALICE, Book
 
 MINE = Link(
@@ -62,7 +62,7 @@ def test_a_task_is_reached_by_its_client_alone(operation: Operation, params: dic
     asked = read(operation, params, whose())
     assert "task_id" not in str(asked.params)
     for client in ("two", ""):
-        with pytest.raises(A2AError) as refused:
+        with pytest.raises(ErrorAnswer) as refused:
             read(operation, params, whose(client))
         assert refused.value.error["code"] == -32001
 

@@ -14,9 +14,9 @@ from twisted.internet import reactor
 
 from agtphost.adapters.a2a import A2AAgent, A2AAgentSettings
 from agtphost.adapters.a2a.card import PATH
-from agtphost.adapters.mcp.supervision import State
 from agtphost.http.sidecar import Page, Sidecar
 from agtphost.http.tls import https_options
+from agtphost.upstream.supervision import State
 from tests.adapters.a2a.test_hostile import card
 from tests.adapters.mcp.hosting import until
 from tests.adapters.peers import kept

@@ -11,9 +11,9 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from agtphost.adapters.acp import ACPAdapter, ACPServer, ACPServerSettings
-from agtphost.adapters.mcp.supervision import State
 from agtphost.adapters.web.links import Links
 from agtphost.errors import Refusal
+from agtphost.upstream.supervision import State
 from tests.adapters.hostile import FAULTS, STREAM_FAULTS, Script, Server, hostile
 from tests.adapters.mcp.hosting import pause, until
 from tests.adapters.peers import Book, Stage, kept, seconds

@@ -21,14 +21,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
 from agtphost.adapters.mcp import McpServer, State
-from agtphost.adapters.mcp.failures import (
-    AnswerTooLong,
-    CallTimeout,
-    LinkLost,
-    McpFailure,
-    RequestRefused,
-    UnreadableAnswer,
-)
+from agtphost.upstream.failures import Lost, Refused, Timeout, TooLong, Unreadable, UpstreamFailure
 from tests.adapters.mcp.hosting import SDK, hosted, pause, until
 
 
@@ -67,9 +60,9 @@ def call(server: McpServer, tool: str = "work", within: float = 10.0, **argument
     return Deferred.fromCoroutine(server.call_tool(tool, arguments, {}, within))
 
 
-async def failure_of(calling: Deferred[Any]) -> McpFailure:
+async def failure_of(calling: Deferred[Any]) -> UpstreamFailure:
     """How a call fails; fails the test when it does not."""
-    with pytest.raises(McpFailure) as caught:
+    with pytest.raises(UpstreamFailure) as caught:
         await calling
     return caught.value
 
@@ -103,7 +96,7 @@ async def test_a_deadline_ends_the_call_at_the_server(protocol: str) -> None:
         sdk("stream") as (port, _),
         hosted(url=f"http://127.0.0.1:{port}/mcp", protocol=protocol) as server,
     ):
-        assert isinstance(await failure_of(call(server, "sleep", 0.3, seconds=20)), CallTimeout)
+        assert isinstance(await failure_of(call(server, "sleep", 0.3, seconds=20)), Timeout)
         seen: list[str] = []
         for _attempt in range(100):
             seen = [item["text"] for item in (await call(server, "history"))["content"]]
@@ -130,7 +123,7 @@ async def test_a_killed_http_server_fails_calls_and_is_tried_again() -> None:
         await pause(0.2)
         began = time.monotonic()
         process.signalProcess("KILL")
-        assert isinstance(await failure_of(slow), LinkLost)
+        assert isinstance(await failure_of(slow), Lost)
         assert time.monotonic() - began < 1
         for _ in range(8):
             # A kept connection may have to be found dead first.
@@ -268,20 +261,20 @@ def html(request: Request, call_id: int) -> bytes:
 @pytest.mark.parametrize(
     ("work", "kind"),
     [
-        (cut, LinkLost),
-        (no_answer, LinkLost),
-        (html, RequestRefused),
-        *[(status(code), RequestRefused) for code in (202, 301, 307, 400, 401, 429, 500, 503)],
-        (lambda request, call_id: b"{nonsense", UnreadableAnswer),
-        (lambda request, call_id: answer(call_id + 1, {}), UnreadableAnswer),
-        (lambda request, call_id: answer(str(call_id), {}), UnreadableAnswer),
-        (lambda request, call_id: answer(call_id, float("nan")), UnreadableAnswer),
-        (lambda request, call_id: answer(call_id, "x" * (17 << 20)), AnswerTooLong),
-        (lambda request, call_id: (streamed(request), b"data: " + b"x" * (17 << 20))[1], AnswerTooLong),
+        (cut, Lost),
+        (no_answer, Lost),
+        (html, Refused),
+        *[(status(code), Refused) for code in (202, 301, 307, 400, 401, 429, 500, 503)],
+        (lambda request, call_id: b"{nonsense", Unreadable),
+        (lambda request, call_id: answer(call_id + 1, {}), Unreadable),
+        (lambda request, call_id: answer(str(call_id), {}), Unreadable),
+        (lambda request, call_id: answer(call_id, float("nan")), Unreadable),
+        (lambda request, call_id: answer(call_id, "x" * (17 << 20)), TooLong),
+        (lambda request, call_id: (streamed(request), b"data: " + b"x" * (17 << 20))[1], TooLong),
     ],
 )
 @pytest_twisted.ensureDeferred
-async def test_bad_answers_fail_one_call(work: Callable[[Request, int], Any], kind: type[McpFailure]) -> None:
+async def test_bad_answers_fail_one_call(work: Callable[[Request, int], Any], kind: type[UpstreamFailure]) -> None:
     """
     T-MC over HTTP: cut, empty, mislabelled, redirected, refused, oversized: that call fails, the server
     stays up.
@@ -298,7 +291,7 @@ async def test_a_hanging_answer_ends_at_its_deadline() -> None:
     """A server that never answers holds its call for as long as its deadline says."""
     async with odd(lambda request, call_id: NOT_DONE_YET) as (server, endpoint):
         began = time.monotonic()
-        assert isinstance(await failure_of(call(server, within=0.3)), CallTimeout)
+        assert isinstance(await failure_of(call(server, within=0.3)), Timeout)
         assert time.monotonic() - began < 1.3
         await until(lambda: ("POST", "notifications/cancelled", "session-1") in endpoint.seen)
 
@@ -345,7 +338,7 @@ async def test_a_flooding_stream_is_throttled() -> None:
         return NOT_DONE_YET
 
     async with odd(flooding) as (server, _):
-        assert isinstance(await failure_of(call(server, within=1.5)), CallTimeout)
+        assert isinstance(await failure_of(call(server, within=1.5)), Timeout)
         assert sent[0] < 40 << 20
 
 
@@ -364,7 +357,7 @@ async def test_a_forgotten_session_is_begun_anew() -> None:
     async with odd(work) as (server, endpoint):
         await call(server)
         endpoint.session = "gone"
-        assert isinstance(await failure_of(call(server)), LinkLost)
+        assert isinstance(await failure_of(call(server)), Lost)
         assert len(runs) == 1
         await until(lambda: server.state is State.UP)
         await call(server)

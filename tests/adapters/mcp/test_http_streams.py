@@ -11,9 +11,9 @@ import pytest
 import pytest_twisted
 
 from agtphost.adapters.mcp import McpServer, State, streamable_http
-from agtphost.adapters.mcp.failures import LinkLost, RequestRefused
 from agtphost.adapters.mcp.settings import ClientCredentials
 from agtphost.adapters.mcp.subscribers import Subscriber
+from agtphost.upstream.failures import Lost, Refused
 from tests.adapters.mcp.hosting import hosted, pause, until
 from tests.adapters.mcp.servers.streaming import Endpoint, TokenEndpoint, listen
 
@@ -47,7 +47,7 @@ async def test_a_stream_that_ends_early_is_resumed(tool: str) -> None:
 async def test_a_stream_that_cannot_be_resumed_fails_its_call() -> None:
     """The control: where the server refuses to go on, the call has no result, and is not sent again."""
     async with streaming() as (endpoint, server):
-        with pytest.raises(LinkLost):
+        with pytest.raises(Lost):
             await server.call_tool("deaf", {}, {}, 10)
         assert endpoint.calls == ["deaf"]
         assert (await server.call_tool("plain", {}, {}, 10))["content"]
@@ -116,7 +116,7 @@ async def test_a_token_is_renewed_before_it_expires_and_after_a_refusal() -> Non
         assert endpoint.tokens[-1] in {f"token-{number}" for number in range(2, len(tokens.forms) + 1)}
     async with guarded() as (endpoint, tokens, server):
         endpoint.refuse.add("token-1")
-        with pytest.raises(RequestRefused):
+        with pytest.raises(Refused):
             await server.call_tool("plain", {}, {}, 10)
         await server.call_tool("plain", {}, {}, 10)
         assert endpoint.tokens[-1] == "token-2"

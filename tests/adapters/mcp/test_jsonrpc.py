@@ -9,16 +9,9 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp.failures import (
-    CallCancelled,
-    CallTimeout,
-    LinkLost,
-    McpFailure,
-    Overloaded,
-    RpcError,
-)
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
+from agtphost.upstream.failures import Busy, Cancelled, ErrorAnswer, Lost, Timeout, UpstreamFailure
 
 
 class RecordingLink:
@@ -32,7 +25,7 @@ class RecordingLink:
 
     def send(self, message: Message, headers: HeaderPairs = ()) -> None:
         if self.full:
-            raise Overloaded("full")
+            raise Busy("full")
         self.sent.append(message)
 
     def agreed(self, version: str) -> None: ...
@@ -52,7 +45,7 @@ class Case:
     def __init__(self) -> None:
         self.clock = Clock()
         self.notifications: list[tuple[str, Mapping[str, Any]]] = []
-        self.losses: list[LinkLost] = []
+        self.losses: list[Lost] = []
         self.peer = JsonRpcPeer(
             self.clock, RecordingLink, lambda m, p: self.notifications.append((m, p)), self.losses.append
         )
@@ -107,7 +100,7 @@ def test_a_deadline_cancels_at_the_server_and_drops_the_late_answer(case: Case) 
     case.clock.advance(4.999)
     assert outcomes == []
     case.clock.advance(0.001)
-    assert isinstance(outcomes[0], CallTimeout)
+    assert isinstance(outcomes[0], Timeout)
     assert case.link.sent[1]["method"] == "notifications/cancelled"
     assert case.link.sent[1]["params"]["requestId"] == 1
     assert case.peer.received({"jsonrpc": "2.0", "id": 1, "result": {}}) is False
@@ -128,7 +121,7 @@ def test_cancelling_the_deferred_gives_the_call_up(case: Case) -> None:
     call = case.peer.request("tools/call", {}, 5.0)
     call.addErrback(lambda failure: outcomes.append(failure.value))
     call.cancel()
-    assert isinstance(outcomes[0], CallCancelled)
+    assert isinstance(outcomes[0], Cancelled)
     assert case.link.sent[1]["method"] == "notifications/cancelled"
     assert not case.clock.getDelayedCalls()
 
@@ -136,9 +129,9 @@ def test_cancelling_the_deferred_gives_the_call_up(case: Case) -> None:
 def test_the_end_of_the_link_fails_every_call_once(case: Case) -> None:
     """T-MC: EOF fails all pending at once with the exit code, later calls fail with it too."""
     calls = [case.call() for _ in range(50)]
-    gone = LinkLost("the process ended with exit code 7", exit_code=7)
+    gone = Lost("the process ended with exit code 7", exit_code=7)
     case.peer.lost(gone)
-    case.peer.lost(LinkLost("again"))
+    case.peer.lost(Lost("again"))
     assert all([str(gone)] == [str(outcome) for outcome in outcomes] for outcomes in calls)
     assert len({id(outcomes[0]) for outcomes in calls}) == 50
     assert case.losses == [gone]
@@ -189,17 +182,17 @@ def test_errors_come_out_whole(case: Case) -> None:
     """The error member reaches the caller as received; one that is no object is still an error."""
     outcomes = case.call()
     case.peer.received({"id": 1, "error": {"code": -32000, "message": "m", "data": [1], "more": 2}})
-    assert isinstance(outcomes[0], RpcError)
+    assert isinstance(outcomes[0], ErrorAnswer)
     assert outcomes[0].error == {"code": -32000, "message": "m", "data": [1], "more": 2}
     outcomes = case.call()
     case.peer.received({"id": 2, "error": "boom"})
-    assert isinstance(outcomes[0], RpcError)
+    assert isinstance(outcomes[0], ErrorAnswer)
 
 
 def test_what_cannot_be_sent_fails_its_own_call(case: Case) -> None:
     """A full queue refuses one call and leaves no trace of it."""
     case.link.full = True
-    assert isinstance(case.call()[0], Overloaded)
+    assert isinstance(case.call()[0], Busy)
     assert case.peer.in_flight == 0
     assert not case.clock.getDelayedCalls()
 
@@ -207,6 +200,6 @@ def test_what_cannot_be_sent_fails_its_own_call(case: Case) -> None:
 def test_a_failed_exchange_ends_one_call(case: Case) -> None:
     """HTTP may lose one answer and keep the others."""
     first, second = case.call(), case.call()
-    case.peer.failed(1, McpFailure("lost"))
-    assert isinstance(first[0], McpFailure)
+    case.peer.failed(1, UpstreamFailure("lost"))
+    assert isinstance(first[0], UpstreamFailure)
     assert second == []

@@ -16,9 +16,9 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 
-from agtphost.adapters.mcp.failures import LinkLost, McpFailure
-from agtphost.adapters.mcp.server_log import ServerLog
 from agtphost.adapters.mcp.stdio import TERMINATED, StdioLink
+from agtphost.upstream.failures import Lost, UpstreamFailure
+from agtphost.upstream.log import UpstreamLog
 from tests.adapters.mcp.hosting import ENVIRON, alive, hosted, hostile, until
 
 HOST = """
@@ -44,14 +44,14 @@ class Ear:
     """A receiver that only wants to know the end."""
 
     def __init__(self) -> None:
-        self.ended: Deferred[LinkLost] = Deferred()
+        self.ended: Deferred[Lost] = Deferred()
 
     def received(self, message: object) -> bool:
         return False
 
-    def failed(self, call_id: int, failure: McpFailure) -> None: ...
+    def failed(self, call_id: int, failure: UpstreamFailure) -> None: ...
 
-    def lost(self, failure: LinkLost) -> None:
+    def lost(self, failure: Lost) -> None:
         self.ended.callback(failure)
 
 
@@ -144,7 +144,7 @@ async def test_a_hundred_cycles_leave_nothing() -> None:
     for cycle in range(100):
         ear = Ear()
         command = ("/bin/cat",) if cycle % 4 else ("/bin/sh", "-c", "sleep 300 & exec cat")
-        link = StdioLink(reactor, ear, command, ENVIRON, None, ServerLog(reactor, "s"))
+        link = StdioLink(reactor, ear, command, ENVIRON, None, UpstreamLog(reactor, "s"))
         if cycle % 3 == 0:
             os.kill(link.pid or 0, signal.SIGKILL)
             await ear.ended

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_twisted
 
-from agtphost.adapters.mcp.failures import RpcError
+from agtphost.upstream.failures import ErrorAnswer
 from tests.adapters.mcp.hosting import ENVIRON, hosted
 from tests.npm import program
 
@@ -48,5 +48,5 @@ async def test_server_filesystem_is_hosted(tmp_path: Path) -> None:
         await server.call_tool("write_file", {**target, "content": "ü"}, {}, 10)
         assert (await server.call_tool("read_text_file", target, {}, 10))["content"][0]["text"] == "ü"
         assert (await server.call_tool("read_text_file", {"path": "/etc/passwd"}, {}, 10))["isError"] is True
-        with pytest.raises(RpcError):
+        with pytest.raises(ErrorAnswer):
             await server.call_tool("no_such_tool", {}, {}, 10)

@@ -15,15 +15,15 @@ import pytest_twisted
 from twisted.internet.defer import Deferred, DeferredList
 
 from agtphost.adapters.mcp import McpServer, State
-from agtphost.adapters.mcp.failures import (
-    AnswerTooLong,
-    CallTimeout,
-    LinkLost,
-    McpFailure,
+from agtphost.upstream.failures import (
+    Busy,
+    ErrorAnswer,
+    Lost,
     NotReading,
-    Overloaded,
-    RpcError,
-    UnreadableAnswer,
+    Timeout,
+    TooLong,
+    Unreadable,
+    UpstreamFailure,
 )
 from tests.adapters.mcp.hosting import SDK, alive, hosted, hostile, pause, until
 
@@ -33,9 +33,9 @@ def call(server: McpServer, tool: str = "work", within: float = 10.0, **argument
     return Deferred.fromCoroutine(server.call_tool(tool, arguments, {}, within))
 
 
-async def failure_of(calling: Deferred[Any]) -> McpFailure:
+async def failure_of(calling: Deferred[Any]) -> UpstreamFailure:
     """How a call fails; fails the test when it does not."""
-    with pytest.raises(McpFailure) as caught:
+    with pytest.raises(UpstreamFailure) as caught:
         await calling
     return caught.value
 
@@ -81,7 +81,7 @@ async def test_a_deadline_reaches_the_server(protocol: str) -> None:
     async with hosted(SDK + ("stdio",), protocol=protocol) as server:
         slow = call(server, "sleep", 0.3, seconds=30)
         assert (await call(server, "add", a=1, b=1))["content"][0]["text"] == "2"
-        assert isinstance(await failure_of(slow), CallTimeout)
+        assert isinstance(await failure_of(slow), Timeout)
         seen: list[str] = []
         for _ in range(100):
             seen = [item["text"] for item in (await call(server, "history"))["content"]]
@@ -101,7 +101,7 @@ async def test_a_crash_fails_every_call_at_once(code: int) -> None:
     async with hosted(hostile("crash", code)) as server:
         calls = [call(server) for _ in range(12)]
         failures = [await failure_of(each) for each in calls]
-        assert [(type(f), getattr(f, "exit_code", None)) for f in failures] == [(LinkLost, code)] * 12
+        assert [(type(f), getattr(f, "exit_code", None)) for f in failures] == [(Lost, code)] * 12
         assert server.state is State.BACKOFF
         await until(lambda: server.state is State.UP)
         assert server.snapshot().restarts == 1
@@ -123,7 +123,7 @@ async def test_a_crash_is_noticed_in_milliseconds() -> None:
             os.kill(child, signal.SIGKILL)
             failure = await failure_of(pending)
             delays.append(time.monotonic() - began)
-            assert isinstance(failure, LinkLost)
+            assert isinstance(failure, Lost)
             assert failure.signal == signal.SIGKILL
     assert min(delays) < 0.010, delays
 
@@ -133,7 +133,7 @@ async def test_a_signal_is_named() -> None:
     """T-MC-3: a segmentation fault is reported as its signal."""
     async with hosted(hostile("segfault")) as server:
         failure = await failure_of(call(server))
-        assert isinstance(failure, LinkLost)
+        assert isinstance(failure, Lost)
         assert failure.signal == signal.SIGSEGV
 
 
@@ -154,8 +154,8 @@ async def test_closed_descriptors_end_the_server(fault: str) -> None:
         first = call(server)
         await pause(0.05)
         second = call(server)
-        assert isinstance(await failure_of(first), McpFailure)
-        assert isinstance(await failure_of(second), McpFailure)
+        assert isinstance(await failure_of(first), UpstreamFailure)
+        assert isinstance(await failure_of(second), UpstreamFailure)
         assert time.monotonic() - began < 2
         assert server.state is not State.UP
 
@@ -177,11 +177,11 @@ async def test_an_endless_line_ends_the_process() -> None:
     async with hosted(hostile("endless-answer")) as server:
         snapshot = server.snapshot()
         before = psutil.Process().memory_info().rss
-        with pytest.raises(AnswerTooLong):
+        with pytest.raises(TooLong):
             await call(server, "work", 60.0)
         # Somebody waits for another answer: the line goes on at full speed, and ends no later than its bound.
         failure = await failure_of(call(server, "work", 120.0))
-        assert isinstance(failure, LinkLost)
+        assert isinstance(failure, Lost)
         assert "without a newline" in str(failure)
         assert psutil.Process().memory_info().rss - before < 96 << 20
         await until(lambda: not alive(snapshot.pid or 0))
@@ -192,7 +192,7 @@ async def test_endless_garbage_is_read_at_its_share_and_harms_no_other_call() ->
     """T-MC-7: a line that is no answer, without a newline, is skipped as slowly as any garbage; its call times out."""
     async with hosted(hostile("endless-line")) as server:
         before = psutil.Process().memory_info().rss
-        assert isinstance(await failure_of(call(server, "work", 8.0)), CallTimeout)
+        assert isinstance(await failure_of(call(server, "work", 8.0)), Timeout)
         link = server.snapshot().link
         assert link["too_long"] == 1
         assert link["pauses"] >= 1  # type: ignore[operator]
@@ -206,7 +206,7 @@ async def test_an_answer_that_is_too_long_ends_its_own_call(how: str) -> None:
     async with hosted(hostile("long-answers")) as server:
         pid = server.snapshot().pid
         for _ in range(2):
-            with pytest.raises(AnswerTooLong):
+            with pytest.raises(TooLong):
                 await call(server, "work", 20.0, how=how)
             assert (await call(server, "work", 20.0, how="short"))["content"][0]["text"] == "done"
         found = server.snapshot()
@@ -241,7 +241,7 @@ async def test_an_answer_that_is_no_result_fails_its_call_now(fault: str) -> Non
     """
     async with hosted(hostile(fault)) as server:
         began = time.monotonic()
-        assert isinstance(await failure_of(call(server)), UnreadableAnswer)
+        assert isinstance(await failure_of(call(server)), Unreadable)
         assert time.monotonic() - began < 2
         assert server.state is State.UP
 
@@ -303,7 +303,7 @@ async def test_a_hanging_call_ends_at_its_deadline() -> None:
     """T-MC-14: within a tenth of a second of the deadline (P16: deadline + 1 s)."""
     async with hosted(hostile("hang")) as server:
         began = time.monotonic()
-        assert isinstance(await failure_of(call(server, within=0.3)), CallTimeout)
+        assert isinstance(await failure_of(call(server, within=0.3)), Timeout)
         assert 0.29 < time.monotonic() - began < 1.3
 
 
@@ -311,7 +311,7 @@ async def test_a_hanging_call_ends_at_its_deadline() -> None:
 async def test_a_late_answer_is_dropped_and_counted() -> None:
     """T-MC-15: the answer to a call that timed out reaches nobody."""
     async with hosted(hostile("late", 0.4)) as server:
-        assert isinstance(await failure_of(call(server, within=0.1)), CallTimeout)
+        assert isinstance(await failure_of(call(server, within=0.1)), Timeout)
         assert (await call(server))["content"][0]["text"] == "done"
         assert server.snapshot().link["late"] == 1
 
@@ -330,8 +330,8 @@ async def test_a_server_that_does_not_read_is_bounded() -> None:
         results = await DeferredList(calls, consumeErrors=True)
         kinds = [type(failure.value) for ok, failure in results if not ok]
         assert len(kinds) == 30
-        assert kinds.count(Overloaded) >= 10
-        assert kinds.count(CallTimeout) >= 5
+        assert kinds.count(Busy) >= 10
+        assert kinds.count(Timeout) >= 5
 
 
 @pytest.mark.parametrize("octets", [10, 200_000])
@@ -360,9 +360,9 @@ async def test_a_server_that_reads_slowly_is_left_alone() -> None:
         assert server.snapshot().pid == pid
 
 
-@pytest.mark.parametrize(("code", "kind"), [(-32602, RpcError), (-32000, RpcError)])
+@pytest.mark.parametrize(("code", "kind"), [(-32602, ErrorAnswer), (-32000, ErrorAnswer)])
 @pytest_twisted.ensureDeferred
-async def test_errors_are_kept_whole(code: int, kind: type[McpFailure]) -> None:
+async def test_errors_are_kept_whole(code: int, kind: type[UpstreamFailure]) -> None:
     """T-MC-17: code, message and data come out as sent."""
     async with hosted(hostile("rpc-error", code)) as server:
         failure = await failure_of(call(server))
@@ -385,7 +385,7 @@ async def test_a_rug_pull_turns_the_tool_off(tmp_path: Path) -> None:
         await call(server)
         await until(lambda: server.catalogue.changed == {"work"})
         failure = await failure_of(call(server))
-        assert isinstance(failure, RpcError)
+        assert isinstance(failure, ErrorAnswer)
 
 
 @pytest_twisted.ensureDeferred

@@ -10,9 +10,9 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
 from agtphost.adapters.mcp import McpServer, McpServerSettings, State
-from agtphost.adapters.mcp.failures import CallTimeout, LinkLost, Overloaded, ServerDown
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
-from agtphost.adapters.mcp.supervision import Delays, supervise
+from agtphost.upstream.failures import Busy, Down, Lost, Timeout
+from agtphost.upstream.supervision import Delays, supervise
 
 TOOL = {"name": "work", "inputSchema": {"type": "object"}}
 
@@ -116,7 +116,7 @@ class ScriptedLink:
         elif "id" in message and self.world.alive:
             self.receiver.received({"jsonrpc": "2.0", "id": message["id"], **self.answer(str(method))})
         elif "id" in message:
-            self.receiver.lost(LinkLost("the process ended with exit code 1", exit_code=1))
+            self.receiver.lost(Lost("the process ended with exit code 1", exit_code=1))
 
     def answer(self, method: str) -> dict[str, Any]:
         if method == "initialize":
@@ -177,11 +177,11 @@ def test_a_server_is_restarted_after_1_2_4_seconds() -> None:
     world.server.startService()
     assert world.server.state is State.UP
     world.alive = False
-    world.links[-1].receiver.lost(LinkLost("the process ended with exit code 5", exit_code=5))
+    world.links[-1].receiver.lost(Lost("the process ended with exit code 5", exit_code=5))
     for delay in (1.0, 2.0, 4.0, 8.0, 16.0):
         assert world.server.state is State.BACKOFF
         down = world.call()[0]
-        assert isinstance(down, ServerDown)
+        assert isinstance(down, Down)
         assert (down.state, down.retry_after) == ("backoff", delay)
         attempts = len(world.links)
         world.clock.advance(delay - 0.01)
@@ -196,12 +196,15 @@ def test_a_server_is_restarted_after_1_2_4_seconds() -> None:
 
 
 def test_a_crash_fails_calls_and_never_replays_them() -> None:
-    """In-flight and waiting calls fail at once with the exit code; the new process is sent none of them."""
+    """
+    Calls in flight fail at once with the exit code, those that waited as never sent; the new process is sent none.
+    """
     world = World(max_concurrency=2)
     world.server.startService()
     calls = [world.call() for _ in range(4)]
-    world.links[-1].receiver.lost(LinkLost("the process ended with exit code 5", exit_code=5))
-    assert [outcomes[0].exit_code for outcomes in calls] == [5] * 4
+    world.links[-1].receiver.lost(Lost("the process ended with exit code 5", exit_code=5))
+    assert [outcomes[0].exit_code for outcomes in calls[:2]] == [5] * 2
+    assert [(type(outcomes[0]), outcomes[0].state) for outcomes in calls[2:]] == [(Down, "backoff")] * 2
     world.clock.advance(1.0)
     assert world.server.state is State.UP
     assert (len(world.links), world.links[-1].calls) == (2, [])
@@ -213,14 +216,14 @@ def test_calls_take_turns_and_the_queue_is_bounded() -> None:
     world = World(max_concurrency=2, max_queue=3)
     world.server.startService()
     calls = [world.call(10.0 + number) for number in range(5)]
-    assert isinstance(world.call()[0], Overloaded)
+    assert isinstance(world.call()[0], Busy)
     assert len(world.links[0].calls) == 2
     assert world.server.snapshot().waiting == 3
     world.answer()
     assert calls[0] == [{"content": []}]
     assert len(world.links[0].calls) == 2
     world.clock.advance(12.5)
-    assert [isinstance(c[0], CallTimeout) for c in calls if c and c != [{"content": []}]] == [True, True]
+    assert [isinstance(c[0], Timeout) for c in calls if c and c != [{"content": []}]] == [True, True]
     while world.links[0].calls:
         world.answer()
     assert all(calls)
@@ -234,7 +237,7 @@ def test_turns_given_back_are_all_free_again() -> None:
     for _ in range(5):
         calls = [world.call(1.0) for _ in range(4)]
         world.clock.advance(1.0)
-        assert all(isinstance(outcomes[0], CallTimeout) for outcomes in calls)
+        assert all(isinstance(outcomes[0], Timeout) for outcomes in calls)
         world.links[0].calls.clear()
     first, second = world.call(), world.call()
     assert len(world.links[0].calls) == 2
@@ -266,7 +269,7 @@ def test_a_start_that_hangs_is_given_up() -> None:
     finally:
         ScriptedLink.answer = original  # type: ignore[method-assign]
     assert world.server.state is State.BACKOFF
-    assert isinstance(outcomes[0], ServerDown)
+    assert isinstance(outcomes[0], Down)
     assert world.links[0].closed
 
 
@@ -307,7 +310,7 @@ def test_an_approval_outlives_a_restart_of_the_server() -> None:
     world.server.startService()
     for tools, expected in (([TOOL], {"work"}), ([{**TOOL, "description": "Other."}], set())):
         world.tools = tools
-        world.links[-1].receiver.lost(LinkLost("gone"))
+        world.links[-1].receiver.lost(Lost("gone"))
         world.clock.advance(4.0)
         assert world.server.state is State.UP
         assert set(world.server.catalogue.bindings) == expected
@@ -322,6 +325,6 @@ def test_stopping_ends_everything() -> None:
     assert stopped.called
     assert world.links[0].closed
     assert world.server.state is State.STOPPED
-    world.links[0].receiver.lost(LinkLost("the host ended the process"))
+    world.links[0].receiver.lost(Lost("the host ended the process"))
     assert outcomes
     assert not world.clock.getDelayedCalls()

@@ -6,7 +6,6 @@ import pytest
 import pytest_twisted
 from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp.failures import McpFailure
 from agtphost.adapters.mcp.kept_pins import KIND as PIN
 from agtphost.adapters.mcp.kept_pins import KeptPins, pin
 from agtphost.adapters.mcp.tool_record import APPROVED, CHANGED, KIND, MOST_DEFINITIONS, ToolRecord
@@ -14,6 +13,7 @@ from agtphost.adapters.mcp.tools import MAX_TOOLS, ToolPins
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
 from agtphost.audit.held import HeldTable
 from agtphost.errors import Refusal
+from agtphost.upstream.failures import UpstreamFailure
 from tests.fakes import FakeLedger
 
 
@@ -147,7 +147,7 @@ async def test_pins_are_durable_before_a_tool_counts() -> None:
     pins = KeptPins(ledger.held, first.submit).of("files", {"named": "c"}, lambda *changed: differs.append(changed))
     assert not pins.admits("work", "a")
     ledger.failing = True
-    with pytest.raises(McpFailure):
+    with pytest.raises(UpstreamFailure):
         await pins.remember({"work": "a"})
     assert not pins.admits("work", "a")
     ledger.failing = False

@@ -11,9 +11,9 @@ from agtphost.adapters.mcp.dialogue import own_meta
 from agtphost.adapters.mcp.eras import header_value
 from agtphost.adapters.mcp.parameter_headers import parameter_headers, render
 from agtphost.adapters.mcp.semantics import semantic_block
-from agtphost.adapters.mcp.server_log import ServerLog, escaped
 from agtphost.adapters.mcp.settings import ToolOverride
 from agtphost.adapters.mcp.tools import deceptive_character, digest_of, read_tools
+from agtphost.upstream.log import UpstreamLog, escaped
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 TOOL: dict[str, Any] = {
@@ -29,7 +29,7 @@ HIDDEN = [
 
 
 def read(*definitions: object) -> dict[str, Any]:
-    return read_tools(definitions, {}, ServerLog(Clock(), "s"))
+    return read_tools(definitions, {}, UpstreamLog(Clock(), "s"))
 
 
 def test_a_definition_is_kept_whole() -> None:
@@ -76,7 +76,7 @@ def test_nonsense_is_refused_one_by_one() -> None:
 
 def test_an_unchanged_tool_is_not_compiled_again() -> None:
     """Listing again reuses what is known; a change of any part is noticed."""
-    log = ServerLog(Clock(), "s")
+    log = UpstreamLog(Clock(), "s")
     first = read_tools([TOOL], {}, log)
     again = read_tools([dict(TOOL)], first, log)
     assert again["t"] is first["t"]
@@ -172,7 +172,7 @@ def test_stderr_is_escaped_bounded_and_redacted() -> None:
     """
     T-MC, P21: control characters are escaped, long lines cut, lines per second limited, secrets removed.
     """
-    log = ServerLog(Clock(), "s", ["secret-canary", "tiny"])
+    log = UpstreamLog(Clock(), "s", ["secret-canary", "tiny"])
     log.stderr(b"\x1b[31mred \xe2\x80\xae secret-canary tiny\nlo")
     log.stderr(b"ng" + b"z" * 5000)
     log.stderr(b"z" * 100_000 + b"\n\xff\n")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from twisted.internet.defer import ensureDeferred
 
-from agtphost.adapters.web.failures import NotPrepared
 from agtphost.adapters.web.pins import APPROVED, CHANGED, PINNED, Pins
 from agtphost.audit.drafts import Change, LedgerUnavailable, StaleChange, StreamEvent
+from agtphost.upstream.failures import NotApproved
 from tests.adapters.peers import Book
 
 ONE, TWO = "1" * 64, "2" * 64
@@ -80,7 +80,7 @@ def test_nothing_is_approved_that_would_be_forgotten() -> None:
     assert judged(desk.pins(), old=ONE) == set()
     desk.down = True
     assert judged(desk.pins(), old=ONE) == set()
-    with pytest.raises(NotPrepared):
+    with pytest.raises(NotApproved):
         judged(desk.pins(), old=ONE, new=TWO)
     desk.down = False
     assert judged(desk.pins(), new=ONE) == set()
@@ -111,5 +111,5 @@ def test_a_change_that_somebody_else_made_first_is_no_approval() -> None:
         raise StaleChange("moved")
 
     desk.submit = stale  # type: ignore[method-assign]
-    with pytest.raises(NotPrepared):
+    with pytest.raises(NotApproved):
         judged(desk.pins(), echo=ONE)

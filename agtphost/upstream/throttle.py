@@ -25,7 +25,7 @@ LINES_LOGGED = 20
 """Lines of one server that reach the host's log each second; the rest are counted."""
 
 
-class Allowance:
+class ReadThrottle:
     """
     Pauses a source that sends more than its share, until the slice of time is over.
 
@@ -91,7 +91,7 @@ class Allowance:
         self._resume()
 
 
-class LineQuota:
+class LogThrottle:
     """
     Says which lines may be logged.
 

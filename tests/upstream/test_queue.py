@@ -1,4 +1,4 @@
-"""Turns at a shared upstream: who is next, who waits, and who is sent away."""
+"""CallQueue at a shared upstream: who is next, who waits, and who is sent away."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp.failures import CallTimeout, LinkLost, Overloaded
-from agtphost.adapters.mcp.turns import Turns, may_await_start
+from agtphost.upstream.failures import Busy, Lost, Timeout
+from agtphost.upstream.queue import CallQueue, may_await_start
 
 
 class Calls:
@@ -17,7 +17,7 @@ class Calls:
 
     def __init__(self, at_once: int, waiting: int) -> None:
         self.clock = Clock()
-        self.turns = Turns(self.clock, at_once, waiting)
+        self.turns = CallQueue(self.clock, at_once, waiting)
         self.at_work: list[str | None] = []
         self.failed: list[tuple[str | None, type[Exception]]] = []
         self.waiting: list[Deferred[None]] = []
@@ -28,8 +28,8 @@ class Calls:
             return
         try:
             turn = self.turns.wait(60.0, caller)
-        except Overloaded:
-            self.failed.append((caller, Overloaded))
+        except Busy:
+            self.failed.append((caller, Busy))
             return
         self.waiting.append(turn)
         turn.addCallbacks(
@@ -84,10 +84,10 @@ def test_a_full_room_has_a_place_for_whoever_has_less_in_it() -> None:
     for _ in range(7):
         calls.call("hog")
     calls.call("hog")
-    assert calls.failed == [("hog", Overloaded)]
+    assert calls.failed == [("hog", Busy)]
     for _ in range(4):
         calls.call("a")
-    assert calls.failed[1:] == [("hog", Overloaded)] * 3 + [("a", Overloaded)]
+    assert calls.failed[1:] == [("hog", Busy)] * 3 + [("a", Busy)]
     assert calls.turns.waiting == 6
 
 
@@ -98,10 +98,10 @@ def test_those_that_wait_time_out_leave_and_are_sent_away() -> None:
         calls.call(caller)
     calls.waiting[0].cancel()
     calls.clock.advance(60.0)
-    assert [kind for _, kind in calls.failed][1:] == [CallTimeout, CallTimeout]
+    assert [kind for _, kind in calls.failed][1:] == [Timeout, Timeout]
     calls.call("a")
-    calls.turns.fail_all(LinkLost("gone"))
-    assert calls.failed[-1] == ("a", LinkLost)
+    calls.turns.fail_all(lambda: Lost("gone"))
+    assert calls.failed[-1] == ("a", Lost)
     for caller in ("a", "b"):
         calls.end(caller)
     assert (calls.turns.waiting, calls.turns.take("x"), calls.turns.take("y")) == (0, True, True)

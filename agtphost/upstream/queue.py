@@ -18,22 +18,10 @@ from collections.abc import Callable, Collection
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
-from agtphost.adapters.mcp.failures import CallTimeout, LinkLost, Overloaded
-from agtphost.handlers.context import EndpointContext
-from agtphost.identity.peer import Assurance
+from agtphost.upstream.failures import Busy, Timeout
 
 Caller = str | None
 """Whose share a call counts for; None: the host's own, which has no share to keep to."""
-
-UNPROVEN = ""
-"""The one share of all callers who proved no identity: names that cost nothing give no turns."""
-
-
-def caller_of(context: EndpointContext) -> str:
-    """Whose share a call counts for: the agent's whose certificate made it."""
-    if context.caller is None or context.assurance < Assurance.CERTIFICATE:
-        return UNPROVEN
-    return context.caller.agent_id
 
 
 def may_await_start(waiting: Collection[Caller], caller: Caller, room: int) -> bool:
@@ -48,7 +36,7 @@ def may_await_start(waiting: Collection[Caller], caller: Caller, room: int) -> b
     return caller is None or sum(each == caller for each in waiting) < max(1, room // 2)
 
 
-class Turns:
+class CallQueue:
     """
     Admits calls.
 
@@ -85,7 +73,7 @@ class Turns:
         """
         Wait for a turn; it is taken when the Deferred fires.
 
-        :raises Overloaded: at once, where too many wait; through the Deferred, where the place goes to somebody with
+        :raises Busy: at once, where too many wait; through the Deferred, where the place goes to somebody with
             fewer calls waiting.
         """
         queue = self._queues.get(caller)
@@ -117,13 +105,13 @@ class Turns:
         self._free += 1
         self._admit()
 
-    def fail_all(self, failure: LinkLost) -> None:
-        """Send everyone who waits away."""
+    def fail_all(self, failure: Callable[[], Exception]) -> None:
+        """Send everyone who waits away, each with an error of its own."""
         queues, self._queues, self._waiting = self._queues, {}, 0
         for queue in queues.values():
             for turn in queue:
                 if not turn.called:
-                    turn.errback(failure.again())
+                    turn.errback(failure())
 
     def _may(self, caller: Caller) -> bool:
         return caller is None or self._at_work.get(caller, 0) < self._share
@@ -160,18 +148,18 @@ class Turns:
         Send away the latest call of whoever has most of them waiting.
 
         :param wanted: calls that the newcomer would have waiting.
-        :raises Overloaded: nobody has more than that.
+        :raises Busy: nobody has more than that.
         """
         most = max(self._queues, key=lambda each: len(self._queues[each]), default=None)
         if most not in self._queues or len(self._queues[most]) <= wanted:
-            raise Overloaded("too many calls wait")
+            raise Busy("too many calls wait")
         turn = self._queues[most][-1]
         self._leave(most, turn)
-        turn.errback(Overloaded("too many calls wait, most of them this caller's"))
+        turn.errback(Busy("too many calls wait, most of them this caller's"))
 
     def _expel(self, caller: Caller, turn: Deferred[None]) -> None:
         self._leave(caller, turn)
-        turn.errback(CallTimeout("the deadline passed before the call's turn came"))
+        turn.errback(Timeout("the deadline passed before the call's turn came"))
 
     def _leave(self, caller: Caller, turn: Deferred[None]) -> None:
         queue = self._queues.get(caller)

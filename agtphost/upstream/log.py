@@ -8,7 +8,7 @@ from collections.abc import Collection
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger, LogLevel
 
-from agtphost.adapters.mcp.quotas import LineQuota
+from agtphost.upstream.throttle import LogThrottle
 
 KEPT_LINES = 100
 """Last stderr lines kept for the operator."""
@@ -32,7 +32,7 @@ def escaped(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
-class ServerLog:
+class UpstreamLog:
     """
     The log of one server.
 
@@ -43,7 +43,7 @@ class ServerLog:
 
     def __init__(self, clock: IReactorTime, server: str, secrets: Collection[str] = ()) -> None:
         self._server = server
-        self._quota = LineQuota(clock)
+        self._quota = LogThrottle(clock)
         self._secrets = sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True)
         self._passing: deque[str] = deque(maxlen=PASSING_SECRETS)
         self._kept: deque[str] = deque(maxlen=KEPT_LINES)

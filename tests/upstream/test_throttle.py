@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp.quotas import LEAST, PATIENCE, SLICE, SMALLEST, UNSOLICITED_OCTETS, Allowance
+from agtphost.upstream.throttle import LEAST, PATIENCE, SLICE, SMALLEST, UNSOLICITED_OCTETS, ReadThrottle
 
 
 class Source:
@@ -14,7 +14,7 @@ class Source:
         self.clock = Clock()
         self.octets = octets
         self.running = True
-        self.allowance = Allowance(self.clock, self.pause, self.resume)
+        self.allowance = ReadThrottle(self.clock, self.pause, self.resume)
 
     def pause(self) -> None:
         self.running = False
