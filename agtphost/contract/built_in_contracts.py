@@ -227,7 +227,7 @@ CONTRACTS: Mapping[tuple[str, str], Contract] = {
         "The caller has the stored evidence that it asked for, as it was signed.", _INSPECTED, ["target"]
     ),
     ("ACTIVATE", "/"): _contract("The agent is active, and a signed event says so.", _CHANGE),
-    ("DEACTIVATE", "/"): _contract("The agent is suspended, and a signed event says so.", _CHANGE),
+    ("DEACTIVATE", "/"): _contract("The agent is suspended, and a signed event says so.", {**_CHANGE, **_DOMAIN}),
     ("REINSTATE", "/"): _contract("The agent is active again, and a signed event says so.", {**_CHANGE, **_DOMAIN}),
     ("REVOKE", "/"): _contract(
         "The agent is retired for good, and a signed event says so.",

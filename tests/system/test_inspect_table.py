@@ -40,10 +40,10 @@ TREE = {**PLAIN, "agent_only": (WHO, WHO, OK, OK, WHO)}
 DECISION = dict.fromkeys(MODES, (WHO, OK, OK, NO, OK))
 """About the agent itself; by its header alone it is told what it could be told of anyway."""
 
-MINE = dict.fromkeys(MODES, (NONE, OK, OK, NONE, NONE))
+MINE = dict.fromkeys(MODES, (NONE, OK, OK, NONE, OK))
 """
-Contracts and attempts: whoever may not see one is not told that there is one. Their overseers are agents with the
-scope inspect:all, not the readers of records; a development host on loopback takes a header for an agent's word.
+Contracts and attempts: whoever may not see one is not told that there is one. A development host on loopback takes a
+header for an agent's word.
 """
 
 EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
