@@ -8,7 +8,7 @@ that the same facts give the same octets.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from agtphost.contract.built_in_contracts import BINDINGS, REGISTERED, contract_
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
 from agtphost.identity.agents import Agent
-from agtphost.identity.canonical import canonical
+from agtphost.identity.kept_forms import canonical_pieces
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.manifest_signature import SIGNATURE, sign_manifest, verify_manifest
 from agtphost.vocabulary.catalog import Catalog
@@ -32,6 +32,8 @@ __all__ = [
     "Surface",
     "build_manifest",
     "content_digest",
+    "project_agent",
+    "project_all",
     "project_binding",
     "sign_manifest",
     "surface_digest",
@@ -172,12 +174,11 @@ def build_manifest(
         "embedded_methods": list(catalog.embedded),
         "custom_methods": sorted(policies.methods.custom),
         "endpoints": [
-            *(project_binding(binding, catalog) for binding in built_ins),
-            *(endpoint.projection() for endpoint in endpoints),
+            *project_all(built_ins, endpoints, catalog),
             *(dict(definition) for definition in surface.negotiated),
         ],
         "agent_disclosure": disclosure.level,
-        "hosted_agents": [_agent(agent) for agent in disclosure.shown],
+        "hosted_agents": [project_agent(agent) for agent in disclosure.shown],
         "agent_disclosure_notice": disclosure.notice,
         "apis": [dict(entry) for entry in surface.apis],
         "hosted_protocols": [dict(entry) for entry in surface.hosted_protocols],
@@ -192,6 +193,14 @@ def build_manifest(
         }
     manifest[SIGNATURE] = None
     return manifest
+
+
+def project_all(
+    built_ins: Sequence[Binding], endpoints: Sequence[Endpoint], catalog: Catalog
+) -> Iterator[dict[str, Any]]:
+    """The host's own endpoints, and the operator's."""
+    yield from (project_binding(binding, catalog) for binding in built_ins)
+    yield from (endpoint.projection() for endpoint in endpoints)
 
 
 def project_binding(binding: Binding, catalog: Catalog) -> dict[str, Any]:
@@ -234,7 +243,8 @@ def project_binding(binding: Binding, catalog: Catalog) -> dict[str, Any]:
     }
 
 
-def _agent(agent: Agent) -> dict[str, Any]:
+def project_agent(agent: Agent) -> dict[str, Any]:
+    """An agent as the manifest shows it (AGTP-API section 8.5)."""
     return {
         "agent_id": agent.agent_id,
         "name": agent.name,
@@ -253,7 +263,7 @@ def surface_digest(manifest: Mapping[str, Any]) -> str:
     manifest, and not what can be called.
     """
     counted = {name: manifest.get(name) for name in ("endpoints", "custom_methods", "data_manifest")}
-    return hashlib.sha256(canonical(counted)).hexdigest()
+    return _digest(counted)
 
 
 def content_digest(manifest: Mapping[str, Any]) -> str:
@@ -265,4 +275,11 @@ def content_digest(manifest: Mapping[str, Any]) -> str:
     content = {name: value for name, value in manifest.items() if name not in (SIGNATURE, "document_version")}
     server = manifest["server"]
     content["server"] = {name: value for name, value in server.items() if name not in ("issued", "updated")}
-    return hashlib.sha256(canonical(content)).hexdigest()
+    return _digest(content)
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256()
+    for piece in canonical_pieces(document):
+        digest.update(piece)
+    return digest.hexdigest()

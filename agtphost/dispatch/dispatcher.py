@@ -19,7 +19,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.held import HeldFull
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema, TooCostly
-from agtphost.dispatch.encoding import TURN, is_heavy, written
+from agtphost.dispatch.encoding import is_heavy, written
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Invocation
 from agtphost.dispatch.purchase import Purchase, replayed
@@ -36,6 +36,7 @@ from agtphost.handlers.context import EndpointContext, EndpointError, EndpointRe
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.steps import TURN
 from agtphost.wire.events import Request, Response
 
 Interim = Callable[[Response], None]

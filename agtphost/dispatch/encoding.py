@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import deferLater
 
 from agtphost.handlers.context import EndpointResponse
 from agtphost.vocabulary.jsonslices import HEAVY, Encoded, slices, weight
-
-TURN = 0.01
-"""Seconds of writing until the others have their turn."""
+from agtphost.vocabulary.steps import in_turns
 
 
 def is_heavy(answer: Any) -> bool:
@@ -31,13 +28,14 @@ async def written(answer: Any, clock: IReactorTime) -> Any:
     :raises ValueError: for what JSON cannot hold.
     :raises TypeError: likewise.
     """
-    parts: list[bytes] = []
     result = answer.result if isinstance(answer, EndpointResponse) else answer
-    began = time.perf_counter()
+    text = Encoded(await in_turns(_text(result), clock))
+    return replace(answer, result=text) if isinstance(answer, EndpointResponse) else text
+
+
+def _text(result: Any) -> Generator[None, None, bytes]:
+    parts: list[bytes] = []
     for piece in slices(result):
         parts.append(piece)
-        if time.perf_counter() - began > TURN:
-            await deferLater(clock, 0)
-            began = time.perf_counter()
-    text = Encoded(b"".join(parts))
-    return replace(answer, result=text) if isinstance(answer, EndpointResponse) else text
+        yield
+    return b"".join(parts)

@@ -80,6 +80,7 @@ def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) ->
         hosted=lambda: visibility.offered(materials.directory.hosted()),
         key=materials.key,
         now=now,
+        clock=on.reactor,
         versions_supported=materials.catalogs.versions,
         # Contracts are known once the ledger has read them.
         negotiated=lambda: negotiating.persistent() if evidence.ledger.healthy else None,

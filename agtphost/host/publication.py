@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from twisted.internet.defer import DeferredLock
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from agtphost.config import Config
@@ -21,11 +23,14 @@ from agtphost.host.revision import History, Revision
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
+from agtphost.identity.kept_forms import Item, Keeper, Kept, item, kept, text_pieces
 from agtphost.identity.key_history import earlier_of
 from agtphost.identity.keys import SigningKey
-from agtphost.vocabulary import jsontext, media_types
+from agtphost.identity.manifest_signature import signing
+from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.status import Status
+from agtphost.vocabulary.steps import in_turns
 
 log = Logger()
 
@@ -57,6 +62,7 @@ class Publication:
     :param built_ins: the host's own endpoints, asked for then.
     :param hosted: the agents that the manifest may name; after a change of it, :meth:`renew`.
     :param now: the present time, RFC 3339.
+    :param clock: others have their turn by it while a large manifest is built.
     :param versions_supported: of the catalog; empty means that of ``catalog`` alone.
     :param negotiated: definitions of endpoints that were negotiated to stay; None while that is unknown.
     """
@@ -73,6 +79,7 @@ class Publication:
         hosted: Callable[[], Sequence[Agent]],
         key: SigningKey | None,
         now: Callable[[], str],
+        clock: IReactorTime,
         versions_supported: Sequence[str] = (),
         negotiated: Callable[[], Sequence[Mapping[str, Any]] | None] = tuple,
     ) -> None:
@@ -100,10 +107,15 @@ class Publication:
         }
         self._looked: tuple[Any, ...] | None = None
         self._shown: tuple[Mapping[str, Any], ...] = ()
+        self._clock = clock
+        self._building = DeferredLock()
         self._forms: dict[tuple[bool, bool], Published] = {}
         self._announce: Callable[[int], None] = lambda _: None
         self._counting = True
         self._own = ""
+        self._fixed: tuple[Item, ...] = ()  # endpoints that stay as they are while the host runs
+        self._listed: Kept | None = None
+        self._agents = Keeper[Agent](lambda agent: agent.agent_id, manifest.project_agent)
         self.api_version = 0
         """The number of ``AGTP-API-Version``; 0 before the first :meth:`refresh`."""
 
@@ -119,7 +131,7 @@ class Publication:
         self._announce = announce
         self.refresh()
 
-    def __call__(self, disclosed: bool, known: bool = False) -> EndpointResponse:
+    async def __call__(self, disclosed: bool, known: bool = False) -> EndpointResponse:
         """
         The signed manifest as it is sent.
 
@@ -127,25 +139,35 @@ class Publication:
         :param known: whether it is certain who reads: only then data classes are told in full (AGIS section 12.2).
         :raises Refusal: 503 for a first manifest whose version cannot be made durable.
         """
-        return self.published(disclosed, known).response
+        return (await self.published(disclosed, known)).response
 
-    def published(self, disclosed: bool, known: bool = False) -> Published:
-        """The same with the document it was encoded from."""
+    async def published(self, disclosed: bool, known: bool = False) -> Published:
+        """The same with the document it was encoded from: no agent in it was stopped when it was asked for."""
         self.refresh()
         # Without data classes there is nothing more to tell.
         kind = disclosed, known and bool(self._config.data_class)
-        form = self._forms.get(kind)
-        if form is None:
-            try:
-                form = self._forms[kind] = self._build(*kind)
-            except OSError as error:
-                log.error("the manifest's history cannot be written: {why}", why=str(error))
-                raise Refusal(
-                    Status.UNAVAILABLE,
-                    "manifest-unavailable",
-                    "The version of the changed manifest cannot be made durable at the moment.",
-                    remedy="Try again later.",
-                ) from None
+        if kind in self._forms:
+            return self._forms[kind]
+        await self._building.acquire()
+        try:
+            # Whoever was first may have built it.
+            return self._forms.get(kind) or await self._anew(kind)
+        except OSError as error:
+            log.error("the manifest's history cannot be written: {why}", why=str(error))
+            raise Refusal(
+                Status.UNAVAILABLE,
+                "manifest-unavailable",
+                "The version of the changed manifest cannot be made durable at the moment.",
+                remedy="Try again later.",
+            ) from None
+        finally:
+            self._building.release()
+
+    async def _anew(self, kind: tuple[bool, bool]) -> Published:
+        """Build a form, and keep it unless it is an old one by then: who has asked for it before is told it still."""
+        forms = self._forms
+        form = await in_turns(self._build(*kind), self._clock)
+        forms[kind] = form
         return form
 
     def refresh(self) -> None:
@@ -157,15 +179,21 @@ class Publication:
         self._looked = looked
         shown = tuple(self._entries(looked))
         if shown != self._shown or agreed != self._agreed or not self.api_version:
+            if agreed != self._agreed:
+                self._listed = None
             self._shown, self._agreed = shown, agreed
-            self._forms.clear()
+            self._forms = {}
             self._counting = True
         if self._counting:
             self._count()
 
     def renew(self) -> None:
-        """The host's key is another one, or other agents can be called: what was signed before is signed anew."""
-        self._forms.clear()
+        """
+        The host's key is another one, or other agents can be called: what was signed before is signed anew.
+
+        With as many agents and endpoints as a host may have: what they look like is kept, and written once.
+        """
+        self._forms = {}
 
     def _agree(self) -> tuple[Mapping[str, Any], ...]:
         """What was negotiated to stay; what was last known of it where nobody knows at the moment."""
@@ -212,9 +240,10 @@ class Publication:
         """Number what can be called, and say so if it moved."""
         if not self._own:
             # What is the host's own does not change while it runs; with a thousand endpoints this takes a while.
-            own = self._document(False, True, _UNDATED)
+            own = self._document(False, True)
             own["endpoints"] = [entry for entry in own["endpoints"] if "proposed" not in entry]
             self._own = manifest.surface_digest(own)
+            self._agents(self._hosted())  # this, too, takes a while at the first time
         definitions = {_path_of(entry): entry.get("definitions", "") for entry in self._shown}
         agreed = self._upstreams.get(AGREED, {}).get("definitions", "")
         if agreed:
@@ -233,33 +262,39 @@ class Publication:
 
     # Building
 
-    def _build(self, disclosed: bool, known: bool) -> Published:
+    def _build(self, disclosed: bool, known: bool) -> Generator[None, None, Published]:
         self.builds += 1
-        digest = manifest.content_digest(self._document(disclosed, known, _UNDATED))
+        document = self._document(disclosed, known)
+        yield
+        digest = manifest.content_digest(document)
+        yield
         kind = ("disclosed" if disclosed else "reserved") + ("-known" if known else "")
         revision = self._history.document(kind, digest)
-        document = self._document(disclosed, known, revision)
+        document["document_version"] = revision.version
+        document["server"] |= {"issued": revision.issued, "updated": revision.updated}
         headers = (("ETag", _etag(digest, revision)), ("Cache-Control", self._cache_control(known)))
-        signed = manifest.sign_manifest(document, self._key)
+        signed = yield from signing(document, self._key)
+        yield
         response = EndpointResponse(
-            body=jsontext.encode(signed),
+            body=b"".join(text_pieces(signed)),
             enveloped=False,
             content_type=media_types.MANIFEST_JSON,
             headers=headers,
         )
         return Published(document=signed, response=response)
 
-    def _document(self, disclosed: bool, known: bool, revision: Revision) -> dict[str, Any]:
+    def _document(self, disclosed: bool, known: bool) -> dict[str, Any]:
+        """Without version and times."""
         config = self._config
-        return manifest.build_manifest(
+        document = manifest.build_manifest(
             manifest.ServerFacts(
                 server_id=config.host.server_id,
                 domain=config.manifest.domain,
                 operator=config.host.operator,
                 contact=config.host.contact,
-                issued=revision.issued,
-                updated=revision.updated,
-                document_version=revision.version,
+                issued="",
+                updated="",
+                document_version="",
                 supported_features=self._features(),
             ),
             catalog=self._catalog,
@@ -268,20 +303,28 @@ class Publication:
             disclosure=manifest.Disclosure(
                 level=config.policies.agent_disclosure,
                 notice=config.policies.agent_disclosure_notice,
-                agents=self._hosted() if disclosed else (),
             ),
-            endpoints=self._endpoints,
-            built_ins=self._built_ins(),
             surface=manifest.Surface(
                 apis=[entry.document() for entry in config.api],
                 hosted_protocols=self._shown,
                 data_classes=[entry.document() if known else entry.public() for entry in config.data_class],
-                negotiated=self._agreed,
                 directory=DISCOVERY,
             ),
             signing_keys=() if self._key is None else (self._key.public,),
             earlier_keys=[(link.old, link.rotated_at) for link in earlier_of(self._key)],
         )
+        document["endpoints"] = self._callable()
+        if disclosed and config.policies.agent_disclosure != "private":
+            document["hosted_agents"] = self._agents(self._hosted())
+        return document
+
+    def _callable(self) -> Kept:
+        """The entries of ``endpoints``; the host's own and the operator's are written once."""
+        if not self._fixed:
+            self._fixed = tuple(map(item, manifest.project_all(self._built_ins(), self._endpoints, self._catalog)))
+        if self._listed is None:
+            self._listed = kept((*self._fixed, *(item(dict(definition)) for definition in self._agreed)))
+        return self._listed
 
     def _features(self) -> tuple[str, ...]:
         """What this very host can do, and no more (AGTP-API section 8.3)."""
@@ -299,10 +342,6 @@ class Publication:
         shared = policies.agent_disclosure != "authenticated" and policies.anonymous_discovery and not known
         age = f"max-age={self._config.manifest.max_age}"
         return age if shared else f"private, {age}"
-
-
-_UNDATED = Revision(issued="", updated="", version="")
-"""In place of a revision where only the content is looked at."""
 
 
 def _path_of(upstream: Mapping[str, Any]) -> str:

@@ -25,6 +25,8 @@ __all__ = [
     "Parts",
     "Signer",
     "compact",
+    "covered",
+    "joined",
     "parse",
     "parse_unverified",
     "protected_header",
@@ -83,10 +85,18 @@ def compact(protected: bytes, payload: bytes, signer: Signer | None) -> str:
     :param payload: the JSON text, signed as it stands.
     :param signer: None leaves the third part empty: the text then ends in a dot.
     """
-    signing_input = b"%b.%b" % (protected, encode_part(payload))
-    if signer is None:
-        return signing_input.decode("ascii") + "."
-    return (b"%b.%b" % (signing_input, encode_part(signer.sign(signing_input)))).decode("ascii")
+    signing_input = covered(protected, payload)
+    return joined(signing_input, b"" if signer is None else signer.sign(signing_input))
+
+
+def covered(protected: bytes, payload: bytes) -> bytes:
+    """The JWS Signing Input: what a signature covers (RFC 7515 section 5.1)."""
+    return b"%b.%b" % (protected, encode_part(payload))
+
+
+def joined(signing_input: bytes, signature: bytes) -> str:
+    """The JWS of what is covered and its signature."""
+    return (b"%b.%b" % (signing_input, encode_part(signature))).decode("ascii")
 
 
 def _decode(part: str, what: str) -> bytes:

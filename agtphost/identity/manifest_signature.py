@@ -6,12 +6,14 @@ A JWS over the canonical form of everything else in the manifest (companion sect
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from agtphost.identity import jws
 from agtphost.identity.canonical import canonical
+from agtphost.identity.kept_forms import Plain, canonical_pieces
 from agtphost.identity.keys import Signer, VerifyingKey
+from agtphost.vocabulary.steps import finished
 
 SIGNATURE = "manifest_signature"
 """The member that holds it."""
@@ -23,11 +25,21 @@ def sign_manifest(manifest: Mapping[str, Any], signer: Signer | None) -> dict[st
 
     :param signer: None leaves the member null.
     """
+    return finished(signing(manifest, signer))
+
+
+def signing(manifest: Mapping[str, Any], signer: Signer | None) -> Generator[None, None, dict[str, Any]]:
+    """The same in steps of some milliseconds for a manifest of megabytes."""
     body = {name: value for name, value in manifest.items() if name != SIGNATURE}
-    signed = None
-    if signer is not None:
-        signed = jws.compact(jws.protected_header(signer, jws.MANIFEST_TYPE), canonical(body), signer)
-    return {**body, SIGNATURE: signed}
+    if signer is None:
+        return {**body, SIGNATURE: None}
+    payload = b"".join(canonical_pieces(body))
+    yield
+    covered = jws.covered(jws.protected_header(signer, jws.MANIFEST_TYPE), payload)
+    yield
+    signature = signer.sign(covered)
+    yield
+    return {**body, SIGNATURE: Plain(jws.joined(covered, signature))}
 
 
 def verify_manifest(manifest: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> None:

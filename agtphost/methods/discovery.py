@@ -30,7 +30,7 @@ from agtphost.methods.visibility import Visibility
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.status import Status
 
-Manifest = Callable[[bool, bool], EndpointResponse]
+Manifest = Callable[[bool, bool], Awaitable[EndpointResponse]]
 """
 The signed server manifest as it is sent: whether hosted agents are disclosed, and whether the reader is known, so that
 data classes are told in full.
@@ -106,7 +106,6 @@ class Discovery:
         self._adapters = adapters
         self._manifest = manifest
         self._documents: dict[str, Callable[[EndpointContext], EndpointResponse]] = {
-            "/": self._root,
             "/agents": self._agents,
             "/genesis": self._genesis,
             "/methods": self._methods,
@@ -122,7 +121,9 @@ class Discovery:
             return self._overridden(path, context, warning)
         if path == "/" and self._candidates is not None and Candidates.wanted(context.input):
             return self._candidates.search(context)
-        answer = self._documents[path](context)
+        if path == "/" and "result_type" not in context.input:
+            return self._root(context)
+        answer = self._documents["/agents" if path == "/" else path](context)
         return replace(answer, headers=(*answer.headers, *warning)) if warning else answer
 
     async def _overridden(
@@ -166,10 +167,8 @@ class Discovery:
 
     # Lists
 
-    def _root(self, context: EndpointContext) -> EndpointResponse:
+    def _root(self, context: EndpointContext) -> EndpointResponse | Awaitable[EndpointResponse]:
         """The manifest for callers that name no agent, the directory for those that do."""
-        if "result_type" in context.input:
-            return self._agents(context)
         directory = [{"path": path, "tier": "A"} for path in DISCOVERY]
         if context.named:
             return document({"directory": directory})

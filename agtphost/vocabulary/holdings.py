@@ -444,6 +444,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "host.registry:Registry._targets",
             "host.rotation:Rotation._seen",
             "identity.authorities:ClientAuthorities._mandates",
+            "identity.kept_forms:Keeper._items",
             "identity.key_ring:KeyRing.links",
             "identity.key_ring:KeyRing.until",
             "stores.sqlite:_insert",

@@ -5,24 +5,30 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.manifest import content_digest, verify_manifest
 from agtphost.contract.manifest_validation import examine
 from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointResponse
 from agtphost.host.materials import Materials, gather
-from agtphost.host.publication import HISTORY, Publication
+from agtphost.host.publication import HISTORY, Publication, Published
 from agtphost.identity import files
+from agtphost.identity.agents import Agent
 from agtphost.identity.jws import JWSError
 from tests.dispatch.scene import Recorder
 from tests.host.hosts import configured, reloaded
 from tests.methods.stage import Toolbox
+from tests.test_parser_bounds import limit
 
 
 def ticking() -> Callable[[], str]:
@@ -31,7 +37,12 @@ def ticking() -> Callable[[], str]:
     return lambda: f"2026-06-01T00:00:{next(seconds):02d}Z"
 
 
-def published(materials: Materials, box: Toolbox | None = None, now: Callable[[], str] | None = None) -> Publication:
+def published(
+    materials: Materials,
+    box: Toolbox | None = None,
+    now: Callable[[], str] | None = None,
+    hosted: Callable[[], Sequence[Agent]] | None = None,
+) -> Publication:
     """A publication as the assembly builds it."""
     return Publication(
         materials.config,
@@ -40,18 +51,52 @@ def published(materials: Materials, box: Toolbox | None = None, now: Callable[[]
         endpoints=materials.endpoints,
         built_ins=tuple,
         adapters=() if box is None else (box,),
-        hosted=materials.directory.hosted,
+        hosted=hosted or materials.directory.hosted,
         key=materials.key,
         now=now or ticking(),
+        clock=Turns(),
     )
+
+
+class Turns(Clock):
+    """Time stands still; what is due runs a turn at a time, as a reactor runs it."""
+
+    def turn(self) -> None:
+        """What was due before, and not what comes of it."""
+        due, self.calls = self.calls, []
+        for call in due:
+            call.func(*call.args, **call.kw)
+
+
+def form(
+    publication: Publication, disclosed: bool = True, known: bool = False, *, turns: list[float] | None = None
+) -> Published:
+    """What is asked for, once it is there; ``turns`` gets the seconds of CPU of each turn of the reactor."""
+    outcomes: list[Published | Failure] = []
+    taken = [] if turns is None else turns
+    begun = time.thread_time()
+    Deferred.fromCoroutine(publication.published(disclosed, known)).addBoth(outcomes.append)
+    taken.append(time.thread_time() - begun)
+    while not outcomes:
+        begun = time.thread_time()
+        publication._clock.turn()  # type: ignore[attr-defined]
+        taken.append(time.thread_time() - begun)
+    if isinstance(outcomes[0], Failure):
+        outcomes[0].raiseException()
+    return outcomes[0]
+
+
+def served(publication: Publication, disclosed: bool = True) -> EndpointResponse:
+    """The manifest as it is sent."""
+    return form(publication, disclosed).response
 
 
 def document(publication: Publication, disclosed: bool = True) -> Mapping[str, Any]:
     """The manifest as a reader of the octets has it."""
-    served = publication(disclosed).body
-    assert served is not None
-    found: Mapping[str, Any] = json.loads(served)
-    assert found == publication.published(disclosed).document
+    octets = served(publication, disclosed).body
+    assert octets is not None
+    found: Mapping[str, Any] = json.loads(octets)
+    assert found == form(publication, disclosed).document
     return found
 
 
@@ -132,15 +177,15 @@ def test_the_same_content_keeps_its_version_over_restarts(materials: Materials) 
     before = version(document(first))
     again = published(gather(reloaded(materials.config.file)), now=clock)
     assert version(document(again)) == before
-    assert again(True).body == first(True).body
-    assert again(True).headers == first(True).headers
+    assert served(again, True).body == served(first, True).body
+    assert served(again, True).headers == served(first, True).headers
 
 
 def test_changed_content_gets_the_next_version(materials: Materials) -> None:
     """API-073, API-085: a changed endpoint moves version, ``updated`` and ETag; ``issued`` and server_id stay."""
     clock = ticking()
     before = published(materials, now=clock)
-    first, tag = document(before), before(True).headers[0]
+    first, tag = document(before), served(before, True).headers[0]
     (materials.config.file.parent / "endpoints" / "text.toml").unlink()
     after = published(gather(reloaded(materials.config.file)), now=clock)
     second = document(after)
@@ -148,7 +193,7 @@ def test_changed_content_gets_the_next_version(materials: Materials) -> None:
     assert second["server"]["issued"] == first["server"]["issued"]
     assert second["server"]["server_id"] == first["server"]["server_id"]
     assert second["server"]["updated"] > first["server"]["updated"]
-    assert after(True).headers[0] != tag
+    assert served(after, True).headers[0] != tag
 
 
 def test_a_version_is_never_used_for_two_contents(materials: Materials) -> None:
@@ -160,7 +205,9 @@ def test_a_version_is_never_used_for_two_contents(materials: Materials) -> None:
     for change in (lambda: None, text.unlink, lambda: text.write_text(content)):
         change()
         publication = published(gather(reloaded(materials.config.file)), now=clock)
-        seen.append((document(publication)["document_version"], publication(True).headers[0], publication.api_version))
+        seen.append(
+            (document(publication)["document_version"], served(publication).headers[0], publication.api_version)
+        )
     versions, tags, numbers = zip(*seen, strict=True)
     assert (len(set(versions)), len(set(tags)), list(numbers)) == (3, 3, [1, 2, 3])
 
@@ -170,7 +217,7 @@ def test_the_two_forms_are_two_documents(materials: Materials) -> None:
     publication = published(materials)
     open_form, reserved = document(publication, True), document(publication, False)
     assert open_form["document_version"] != reserved["document_version"]
-    assert publication(True).headers[0] != publication(False).headers[0]
+    assert served(publication).headers[0] != served(publication, False).headers[0]
     assert "librarian" in str(open_form)
     assert materials.directory.hosted()[0].agent_id not in str(reserved)
 
@@ -186,7 +233,7 @@ def test_the_two_forms_are_two_documents(materials: Materials) -> None:
 )
 def test_cache_headers(tmp_path: Path, edit: tuple[tuple[str, str], ...], expected: str) -> None:
     """API-085: Cache-Control from the configuration, private where the answer depends on who asks; a strong ETag."""
-    headers = dict(published(gather(configured(tmp_path, edit=edit)))(False).headers)
+    headers = dict(served(published(gather(configured(tmp_path, edit=edit))), False).headers)
     assert headers["Cache-Control"] == expected
     assert headers["ETag"].startswith('"')
     assert headers["ETag"].endswith('"')
@@ -195,7 +242,7 @@ def test_cache_headers(tmp_path: Path, edit: tuple[tuple[str, str], ...], expect
 def test_max_age_is_configured(tmp_path: Path) -> None:
     """API-085: ``[manifest] max_age``."""
     config = configured(tmp_path, append="\n[manifest]\nmax_age = 5\n")
-    assert dict(published(gather(config))(True).headers)["Cache-Control"] == "max-age=5"
+    assert dict(served(published(gather(config))).headers)["Cache-Control"] == "max-age=5"
 
 
 def test_a_private_host_shows_no_agent(tmp_path: Path) -> None:
@@ -218,10 +265,58 @@ def many(materials: Materials, number: int) -> Materials:
 def test_a_thousand_endpoints_are_encoded_once(materials: Materials) -> None:
     """The manifest of 1,000 endpoints is served from a cache: the very same octets, one build for each form."""
     publication = published(many(materials, 1000))
-    answers = [publication(True) for _ in range(50)]
+    answers = [served(publication) for _ in range(50)]
     assert all(answer is answers[0] for answer in answers)
     assert len(document(publication)["endpoints"]) == 1000
-    publication(False)
+    served(publication, False)
+    assert publication.builds == 2
+
+
+def test_with_5000_endpoints_and_agents_a_change_of_state_holds_nobody_up(materials: Materials) -> None:
+    """Of 13 MB, agents and signature are new after each change; no turn is long, and who was stopped is not in it."""
+    (agent, *_) = materials.directory.hosted()
+    hosted = [
+        dataclasses.replace(agent, agent_id=f"{number:064x}", name=f"a{number}", genesis=None) for number in range(5000)
+    ]
+    publication = published(many(materials, 5000), hosted=lambda: hosted)
+    publication.announce_to(lambda number: None)
+    form(publication)
+    longest = []
+    for _ in range(3):
+        stopped = hosted.pop()
+        publication.renew()
+        turns: list[float] = []
+        made = form(publication, turns=turns)
+        longest.append(max(turns))
+        octets = made.response.body
+        assert octets is not None and len(octets) > 10_000_000
+        assert stopped.agent_id.encode() not in octets
+    print([f"{seconds * 1000:.1f} ms" for seconds in longest])
+    assert min(longest) < limit()
+    found = json.loads(octets)
+    assert found == made.document
+    assert (len(found["endpoints"]), len(found["hosted_agents"])) == (5000, len(hosted))
+    assert materials.key is not None
+    verify_manifest(found, {materials.key.kid: materials.key.public})
+
+
+def test_who_asks_after_a_change_is_not_told_what_was_being_built(materials: Materials) -> None:
+    """Who asked before it may be; of those who ask meanwhile, each has the agents of a moment after its question."""
+    hosted = list(materials.directory.hosted())
+    publication = published(many(materials, 3000), hosted=lambda: tuple(hosted))
+    publication.announce_to(lambda number: None)
+    outcomes: list[Published] = []
+    for _ in range(2):
+        Deferred.fromCoroutine(publication.published(True)).addCallback(outcomes.append)
+    assert not outcomes, "it takes more than a turn"
+    gone = hosted.pop()
+    publication.renew()
+    Deferred.fromCoroutine(publication.published(True)).addCallback(outcomes.append)
+    while len(outcomes) < 3:
+        publication._clock.turn()  # type: ignore[attr-defined]
+    shown = [gone.name in {each["name"] for each in outcome.document["hosted_agents"]} for outcome in outcomes]
+    assert shown == [True, False, False]
+    assert outcomes[1] is outcomes[2] is form(publication)
     assert publication.builds == 2
 
 
@@ -229,12 +324,12 @@ def test_what_a_manifest_costs_does_not_grow_with_the_endpoints(materials: Mater
     """Serving the manifest of 1,000 endpoints takes no longer than that of 10, the octets aside."""
 
     def cost(publication: Publication) -> float:
-        publication(True)
+        served(publication)
         rounds = []
         for _ in range(5):
             began = time.process_time()
             for _ in range(400):
-                publication(True)
+                served(publication)
             rounds.append(time.process_time() - began)
         return min(rounds)
 
@@ -245,9 +340,9 @@ def test_what_a_manifest_costs_does_not_grow_with_the_endpoints(materials: Mater
 def test_a_manifest_encoded_anew_would_be_noticed(materials: Materials, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: a publication that forgets its forms builds other octets objects each time, and counts them."""
     publication = published(materials)
-    first = publication(True)
+    first = served(publication)
     monkeypatch.setattr(publication, "_forms", {})
-    second = publication(True)
+    second = served(publication)
     assert second.body is not first.body
     assert publication.builds == 2
 
@@ -305,11 +400,11 @@ def test_the_state_of_an_upstream_is_no_content(materials: Materials) -> None:
     """A tool server that restarts moves neither version: what was last known of it is shown."""
     box = Toolbox(a_tool("files.list"))
     publication = published(materials, box)
-    first = publication(True)
+    first = served(publication)
     tools, box.bound, box.state = box.bound, (), "backoff"
-    assert publication(True) is first
+    assert served(publication) is first
     box.bound, box.state = tools, "ready"
-    assert publication(True) is first
+    assert served(publication) is first
     assert publication.api_version == 1
     assert "ready" not in str(document(publication)["hosted_protocols"])
 
@@ -362,7 +457,7 @@ def test_a_number_that_cannot_be_written_is_not_seen(materials: Materials, monke
         publication.refresh()
         assert heard == [1]
         with pytest.raises(Refusal) as refused:
-            publication(True)
+            served(publication)
         assert (refused.value.status, refused.value.reason) == (503, "manifest-unavailable")
     publication.refresh()
     assert heard == [1, 2]
@@ -373,7 +468,7 @@ def test_a_number_that_cannot_be_written_is_not_seen(materials: Materials, monke
 
 def test_the_history_is_private_and_replaced_whole(materials: Materials) -> None:
     """What was published when is for the host alone."""
-    published(materials)(True)
+    served(published(materials))
     history = materials.config.host.state_dir / HISTORY
     assert history.stat().st_mode & 0o077 == 0
 
@@ -407,7 +502,7 @@ def test_strangers_are_told_less_of_data_classes(materials: Materials) -> None:
     publication = restarted(materials, CLASS)
     publication.refresh()
     version = publication.api_version
-    forms = [publication.published(True, known) for known in (False, True)]
+    forms = [form(publication, True, known) for known in (False, True)]
     shown = [form.document["data_manifest"]["available_data"] for form in forms]
     assert shown[0] == [{"class": "reservation", "description": "Booking records.", "formats": ["json"]}]
     assert shown[1] == [{**shown[0][0], "sensitivity": "high", "requires_authorization": False}]
@@ -415,10 +510,10 @@ def test_strangers_are_told_less_of_data_classes(materials: Materials) -> None:
     assert heads[0]["ETag"] != heads[1]["ETag"]
     assert "private" not in heads[0]["Cache-Control"] and "private" in heads[1]["Cache-Control"]
     assert publication.api_version == version
-    assert published(materials).published(True, True) is not None
+    assert form(published(materials), True, True) is not None
 
 
 def test_without_data_classes_there_is_one_form(materials: Materials) -> None:
     """Nothing is signed twice for the same content."""
     publication = published(materials)
-    assert publication.published(True, True) is publication.published(True, False)
+    assert form(publication, True, True) is form(publication, True, False)

@@ -1,0 +1,41 @@
+"""Documents with long arrays that keep their texts: the octets are those that are written without them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agtphost.identity.canonical import canonical
+from agtphost.identity.kept_forms import Keeper, Plain, canonical_pieces, item, kept, text_pieces
+from agtphost.vocabulary import jsontext
+
+ITEMS: tuple[Any, ...] = ({"b": 1.0, "a": ["é", '"', "\u2028", "\x7f\n"]}, {"z": None, "a": -0.0}, "text", 7, [], {})
+
+
+@pytest.mark.parametrize("number", range(len(ITEMS) + 1))
+def test_the_octets_are_the_same(number: int) -> None:
+    """Of none, one and several items, between members of every kind."""
+    items = list(ITEMS[:number])
+    plain = {"z": 1, "array": items, "token": "aGV5-_", "empty": None, "B": {"y": [1], "x": "é"}}
+    document = {**plain, "array": kept(map(item, items)), "token": Plain("aGV5-_")}
+    assert document == plain
+    assert b"".join(canonical_pieces(document)) == canonical(plain) == canonical(document)
+    assert b"".join(text_pieces(document)) == jsontext.encode(plain) == jsontext.encode(document)
+
+
+def test_only_what_is_another_is_made_anew() -> None:
+    """And what nobody asks for any more is made again when it returns."""
+    made: list[str] = []
+
+    def make(source: list[str]) -> dict[str, str]:
+        made.append(source[1])
+        return {"is": source[1]}
+
+    keeper = Keeper[list[str]](lambda source: source[0], make)
+    one, two, other = ["1", "one"], ["2", "two"], ["1", "other"]
+    assert keeper([one, two]) == [{"is": "one"}, {"is": "two"}]
+    assert keeper([two, one]).text == b'[{"is":"two"},{"is":"one"}]'
+    assert keeper([other]) == [{"is": "other"}]
+    assert keeper([other, two]).canonical_form == b'[{"is":"other"},{"is":"two"}]'
+    assert made == ["one", "two", "other", "two"]
