@@ -1,7 +1,8 @@
 """
 What all services behind this host have in common, whatever protocol they speak.
 
-:mod:`.failures` says why a call has no result. :mod:`.supervision` has the
+:mod:`.failures` says why a call has no result, and :mod:`.refusals` what its
+caller is answered. :mod:`.supervision` has the
 states of one upstream, :mod:`.queue` its calls at work and waiting,
 :mod:`.counters` those that ended, :mod:`.throttle` what it may make the host
 read and log, and :mod:`.log` is its part of the host's log.

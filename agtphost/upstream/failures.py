@@ -18,6 +18,10 @@ class Cancelled(UpstreamFailure):
     """The caller gave the call up."""
 
 
+class Unsendable(UpstreamFailure):
+    """It cannot be put into the upstream's protocol; this one was never sent."""
+
+
 class Busy(UpstreamFailure):
     """As many calls wait as may; this one was never sent."""
 

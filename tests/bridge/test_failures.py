@@ -29,12 +29,12 @@ def reply(status: int, **body: Any) -> Reply:
     [
         (455, "scope-required", REFUSED),
         (403, "agent-suspended", REFUSED),
-        (429, "mcp-server-busy", REFUSED),
+        (429, "upstream-busy", REFUSED),
         (422, "unknown-tool", -32602),
         (404, "unknown-mcp-server", -32602),
         (409, "ambiguous-tool", -32602),
         (422, "unknown-action", -32601),
-        (503, "mcp-server-down", -32603),
+        (503, "upstream-down", -32603),
     ],
 )
 def test_a_refusal_says_everything_that_the_host_said(status: int, reason: str, code: int) -> None:

@@ -191,10 +191,7 @@ NEVER = {
     "methods/inspection.py": "401 and 403 of the read mode",
     "methods/lifecycle.py": "401 and 403 of an issuer",
     "dispatch/dispatcher.py": "octets that are no request",
-    "adapters/web/refusals.py": "what an upstream did wrong: 408, 429, 5xx",
-    "adapters/mcp/refusals.py": "what an MCP server did wrong: 4xx of the call, 5xx",
-    "adapters/acp/failures.py": "errors of an ACP server",
-    "adapters/a2a/failures.py": "errors of an A2A agent",
+    "upstream/refusals.py": "what an upstream did wrong: 408, 429, 5xx, and errors of its protocol",
 }
 """Modules whose refusals get their status from a table without 262 and 455, and where that comes from."""
 

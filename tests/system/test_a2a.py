@@ -146,7 +146,7 @@ def test_the_gates_decide_before_the_agent_hears(host: Host) -> None:
         reply = agtp.call(host.uri, "EXECUTE", "/a2a/helper", execute("a2a.message.send", {"message": {}}))
         assert reply.status == 422
         reply = agtp.call(host.uri, "EXECUTE", "/a2a/dead", execute("a2a.message.send", payload))
-        assert (reply.status, reply.json()["reason"]) == (503, "a2a-upstream-down")
+        assert (reply.status, reply.json()["reason"]) == (503, "upstream-down")
 
 
 def test_the_header_wins_over_the_payload(host: Host) -> None:

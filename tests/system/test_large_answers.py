@@ -71,7 +71,7 @@ def test_through_the_host(host: Host, carrier: str, streaming: bool) -> None:
             if status == 200:
                 assert reply.result["tool_response"]["content"][0]["text"] == sized_server.text(octets)
             else:
-                assert reply.reason == "mcp-answer-too-long"
+                assert reply.reason == "upstream-answer-too-long"
 
 
 @pytest.mark.parametrize(("over", "mode"), [("stdio", "legacy"), ("stdio", "2026-07-28"), ("http", "2026-07-28")])
@@ -83,7 +83,7 @@ def test_through_host_and_bridge(host: Host, over: str, mode: str) -> None:
             for carrier in CARRIERS:
                 found = await mcp.call_tool(f"{carrier}__text", {"octets": FITS})
                 assert found.content[0].text == sized_server.text(FITS)  # type: ignore[union-attr]
-                with pytest.raises(MCPError, match="mcp-answer-too-long"):
+                with pytest.raises(MCPError, match="upstream-answer-too-long"):
                     await mcp.call_tool(f"{carrier}__text", {"octets": TOO_LONG})
                 found = await mcp.call_tool(f"{carrier}__text", {"octets": 100})
                 assert found.content[0].text == sized_server.text(100)  # type: ignore[union-attr]

@@ -126,7 +126,7 @@ def test_a_running_call_is_cancelled_from_another_connection(host: Host) -> None
                 assert client.call(host.uri, "SUSPEND", "/", {"task_id": task}).status == 200
         running_call.join(10)
         assert outcome and outcome[0].status == 409, outcome
-        assert json.loads(outcome[0].body)["reason"] == "tool-cancelled"
+        assert json.loads(outcome[0].body)["reason"] == "upstream-cancelled"
 
 
 def test_progress_is_streamed_and_sealed(host: Host) -> None:

@@ -172,7 +172,7 @@ def test_an_answer_that_is_too_long_ends_only_its_call(host: Host, demo: Client,
             assert text_of(call(host, demo, "disk.read_text_file", path=str(folder / "small.txt"))) == "small"
         for each in long:
             reply = each.result()
-            assert (reply.status, reply.reason) == (500, "mcp-answer-too-long"), reply.body[:500]
+            assert (reply.status, reply.reason) == (500, "upstream-answer-too-long"), reply.body[:500]
             assert "16777216 octets" in reply.explanation
             assert reply.verify(keys(host)).ok
     assert process.is_running()
@@ -191,7 +191,7 @@ def test_a_server_that_stops_reading_is_restarted(host: Host, demo: Client, fold
         waiting = [pool.submit(call, host, demo, "stuck.read_text_file", path=small + "x" * 200_000) for _ in range(8)]
         for each in waiting:
             reply = each.result()
-            assert (reply.status, reply.reason) == (503, "mcp-server-lost"), reply.body[:500]
+            assert (reply.status, reply.reason) == (503, "upstream-lost"), reply.body[:500]
             assert "stopped reading" in reply.explanation
     until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, 20)
     until(lambda: state_of(host, "stuck")["state"] == "up", 20)

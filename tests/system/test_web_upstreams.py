@@ -171,7 +171,7 @@ def test_what_was_seen_first_stays_approved(tmp_path: Path) -> None:
         with running(config) as host, client(host) as agtp:
             # It changed while the host was down.
             reply = agtp.call(host.uri, "EXECUTE", "/a2a/moody", send)
-            assert (reply.status, reply.json()["reason"]) == (503, "a2a-upstream-down")
+            assert (reply.status, reply.json()["reason"]) == (503, "upstream-down")
             agents = agtp.call(host.uri, "EXECUTE", "/acp/hive", execute("acp.agents.list", ACP)).result["agents"]
             assert [agent["name"] for agent in agents] == ["steady"]
             listed = {entry["name"]: entry for entry in host.agtp_json("upstreams", "ls")}

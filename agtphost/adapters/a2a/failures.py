@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agtphost.adapters.web import refusals
 from agtphost.errors import Refusal
+from agtphost.upstream import refusals
 from agtphost.upstream.failures import ErrorAnswer, UpstreamFailure
 from agtphost.vocabulary import a2a_errors
 from agtphost.vocabulary.status import Status
@@ -30,14 +30,7 @@ def refusal(upstream: str, failure: UpstreamFailure, details: Mapping[str, objec
     """The response to a call that has no result."""
     if not isinstance(failure, ErrorAnswer):
         return refusals.refusal("a2a", upstream, failure, details)
-    code = failure.code
-    status, reason = Status.SERVER_ERROR, "a2a-error"
-    if isinstance(code, int):
-        status, reason = _STATUS.get(code, (status, reason))
-    return Refusal(
-        status,
-        reason,
-        f"The A2A agent {upstream} answered with an error.",
-        remedy="result.error is what the agent said.",
-        details={"upstream": upstream, "result": {"error": dict(failure.error)}, **(details or {})},
-    )
+    said = Status.SERVER_ERROR, "a2a-error"
+    if isinstance(failure.code, int):
+        said = _STATUS.get(failure.code, said)
+    return refusals.answered("a2a", upstream, failure.error, said, details)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agtphost.adapters.web import refusals
 from agtphost.errors import Refusal
+from agtphost.upstream import refusals
 from agtphost.upstream.failures import Refused, UpstreamFailure
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
@@ -17,7 +17,7 @@ _STATUS = {
     404: (Status.NOT_FOUND, "acp-not-found"),
     409: (Status.CONFLICT, "acp-run-state"),
     422: (Status.UNPROCESSABLE, "acp-request-refused"),
-    429: (Status.RATE_LIMITED, "acp-upstream-busy"),
+    429: (Status.RATE_LIMITED, refusals.BUSY),
     500: (Status.SERVER_ERROR, "acp-error"),
 }
 
@@ -27,15 +27,7 @@ def refusal(upstream: str, failure: UpstreamFailure, details: Mapping[str, objec
     error = _error(failure)
     if error is None or not isinstance(failure, Refused) or failure.status not in _STATUS:
         return refusals.refusal("acp", upstream, failure, details)
-    status, reason = _STATUS[failure.status]
-    return Refusal(
-        status,
-        reason,
-        f"The ACP server {upstream} answered with an error.",
-        remedy="result.error is what the server said.",
-        details={"upstream": upstream, "result": {"error": error}, **(details or {})},
-        headers=(("Retry-After", "1"),) if status is Status.RATE_LIMITED else (),
-    )
+    return refusals.answered("acp", upstream, error, _STATUS[failure.status], details)
 
 
 def _error(failure: UpstreamFailure) -> dict[str, Any] | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agtphost.upstream.failures import UpstreamFailure
+from agtphost.upstream.failures import NotApproved, UpstreamFailure
 
 
-class NegotiationFailed(UpstreamFailure):
+class NegotiationFailed(NotApproved):
     """The server and this host share no protocol version, or it answered the negotiation with nonsense."""
 
 

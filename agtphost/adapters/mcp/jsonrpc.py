@@ -26,7 +26,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from agtphost.adapters.mcp.links import HeaderPairs, Message, OpenLink
-from agtphost.upstream.failures import Cancelled, ErrorAnswer, Lost, Timeout, UpstreamFailure
+from agtphost.upstream.failures import Cancelled, ErrorAnswer, Lost, Timeout, Unsendable, UpstreamFailure
 
 METHOD_NOT_FOUND = -32601
 
@@ -176,7 +176,7 @@ class JsonRpcPeer:
         except UpstreamFailure as failure:
             self.failed(call_id, failure)
         except (ValueError, TypeError, RecursionError) as error:
-            self.failed(call_id, UpstreamFailure(f"the request is not JSON: {error}"))
+            self.failed(call_id, Unsendable(f"the request is not JSON: {error}"))
         return deferred
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:

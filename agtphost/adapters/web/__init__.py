@@ -3,5 +3,5 @@ What upstreams over HTTP have in common, whatever protocol they speak.
 
 :mod:`.exchange` asks and reads; :mod:`.upkeep` keeps one upstream known and
 bounds its calls; :mod:`.links` remembers which of an upstream's tasks belong
-to which caller; :mod:`.refusals` turns failures into AGTP responses.
+to which caller.
 """

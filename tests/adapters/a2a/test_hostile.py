@@ -115,7 +115,7 @@ async def test_a_dead_agent_is_503_and_comes_back() -> None:
         await server.stop()
         await pause(0.05)
         refusal, took = await outcome(on)
-        assert (refusal.status, refusal.reason) == (503, "a2a-upstream-down")
+        assert (refusal.status, refusal.reason) == (503, "upstream-down")
         assert took < SLACK
         entry, report = on.adapter.hosted()[0], on.adapter.upstreams()[0]
         assert (entry["state"], report["state"], report["protocol"]) == ("backoff", "backoff", "A2A")
@@ -177,7 +177,7 @@ async def test_a_lying_card_is_not_believed(lie: Any, why: str) -> None:
             await until(lambda: service.state is State.BACKOFF)
             assert why in service.snapshot().reason
             refusal, _ = await outcome(on)
-            assert (refusal.status, refusal.reason) == (503, "a2a-upstream-down")
+            assert (refusal.status, refusal.reason) == (503, "upstream-down")
             assert all(b"GET " in seen for seen in server.seen)
 
 
@@ -256,7 +256,7 @@ async def test_one_more_than_may_wait_is_429() -> None:
         async with stage(server, timeout=5.0, max_concurrency=1, max_queue=1) as on:
             calls = [Deferred.fromCoroutine(on.call("a2a.message.send", MESSAGE)) for _ in range(2)]
             refusal, took = await outcome(on)
-            assert (refusal.status, refusal.reason) == (429, "a2a-upstream-busy")
+            assert (refusal.status, refusal.reason) == (429, "upstream-busy")
             assert took < SLACK
             for call in calls:
                 call.addErrback(lambda failure: failure.trap(Refusal))
@@ -278,7 +278,7 @@ async def test_events_about_another_task_are_refused() -> None:
         server.fault = lambda connection: reply(connection, events(begun, mixed), kind="text/event-stream")
         async with stage(server) as on:
             refusal, _ = await outcome(on, stream=True)
-            assert (refusal.status, refusal.reason) == (500, "a2a-upstream-answer-refused")
+            assert (refusal.status, refusal.reason) == (500, "upstream-answer-refused")
             assert refusal.details["a2a_task_id"] == "t1"
 
 

@@ -82,7 +82,7 @@ async def test_a_list_that_is_none(listed: Any) -> None:
             await until(lambda: service.state is State.BACKOFF)
             assert service.snapshot().reason
             refusal, _ = await outcome(on)
-            assert (refusal.status, refusal.reason) == (503, "acp-upstream-down")
+            assert (refusal.status, refusal.reason) == (503, "upstream-down")
 
 
 @pytest_twisted.ensureDeferred
@@ -94,7 +94,7 @@ async def test_a_dead_server_is_503() -> None:
         await server.stop()
         await pause(0.05)
         refusal, took = await outcome(on)
-        assert (refusal.status, refusal.reason, took < SLACK) == (503, "acp-upstream-down", True)
+        assert (refusal.status, refusal.reason, took < SLACK) == (503, "upstream-down", True)
         assert on.adapter.hosted()[0]["state"] == "backoff"
 
 
@@ -112,7 +112,7 @@ async def test_a_name_that_is_not_listed_shuts_the_server(rules: dict[str, Any])
             assert "off until that is mended" in service.snapshot().reason
             assert on.adapter.upstreams()[0]["unmatched_rules"] == ["agent lair"]
             refusal, _ = await outcome(on)
-            assert (refusal.status, refusal.reason) == (503, "acp-upstream-down")
+            assert (refusal.status, refusal.reason) == (503, "upstream-down")
         async with stage(server, unmatched_rules="warn", **rules) as on:
             assert on.adapter.servers["bee"].service.state is State.UP
             assert on.adapter.upstreams()[0]["unmatched_rules"] == ["agent lair"]

@@ -74,7 +74,7 @@ replies("redirects-to-itself", "HSAC", REFUSED, "302 to the same place", "302 Fo
 replies("redirects-inside", "HSAC", REFUSED, "307 to a cloud's own services", "307 Temporary Redirect",
         "Location: http://169.254.169.254/latest/meta-data/", body=b"")  # fmt: skip
 replies("forgets-the-session", "H", LOST, "404 in a session", "404 Not Found", body=b"", settings="", at="tools/call",
-        H="503 mcp-upstream-refused")  # fmt: skip
+        H="503 upstream-refused")  # fmt: skip
 
 
 @fault("no-http", "HSAC", LOST, "an SSH server")

@@ -19,24 +19,17 @@ Answers = dict[str, tuple[str, ...]]
 OK: Answers = dict.fromkeys("PHSAC", ("200",))
 
 
-def _answers(mcp: str, service: str, peer: str) -> Answers:
-    status, reason = peer.split(" ")
-    return {
-        "P": (mcp,),
-        "H": (mcp,),
-        "S": (f"422 {service}",),
-        "A": (f"{status} a2a-{reason}",),
-        "C": (f"{status} acp-{reason}",),
-    }
+def _answers(hosted: str, service: str) -> Answers:
+    return {**dict.fromkeys("PHAC", (hosted,)), "S": (f"422 {service}",)}
 
 
-LATE = _answers("408 tool-timeout", "upstream_timeout", "408 upstream-timeout")
-LOST = _answers("503 mcp-server-lost", "upstream_connection_error", "503 upstream-lost")
-UNREADABLE = _answers("500 mcp-answer-refused", "upstream_malformed_response", "500 upstream-answer-refused")
-TOO_LONG = _answers("500 mcp-answer-too-long", "upstream_malformed_response", "500 upstream-answer-too-long")
-REFUSED = _answers("503 mcp-upstream-refused", "upstream_error", "503 upstream-refused")
-DENIED = _answers("503 mcp-upstream-refused", "upstream_authentication_failed", "503 upstream-refused")
-DOWN = _answers("503 mcp-server-down", "upstream_connection_error", "503 upstream-down")
+LATE = _answers("408 upstream-timeout", "upstream_timeout")
+LOST = _answers("503 upstream-lost", "upstream_connection_error")
+UNREADABLE = _answers("500 upstream-answer-refused", "upstream_malformed_response")
+TOO_LONG = _answers("500 upstream-answer-too-long", "upstream_malformed_response")
+REFUSED = _answers("503 upstream-refused", "upstream_error")
+DENIED = _answers("503 upstream-refused", "upstream_authentication_failed")
+DOWN = _answers("503 upstream-down", "upstream_connection_error")
 ERROR: Answers = {"P": ("500 tool-failed",), "H": ("500 tool-failed",), "A": ("500 a2a-error",)}
 
 

@@ -279,7 +279,7 @@ async def test_a_call_is_cancelled_by_its_task_id(era: str) -> None:
         assert running == []
         assert (await ask("mcp.requests.cancel", {"task_id": "t"})).result["mcp_response"] == {"cancelled": 1}
         await until(lambda: running)
-        assert (running[0].status, running[0].reason) == (409, "tool-cancelled")
+        assert (running[0].status, running[0].reason) == (409, "upstream-cancelled")
         await pause(0.2)
         assert "cancelled" in said(await ask(CALL, {"tool": "seen"}))["seen"]
 
@@ -367,7 +367,7 @@ async def test_instances_are_bounded_and_end_when_idle() -> None:
         busy = [ask.start(CALL, {"tool": "wait"}, session_id=str(n), task_id=f"w{n}") for n in (1, 2)]
         await pause(0.1)
         refusal = await ask.refused(CALL, {"tool": "pid"}, session_id="9")
-        assert (refusal.status, refusal.reason) == (Status.RATE_LIMITED, "mcp-server-busy")
+        assert (refusal.status, refusal.reason) == (Status.RATE_LIMITED, "upstream-busy")
         # Another agent has its place all the same: no agent has all of them.
         assert int(said(await ask(CALL, {"tool": "pid"}, session_id="9", who=BOB))) not in pids
         for n in (1, 2):

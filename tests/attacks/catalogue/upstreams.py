@@ -82,9 +82,9 @@ def calling(tool: str, expected: tuple[str, ...], callers: int) -> Callable[[Tar
     return run
 
 
-BUSY = "mcp-server-busy"
-LONG = "mcp-answer-too-long"
-GONE = ("mcp-server-lost", "mcp-server-down", "tool-timeout", BUSY)
+BUSY = "upstream-busy"
+LONG = "upstream-answer-too-long"
+GONE = ("upstream-lost", "upstream-down", "upstream-timeout", BUSY)
 
 ATTACKS = (
     Attack(
@@ -98,7 +98,7 @@ ATTACKS = (
         name="oversized-answers",
         who="upstream",
         says="Answers of 20 MiB: each ends its own call, and nothing of it is kept.",
-        run=calling("bad.long", (LONG, BUSY, "tool-timeout"), 2),
+        run=calling("bad.long", (LONG, BUSY, "upstream-timeout"), 2),
         configure=beside,
         memory=96 * MIB,
     ),
