@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.peer import Assurance
 
 UNPROVEN = ""
 """The one share of all callers who proved no identity: names that cost nothing give no turns."""
 
 
-def caller_of(context: EndpointContext) -> str:
+def caller_of(context: BuiltInContext) -> str:
     """Whose share a call counts for: the agent's whose certificate made it."""
     if context.caller is None or context.assurance < Assurance.CERTIFICATE:
         return UNPROVEN

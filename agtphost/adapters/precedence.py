@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.vocabulary import scopes
 
 _FIELDS = {
@@ -52,7 +52,7 @@ def unclaimed(metadata: Any) -> dict[str, Any]:
     return {name: value for name, value in given.items() if not is_claim(name)}
 
 
-def differences(context: EndpointContext, *places: Any) -> tuple[str, ...]:
+def differences(context: BuiltInContext, *places: Any) -> tuple[str, ...]:
     """
     The header fields that a payload contradicts, sorted.
 
@@ -74,7 +74,7 @@ def _claims(places: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
             yield "Agent-ID", agent["id"]
 
 
-def _agrees(context: EndpointContext, field: str, value: Any) -> bool:
+def _agrees(context: BuiltInContext, field: str, value: Any) -> bool:
     caller = context.caller
     if field == "Agent-ID":
         return caller is not None and value == caller.agent_id

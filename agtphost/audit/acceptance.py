@@ -19,8 +19,8 @@ from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.drafts import HOST_CHAIN, Draft, Sealed, StreamEvent
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.writer import GroupWriter, Submission
-from agtphost.iagtp import IChainStore
 from agtphost.identity.keys import SigningKey, fastest_signer
+from agtphost.stores.interfaces import IChainStore
 from agtphost.stores.rows import StoreError
 
 EVENT = "store-accepted"

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 
 from agtphost.audit.drafts import Reservation, ReservationKey, ReservationState
-from agtphost.iagtp import IChainStore
+from agtphost.stores.interfaces import IKeyedRequests
 from agtphost.stores.rows import KeyedRow, ReservationRow
 from agtphost.vocabulary.holdings import ANSWERS, Answers, fair_share
 
@@ -70,7 +70,7 @@ class Quotas:
     """
 
     def __init__(
-        self, store: IChainStore, keys: Iterable[ReservationKey], now: int, keep: int, answers: Answers = ANSWERS
+        self, store: IKeyedRequests, keys: Iterable[ReservationKey], now: int, keep: int, answers: Answers = ANSWERS
     ) -> None:
         self._answers = answers
         self._now = now

@@ -36,9 +36,10 @@ from agtphost.audit.keyed import reservation_name
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission
-from agtphost.iagtp import IChainStore, ILedger
+from agtphost.iagtp import ILedger
 from agtphost.identity.keys import Signer, SigningKey
 from agtphost.stores.ballast import PIECE, Ballast
+from agtphost.stores.interfaces import IChainStore
 from agtphost.stores.rows import HeldRow, StateRow
 from agtphost.vocabulary.holdings import ANSWERS, Answers
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID

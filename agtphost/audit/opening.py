@@ -8,14 +8,14 @@ from twisted.logger import Logger
 
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.writer import GroupWriter
-from agtphost.iagtp import IChainStore
+from agtphost.stores.interfaces import IStoreUpkeep
 from agtphost.stores.rows import HeldRow, StateRow, StoreError
 
 log = Logger()
 
 
 def read(
-    store: IChainStore, writer: GroupWriter, tree: TreeKeeper | None
+    store: IStoreUpkeep, writer: GroupWriter, tree: TreeKeeper | None
 ) -> tuple[dict[str, StateRow], Sequence[HeldRow]]:
     """
     Heads and tree into the writer's memory, compared with the witnesses.

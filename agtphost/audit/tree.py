@@ -23,8 +23,9 @@ from queue import Empty, SimpleQueue
 from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.merkle import EMPTY_ROOT, Growth, Tree
-from agtphost.iagtp import IChainStore, IWitness
+from agtphost.iagtp import IWitness
 from agtphost.identity.keys import SigningKey
+from agtphost.stores.interfaces import ITreeStore
 from agtphost.stores.rows import CheckpointRow, StoreError
 
 MOST_WAITING = 8_192
@@ -54,7 +55,7 @@ class TreeKeeper:
 
     def __init__(
         self,
-        store: IChainStore,
+        store: ITreeStore,
         origin: str,
         key: SigningKey | None,
         witnesses: Sequence[IWitness] = (),

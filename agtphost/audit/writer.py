@@ -41,8 +41,8 @@ from agtphost.audit.drafts import (
 from agtphost.audit.keyed import Quotas, owner_name, reservation_name, standing_of
 from agtphost.audit.lifecycle import stops
 from agtphost.audit.tree import TreeKeeper
-from agtphost.iagtp import IChainStore
 from agtphost.identity.keys import SigningKey, fastest_signer
+from agtphost.stores.interfaces import IWriterStore
 from agtphost.stores.rows import HeldRow, RecordFormat, RecordKind, RecordRow, ReservationRow, StateRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.holdings import ANSWERS, Answers
@@ -105,7 +105,7 @@ class GroupWriter:
 
     def __init__(
         self,
-        store: IChainStore,
+        store: IWriterStore,
         signer: RecordSigner,
         *,
         server_id: str,

@@ -12,7 +12,8 @@ from agtphost.vocabulary.status import Status
 
 if TYPE_CHECKING:
     from agtphost.contract.schemas import CompiledSchema
-    from agtphost.iagtp import IHandler
+    from agtphost.handlers.built_in import IBuiltInHandler
+    from agtphost.handlers.interface import IHandler
 
 PAYMENT = "payments:purchase"
 """The scope that every PURCHASE needs; without it 455."""
@@ -31,7 +32,7 @@ class Binding:
     path: str
     """The path template."""
 
-    handler: IHandler
+    handler: IHandler | IBuiltInHandler
     tier: str
     """``A`` protocol-native, ``B`` operator's, ``C`` negotiated (AGTP-API section 6.1)."""
 

@@ -16,7 +16,7 @@ from agtphost.vocabulary.status import Status
 
 if TYPE_CHECKING:
     from agtphost.contract.service import ServiceReference
-    from agtphost.iagtp import IHandler
+    from agtphost.handlers.interface import IHandler
 
 HANDLER_TYPES = ("registered_function", "composition", "external_service")
 """The binding kinds of AGTP-API section 12 that this host runs."""

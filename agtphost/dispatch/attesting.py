@@ -8,6 +8,7 @@ from typing import Any
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.sealing import NOTHING, Outcome, Sealer
 from agtphost.errors import Refusal
+from agtphost.handlers.built_in import Answer
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.peer import Assurance
 
@@ -45,7 +46,8 @@ class AttestingSealer(Sealer):
     def success(self, exchange: Exchange, answer: EndpointResponse) -> Outcome:
         outcome = super().success(exchange, answer)
         # What is answered as it was before says what it is where it did so then.
-        own = answer.enveloped if answer.body is None else answer is exchange.replay
+        enveloped = not isinstance(answer, Answer) or answer.enveloped
+        own = enveloped if answer.body is None else answer is exchange.replay
         if own and outcome.body.endswith(self._member):
             outcome.headers = (*outcome.headers, *self._fields)
         return outcome

@@ -31,6 +31,14 @@ from agtphost.dispatch.standing import after_handler, stopped
 from agtphost.dispatch.violations import log_unbelieved
 from agtphost.dispatch.waiting import bounded, resumed
 from agtphost.errors import Refusal
+from agtphost.handlers.built_in import (
+    Answer,
+    BuiltInContext,
+    IBuiltInHandler,
+    Overstepped,
+    checked,
+    checked_refusal,
+)
 from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.iagtp import IDispatcher, IGate, ILedger
@@ -196,15 +204,31 @@ class Dispatcher:
             raise store_down() from None
 
     async def _handle(self, exchange: Exchange, interim: Interim | None) -> Any:
-        """What the handler answered: an EndpointResponse, or the bare result."""
+        """
+        What the handler answered: an EndpointResponse, or the bare result.
+
+        Only a built-in sees the host's inside, and only what it answers changes held state or adds to the record.
+        """
         binding = cast(Binding, exchange.binding)
         seconds = binding.timeout or self._timeout
+        handler = binding.handler
+        built_in = IBuiltInHandler.providedBy(handler)
+        make = self._wide_context if built_in else self._context
         try:
-            answer = binding.handler.handle(self._context(exchange, binding, seconds, interim))
-            if type(answer) is not dict and inspect.isawaitable(answer):
-                answer = await self._within(answer, seconds, self._leaving(exchange, binding))
+            answer = handler.handle(make(exchange, seconds, interim))  # type: ignore[arg-type]
+            if type(answer) is not dict:
+                if inspect.isawaitable(answer):
+                    answer = await self._within(answer, seconds, self._leaving(exchange, binding))
+                if not built_in:
+                    checked(answer)
         except EndpointError as error:
             answer = error
+        except Refusal as refusal:
+            if not built_in:
+                self._require_plain(binding, refusal)
+            raise
+        except Overstepped as error:
+            raise self._overstepped(binding, error) from None
         if isinstance(answer, EndpointError):
             raise self._declared(binding, answer)
         if binding.output_schema is not None:
@@ -214,7 +238,7 @@ class Dispatcher:
     @staticmethod
     def _check_output(binding: Binding, schema: CompiledSchema, answer: Any) -> None:
         if isinstance(answer, EndpointResponse):
-            if not answer.enveloped or answer.status >= 300:
+            if answer.status >= 300 or (isinstance(answer, Answer) and not answer.enveloped):
                 return
             result = answer.result
             if answer.status == Status.NO_CONTENT and result is None:
@@ -279,9 +303,8 @@ class Dispatcher:
                 remedy="Ask for less, or have the operator raise the endpoint's timeout.",
             ) from None
 
-    def _context(
-        self, exchange: Exchange, binding: Binding, seconds: float, interim: Interim | None
-    ) -> EndpointContext:
+    def _context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> EndpointContext:
+        """What an operator's code sees."""
         invocation = Invocation(self, exchange, interim)
         return EndpointContext(
             input=exchange.input,
@@ -289,7 +312,6 @@ class Dispatcher:
             path=exchange.path,
             path_parameters=exchange.path_parameters,
             caller=exchange.caller,
-            named=exchange.agent_id is not None,
             assurance=exchange.assurance,
             acting_principal=exchange.acting_principal,
             scopes=exchange.scopes,
@@ -299,14 +321,57 @@ class Dispatcher:
             request_id=exchange.request_id,
             idempotency_key=exchange.idempotency_key,
             deadline=self._clock.seconds() + seconds,
+            emit=invocation.emit,
+            invoke=invocation.invoke,
+        )
+
+    def _wide_context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> BuiltInContext:
+        """What a built-in sees. Each member is named again: a copy of the narrow context would cost as much as that."""
+        invocation = Invocation(self, exchange, interim)
+        return BuiltInContext(
+            input=exchange.input,
+            method=exchange.method,
+            path=exchange.path,
+            path_parameters=exchange.path_parameters,
+            caller=exchange.caller,
+            assurance=exchange.assurance,
+            acting_principal=exchange.acting_principal,
+            scopes=exchange.scopes,
+            agent=exchange.agent,
+            session_id=exchange.session_id,
+            task_id=exchange.task_id,
+            request_id=exchange.request_id,
+            idempotency_key=exchange.idempotency_key,
+            deadline=self._clock.seconds() + seconds,
+            emit=invocation.emit,
+            invoke=invocation.invoke,
+            named=exchange.agent_id is not None,
             headers=exchange.request.headers,
             peer=exchange.peer,
             admits=invocation.admits,
             authority=invocation.authority,
-            emit=invocation.emit,
-            invoke=invocation.invoke,
             invocation=invocation,
         )
+
+    def _require_plain(self, binding: Binding, refusal: Refusal) -> None:
+        """An operator's code refuses as it answers: with nothing of the host's (see :func:`checked_refusal`)."""
+        try:
+            checked_refusal(refusal)
+        except Overstepped as error:
+            raise self._overstepped(binding, error) from None
+
+    @staticmethod
+    def _overstepped(binding: Binding, error: Overstepped) -> Refusal:
+        """The caller learns only that it failed; the author of the handler, in the log, why."""
+        log.error(
+            "the handler of {method} {path} ended with what no endpoint may say, so that its caller got 500: "
+            "{why}{where}",
+            method=binding.method,
+            path=binding.path,
+            why=str(error),
+            where=f" (endpoint in {binding.origin})" if binding.origin else "",
+        )
+        return Dispatcher._surprise()
 
     @staticmethod
     def _declared(binding: Binding, error: EndpointError) -> Refusal:

@@ -22,6 +22,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.standing import standing
 from agtphost.dispatch.violations import action_of, evidence_of
 from agtphost.errors import Refusal
+from agtphost.handlers.built_in import Answer
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
@@ -42,7 +43,7 @@ REGISTERED = frozenset({"synthesis_id", "contract_hash", "negotiation_origin"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LifecycleOutcome(EndpointResponse):
+class LifecycleOutcome(Answer):
     """What a lifecycle method returns: the event to commit, and the result to build from it."""
 
     event: LifecycleEvent
@@ -109,21 +110,24 @@ class Sealer:
 
     def success(self, exchange: Exchange, answer: EndpointResponse) -> Outcome:
         """The outcome of a handler that answered."""
+        built_in = answer if isinstance(answer, Answer) else None
         if answer.body is not None:
             body = answer.body
         elif answer.status == Status.NO_CONTENT:
             body = b""
-        elif answer.enveloped:
-            body = self.envelope(exchange, answer.status, answer.result, _beside(answer))
+        elif built_in is None or built_in.enveloped:
+            beside = _beside(answer.status, NOTHING if built_in is None else built_in.beside)
+            body = self.envelope(exchange, answer.status, answer.result, beside)
         elif type(answer.result) is Encoded:
             body = answer.result.octets
         else:
             body = jsontext.encode(answer.result)
         content_type = answer.content_type or self._answer_type(exchange)
         outcome = Outcome(answer.status, body, content_type if body else "", answer.headers)
-        if isinstance(answer, LifecycleOutcome):
-            outcome.event, outcome.describe = answer.event, answer.describe
-        outcome.changes, outcome.events, outcome.extra = answer.changes, answer.events, answer.extra
+        if built_in is not None:
+            if isinstance(answer, LifecycleOutcome):
+                outcome.event, outcome.describe = answer.event, answer.describe
+            outcome.changes, outcome.events, outcome.extra = built_in.changes, built_in.events, built_in.extra
         return outcome
 
     def plain(self, exchange: Exchange, result: Any) -> Outcome:
@@ -342,12 +346,12 @@ def deprecation(state: LifecycleState) -> tuple[str, str]:
     return ("AGTP-Agent-Warning", "; ".join(parts))
 
 
-def _beside(answer: EndpointResponse) -> Mapping[str, Any]:
+def _beside(status: int, beside: Mapping[str, Any]) -> Mapping[str, Any]:
     """What an answer's envelope has beside its result: ``error`` where a handler answered with a refusal's status."""
-    if answer.status < 400 and answer.status != Status.AUTHORIZATION_REQUIRED:
-        return answer.beside
-    phrase = phrase_of(answer.status)
-    return {"error": {"code": phrase.lower().replace(" ", "-"), "message": f"{phrase}."}, **answer.beside}
+    if status < 400 and status != Status.AUTHORIZATION_REQUIRED:
+        return beside
+    phrase = phrase_of(status)
+    return {"error": {"code": phrase.lower().replace(" ", "-"), "message": f"{phrase}."}, **beside}
 
 
 class _Randomness:

@@ -24,7 +24,7 @@ import hmac
 from collections.abc import Collection
 
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, Peer
@@ -67,27 +67,27 @@ class Authorization:
         key = fingerprint(peer)
         return bool(key) and key in self._operators
 
-    def operates(self, context: EndpointContext) -> bool:
+    def operates(self, context: BuiltInContext) -> bool:
         """Whether an operator calls."""
         return self.is_operator(context.peer)
 
-    def manages(self, context: EndpointContext, agent_id: str) -> bool:
+    def manages(self, context: BuiltInContext, agent_id: str) -> bool:
         """Whether an operator calls, or the agent's registrar."""
         agent = self._directory.by_id(agent_id) if self._directory is not None else None
         return self.operates(context) or is_registrar(context.peer, agent)
 
-    def person(self, context: EndpointContext) -> str:
+    def person(self, context: BuiltInContext) -> str:
         """The key fingerprint of a client certificate that names no agent; empty for everybody else."""
         certificate = context.peer.certificate if context.peer is not None else None
         return "" if certificate is None or certificate.agent_id is not None else certificate.fingerprint
 
     # Agents in their place
 
-    def oversees(self, context: EndpointContext, scope: str = INSPECT_ALL) -> bool:
+    def oversees(self, context: BuiltInContext, scope: str = INSPECT_ALL) -> bool:
         """Whether an operator calls, or an agent that oversees by ``scope``."""
         return self.operates(context) or holds(context, scope)
 
-    def require(self, context: EndpointContext, scope: str, explanation: str) -> str:
+    def require(self, context: BuiltInContext, scope: str, explanation: str) -> str:
         """
         Only overseers go on.
 
@@ -109,11 +109,11 @@ class Authorization:
 
     # What agents leave to others
 
-    def named(self, context: EndpointContext) -> Agent | None:
+    def named(self, context: BuiltInContext) -> Agent | None:
         """The calling agent, where it is known surely enough to look after its own matters."""
         return context.caller if context.caller is not None and context.assurance >= self._floor else None
 
-    def decides(self, context: EndpointContext, owner: str, recipient: str) -> bool:
+    def decides(self, context: BuiltInContext, owner: str, recipient: str) -> bool:
         """
         Whether the caller may decide what ``owner`` escalated; never the owner itself.
 
@@ -126,7 +126,7 @@ class Authorization:
             return True
         return caller is not None and (caller.agent_id == recipient or (not recipient and holds(context, DECIDE)))
 
-    def actor(self, context: EndpointContext) -> str:
+    def actor(self, context: BuiltInContext) -> str:
         """
         Who is calling, as records and receipts name it.
 
@@ -158,12 +158,12 @@ def is_registrar(peer: Peer | None, agent: Agent | None) -> bool:
     return bool(presented and issuer) and hmac.compare_digest(presented, issuer or "")
 
 
-def holds(context: EndpointContext, scope: str) -> bool:
+def holds(context: BuiltInContext, scope: str) -> bool:
     """Whether an agent that its certificate proves has a scope."""
     return context.assurance is Assurance.CERTIFICATE and scopes.covers(context.scopes, scope)
 
 
-def owner_of(context: EndpointContext) -> Agent:
+def owner_of(context: BuiltInContext) -> Agent:
     """
     The calling agent that something will belong to.
 

@@ -21,8 +21,8 @@ from zope.interface import implementer
 from agtphost.contract.expression import INPUT, ExpressionError
 from agtphost.contract.recipe import COMPOSITION_FAILED, Recipe, Step
 from agtphost.handlers.context import EndpointContext, EndpointError
+from agtphost.handlers.interface import IHandler
 from agtphost.handlers.steps import StepCall, StepFailed
-from agtphost.iagtp import IHandler
 
 log = Logger()
 

@@ -1,4 +1,9 @@
-"""What a handler author receives, returns and raises: interface.md section 4."""
+"""
+What a handler author receives, returns and raises: ``docs/extending/handler.rst``.
+
+This is all that an operator's function sees of the host, and all that it may
+rely on. Built-in methods see more: :mod:`agtphost.handlers.built_in`.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agtphost.audit.drafts import Change, StreamEvent
-from agtphost.identity.peer import Assurance, Peer, state_owner
+from agtphost.identity.peer import Assurance
 
 if TYPE_CHECKING:
-    from agtphost.contract.binding import Binding
     from agtphost.identity.agents import Agent
 
 
@@ -40,9 +43,6 @@ class EndpointContext:
     caller: Agent | None = None
     """The calling agent; None for an anonymous call."""
 
-    named: bool = False
-    """Whether the request itself carried Agent-ID; a caller may also be known by its certificate alone."""
-
     assurance: Assurance = Assurance.NONE
     """How the caller's identity was established."""
 
@@ -64,36 +64,11 @@ class EndpointContext:
     deadline: float = 0.0
     """Reactor time by which the call ends with 408."""
 
-    headers: Any = None
-    """The request's header fields, for built-in methods whose parameters are there."""
-
-    peer: Peer | None = None
-    """The connection's other end; built-in methods decide by its certificate."""
-
-    admits: Callable[[Binding], bool] = None  # type: ignore[assignment]
-    """Whether the gates would let this caller call that binding: what lists are filtered by (design decision 14)."""
-
-    authority: Callable[[], tuple[Any, ...]] = None  # type: ignore[assignment]
-    """What decides :attr:`admits`, as a key: lists made for it hold for everybody with the same."""
-
     emit: Callable[[Mapping[str, Any]], Awaitable[None]] = None  # type: ignore[assignment]
     """``await context.emit(event)`` sends an interim message, if the caller asked for a stream."""
 
     invoke: Callable[[str, str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]] = None  # type: ignore[assignment]
     """``await context.invoke(method, path, input)`` calls another endpoint as the same caller."""
-
-    invocation: Any = None
-    """The :class:`~agtphost.dispatch.invocation.Invocation` behind ``emit`` and ``invoke``: for built-in methods."""
-
-    @property
-    def owner(self) -> str:
-        """
-        Whose state the call may touch; empty where it has no caller.
-
-        The caller's Agent-ID where a certificate proved it, else a name apart from it: whoever keeps something for
-        callers keeps it under this, and never under the Agent-ID (:func:`~agtphost.identity.peer.state_owner`).
-        """
-        return "" if self.caller is None else state_owner(self.caller.agent_id, self.assurance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,29 +76,14 @@ class EndpointResponse:
     """A handler's answer where a plain mapping does not say enough."""
 
     result: Any = None
-    """The ``result`` member of the response body, or the whole body where ``enveloped`` is False."""
+    """The ``result`` member of the response body."""
 
     status: int = 200
-    enveloped: bool = True
-    """False: ``result`` is the body itself, as discovery documents are."""
-
     content_type: str = ""
     """Empty: the request's carried type, or ``application/vnd.agtp+json``."""
 
     headers: tuple[tuple[str, str], ...] = ()
-    """Further response header fields."""
-
-    changes: tuple[Change, ...] = ()
-    """Held items that change in the transaction of this answer's record: see :mod:`agtphost.audit.held`."""
-
-    events: tuple[StreamEvent, ...] = ()
-    """Signed events committed just before that record."""
-
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    """Further members of the record: extension fields such as ``negotiation_id``."""
-
-    beside: Mapping[str, Any] = field(default_factory=dict)
-    """Further members of the response body, beside ``result``."""
+    """Further response header fields, such as ``Retry-After``; none of those that the host itself writes."""
 
     body: bytes | None = None
     """Ready octets to send instead of ``result``: documents that are served as received."""

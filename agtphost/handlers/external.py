@@ -24,8 +24,8 @@ from agtphost.errors import Refusal
 from agtphost.handlers.addresses import AddressPolicy
 from agtphost.handlers.circuit import Circuit
 from agtphost.handlers.context import EndpointContext, EndpointError
+from agtphost.handlers.interface import IHandler
 from agtphost.handlers.upstream import Answer, TooLong, Unreachable, Upstream
-from agtphost.iagtp import IHandler
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
 

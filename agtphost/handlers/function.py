@@ -22,8 +22,8 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.interface import IHandler
 from agtphost.handlers.threads import Threads
-from agtphost.iagtp import IHandler
 
 Function = Callable[[EndpointContext], Any]
 

@@ -14,7 +14,8 @@ from agtphost.config import Config
 from agtphost.config.anchors import Anchor
 from agtphost.host import agents
 from agtphost.http.fetch import Fetch, FetchError, fetcher
-from agtphost.identity.agents import AgentDirectory, reconsider
+from agtphost.identity.agents import reconsider
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.vocabulary import jsontext
 

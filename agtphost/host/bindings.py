@@ -13,10 +13,12 @@ from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.loading import load_endpoints
 from agtphost.errors import Problem
+from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.handlers.function import RegisteredFunction, UnresolvableFunction, resolve
+from agtphost.handlers.interface import IHandler
 from agtphost.host import handling, recipes
 from agtphost.host.recipes import RecipeBook
-from agtphost.iagtp import IAgentDirectory, IHandler
+from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.peer import Assurance
 from agtphost.methods import execution
 from agtphost.vocabulary.catalog import Catalog
@@ -25,16 +27,16 @@ from agtphost.vocabulary.catalog import Catalog
 def built_ins(
     catalog: Catalog,
     *,
-    discover: IHandler,
-    describe: IHandler,
-    inspect: IHandler,
-    change: IHandler,
+    discover: IBuiltInHandler,
+    describe: IBuiltInHandler,
+    inspect: IBuiltInHandler,
+    change: IBuiltInHandler,
     carrier: execution.Carrier,
-    propose: IHandler | None = None,
+    propose: IBuiltInHandler | None = None,
 ) -> tuple[Binding, ...]:
     """Tier A: what every host of this kind answers, whatever its operator configures."""
 
-    def read(method: str, path: str, handler: IHandler, *, server_level: bool = True) -> Binding:
+    def read(method: str, path: str, handler: IBuiltInHandler, *, server_level: bool = True) -> Binding:
         return Binding(
             method=method,
             path=path,
@@ -70,7 +72,7 @@ def built_ins(
     )
 
 
-def _negotiation(catalog: Catalog, propose: IHandler) -> Iterator[Binding]:
+def _negotiation(catalog: Catalog, propose: IBuiltInHandler) -> Iterator[Binding]:
     """Who may propose depends on what is proposed, so the handler decides (core v08 section 7.5)."""
     for method, path in reserved.NEGOTIATION:
         reads = method == "QUERY"

@@ -16,7 +16,8 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.held import Held, HeldTable
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.iagtp import ILedger
-from agtphost.identity.agents import Agent, AgentDirectory
+from agtphost.identity.agents import Agent
+from agtphost.identity.directory import AgentDirectory
 
 RETRY_SECONDS = 5.0
 """From a failure of the store to the next attempt."""

@@ -10,7 +10,8 @@ from agtphost.audit.held import HeldTable
 from agtphost.config import Config
 from agtphost.contract.binding import Binding
 from agtphost.handlers.authorization import Authorization
-from agtphost.iagtp import IAgentDirectory, IGate, IHandler, IPayloadAdapter, IRecordStore
+from agtphost.handlers.built_in import IBuiltInHandler
+from agtphost.iagtp import IAgentDirectory, IGate, IPayloadAdapter, IRecordStore
 from agtphost.identity.peer import Assurance
 from agtphost.methods.cognitive import Holdings, Query
 from agtphost.methods.confirmation import Confirmation
@@ -85,10 +86,10 @@ def floor_methods(
     notification = Notification(held, directory, authorization, listed, now, continuations, hosts, addresses)
     confirmation = Confirmation(held, records, authorization, now)
 
-    def read(method: str, path: str, handler: IHandler, least: Assurance) -> Binding:
+    def read(method: str, path: str, handler: IBuiltInHandler, least: Assurance) -> Binding:
         return _binding(catalog, method, path, handler, least, changes=False)
 
-    def change(method: str, handler: IHandler, least: Assurance = assurance) -> Binding:
+    def change(method: str, handler: IBuiltInHandler, least: Assurance = assurance) -> Binding:
         return _binding(catalog, method, "/", handler, least, changes=True)
 
     taken = {(binding.method, binding.path) for binding in endpoints}
@@ -121,7 +122,7 @@ _STATEMENTS = {
 
 
 def _binding(
-    catalog: Catalog, method: str, path: str, handler: IHandler, least: Assurance, *, changes: bool
+    catalog: Catalog, method: str, path: str, handler: IBuiltInHandler, least: Assurance, *, changes: bool
 ) -> Binding:
     entry = catalog.entry(method)
     return Binding(

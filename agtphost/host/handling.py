@@ -25,8 +25,8 @@ from agtphost.contract.service import ServiceReference
 from agtphost.handlers.composition import Composition
 from agtphost.handlers.external import ExternalService
 from agtphost.handlers.function import BlockingFunction, RegisteredFunction, UnresolvableFunction, resolve
+from agtphost.handlers.interface import IHandler
 from agtphost.handlers.threads import Threads
-from agtphost.iagtp import IHandler
 
 GRACE = 5.0
 """Seconds by which an endpoint outlives its upstream's timeout, so that callers hear of the upstream."""

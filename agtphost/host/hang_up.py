@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agtphost.config import Config
 from agtphost.host.rotation import Stamp, stamps
-from agtphost.identity.agents import AgentDirectory
+from agtphost.identity.directory import AgentDirectory
 from agtphost.protocols import ServerTLS
 
 TAKEN = ("TLS files", "HTTPS files", "agents")

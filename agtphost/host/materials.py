@@ -15,12 +15,13 @@ from agtphost.contract.loading import lasting
 from agtphost.contract.policy import MethodPolicy, read_policy
 from agtphost.contract.reserved import RESERVED
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.handlers.interface import IHandler
 from agtphost.host import agents, bindings
 from agtphost.host.handling import Prepared
 from agtphost.host.recipes import RecipeBook
-from agtphost.iagtp import IHandler
-from agtphost.identity.agents import AS_ISSUED, Agent, AgentDirectory, distinct
+from agtphost.identity.agents import AS_ISSUED, Agent, distinct
 from agtphost.identity.authorities import Mandate
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.key_history import HostKey
 from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
 from agtphost.identity.provisioning import ProvisioningError, provision_development

@@ -12,7 +12,7 @@ from agtphost.dispatch.identity_gates import States
 from agtphost.dispatch.merchant_gate import MerchantGate
 from agtphost.dispatch.merchants import MerchantManifest, MerchantManifests, Serve
 from agtphost.dispatch.quotes import Quotes
-from agtphost.iagtp import IHandler
+from agtphost.handlers.interface import IHandler
 from agtphost.identity.agents import Agent
 from agtphost.identity.bearer import TokenIssuer
 from agtphost.identity.intent import IntentAssertions

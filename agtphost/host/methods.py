@@ -16,6 +16,7 @@ from agtphost.audit import retention
 from agtphost.audit.drafts import Change
 from agtphost.audit.lifecycle import LifecycleStatus
 from agtphost.contract.binding import Binding
+from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host import a2a, a2a_front, bindings
 from agtphost.host.delegation import Delegating, delegating
 from agtphost.host.domains import Following
@@ -27,7 +28,7 @@ from agtphost.host.propagation import Propagation
 from agtphost.host.publication import Publication
 from agtphost.host.upstreams import Upstreams
 from agtphost.host.witnesses import witnessing
-from agtphost.iagtp import IHandler, IPayloadAdapter
+from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.methods.candidates import Candidates
 from agtphost.methods.definitions import TARGET, Definitions
@@ -185,7 +186,7 @@ def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Se
     )
 
 
-def _discovery(on: Foundation, shown: Disclosure, market: Market, negotiating: Negotiator) -> IHandler:
+def _discovery(on: Foundation, shown: Disclosure, market: Market, negotiating: Negotiator) -> IBuiltInHandler:
     materials, catalog = on.materials, on.materials.catalog
     return Discovery(
         materials.directory,
@@ -211,7 +212,7 @@ def _discovery(on: Foundation, shown: Disclosure, market: Market, negotiating: N
     )
 
 
-def _description(on: Foundation, shown: Disclosure, floor: Floor) -> IHandler:
+def _description(on: Foundation, shown: Disclosure, floor: Floor) -> IBuiltInHandler:
     config, materials, evidence = on.config, on.materials, on.evidence
     namespace = Namespace(
         materials.directory,
@@ -249,7 +250,7 @@ def _certificate_fingerprint(materials: Materials) -> str:
     return sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
 
 
-def _inspection(on: Foundation, upstreams: Upstreams, negotiating: Negotiator, tasks: Delegating) -> IHandler:
+def _inspection(on: Foundation, upstreams: Upstreams, negotiating: Negotiator, tasks: Delegating) -> IBuiltInHandler:
     evidence = on.evidence
     reports = [adapter.upstreams for adapter in upstreams.adapters]
     on.registry.tell(
@@ -284,7 +285,7 @@ def following(propagation: Propagation) -> Following:
     return changes
 
 
-def _lifecycle(on: Foundation, propagation: Propagation, negotiating: Negotiator) -> IHandler:
+def _lifecycle(on: Foundation, propagation: Propagation, negotiating: Negotiator) -> IBuiltInHandler:
     config, directory, evidence = on.config, on.materials.directory, on.evidence
     held, states = evidence.held, evidence.states
 

@@ -18,7 +18,7 @@ from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.reserved import DISCOVERY
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointResponse
+from agtphost.handlers.built_in import Answer
 from agtphost.host.revision import History, Revision
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.agents import Agent
@@ -49,7 +49,7 @@ class Published:
     """One form of the manifest, ready to be sent."""
 
     document: Mapping[str, Any]
-    response: EndpointResponse
+    response: Answer
     """Its octets, encoded once; the same object for every reader."""
 
 
@@ -131,7 +131,7 @@ class Publication:
         self._announce = announce
         self.refresh()
 
-    async def __call__(self, disclosed: bool, known: bool = False) -> EndpointResponse:
+    async def __call__(self, disclosed: bool, known: bool = False) -> Answer:
         """
         The signed manifest as it is sent.
 
@@ -275,7 +275,7 @@ class Publication:
         headers = (("ETag", _etag(digest, revision)), ("Cache-Control", self._cache_control(known)))
         signed = yield from signing(document, self._key)
         yield
-        response = EndpointResponse(
+        response = Answer(
             body=b"".join(text_pieces(signed)),
             enveloped=False,
             content_type=media_types.MANIFEST_JSON,

@@ -23,7 +23,8 @@ from agtphost.audit.held import HeldTable
 from agtphost.audit.lifecycle import EventType, LifecycleStatus, LifecycleTable
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.iagtp import ILedger
-from agtphost.identity.agents import Agent, AgentDirectory
+from agtphost.identity.agents import Agent
+from agtphost.identity.directory import AgentDirectory
 
 UNREGISTERED = "unregistered"
 """``previous_status`` of the first event."""

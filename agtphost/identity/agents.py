@@ -9,17 +9,15 @@ which it is taken. Every problem is reported; what has one is not admitted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.serialization import Encoding
-from zope.interface import implementer
 
 from agtphost.errors import Problem
-from agtphost.iagtp import IAgentDirectory
 from agtphost.identity import documents, issuing, packages
 from agtphost.identity.certificates import CertificateError, load_certificate
 from agtphost.identity.documents import DocumentError
@@ -127,69 +125,6 @@ class Agent:
         :param methods: what this host accepts beyond the floor.
         """
         return documents.served(self.document, status=status, updated_at=updated_at, methods=methods)
-
-
-@implementer(IAgentDirectory)
-class AgentDirectory:
-    """
-    Agents by identifier and label.
-
-    :param agents: in any order; an agent that is hosted and known as a caller too counts as hosted.
-    :raises ValueError: if two hosted agents have one label; :func:`distinct` tells beforehand.
-    """
-
-    def __init__(self, agents: Iterable[Agent]) -> None:
-        self._by_id: dict[str, Agent] = {}
-        self._withdrawn: frozenset[str] = frozenset()
-        self.only: Agent | None = None
-        """The only hosted agent; None where there are more, or none."""
-
-        self.admit(agents)
-
-    def admit(self, agents: Iterable[Agent]) -> None:
-        """
-        Take up further agents; from now on they can call and be called.
-
-        :raises ValueError: if two hosted agents would have one label; then nothing has changed.
-        """
-        known = dict(self._by_id)
-        for agent in agents:
-            if agent.hosted or agent.agent_id not in known:
-                known[agent.agent_id] = agent
-        hosted = tuple(sorted((a for a in known.values() if a.hosted), key=lambda a: a.name))
-        by_name = {agent.name: agent for agent in hosted}
-        if len(by_name) != len(hosted):
-            raise ValueError("two hosted agents have one label")
-        # In place: gates have the dictionary's own look-up in hand.
-        self._by_id.update(known)
-        self._by_name, self._all_hosted = by_name, hosted
-        self.only = hosted[0] if len(hosted) == 1 else None
-        self.withdraw(self._withdrawn)
-
-    def withdraw(self, agent_ids: frozenset[str]) -> None:
-        """
-        Keep agents out of every list; they still can be addressed, and asked for their state.
-
-        :param agent_ids: all of those; what was withdrawn before and is not among them is listed again.
-        """
-        self._withdrawn = agent_ids
-        self._hosted = tuple(agent for agent in self._all_hosted if agent.agent_id not in agent_ids)
-
-    def by_id(self, agent_id: str) -> Agent | None:
-        return self._by_id.get(agent_id)
-
-    def by_name(self, name: str) -> Agent | None:
-        return self._by_name.get(name)
-
-    def hosted(self) -> Sequence[Agent]:
-        return self._hosted
-
-    def known(self) -> Sequence[Agent]:
-        """Every agent, hosted or not, in label order."""
-        return sorted(self._by_id.values(), key=lambda agent: (agent.name, agent.agent_id))
-
-
-# Loading
 
 
 class _Refused(Exception):

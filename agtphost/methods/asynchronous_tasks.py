@@ -29,8 +29,8 @@ from agtphost.dispatch.identity_gates import StoppedAgent
 from agtphost.dispatch.invocation import Invocation
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IAgentDirectory, IHandler, ILedger
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IAgentDirectory, ILedger
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
 from agtphost.methods import notification, parameters
@@ -201,7 +201,7 @@ class AsynchronousTasks:
 
     def begin(
         self, ticket: Ticket, hop: Hop, lineage: Lineage, invocation: Invocation, work: Coroutine[Any, Any, Done]
-    ) -> EndpointResponse:
+    ) -> Answer:
         """Start the task, now that it and its hop are durable, and say so."""
         working = self._working[ticket.key] = Deferred.fromCoroutine(work)
         carrying = Deferred.fromCoroutine(self._carry(ticket, lineage, invocation, working))
@@ -209,7 +209,7 @@ class AsynchronousTasks:
             self._running[ticket.key] = carrying
             carrying.addBoth(self._carried, ticket.key)
         shown = {**shown_hop(hop, lineage), **{name: ticket.value[name] for name in ("delegation_id", "callback")}}
-        return EndpointResponse(
+        return Answer(
             status=Status.ACCEPTED,
             result={**shown, "task_id": ticket.value["task_id"], "state": RUNNING},
             extra={"delegation": {**hop.said(), "delegation_id": ticket.key, "accepted": lineage.audit_id}},
@@ -351,7 +351,7 @@ class AsynchronousTasks:
             working.cancel()
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class TaskReading:
     """
     ``QUERY /delegations``, and INSPECT of one task.
@@ -366,7 +366,7 @@ class TaskReading:
         self._authorization = authorization
         self._continuations = continuations
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: BuiltInContext) -> Answer:
         """The caller's own tasks, by the second in which they were accepted."""
         self._authorization.actor(context)
         caller = self._authorization.named(context)
@@ -376,9 +376,9 @@ class TaskReading:
         listed = [_brief(item.value) for item in own if state in ("all", item.value["state"])]
         listed.sort(key=_place)
         part = self._continuations.part(context, listed, limit, _place)
-        return EndpointResponse(result={"delegations": part.items, "count": len(listed)}, headers=part.headers)
+        return Answer(result={"delegations": part.items, "count": len(listed)}, headers=part.headers)
 
-    async def read(self, context: EndpointContext) -> Mapping[str, Any]:
+    async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
         INSPECT: one task with what it came to, by ``delegation_id`` or ``task_id``.
 
@@ -405,7 +405,7 @@ class TaskReading:
         item = self._held.get(TASK, wanted) if isinstance(wanted, str) else None
         return [] if item is None else [item]
 
-    def _may_read(self, context: EndpointContext, item: Held) -> bool:
+    def _may_read(self, context: BuiltInContext, item: Held) -> bool:
         caller = self._authorization.named(context)
         return (caller is not None and caller.agent_id == item.owner) or self._authorization.manages(
             context, item.owner

@@ -24,7 +24,7 @@ from twisted.internet.defer import DeferredLock
 from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import FILTERED
 from agtphost.dispatch.merchants import MERCHANT, MerchantManifest
-from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.methods import execution, parameters
@@ -227,7 +227,7 @@ class Candidates:
         """Whether the parameters are those of a search."""
         return not given.keys().isdisjoint(("criteria", "intent", "filter", "max_results", "limit", *FILTERED))
 
-    async def search(self, context: EndpointContext) -> EndpointResponse:
+    async def search(self, context: BuiltInContext) -> Answer:
         """
         Answer a search.
 
@@ -261,8 +261,8 @@ class Candidates:
         answer: dict[str, Any] = {"total": total, "returned": len(results), "results": results}
         if search.offset + len(results) < total and results:
             answer["next_offset"] = search.offset + len(results)
-            return EndpointResponse(result=answer, headers=self._continuations.header(context, answer["next_offset"]))
-        return EndpointResponse(result=answer)
+            return Answer(result=answer, headers=self._continuations.header(context, answer["next_offset"]))
+        return Answer(result=answer)
 
     def _typed(self, thing: Agent | Binding) -> Mapping[str, Any]:
         """What a search for agents of a role says besides."""

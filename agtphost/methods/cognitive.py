@@ -17,8 +17,8 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IAgentDirectory, IHandler, IPayloadAdapter
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.methods import execution, parameters, relevance
 from agtphost.methods.documents import Library
@@ -79,17 +79,17 @@ class Holdings:
         self._adapters = adapters
         self.library = library
 
-    def agents(self, context: EndpointContext) -> Iterator[Holding]:
+    def agents(self, context: BuiltInContext) -> Iterator[Holding]:
         """The hosted agents, where the caller may see them."""
         # A question is a search: what it finds is bounded as candidates are (core v08 section 7.2.2).
         for agent in filter(self._visibility.in_searches(context), self._directory.hosted()):
             yield _of_agent(agent)
 
-    def endpoints(self, context: EndpointContext) -> list[Binding]:
+    def endpoints(self, context: BuiltInContext) -> list[Binding]:
         """What the caller could call."""
         return [binding for binding in self._bindings() if context.admits(binding)]
 
-    def tools(self, context: EndpointContext) -> list[Binding]:
+    def tools(self, context: BuiltInContext) -> list[Binding]:
         """The tools that the caller could call."""
         return execution.callable_tools(self._adapters, context)
 
@@ -224,7 +224,7 @@ def asked(given: Mapping[str, Any], name: str) -> tuple[str, Any]:
     return text, value
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Query:
     """Answers QUERY on ``/``."""
 
@@ -233,7 +233,7 @@ class Query:
     def __init__(self, holdings: Holdings) -> None:
         self._holdings = holdings
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: BuiltInContext) -> Answer:
         given = context.input
         text, _ = asked(given, "intent")
         form = parameters.choice(given, "format", FORMATS, "structured")
@@ -241,9 +241,9 @@ class Query:
         most = parameters.count(given, "max_results", 10, PAGE)
         found = self._found(context, text, Scope.read(given))
         results = [(confidence, holding) for confidence, holding in found if confidence >= threshold]
-        return EndpointResponse(result=_document(results[:most], len(results), form))
+        return Answer(result=_document(results[:most], len(results), form))
 
-    def _found(self, context: EndpointContext, text: str, scope: Scope) -> list[tuple[float, Holding]]:
+    def _found(self, context: BuiltInContext, text: str, scope: Scope) -> list[tuple[float, Holding]]:
         holdings = [holding for holding in self._gathered(context, text, scope) if scope.admits(holding)]
         question = Question(text, [holding.words for holding in holdings])
         found = [(question.confidence(holding.words), holding) for holding in holdings]
@@ -251,7 +251,7 @@ class Query:
             (each for each in found if each[0] > 0), key=lambda each: (-each[0], each[1].source, each[1].title)
         )
 
-    def _gathered(self, context: EndpointContext, text: str, scope: Scope) -> Iterator[Holding]:
+    def _gathered(self, context: BuiltInContext, text: str, scope: Scope) -> Iterator[Holding]:
         if scope.wants("agents"):
             yield from self._holdings.agents(context)
         if scope.wants("endpoints"):

@@ -20,8 +20,8 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.held import Held, HeldTable
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import OPERATOR, Authorization
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler, IRecordStore
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.canonical import canonical
 from agtphost.methods import parameters
@@ -40,7 +40,7 @@ PAYLOAD = 4_096
 REMEMBERED = 7 * 86_400
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Confirmation:
     """
     Answers CONFIRM.
@@ -62,7 +62,7 @@ class Confirmation:
         self._authorization = authorization
         self._now = now
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         actor, given = self._authorization.actor(context), context.input
         target_id = parameters.identifier(given, "target_id")
         said = {
@@ -96,7 +96,7 @@ class Confirmation:
             return self._attest(context, {**receipt, "target": "record"})
         raise _unknown()
 
-    def _attest(self, context: EndpointContext, receipt: Mapping[str, Any], *changes: Change) -> EndpointResponse:
+    def _attest(self, context: BuiltInContext, receipt: Mapping[str, Any], *changes: Change) -> Answer:
         """The receipt, kept for repeats of the same call."""
         caller = self._authorization.named(context)
         owner = "" if caller is None else caller.agent_id
@@ -111,7 +111,7 @@ class Confirmation:
 
     # Escalations
 
-    def _escalation(self, context: EndpointContext, target_id: str) -> Held | None:
+    def _escalation(self, context: BuiltInContext, target_id: str) -> Held | None:
         """The escalation of that identifier, or the one that a task of that identifier waits for."""
         item = self._held.get(ESCALATION, target_id)
         if item is None:
@@ -182,7 +182,7 @@ class Confirmation:
 
     # Other targets
 
-    def _notification(self, context: EndpointContext, target_id: str) -> Held | None:
+    def _notification(self, context: BuiltInContext, target_id: str) -> Held | None:
         item = self._held.get(NOTIFICATION, target_id)
         if item is None:
             return None
@@ -196,7 +196,7 @@ class Confirmation:
             raise _unknown()
         return item
 
-    async def _require_party(self, context: EndpointContext, audit_id: str) -> None:
+    async def _require_party(self, context: BuiltInContext, audit_id: str) -> None:
         record = await self._records.record(audit_id)
         if record is None:
             raise _unknown()
@@ -226,9 +226,9 @@ def _acknowledged(item: Held, status: str) -> Change:
     )
 
 
-def _answer(receipt: Mapping[str, Any], *changes: Change) -> EndpointResponse:
+def _answer(receipt: Mapping[str, Any], *changes: Change) -> Answer:
     names = ("attestation_id", "target_id", "confirmed_by")
-    return EndpointResponse(
+    return Answer(
         result=dict(receipt),
         changes=changes,
         extra={**{name: receipt[name] for name in names}, "confirmed": receipt["status"]},

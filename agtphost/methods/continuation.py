@@ -20,7 +20,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.identity.encoding import decode, encode
 from agtphost.vocabulary import jsontext
@@ -60,7 +60,7 @@ class Continuations:
         self._sealed = AESGCM(key or os.urandom(32))
         self._now = now
 
-    def position(self, context: EndpointContext) -> Any:
+    def position(self, context: BuiltInContext) -> Any:
         """
         Where the part that is asked for begins: what :meth:`token` was given, or None at the beginning.
 
@@ -83,18 +83,18 @@ class Continuations:
             raise _invalid()
         return note["from"]
 
-    def token(self, context: EndpointContext, position: Any) -> str:
+    def token(self, context: BuiltInContext, position: Any) -> str:
         """A token for the part of this caller's list that begins after ``position``, which is any small JSON."""
         note = jsontext.encode({"from": position, "until": int(self._now()) + LIFE})
         nonce = os.urandom(_NONCE)
         octets = nonce + self._sealed.encrypt(nonce, note, _bound(context))
         return encode(octets).decode("ascii")
 
-    def header(self, context: EndpointContext, position: Any) -> tuple[tuple[str, str], ...]:
+    def header(self, context: BuiltInContext, position: Any) -> tuple[tuple[str, str], ...]:
         """The same as response fields."""
         return ((HEADER, self.token(context, position)),)
 
-    def part(self, context: EndpointContext, listed: Sequence[Any], limit: int, key: Callable[[Any], Any]) -> Part:
+    def part(self, context: BuiltInContext, listed: Sequence[Any], limit: int, key: Callable[[Any], Any]) -> Part:
         """
         The part of a whole list that is asked for.
 
@@ -113,7 +113,7 @@ def _ordered(key: Any) -> Any:
     return tuple(key) if isinstance(key, (list, tuple)) else key
 
 
-def _bound(context: EndpointContext) -> bytes:
+def _bound(context: BuiltInContext) -> bytes:
     """What a token is bound to: who asks, and everything that says for what."""
     caller = context.owner
     certificate = context.peer.certificate if context.peer is not None else None

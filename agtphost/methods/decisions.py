@@ -8,7 +8,7 @@ from typing import Any
 from agtphost.dispatch.decision import Decision, Question
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.methods import parameters
@@ -36,7 +36,7 @@ class Decisions:
         self._directory = directory
         self._authorization = authorization
 
-    async def __call__(self, context: EndpointContext) -> Mapping[str, Any]:
+    async def __call__(self, context: BuiltInContext) -> Mapping[str, Any]:
         """The decision as a document."""
         given = context.input
         agent_id = None if given.get("agent_id") in (None, "") else parameters.agent_id(given)
@@ -69,7 +69,7 @@ class Decisions:
             raise parameters.invalid("assurance", "That assurance is not known.", "Use certificate, header or gateway.")
         return ASSURANCES[named]
 
-    def _authorize(self, context: EndpointContext, agent_id: str | None) -> None:
+    def _authorize(self, context: BuiltInContext, agent_id: str | None) -> None:
         """About itself every agent may ask, and about strangers everybody."""
         caller = context.caller
         if agent_id is None or (caller is not None and caller.agent_id == agent_id):

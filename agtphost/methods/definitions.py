@@ -15,7 +15,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.manifest import project_binding
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.methods import parameters
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import Catalog
@@ -42,14 +42,12 @@ class Definitions:
         self._endpoints = {(endpoint.method, endpoint.path): endpoint for endpoint in endpoints}
         self._catalog = catalog
 
-    async def read(self, context: EndpointContext) -> EndpointResponse:
+    async def read(self, context: BuiltInContext) -> Answer:
         """One definition, by ``method`` and ``path`` as they are registered."""
         named = parameters.required(context.input, "method"), parameters.required(context.input, "path")
         for binding in self._bindings():
             if (binding.method, binding.path) == named and context.admits(binding):
-                return EndpointResponse(
-                    result=self._definition(binding), enveloped=False, content_type=media_types.ENDPOINT_JSON
-                )
+                return Answer(result=self._definition(binding), enveloped=False, content_type=media_types.ENDPOINT_JSON)
         raise Refusal(
             Status.NOT_FOUND,
             "endpoint-unknown",

@@ -26,8 +26,8 @@ from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IAgentDirectory, IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.delegation import Lineage
 from agtphost.identity.keys import SigningKey
 from agtphost.methods import delegated_task, parameters
@@ -42,7 +42,7 @@ from agtphost.vocabulary import uris
 from agtphost.vocabulary.status import Status
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Delegation:
     """
     The handler of DELEGATE.
@@ -83,7 +83,7 @@ class Delegation:
         self._governance = Governance(rules.governance, hops, server_id, now)
         self._work = Work(rules, clock)
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """
         Decide, commit the hop, run the task.
 
@@ -125,7 +125,7 @@ class Delegation:
             changes = [] if notice is None else [notice]
             delivery = {"delivered": True, "notification_id": notice.key} if notice else {"delivered": False}
             result = {**result, "callback": {**delivery, **({} if notice else {"reason": "inbox-full"})}}
-        return EndpointResponse(
+        return Answer(
             result=result,
             changes=tuple(changes),
             extra={"delegation": {**said, "accepted": audit_id, **done.extra}},
@@ -133,7 +133,7 @@ class Delegation:
 
     # Who, to whom
 
-    def _hop(self, context: EndpointContext, asked: Asked) -> Hop:
+    def _hop(self, context: BuiltInContext, asked: Asked) -> Hop:
         caller, peer = context.caller, context.peer
         if caller is None:
             raise Refusal(
@@ -204,7 +204,7 @@ class Delegation:
                 extra={"delegation": hop.said()},
             )
 
-    def _require_zone(self, hop: Hop, context: EndpointContext) -> None:
+    def _require_zone(self, hop: Hop, context: BuiltInContext) -> None:
         declared = context.invocation.exchange.request.headers.get("agtp-zone-id")
         zone = hop.target.zone
         certificate = context.peer.certificate if context.peer is not None else None

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity import delegation
 from agtphost.identity.agents import Agent
@@ -98,7 +98,7 @@ class TokenCheck:
         """Whether the host can issue tokens for the agents whose code runs here."""
         return self._key is not None
 
-    def verified(self, hop: Hop, context: EndpointContext) -> tuple[DelegationToken, str]:
+    def verified(self, hop: Hop, context: BuiltInContext) -> tuple[DelegationToken, str]:
         """
         The token of a hop, and its text.
 
@@ -149,7 +149,7 @@ class TokenCheck:
             fault=error.reason,
         )
 
-    def _own_token(self, hop: Hop, context: EndpointContext, now: float) -> str:
+    def _own_token(self, hop: Hop, context: BuiltInContext, now: float) -> str:
         """The token of an agent whose code runs here: the host vouches for what that code delegates."""
         before, key = hop.before, self._key
         assert before is not None and key is not None, "a token is required of everybody else"

@@ -21,8 +21,8 @@ from zope.interface import implementer
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.dispatch.identity_gates import refuse_stopped
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IAgentDirectory, IHandler, IPayloadAdapter
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.packages import FAILURE, Package, PackageError
 from agtphost.methods import execution, parameters
@@ -52,7 +52,7 @@ def version_key(text: str) -> tuple[int, ...]:
     return tuple(numbers + [0] * (3 - len(numbers)))
 
 
-def _form(context: EndpointContext, otherwise: str) -> Any:
+def _form(context: BuiltInContext, otherwise: str) -> Any:
     """The form that is asked for: by ``?format=``, else by Accept."""
     if "format" in context.input:
         return context.input["format"]
@@ -71,7 +71,7 @@ async def at_once(work: Callable[[], None]) -> None:
     work()
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Description:
     """
     Answers ``DESCRIBE``.
@@ -113,7 +113,7 @@ class Description:
         self._status = status or StatusDocuments("", lambda: parameters.stamp(time.time()))
         self._aside = aside
 
-    def handle(self, context: EndpointContext) -> EndpointResponse | Awaitable[EndpointResponse]:
+    def handle(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
         if context.path == "/agents":
             shown = self._namespace(self._visibility.in_lists(context))
             return self._publisher.document(shown, _form(context, "json"))
@@ -122,11 +122,11 @@ class Description:
         accept = context.headers.get("accept") if context.headers is not None else None
         if accept is not None and (form := accepted(accept, "", IDENTITY)):
             return self._agent(context, form)
-        return EndpointResponse(result=self._capabilities(context))
+        return Answer(result=self._capabilities(context))
 
     # Capabilities
 
-    def _capabilities(self, context: EndpointContext) -> Mapping[str, Any]:
+    def _capabilities(self, context: BuiltInContext) -> Mapping[str, Any]:
         wanted = self._domains(context.input)
         version_min = parameters.text(context.input, "version_min")
         if version_min is not None and not _VERSION.fullmatch(version_min):
@@ -174,7 +174,7 @@ class Description:
 
     # Agents
 
-    def _agent(self, context: EndpointContext, form: str) -> EndpointResponse | Awaitable[EndpointResponse]:
+    def _agent(self, context: BuiltInContext, form: str) -> Answer | Awaitable[Answer]:
         agent, named = context.agent, "name" in context.path_parameters
         if agent is None or not (named or self._visibility.documents_of(context, agent)):
             raise Refusal(
@@ -196,13 +196,13 @@ class Description:
             return self._from_package(agent, agent.package, state, form)
         return self._identity(agent, state, form)
 
-    def _status_of(self, document: Mapping[str, Any], form: str) -> EndpointResponse:
+    def _status_of(self, document: Mapping[str, Any], form: str) -> Answer:
         return self._publisher.document(document, form)
 
-    async def _status_later(self, written: Awaitable[Mapping[str, Any]], form: str) -> EndpointResponse:
+    async def _status_later(self, written: Awaitable[Mapping[str, Any]], form: str) -> Answer:
         return self._status_of(await written, form)
 
-    async def _from_package(self, agent: Agent, package: Package, state: LifecycleState, form: str) -> EndpointResponse:
+    async def _from_package(self, agent: Agent, package: Package, state: LifecycleState, form: str) -> Answer:
         """The package is looked at again before anything that was taken from it is served (core v08 section 6.1)."""
         try:
             await self._aside(package.verify)
@@ -217,7 +217,7 @@ class Description:
             ) from None
         return self._identity(agent, state, form)
 
-    def _identity(self, agent: Agent, state: LifecycleState, form: str) -> EndpointResponse:
+    def _identity(self, agent: Agent, state: LifecycleState, form: str) -> Answer:
         if form == "certificate":
             if agent.genesis is None:
                 raise Refusal(Status.NOT_FOUND, "genesis-not-loaded", "No Genesis of the agent is loaded here.")

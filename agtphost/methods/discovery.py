@@ -19,8 +19,8 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import DISCOVERY
 from agtphost.dispatch.merchants import MerchantManifest
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IAgentDirectory, IHandler, IPayloadAdapter
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.methods import execution, parameters
 from agtphost.methods.candidates import Candidates, typed
@@ -30,14 +30,14 @@ from agtphost.methods.visibility import Visibility
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.status import Status
 
-Manifest = Callable[[bool, bool], Awaitable[EndpointResponse]]
+Manifest = Callable[[bool, bool], Awaitable[Answer]]
 """
 The signed server manifest as it is sent: whether hosted agents are disclosed, and whether the reader is known, so that
 data classes are told in full.
 """
 
 
-Listing = Callable[[EndpointContext], Any]
+Listing = Callable[[BuiltInContext], Any]
 """What DISCOVER answers with, for one caller."""
 
 
@@ -54,12 +54,12 @@ MOST_LISTED = 32 * 1024 * 1024
 """Octets of all lists of methods that are kept."""
 
 
-def document(result: Any, content_type: str = "") -> EndpointResponse:
+def document(result: Any, content_type: str = "") -> Answer:
     """A discovery document: the body itself, without the method envelope."""
-    return EndpointResponse(result=result, enveloped=False, content_type=content_type)
+    return Answer(result=result, enveloped=False, content_type=content_type)
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Discovery:
     """
     Answers ``DISCOVER`` on the built-in paths.
@@ -105,7 +105,7 @@ class Discovery:
         self._bindings = bindings
         self._adapters = adapters
         self._manifest = manifest
-        self._documents: dict[str, Callable[[EndpointContext], EndpointResponse]] = {
+        self._documents: dict[str, Callable[[BuiltInContext], Answer]] = {
             "/agents": self._agents,
             "/genesis": self._genesis,
             "/methods": self._methods,
@@ -115,7 +115,7 @@ class Discovery:
             "/contracts": lambda context: document(contracts(context)),
         }
 
-    def handle(self, context: EndpointContext) -> EndpointResponse | Awaitable[EndpointResponse]:
+    def handle(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
         path, warning = self._path(context)
         if path in self._overrides:
             return self._overridden(path, context, warning)
@@ -126,15 +126,13 @@ class Discovery:
         answer = self._documents["/agents" if path == "/" else path](context)
         return replace(answer, headers=(*answer.headers, *warning)) if warning else answer
 
-    async def _overridden(
-        self, path: str, context: EndpointContext, warning: tuple[tuple[str, str], ...]
-    ) -> EndpointResponse:
+    async def _overridden(self, path: str, context: BuiltInContext, warning: tuple[tuple[str, str], ...]) -> Answer:
         body = await self._overrides.answer(path, context, self._directory.by_id)
-        return EndpointResponse(body=body, content_type=media_types.AGTP_JSON, headers=warning)
+        return Answer(body=body, content_type=media_types.AGTP_JSON, headers=warning)
 
     # The body-keyed form (AGTP-API section 5.10)
 
-    def _path(self, context: EndpointContext) -> tuple[str, tuple[tuple[str, str], ...]]:
+    def _path(self, context: BuiltInContext) -> tuple[str, tuple[tuple[str, str], ...]]:
         """Which built-in is meant, and what is said about the way of asking."""
         target = context.input.get("target")
         if target is None:
@@ -154,7 +152,7 @@ class Discovery:
             )
         return meant, self._deprecation(context, meant)
 
-    def _deprecation(self, context: EndpointContext, meant: str) -> tuple[tuple[str, str], ...]:
+    def _deprecation(self, context: BuiltInContext, meant: str) -> tuple[tuple[str, str], ...]:
         """The warning, once for each agent that asks this way."""
         peer = context.peer.address if context.peer is not None else ""
         who = context.caller.agent_id if context.caller is not None else peer
@@ -167,7 +165,7 @@ class Discovery:
 
     # Lists
 
-    def _root(self, context: EndpointContext) -> EndpointResponse | Awaitable[EndpointResponse]:
+    def _root(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
         """The manifest for callers that name no agent, the directory for those that do."""
         directory = [{"path": path, "tier": "A"} for path in DISCOVERY]
         if context.named:
@@ -175,7 +173,7 @@ class Discovery:
         visible = self._visibility
         return self._manifest(visible.in_manifest(context, self._directory.hosted()), visible.proven(context))
 
-    def _methods(self, context: EndpointContext) -> EndpointResponse:
+    def _methods(self, context: BuiltInContext) -> Answer:
         """Every binding that the caller could call, kept for the next caller of the same authority."""
         bindings = list(self._bindings())
         tools = self._callable_tools(context)
@@ -188,7 +186,7 @@ class Discovery:
             self._keep(key, known)
         else:
             self._lists.move_to_end(key)
-        return EndpointResponse(body=known[1], content_type=media_types.AGTP_JSON)
+        return Answer(body=known[1], content_type=media_types.AGTP_JSON)
 
     def _keep(self, key: tuple[Any, ...], known: tuple[list[Any], bytes]) -> None:
         """Keep a list, and let go of those that were not asked for longest."""
@@ -197,13 +195,13 @@ class Discovery:
         while len(self._lists) > MOST_LISTS or self._listed_octets > MOST_LISTED:
             self._listed_octets -= len(self._lists.popitem(last=False)[1][1])
 
-    def _tools(self, context: EndpointContext) -> EndpointResponse:
+    def _tools(self, context: BuiltInContext) -> Answer:
         return document([tool_entry(tool) for tool in self._callable_tools(context)])
 
-    def _callable_tools(self, context: EndpointContext) -> list[Binding]:
+    def _callable_tools(self, context: BuiltInContext) -> list[Binding]:
         return execution.callable_tools(self._adapters, context)
 
-    def _agents(self, context: EndpointContext) -> EndpointResponse:
+    def _agents(self, context: BuiltInContext) -> Answer:
         kind = result_type(context.input)
         # What is withheld is withheld silently (AGTP-API section 5.8.2).
         hosted = list(filter(self._visibility.in_lists(context), self._directory.hosted()))
@@ -215,7 +213,7 @@ class Discovery:
     def _entry(self, agent: Agent) -> dict[str, Any]:
         return {**agent_entry(agent), "lifecycle_state": self._visibility.state(agent)}
 
-    def _genesis(self, context: EndpointContext) -> EndpointResponse:
+    def _genesis(self, context: BuiltInContext) -> Answer:
         """The addressed agent's Genesis as it was received, octet for octet (AGTP-API section 5.8.1)."""
         caller, agent = context.caller, context.agent
         if caller is not None and caller.hosted and not context.invocation.addressed:
@@ -228,7 +226,7 @@ class Discovery:
                 "No Genesis is loaded for the addressed agent.",
                 remedy="Address a hosted agent by the path /agents/NAME/genesis.",
             )
-        return EndpointResponse(body=agent.genesis.octets, content_type=media_types.AGTP_JSON)
+        return Answer(body=agent.genesis.octets, content_type=media_types.AGTP_JSON)
 
 
 def _same(one: list[Any], other: list[Any]) -> bool:

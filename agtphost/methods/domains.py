@@ -31,7 +31,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
 from agtphost.audit.held import HeldTable
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import OPERATOR, Authorization, fingerprint, is_registrar
-from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.methods import parameters
@@ -80,7 +80,7 @@ class Domains:
         """The domain for whose sake an agent must not become active now."""
         return barring(agent, told(self._held.of(ORG_DOMAIN)), self._own_domain, self._now())
 
-    def __call__(self, context: EndpointContext) -> EndpointResponse:
+    def __call__(self, context: BuiltInContext) -> Answer:
         """
         Answer a lifecycle method that names a domain.
 
@@ -107,12 +107,12 @@ class Domains:
         tell = self._expired if context.method == "DEACTIVATE" else self._kept
         entry = tell(domain, known, given, now)
         if known is not None and (entry is known or _same(entry, known)):
-            return EndpointResponse(result={**_shown(known, concerned), "noop": True})
+            return Answer(result={**_shown(known, concerned), "noop": True})
         actor = parameters.text(given, "actor")
         change = Change(
             kind=ORG_DOMAIN, key=domain, value=entry.value(), expected=0 if before is None else before.version
         )
-        return EndpointResponse(
+        return Answer(
             result=_shown(entry, concerned),
             changes=(change, *self._told(entry, concerned, now)),
             events=tuple(_events(entry, concerned, actor, context)),
@@ -124,7 +124,7 @@ class Domains:
             agent, self._own_domain
         )
 
-    def _authorize(self, context: EndpointContext, concerned: list[Agent]) -> None:
+    def _authorize(self, context: BuiltInContext, concerned: list[Agent]) -> None:
         """An operator, or the registrar that issued every agent concerned."""
         if self._open:
             return
@@ -241,7 +241,7 @@ def _shown(entry: OrgDomain, concerned: list[Agent]) -> dict[str, Any]:
 
 
 def _events(
-    entry: OrgDomain, concerned: list[Agent], actor: str | None, context: EndpointContext
+    entry: OrgDomain, concerned: list[Agent], actor: str | None, context: BuiltInContext
 ) -> Iterable[StreamEvent]:
     certificate = context.peer.certificate if context.peer is not None else None
     fields = {name: text for name, text in entry.value().items() if name not in ("event", "domain") and text}

@@ -22,8 +22,8 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.held import Held, HeldTable
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import DECIDE, OPERATOR, Authorization, holds, owner_of
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IAgentDirectory, IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.canonical import canonical
 from agtphost.methods import parameters, sharing
 from agtphost.methods.continuation import Continuations
@@ -50,7 +50,7 @@ URGENT_PER_OWNER = 200
 PAGE = 200
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Escalation:
     """Answers ESCALATE and ``QUERY /escalations``."""
 
@@ -71,19 +71,19 @@ class Escalation:
         self._now = now
         self._instants = parameters.Instants()
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: BuiltInContext) -> Answer:
         return self._list(context) if context.method == "QUERY" else self._escalate(context)
 
     # ESCALATE
 
-    def _escalate(self, context: EndpointContext) -> EndpointResponse:
+    def _escalate(self, context: BuiltInContext) -> Answer:
         owner, given = owner_of(context).agent_id, context.input
         asked = self._asked(given)
         recipient, routed_to = self._route(given, owner)
         escalation_id = f"esc-{sha256(canonical([owner, asked, routed_to])).hexdigest()[:32]}"
         known = self._held.get(ESCALATION, escalation_id)
         if known is not None:
-            return EndpointResponse(status=Status.ACCEPTED, result=receipt(known.value))
+            return Answer(status=Status.ACCEPTED, result=receipt(known.value))
         opened = sum(1 for item in self._held.of(ESCALATION, owner) if item.brief["status"] == "pending")
         whose = sharing.share_of(owner_of(context))
         queued = opened >= OPEN_PER_AGENT
@@ -104,7 +104,7 @@ class Escalation:
             "decision": None,
         }
         change = Change(kind=ESCALATION, key=escalation_id, value=value, owner=owner, expected=0)
-        return EndpointResponse(
+        return Answer(
             status=Status.ACCEPTED,
             result=receipt(value),
             changes=(change,),
@@ -170,7 +170,7 @@ class Escalation:
 
     # QUERY /escalations
 
-    def _list(self, context: EndpointContext) -> EndpointResponse:
+    def _list(self, context: BuiltInContext) -> Answer:
         self._authorization.actor(context)
         given = context.input
         status = parameters.choice(given, "status", (*STATES, "all"), "all")
@@ -184,12 +184,12 @@ class Escalation:
         ]
         shown.sort(key=_place)
         part = self._continuations.part(context, shown, limit, _place)
-        return EndpointResponse(
+        return Answer(
             result={"escalations": [dict(item.value) for item in part.items], "count": len(shown)},
             headers=part.headers,
         )
 
-    def _found(self, context: EndpointContext, escalation_id: str | None, task_id: str | None) -> Iterator[Held]:
+    def _found(self, context: BuiltInContext, escalation_id: str | None, task_id: str | None) -> Iterator[Held]:
         """Those that the caller may see: its own, and what it may decide. Asked agent by agent, not one by one."""
         if escalation_id or task_id:
             named = self._held.get(ESCALATION, escalation_id) if escalation_id else None
@@ -209,7 +209,7 @@ class Escalation:
                 if item.owner not in seen and self._visible(context, item):
                     yield item
 
-    def _visible(self, context: EndpointContext, item: Held) -> bool:
+    def _visible(self, context: BuiltInContext, item: Held) -> bool:
         caller = self._authorization.named(context)
         own = caller is not None and caller.agent_id == item.owner
         return own or self._authorization.decides(context, item.owner, item.brief["recipient"])

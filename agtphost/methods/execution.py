@@ -22,8 +22,8 @@ from agtphost.contract.binding import Binding
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext
-from agtphost.iagtp import IGate, IHandler, IPayloadAdapter
+from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IGate, IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.methods import parameters
 from agtphost.vocabulary import media_types
@@ -37,7 +37,7 @@ FLOOR = Assurance.HEADER
 """What EXECUTE itself asks of a caller, before its action asks for more."""
 
 
-def callable_tools(adapters: Iterable[IPayloadAdapter], context: EndpointContext) -> list[Binding]:
+def callable_tools(adapters: Iterable[IPayloadAdapter], context: BuiltInContext) -> list[Binding]:
     """The tools that the caller of ``context`` could call now: what every list of tools shows."""
     if context.assurance < FLOOR:
         return []
@@ -139,13 +139,13 @@ def _take_key(exchange: Exchange) -> None:
         exchange.idempotency_key = parameters.identifier(exchange.parameters, "idempotency_key")
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Carrier:
     """Marks the bindings that :class:`ActionGate` resolves further."""
 
     kind = "built_in"
 
-    def handle(self, context: EndpointContext) -> Any:
+    def handle(self, context: BuiltInContext) -> Any:
         """Refuse: an EXECUTE that still has the floor binding named no action that exists."""
         raise Refusal(
             Status.UNPROCESSABLE,

@@ -12,8 +12,8 @@ from zope.interface import implementer
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.errors import DamagedEvidence, Refusal
 from agtphost.handlers.authorization import Authorization
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler, IRecordStore
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.peer import Assurance
 from agtphost.methods import parameters
@@ -47,13 +47,13 @@ class ReadACL(Enum):
     """Client certificates whose key fingerprint the operator listed."""
 
 
-Target = Callable[[EndpointContext], Awaitable[Mapping[str, Any] | EndpointResponse]]
+Target = Callable[[BuiltInContext], Awaitable[Mapping[str, Any] | Answer]]
 
 FURTHEST = 10_000
 """Events of one stream that parts of it reach back to."""
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Inspection:
     """
     Answers INSPECT.
@@ -97,7 +97,7 @@ class Inspection:
         self._more_targets: Mapping[str, Target] = {} if more is None else more
         self._first = write_first
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         target = parameters.required(context.input, "target")
         read = self._more_targets.get(target)
         if read is None:
@@ -116,11 +116,11 @@ class Inspection:
                 "A record that this answer would need is no longer what was signed, and is not shown.",
                 remedy="Tell the operator: agtp audit verify names it. Ask for other records, or a smaller part.",
             ) from None
-        return found if isinstance(found, EndpointResponse) else EndpointResponse(result=found)
+        return found if isinstance(found, Answer) else Answer(result=found)
 
     # Access
 
-    def _authenticate(self, context: EndpointContext) -> None:
+    def _authenticate(self, context: BuiltInContext) -> None:
         """Who is asking at all; whose record it is, is decided once the record is known."""
         if self._acl is ReadACL.PUBLIC:
             return
@@ -133,7 +133,7 @@ class Inspection:
         elif not self._authorization.operates(context):
             raise self._refusal(Status.FORBIDDEN, "acl-not-permitted")
 
-    def _authorize(self, context: EndpointContext, subjects: set[str]) -> None:
+    def _authorize(self, context: BuiltInContext, subjects: set[str]) -> None:
         """Under ``agent_only``, the caller must be a subject of what it reads."""
         if self._acl is not ReadACL.AGENT_ONLY:
             return
@@ -151,7 +151,7 @@ class Inspection:
 
     # Targets
 
-    async def _audit(self, context: EndpointContext) -> Mapping[str, Any] | EndpointResponse:
+    async def _audit(self, context: BuiltInContext) -> Mapping[str, Any] | Answer:
         audit_id = parameters.matching(context.input, "audit_id", is_audit_id, "64 lower-case hexadecimal digits")
         record = await self._records.record(audit_id)
         if record is None:
@@ -161,23 +161,23 @@ class Inspection:
         shown = {"audit_id": audit_id, **entry(record, payload)}
         if record.format == envelope.JWS and context.invocation is not None and context.invocation.two_tokens:
             # Deployed clients, known by their request line, read the record at the top of the body.
-            return EndpointResponse(result=shown, beside={envelope.JWS: shown[envelope.JWS]})
+            return Answer(result=shown, beside={envelope.JWS: shown[envelope.JWS]})
         return shown
 
-    async def _chain_head(self, context: EndpointContext) -> Mapping[str, Any]:
+    async def _chain_head(self, context: BuiltInContext) -> Mapping[str, Any]:
         chain = await self._named_chain(context)
         record = await self._records.head(chain)
         if record is None:
             raise _missing("That chain has no record.")
         return {"agent_id": chain, "audit_id": record.audit_id, "seq": record.seq}
 
-    async def _chain(self, context: EndpointContext) -> EndpointResponse:
+    async def _chain(self, context: BuiltInContext) -> Answer:
         """A page of a chain, newest first: what a walk by single records would return, in one answer."""
         chain = await self._named_chain(context)
         limit = _page(context)
         before = self._continuations.position(context) or parameters.count(context.input, "before", 0, 2**53) or None
         records = await self._records.walk(chain, before, limit)
-        return EndpointResponse(
+        return Answer(
             result={"agent_id": chain, "records": entries(records), "count": len(records)},
             # The first record of a chain has the number 1.
             headers=self._more(context, records[-1].seq, len(records) == limit and records[-1].seq > 1)
@@ -185,17 +185,17 @@ class Inspection:
             else (),
         )
 
-    def _more(self, context: EndpointContext, position: Any, more: bool) -> tuple[tuple[str, str], ...]:
+    def _more(self, context: BuiltInContext, position: Any, more: bool) -> tuple[tuple[str, str], ...]:
         return self._continuations.header(context, position) if more else ()
 
-    async def _lifecycle(self, context: EndpointContext) -> EndpointResponse:
+    async def _lifecycle(self, context: BuiltInContext) -> Answer:
         agent_id = parameters.agent_id(context.input)
         self._authorize(context, {agent_id})
         limit = _page(context)
         before = self._continuations.position(context)
         rest = await self._events(agent_id, before, limit + 1)
         events = rest[:limit]
-        return EndpointResponse(
+        return Answer(
             result={"agent_id": agent_id, "events": entries(events), "event_count": len(events)},
             headers=self._more(context, events[-1].seq, len(rest) > limit) if events else (),
         )
@@ -210,7 +210,7 @@ class Inspection:
                 return rest
             reach *= 2
 
-    async def _named_chain(self, context: EndpointContext) -> str:
+    async def _named_chain(self, context: BuiltInContext) -> str:
         if context.input.get("chain") == HOST:
             self._authorize(context, set())
             if self._first is not None and self._authorization.operates(context):
@@ -221,7 +221,7 @@ class Inspection:
         return agent_id
 
 
-def _page(context: EndpointContext) -> int:
+def _page(context: BuiltInContext) -> int:
     """How many entries the caller gets at once."""
     most = MOST_ENTRIES if context.assurance is Assurance.CERTIFICATE else MOST_UNPROVEN
     return parameters.count(context.input, "limit", min(100, most), most)

@@ -29,8 +29,8 @@ from agtphost.audit.lifecycle import (
 from agtphost.dispatch.sealing import LifecycleOutcome
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import is_registrar
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IAgentDirectory, IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.identity.genesis import is_timestamp
 from agtphost.methods import parameters
@@ -52,7 +52,7 @@ class LifecycleAuth(Enum):
     """Everyone: development on a loopback address only."""
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Lifecycle:
     """
     Answers the five lifecycle methods.
@@ -85,7 +85,7 @@ class Lifecycle:
         self._auth = auth
         self._ending = ending
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: BuiltInContext) -> Answer:
         if self._ending is not None and context.method == "REVOKE" and "target" in context.input:
             return self._ending(context.input["target"], context)
         if self._domains is not None and "org_domain" in context.input:
@@ -112,7 +112,7 @@ class Lifecycle:
                 details={"agent_id": agent_id, "lifecycle_state": state.status.value},
             )
         if isinstance(decision, Noop):
-            return EndpointResponse(result=self._noop(agent_id, state))
+            return Answer(result=self._noop(agent_id, state))
         if decision.new is LifecycleStatus.ACTIVE:
             self._require_standing(agent)
         revoking = self._ending is not None and context.method == "REVOKE"
@@ -149,7 +149,7 @@ class Lifecycle:
 
     # Who
 
-    def _require_certificate(self, context: EndpointContext) -> None:
+    def _require_certificate(self, context: BuiltInContext) -> None:
         certificate = context.peer.certificate if context.peer is not None else None
         if self._auth is LifecycleAuth.GENESIS_ISSUER and certificate is None:
             raise self._denied(
@@ -159,7 +159,7 @@ class Lifecycle:
                 "Lifecycle methods need the client certificate of the agent's Genesis issuer.",
             )
 
-    def _authorize(self, context: EndpointContext, agent: Agent) -> None:
+    def _authorize(self, context: BuiltInContext, agent: Agent) -> None:
         """The comparison is of public keys: an Agent-ID in a certificate proves nothing about who issued whom."""
         if self._auth is LifecycleAuth.OPEN:
             return
@@ -178,7 +178,7 @@ class Lifecycle:
                 "The client certificate's key is not the key that issued the agent's Genesis.",
             )
 
-    def _denied(self, context: EndpointContext, status: Status, reason: str, explanation: str) -> Refusal:
+    def _denied(self, context: BuiltInContext, status: Status, reason: str, explanation: str) -> Refusal:
         peer = context.peer
         log.warn(
             "{method} denied to {address}: {reason}",
@@ -211,7 +211,7 @@ class Lifecycle:
         return agent_id
 
     @staticmethod
-    def _fields(context: EndpointContext) -> dict[str, object]:
+    def _fields(context: BuiltInContext) -> dict[str, object]:
         given = context.input
         fields: dict[str, object] = {}
         reason = (parameters.required if context.method == "REVOKE" else parameters.text)(given, "reason")
@@ -247,7 +247,7 @@ class Lifecycle:
         transition: Transition,
         fields: dict[str, object],
         ended: tuple[tuple[Change, ...], tuple[StreamEvent, ...]],
-    ) -> EndpointResponse:
+    ) -> Answer:
         previous, new = state.status.value, transition.new.value
         event = LifecycleEvent(
             agent_id=agent_id,

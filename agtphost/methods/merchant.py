@@ -10,16 +10,16 @@ bound to, signed and durable.
 
 from __future__ import annotations
 
-import inspect
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 from zope.interface import implementer
 
+from agtphost.audit.drafts import Change
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import TooCostly
 from agtphost.contract.table import Match
@@ -27,8 +27,9 @@ from agtphost.dispatch.merchants import MERCHANT
 from agtphost.dispatch.quotes import MOST_PER_AGENT, CartError, Quote, Quotes, cart_digest, cart_total
 from agtphost.dispatch.sealing import new_id
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, asked
+from agtphost.handlers.context import EndpointError, EndpointResponse
+from agtphost.handlers.interface import IHandler
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import encode
@@ -59,7 +60,7 @@ class Estimates:
     def __init__(self, find: Callable[[str, str], Match | None]) -> None:
         self._find = find
 
-    def answer(self, context: EndpointContext) -> EndpointResponse:
+    def answer(self, context: BuiltInContext) -> Answer:
         """
         Answer a QUOTE of ``method`` and ``parameters``; ``path`` is ``/`` unless it is given.
 
@@ -103,7 +104,7 @@ class Estimates:
             # Declared, and not measured: the amount is what Budget-Limit is held to.
             "confidence": 1.0,
         }
-        return EndpointResponse(result=result, headers=((COST_ESTIMATE, budget.render(chosen)),))
+        return Answer(result=result, headers=((COST_ESTIMATE, budget.render(chosen)),))
 
     def _match(self, method: str, path: str) -> Match | None:
         try:
@@ -162,7 +163,7 @@ def _range(unit: str, amount: Decimal) -> dict[str, Any]:
 # What a cart comes to
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Quotation:
     """
     The handler of a QUOTE binding.
@@ -190,7 +191,7 @@ class Quotation:
         self._seconds = seconds
         self._now = now
 
-    def handle(self, context: EndpointContext) -> Any:
+    def handle(self, context: BuiltInContext) -> Any:
         """
         Answer by the shape of the input.
 
@@ -204,18 +205,15 @@ class Quotation:
         if cart is None:
             if "method" in context.input:
                 return self._estimates.answer(context)
-            return self._inner.handle(context)
+            return asked(self._inner, context)
         merchant, buyer = self._parties(context)
         _priced(cart)
-        answer = self._inner.handle(context)
-        if inspect.isawaitable(answer):
-            return self._waiting(answer, merchant, buyer, cart)
-        return self._quoted(answer, merchant, buyer, cart)
+        return self._offered(self._inner, context, merchant, buyer, cart)
 
-    async def _waiting(self, answer: Awaitable[Any], merchant: Agent, buyer: Agent, cart: Any) -> Any:
-        return self._quoted(await answer, merchant, buyer, cart)
+    async def _offered(self, inner: IHandler, context: BuiltInContext, merchant: Agent, buyer: Agent, cart: Any) -> Any:
+        return self._quoted(await asked(inner, context), merchant, buyer, cart)
 
-    def _parties(self, context: EndpointContext) -> tuple[Agent, Agent]:
+    def _parties(self, context: BuiltInContext) -> tuple[Agent, Agent]:
         merchant, buyer = context.agent, context.caller
         if merchant is None or merchant.role != MERCHANT:
             raise _no_merchant()
@@ -249,7 +247,7 @@ class Quotation:
         digest, total = _priced(offered)
         quote = self._quotes.find(buyer.agent_id, merchant.agent_id, digest=digest)
         now = self._now()
-        changes = response.changes
+        changes: tuple[Change, ...] = ()
         # Asked again for the same cart, the same quote is given as long as it is good for half its time.
         if quote is None or quote.expires_at / 1000 < now + self._seconds / 2:
             ends = int(now + self._seconds)
@@ -262,13 +260,20 @@ class Quotation:
                 valid_until=datetime.fromtimestamp(ends, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
                 expires_at=ends * 1000,
             )
-            changes = (*changes, Quotes.change(quote))
+            changes = (Quotes.change(quote),)
         result.update(quote.signed(), merchant_id=merchant.agent_id, quote_signature=self._signature(quote))
         headers = response.headers
         if total.currency in budget.MONEY and total.value.as_tuple().exponent >= -2:  # type: ignore[operator]
             headers = (*headers, (COST_ESTIMATE, budget.render({total.currency: total.value})))
         said = {"quote": {**quote.signed(), "merchant_id": merchant.agent_id}}
-        return replace(response, result=result, headers=headers, changes=changes, extra={**response.extra, **said})
+        return Answer(
+            result=result,
+            status=response.status,
+            content_type=response.content_type,
+            headers=headers,
+            changes=changes,
+            extra=said,
+        )
 
     def _signature(self, quote: Quote) -> dict[str, str] | None:
         """Over the canonical form of the members that the quote is made of; None where the host signs nothing."""
@@ -306,4 +311,4 @@ def quoting(binding: Binding, make: Callable[[IHandler], Quotation]) -> Binding:
         return binding
     # What it states is what the quoted call costs, not what asking costs.
     fields = tuple(header for header in binding.headers if header[0] != COST_ESTIMATE)
-    return replace(binding, handler=make(binding.handler), headers=fields)
+    return replace(binding, handler=make(cast(IHandler, binding.handler)), headers=fields)

@@ -23,8 +23,8 @@ from agtphost.audit.held import Held, HeldTable
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import OPERATOR, Authorization, owner_of
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IAgentDirectory, IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.methods import parameters, sharing
@@ -124,7 +124,7 @@ def _kept(value: Mapping[str, Any], until: float) -> Change:
     )
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Notification:
     """
     Answers NOTIFY and ``QUERY /notifications``.
@@ -157,12 +157,12 @@ class Notification:
         self._now = now
         self._instants = parameters.Instants()
 
-    def handle(self, context: EndpointContext) -> Any:
+    def handle(self, context: BuiltInContext) -> Any:
         return self._read(context) if context.method == "QUERY" else self._notify(context)
 
     # NOTIFY
 
-    async def _notify(self, context: EndpointContext) -> EndpointResponse:
+    async def _notify(self, context: BuiltInContext) -> Answer:
         given, now = context.input, self._now()
         owner_of(context)
         named = parameters.identifier(given, "recipient")
@@ -186,7 +186,7 @@ class Notification:
         expiry = parameters.moment(given, "expiry")
         return min(now + LONGEST, expiry if expiry is not None else now + KEPT)
 
-    def _to_group(self, context: EndpointContext, group: str, members: Iterable[str], now: float) -> EndpointResponse:
+    def _to_group(self, context: BuiltInContext, group: str, members: Iterable[str], now: float) -> Answer:
         """Into the inbox of each member, or of none: one transaction, one record (core v08 section 7.2.13)."""
         recipients = dict.fromkeys(self._recipient(member)[0] for member in members)
         until = self._until(context.input, now)
@@ -202,14 +202,14 @@ class Notification:
                 self._require_room(value)
                 changes.append(_kept(value, until))
             told.append({name: value[name] for name in RECEIPT if name in value})
-        return EndpointResponse(
+        return Answer(
             status=Status.ACCEPTED if changes else Status.OK,
             result={"recipient": group, "notifications": told},
             changes=tuple(changes),
             extra={"notification_ids": [each["notification_id"] for each in told], "notified": group},
         )
 
-    def _written(self, context: EndpointContext, recipient: str, now: float) -> dict[str, Any]:
+    def _written(self, context: BuiltInContext, recipient: str, now: float) -> dict[str, Any]:
         """The notification as one recipient gets it."""
         caller, given = owner_of(context), context.input
         sender = caller.agent_id
@@ -235,7 +235,7 @@ class Notification:
         value["notification_id"] = f"ntf-{self._number(value)}"
         return value
 
-    def _is_host(self, context: EndpointContext, sender: str) -> bool:
+    def _is_host(self, context: BuiltInContext, sender: str) -> bool:
         return sender in self._hosts and self._authorization.named(context) is not None
 
     def _recipient(self, named: str) -> tuple[str, Agent | None]:
@@ -272,9 +272,7 @@ class Notification:
             for binding in self._bindings()
         )
 
-    async def _deliver(
-        self, context: EndpointContext, agent: Agent, value: Mapping[str, Any], until: float
-    ) -> EndpointResponse:
+    async def _deliver(self, context: BuiltInContext, agent: Agent, value: Mapping[str, Any], until: float) -> Answer:
         """To the agent's own endpoint, in the sender's name and through every gate."""
         shown = {name: value[name] for name in value if name not in ("status", "recipient") and value[name] is not None}
         try:
@@ -286,7 +284,7 @@ class Notification:
         delivered = {**value, "status": "delivered", "content": None}
         return _receipt(delivered, _kept(delivered, until))
 
-    def _store(self, value: Mapping[str, Any], until: float) -> EndpointResponse:
+    def _store(self, value: Mapping[str, Any], until: float) -> Answer:
         self._require_room(value)
         return _receipt(value, _kept(value, until))
 
@@ -305,7 +303,7 @@ class Notification:
 
     # QUERY /notifications
 
-    def _read(self, context: EndpointContext) -> EndpointResponse:
+    def _read(self, context: BuiltInContext) -> Answer:
         self._authorization.actor(context)
         given, caller = context.input, self._authorization.named(context)
         box = parameters.choice(given, "box", ("inbox", "sent"), "inbox")
@@ -319,11 +317,11 @@ class Notification:
         shown = [_shown(item) for item in items if urgency in ("all", item.brief["urgency"])]
         shown.sort(key=_place)
         part = self._continuations.part(context, shown, limit, _place)
-        return EndpointResponse(
+        return Answer(
             result={"notifications": [dict(value) for value in part.items], "count": len(shown)}, headers=part.headers
         )
 
-    def _unread(self, context: EndpointContext, caller: Agent | None) -> Iterator[Held]:
+    def _unread(self, context: BuiltInContext, caller: Agent | None) -> Iterator[Held]:
         """The caller's own; or a person's, and what of the operator's an operator or the sender's registrar reads."""
         if caller is None and (person := self._authorization.person(context)):
             yield from (item for item in _inbox(self._held, person) if item.brief["status"] == "held")
@@ -344,8 +342,8 @@ def _place(value: Mapping[str, Any]) -> list[Any]:
     return [URGENCIES.index(value["urgency"]), value["sent_at"], value["notification_id"]]
 
 
-def _receipt(value: Mapping[str, Any], *changes: Change) -> EndpointResponse:
-    return EndpointResponse(
+def _receipt(value: Mapping[str, Any], *changes: Change) -> Answer:
+    return Answer(
         status=Status.ACCEPTED if value["status"] == "held" else Status.OK,
         result={name: value[name] for name in RECEIPT if name in value},
         changes=changes,

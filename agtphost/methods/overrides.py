@@ -9,7 +9,6 @@ are the very octets that are sent.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -18,8 +17,9 @@ from twisted.logger import Logger
 from agtphost.contract.schemas import CompiledSchema, compile_schema
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import INSPECT_ALL
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import BuiltInContext, asked
+from agtphost.handlers.context import EndpointResponse
+from agtphost.handlers.interface import IHandler
 from agtphost.identity.agents import Agent
 from agtphost.vocabulary import jsontext, scopes
 from agtphost.vocabulary.status import Status
@@ -115,16 +115,14 @@ class Overrides:
     def __contains__(self, path: str) -> bool:
         return path in self._handlers
 
-    async def answer(self, path: str, context: EndpointContext, known: Known) -> bytes:
+    async def answer(self, path: str, context: BuiltInContext, known: Known) -> bytes:
         """
         The override's answer, as it is sent.
 
         :param known: finds hosted agents, whose postures no override can change.
         :raises agtphost.errors.Refusal: 500 where it has not the documented shape, or says what it must not.
         """
-        answer = self._handlers[path].handle(context)
-        if inspect.isawaitable(answer):
-            answer = await answer
+        answer = await asked(self._handlers[path], context)
         if isinstance(answer, EndpointResponse) and answer.status == 200 and answer.body is None:
             answer = answer.result
         try:
@@ -151,7 +149,7 @@ def _violated(path: str, fault: str) -> Refusal:
     )
 
 
-def _faults(path: str, answer: Any, context: EndpointContext, known: Known) -> Iterator[str]:
+def _faults(path: str, answer: Any, context: BuiltInContext, known: Known) -> Iterator[str]:
     """What an answer says that no server may say, whatever its shape."""
     if path == "/agents":
         for entry in answer:

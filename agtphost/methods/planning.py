@@ -18,8 +18,7 @@ from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods import parameters, relevance
 from agtphost.methods.cognitive import Holdings, asked, text_of, words_of
 from agtphost.methods.relevance import Question
@@ -66,7 +65,7 @@ class Draft:
     """(id of the candidate, input member) to the id of the candidate that gives it."""
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Planning:
     """Answers PLAN on ``/``."""
 
@@ -75,7 +74,7 @@ class Planning:
     def __init__(self, holdings: Holdings) -> None:
         self._holdings = holdings
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: BuiltInContext) -> Answer:
         given = context.input
         text, goal = asked(given, "goal")
         limits, ignored = _constraints(given)
@@ -96,10 +95,10 @@ class Planning:
             )
         draft = _chained(chosen, candidates, known, limits["max_steps"])
         covered = frozenset[str]().union(*(candidate.shared for candidate in chosen))
-        return EndpointResponse(result=_document(draft, question, covered, known, ignored))
+        return Answer(result=_document(draft, question, covered, known, ignored))
 
     def _candidates(
-        self, context: EndpointContext, limits: Mapping[str, Any], methods: frozenset[str] | None
+        self, context: BuiltInContext, limits: Mapping[str, Any], methods: frozenset[str] | None
     ) -> list[Candidate]:
         # The floor's own methods read and administer; what reaches a goal are endpoints and tools.
         bindings = [binding for binding in self._holdings.endpoints(context) if binding.tier != "A"]

@@ -10,7 +10,7 @@ from agtphost.audit import checkpoint
 from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.merkle import ProofError, Tiles, Tree, proof_to_texts
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.iagtp import IRecordStore
 from agtphost.methods import parameters
 from agtphost.vocabulary.identifiers import is_audit_id
@@ -29,12 +29,12 @@ class Proofs:
         self._records = records
         self._cosigned = cosigned
 
-    async def checkpoint(self, context: EndpointContext) -> Mapping[str, Any]:
+    async def checkpoint(self, context: BuiltInContext) -> Mapping[str, Any]:
         """The newest checkpoint; beside it the newest that has witnesses' lines, which follow a little later."""
         cosigned = self._cosigned()
         return {**_shown(await self._newest()), **({"cosigned": cosigned} if cosigned else {})}
 
-    async def inclusion(self, context: EndpointContext) -> Mapping[str, Any]:
+    async def inclusion(self, context: BuiltInContext) -> Mapping[str, Any]:
         """That the record of ``audit_id`` is among those of the newest checkpoint."""
         audit_id = parameters.matching(context.input, "audit_id", is_audit_id, "64 lower-case hexadecimal digits")
         number = await self._records.number_of(audit_id)
@@ -58,7 +58,7 @@ class Proofs:
 
         return {"audit_id": audit_id, "index": number - 1, "proof": await self._proof(prove), **_shown(newest)}
 
-    async def consistency(self, context: EndpointContext) -> Mapping[str, Any]:
+    async def consistency(self, context: BuiltInContext) -> Mapping[str, Any]:
         """That the newest checkpoint continues the tree of the first ``size`` records."""
         first = context.input.get("size")
         newest = await self._newest()

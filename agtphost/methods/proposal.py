@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from zope.interface import implementer
 
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler, INegotiator
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import INegotiator
 from agtphost.vocabulary.status import Status
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Proposing:
     """
     Answers PROPOSE, and QUERY and CONFIRM on ``/proposals``.
@@ -23,14 +23,14 @@ class Proposing:
     kind = "built_in"
 
     def __init__(self, negotiator: INegotiator) -> None:
-        self._answers: Mapping[tuple[str, bool], Callable[[EndpointContext], EndpointResponse]] = {
+        self._answers: Mapping[tuple[str, bool], Callable[[BuiltInContext], Answer]] = {
             ("PROPOSE", False): negotiator.propose,
             ("QUERY", False): negotiator.proposals,
             ("QUERY", True): negotiator.proposal,
             ("CONFIRM", True): negotiator.decide,
         }
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: BuiltInContext) -> Answer:
         return self._answers[context.method, "proposal_id" in context.path_parameters](context)
 
 
@@ -42,13 +42,13 @@ class Ending:
     """
 
     def __init__(self, negotiator: INegotiator) -> None:
-        self._targets: Mapping[str, Callable[[EndpointContext], EndpointResponse]] = {
+        self._targets: Mapping[str, Callable[[BuiltInContext], Answer]] = {
             "contract": negotiator.revoke_contract,
             "stale-contracts": negotiator.sweep,
         }
         self.with_agent = negotiator.end_with_agent
 
-    def __call__(self, target: object, context: EndpointContext) -> EndpointResponse:
+    def __call__(self, target: object, context: BuiltInContext) -> Answer:
         """
         Answer ``REVOKE target=...``.
 

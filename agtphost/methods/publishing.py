@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
-from agtphost.handlers.context import EndpointResponse
+from agtphost.handlers.built_in import Answer
 from agtphost.identity import detached, documents, rendering
 from agtphost.identity.agents import Agent
 from agtphost.identity.keys import Signer, VerifyingKey
@@ -96,7 +96,7 @@ class _Kept:
     state: LifecycleState
     methods: tuple[str, ...]
     certificate: str
-    answer: EndpointResponse
+    answer: Answer
 
 
 class DocumentPublisher:
@@ -131,18 +131,18 @@ class DocumentPublisher:
         self._signer, self._public = signer, public
         self._kept.clear()
 
-    def answer(self, body: bytes, content_type: str) -> EndpointResponse:
+    def answer(self, body: bytes, content_type: str) -> Answer:
         """Ready octets with their signature."""
         signed = () if self._signer is None else ((detached.HEADER, detached.sign(body, self._signer)),)
-        return EndpointResponse(body=body, content_type=content_type, headers=signed)
+        return Answer(body=body, content_type=content_type, headers=signed)
 
-    def document(self, document: Mapping[str, Any], form: str) -> EndpointResponse:
+    def document(self, document: Mapping[str, Any], form: str) -> Answer:
         """A document of the server's own: as YAML where ``form`` says so, else as JSON."""
         if form == "yaml":
             return self.answer(_yaml(document), media_types.AGTP_YAML)
         return self.answer(compact(document), media_types.AGTP_JSON)
 
-    def identity(self, agent: Agent, state: LifecycleState, methods: tuple[str, ...], form: str) -> EndpointResponse:
+    def identity(self, agent: Agent, state: LifecycleState, methods: tuple[str, ...], form: str) -> Answer:
         """
         An agent's Identity Document.
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from agtphost.audit.held import HeldTable
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.handlers.authorization import Authorization
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.iagtp import IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.agents import Agent
@@ -116,7 +116,7 @@ class StatusDocuments:
         self._authorization = authorization
 
     def write(
-        self, agent: Agent, state: LifecycleState, context: EndpointContext
+        self, agent: Agent, state: LifecycleState, context: BuiltInContext
     ) -> dict[str, Any] | Awaitable[dict[str, Any]]:
         """An agent's status of this moment, as far as the caller may know it."""
         if self._actions is None:
@@ -124,12 +124,12 @@ class StatusDocuments:
         return self._after(self._actions.last(agent.agent_id), agent, state, context)
 
     async def _after(
-        self, looking: Awaitable[Action | None], agent: Agent, state: LifecycleState, context: EndpointContext
+        self, looking: Awaitable[Action | None], agent: Agent, state: LifecycleState, context: BuiltInContext
     ) -> dict[str, Any]:
         return self._document(agent, state, context, await looking)
 
     def _document(
-        self, agent: Agent, state: LifecycleState, context: EndpointContext, action: Action | None
+        self, agent: Agent, state: LifecycleState, context: BuiltInContext, action: Action | None
     ) -> dict[str, Any]:
         document: dict[str, Any] = {
             "document_type": "agtp-status",
@@ -152,7 +152,7 @@ class StatusDocuments:
             return 0
         return sum(1 for item in self._held.of(ESCALATION, agent_id) if item.brief["status"] == "pending")
 
-    def _may_observe(self, agent: Agent, context: EndpointContext) -> bool:
+    def _may_observe(self, agent: Agent, context: BuiltInContext) -> bool:
         """Operators, the agent's issuer, the agent itself, and agents that were given the scope (AGTP-158)."""
         if self._authorization is not None and self._authorization.manages(context, agent.agent_id):
             return True

@@ -17,8 +17,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods import parameters, relevance
 from agtphost.methods.documents import Library
 from agtphost.vocabulary import uris
@@ -55,7 +54,7 @@ class Wish:
     """Whether short sentences of short words are better."""
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Summary:
     """
     Answers SUMMARIZE on ``/``.
@@ -71,7 +70,7 @@ class Summary:
         self._library = library
         self._aside = aside
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         given = context.input
         wish = Wish(
             length=parameters.choice(given, "length", tuple(LENGTHS), "standard"),
@@ -84,7 +83,7 @@ class Summary:
             summary = summarize(text, wish, form)
         else:
             summary = await self._aside(summarize, text, wish, form)
-        return EndpointResponse(
+        return Answer(
             result={
                 **summary,
                 "source_hash": sha256(text.encode()).hexdigest(),
@@ -93,7 +92,7 @@ class Summary:
             }
         )
 
-    async def _source(self, context: EndpointContext) -> str:
+    async def _source(self, context: BuiltInContext) -> str:
         given = context.input
         source = given.get("source", given.get("content"))
         if source is None:
@@ -106,7 +105,7 @@ class Summary:
             )
         return await self._resolved(context, source) if " " not in source.strip() else source
 
-    async def _resolved(self, context: EndpointContext, source: str) -> str:
+    async def _resolved(self, context: BuiltInContext, source: str) -> str:
         """What a URI reference names; the host reads nothing from elsewhere (security.md: no request forgery)."""
         source = source.strip()
         scheme, _, name = source.partition(":")
@@ -127,7 +126,7 @@ class Summary:
             )
         return source
 
-    async def _own(self, context: EndpointContext, source: str) -> str:
+    async def _own(self, context: BuiltInContext, source: str) -> str:
         """What an ``agtp:`` URI of this host names, as the caller may read it."""
         try:
             uri = uris.parse(source)

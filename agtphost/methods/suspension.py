@@ -21,8 +21,7 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.held import Held, HeldTable
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import owner_of
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods import parameters
 from agtphost.methods.sessions import SUSPENSION, Sightings, Standstill
 from agtphost.vocabulary.holdings import HELD
@@ -41,11 +40,11 @@ LONGEST = 30 * 86_400
 REMEMBERED = 86_400
 """Seconds for which a used or expired nonce is still known as such."""
 
-Release = Callable[[EndpointContext], Any]
+Release = Callable[[BuiltInContext], Any]
 """Answers SUSPEND with ``synthesis_id``: the release of a negotiated contract (core v08 section 7.2.12.1)."""
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Suspension:
     """
     Answers SUSPEND and RESUME.
@@ -70,14 +69,14 @@ class Suspension:
         self._release = release
         self._now = now
 
-    def handle(self, context: EndpointContext) -> Any:
+    def handle(self, context: BuiltInContext) -> Any:
         if context.method == "RESUME":
             return self._resume(context)
         if "synthesis_id" in context.input:
             return self._released(context)
         return self._suspend(context)
 
-    def _released(self, context: EndpointContext) -> Any:
+    def _released(self, context: BuiltInContext) -> Any:
         parameters.identifier(context.input, "synthesis_id")
         if self._release is None:
             raise Refusal(
@@ -90,7 +89,7 @@ class Suspension:
 
     # SUSPEND
 
-    def _suspend(self, context: EndpointContext) -> EndpointResponse:
+    def _suspend(self, context: BuiltInContext) -> Answer:
         owner, given = owner_of(context).agent_id, context.input
         of = "task" if "task_id" in given and "session_id" not in given else "session"
         name = parameters.identifier(given, f"{of}_id")
@@ -121,7 +120,7 @@ class Suspension:
             "reason": reason,
             "status": "suspended",
         }
-        return EndpointResponse(
+        return Answer(
             result=receipt,
             changes=(_change(owner, value, known, until + REMEMBERED),),
             extra={"suspension_id": value["suspension_id"], f"suspended_{of}_id": name},
@@ -163,7 +162,7 @@ class Suspension:
 
     # RESUME
 
-    def _resume(self, context: EndpointContext) -> EndpointResponse:
+    def _resume(self, context: BuiltInContext) -> Answer:
         owner, given = owner_of(context).agent_id, context.input
         name = parameters.identifier(given, "workflow_id")
         nonce = parameters.required(given, "resumption_nonce")
@@ -191,7 +190,7 @@ class Suspension:
             )
         checkpoint = item.value["checkpoint"] if override is None else override
         value = {**item.value, "status": "resumed", "checkpoint": None}
-        return EndpointResponse(
+        return Answer(
             result={
                 "workflow_id": name,
                 f"{value['of']}_id": name,

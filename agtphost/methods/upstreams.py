@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 
 Report = Callable[[], Sequence[Mapping[str, object]]]
 
@@ -23,7 +23,7 @@ class UpstreamReport:
         self._reports = reports
         self._authorization = authorization
 
-    async def read(self, context: EndpointContext) -> Mapping[str, Any]:
+    async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
         ``{"upstreams": [...]}``, with state, restarts, next attempt, latency, and the last lines of stderr.
 

@@ -15,7 +15,7 @@ from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.dispatch.identity_gates import refuse_stopped
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization, holds
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
 from agtphost.methods.zones import Sees, Zones
@@ -51,15 +51,15 @@ class Visibility:
 
     # Who asks
 
-    def operates(self, context: EndpointContext) -> bool:
+    def operates(self, context: BuiltInContext) -> bool:
         """Whether an operator asks."""
         return self._authorization is not None and self._authorization.operates(context)
 
-    def proven(self, context: EndpointContext) -> bool:
+    def proven(self, context: BuiltInContext) -> bool:
         """Whether it is certain who asks: an agent by its certificate, or an operator."""
         return context.assurance is Assurance.CERTIFICATE or self.operates(context)
 
-    def entitled(self, context: EndpointContext) -> bool:
+    def entitled(self, context: BuiltInContext) -> bool:
         """Whether lists disclose agents to the caller (AGTP-API section 8.5)."""
         if self._disclosure == PUBLIC:
             return True
@@ -79,15 +79,15 @@ class Visibility:
         """The agent's lifecycle state, as lists name it."""
         return self._states(agent).status.value
 
-    def in_lists(self, context: EndpointContext) -> Sees:
+    def in_lists(self, context: BuiltInContext) -> Sees:
         """Which agents lists and the namespace document show."""
         return self._sees(context, self._zones.in_lists(context))
 
-    def in_searches(self, context: EndpointContext) -> Sees:
+    def in_searches(self, context: BuiltInContext) -> Sees:
         """Which agents are candidates, and found by questions."""
         return self._sees(context, self._zones.in_searches(context))
 
-    def in_manifest(self, context: EndpointContext, hosted: Sequence[Agent]) -> bool:
+    def in_manifest(self, context: BuiltInContext, hosted: Sequence[Agent]) -> bool:
         """
         Whether the manifest names the hosted agents to the caller.
 
@@ -97,7 +97,7 @@ class Visibility:
         sees = self.in_lists(context)
         return self._disclosure != PRIVATE and all(map(sees, self.offered(hosted)))
 
-    def documents_of(self, context: EndpointContext, agent: Agent) -> bool:
+    def documents_of(self, context: BuiltInContext, agent: Agent) -> bool:
         """
         Whether documents about one agent, by its name, are the caller's to read.
 
@@ -106,7 +106,7 @@ class Visibility:
         """
         return self._disclosure == PUBLIC or self.proven(context)
 
-    def require_documents(self, context: EndpointContext, agent: Agent) -> None:
+    def require_documents(self, context: BuiltInContext, agent: Agent) -> None:
         """
         See :meth:`documents_of`.
 
@@ -120,7 +120,7 @@ class Visibility:
                 remedy="DISCOVER /agents lists the hosted agents.",
             )
 
-    def genesis_of(self, context: EndpointContext, agent: Agent) -> bool:
+    def genesis_of(self, context: BuiltInContext, agent: Agent) -> bool:
         """
         Whether the caller is given the agent's Genesis.
 
@@ -136,10 +136,10 @@ class Visibility:
             refuse_stopped(state, "agent", agent.agent_id)
         return True
 
-    def _manages(self, context: EndpointContext, agent: Agent) -> bool:
+    def _manages(self, context: BuiltInContext, agent: Agent) -> bool:
         return self._authorization is not None and self._authorization.manages(context, agent.agent_id)
 
-    def _sees(self, context: EndpointContext, within: Sees) -> Sees:
+    def _sees(self, context: BuiltInContext, within: Sees) -> Sees:
         if not self.entitled(context):
             return _nobody
         states = self._states

@@ -28,8 +28,7 @@ from agtphost.audit.held import HeldTable
 from agtphost.audit.merkle import ProofError, proof_from_texts, verify_consistency
 from agtphost.audit.remote_witness import INCONSISTENT, OUTDATED
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.key_history import statements_of
 from agtphost.identity.key_ring import KeyRing, followed, read_statements
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
@@ -65,7 +64,7 @@ class WitnessedLog:
     """Key fingerprints of the client certificates that may submit; empty where anybody may, by the signature alone."""
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Witnessing:
     """
     Answers CONFIRM and QUERY of ``/checkpoints``.
@@ -91,12 +90,12 @@ class Witnessing:
         self._key = key
         self._now = now
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         return self._last(context) if context.method == "QUERY" else self._confirm(context)
 
     # QUERY: what was seen
 
-    def _last(self, context: EndpointContext) -> EndpointResponse:
+    def _last(self, context: BuiltInContext) -> Answer:
         origin, _ = self._log(context, "origin")
         item = self._held.get(WITNESSED, origin)
         if item is None:
@@ -108,11 +107,9 @@ class Witnessing:
                 details={"origin": origin},
             )
         contradictions = [dict(each.value) for each in self._contradictions(origin)]
-        return EndpointResponse(
-            result={**item.value, "links": self._kept_links(origin), "contradictions": contradictions}
-        )
+        return Answer(result={**item.value, "links": self._kept_links(origin), "contradictions": contradictions})
 
-    def _log(self, context: EndpointContext, parameter: str) -> tuple[str, WitnessedLog]:
+    def _log(self, context: BuiltInContext, parameter: str) -> tuple[str, WitnessedLog]:
         origin = parameters.identifier(context.input, parameter)
         log = self._logs.get(origin)
         if log is None:
@@ -134,7 +131,7 @@ class Witnessing:
 
     # CONFIRM: the next one
 
-    def _confirm(self, context: EndpointContext) -> EndpointResponse:
+    def _confirm(self, context: BuiltInContext) -> Answer:
         origin, log = self._log(context, "target_id")
         self._authorize(context, log)
         if parameters.choice(context.input, "status", ("accepted", "rejected", "deferred")) != "accepted":
@@ -156,7 +153,7 @@ class Witnessing:
             "cosignature": line,
             "seen_at": parameters.stamp(seconds),
         }
-        return EndpointResponse(
+        return Answer(
             result={
                 "target_id": origin,
                 "attestation_id": f"att-{sha256(line.encode()).hexdigest()[:32]}",
@@ -174,7 +171,7 @@ class Witnessing:
         )
 
     @staticmethod
-    def _authorize(context: EndpointContext, log: WitnessedLog) -> None:
+    def _authorize(context: BuiltInContext, log: WitnessedLog) -> None:
         certificate = context.peer.certificate if context.peer is not None else None
         if log.clients and (certificate is None or certificate.fingerprint not in log.clients):
             raise Refusal(
@@ -185,7 +182,7 @@ class Witnessing:
             )
 
     def _followed(
-        self, context: EndpointContext, origin: str, log: WitnessedLog, attestation: Mapping[str, Any]
+        self, context: BuiltInContext, origin: str, log: WitnessedLog, attestation: Mapping[str, Any]
     ) -> KeyRing:
         """The registered keys, those that are known to follow them, and those that are said to now."""
         ring = followed(log.keys, self._kept_links(origin))
@@ -252,7 +249,7 @@ class Witnessing:
         return checkpoint.verify(checkpoint.signed_by(offered, ring.values()), ring.values())
 
     def _require_continuation(
-        self, context: EndpointContext, seen: Checkpoint, offered: Checkpoint, attestation: Mapping[str, Any]
+        self, context: BuiltInContext, seen: Checkpoint, offered: Checkpoint, attestation: Mapping[str, Any]
     ) -> None:
         if offered.size < seen.size:
             raise self._contradiction(context, "rollback", seen, offered, "It is smaller than the last one seen.")
@@ -278,14 +275,14 @@ class Witnessing:
             ) from None
 
     def _contradiction(
-        self, context: EndpointContext, kind: str, seen: Checkpoint, offered: Checkpoint, explanation: str
+        self, context: BuiltInContext, kind: str, seen: Checkpoint, offered: Checkpoint, explanation: str
     ) -> Refusal:
         evidence = seen.note, offered.note
         return self._contradicted(context, seen.origin, kind, evidence, explanation, size=seen.size)
 
     def _contradicted(
         self,
-        context: EndpointContext,
+        context: BuiltInContext,
         origin: str,
         kind: str,
         evidence: tuple[str, str],

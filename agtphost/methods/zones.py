@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.agents import Agent
 
 ANY_ZONE = "*"
@@ -25,11 +25,11 @@ class Zones:
         self._opened = opened or {}
         self._filtering = filtering
 
-    def in_lists(self, context: EndpointContext) -> Sees:
+    def in_lists(self, context: BuiltInContext) -> Sees:
         """Which agents lists and the manifest show: every one but of tier 3, unless the operator filters."""
         return self.in_searches(context) if self._filtering else _listed
 
-    def in_searches(self, context: EndpointContext) -> Sees:
+    def in_searches(self, context: BuiltInContext) -> Sees:
         """
         Which agents are candidates: those of the caller's zone, of zones open to it, and of no zone.
 

@@ -11,7 +11,7 @@ from typing import Any
 from agtphost.audit.drafts import Change
 from agtphost.contract.binding import Binding
 from agtphost.contract.recipe import Recipe
-from agtphost.iagtp import IHandler
+from agtphost.handlers.interface import IHandler
 from agtphost.identity.canonical import canonical
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.compiling import compiled

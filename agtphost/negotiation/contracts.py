@@ -20,7 +20,7 @@ from agtphost.audit.held import Held, HeldTable
 from agtphost.contract.binding import Binding
 from agtphost.contract.recipe import Recipe
 from agtphost.contract.table import Match
-from agtphost.iagtp import IHandler
+from agtphost.handlers.interface import IHandler
 from agtphost.identity.peer import Peer
 from agtphost.negotiation import contract as terms
 from agtphost.negotiation.contract import Contract, Origin, Scope, contract_of, digest_of

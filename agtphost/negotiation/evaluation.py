@@ -17,7 +17,7 @@ from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.recipe_graph import Needs
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.graph import NoWay
 from agtphost.negotiation.proposal import Proposal, ProposalReader, data_classes_of
@@ -91,7 +91,7 @@ class Evaluation:
                 "Call what DISCOVER /methods lists.",
             )
 
-    def evaluate(self, given: Mapping[str, Any], context: EndpointContext) -> Accepted:
+    def evaluate(self, given: Mapping[str, Any], context: BuiltInContext) -> Accepted:
         """
         All of it.
 
@@ -106,7 +106,7 @@ class Evaluation:
         self._permitted(proposal, synthesis)
         return Accepted(proposal=proposal, synthesis=_demanding(synthesis, proposal))
 
-    def _credentials(self, given: Mapping[str, Any], context: EndpointContext) -> None:
+    def _credentials(self, given: Mapping[str, Any], context: BuiltInContext) -> None:
         """Known data classes only, and for all but open ones a caller whose identity is established."""
         named = data_classes_of(given)
         known = self._settings.data_classes
@@ -131,7 +131,7 @@ class Evaluation:
             )
 
     @staticmethod
-    def _authority(required: Collection[str], context: EndpointContext) -> None:
+    def _authority(required: Collection[str], context: BuiltInContext) -> None:
         lacking = scopes.missing(context.scopes, required)
         if lacking:
             raise Refusal(
@@ -148,7 +148,7 @@ class Evaluation:
                 scopes=lacking,
             )
 
-    def _capability(self, proposal: Proposal, context: EndpointContext) -> Synthesis:
+    def _capability(self, proposal: Proposal, context: BuiltInContext) -> Synthesis:
         def usable(endpoint: Endpoint) -> bool:
             binding = self._bindings.get((endpoint.method, endpoint.path))
             return binding is not None and context.admits(binding)

@@ -21,8 +21,9 @@ from agtphost.dispatch.claims import ClaimedScopesGate
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler, INegotiator
+from agtphost.handlers.built_in import Answer, BuiltInContext
+from agtphost.handlers.interface import IHandler
+from agtphost.iagtp import INegotiator
 from agtphost.identity.peer import Peer
 from agtphost.negotiation.attempts import Attempts
 from agtphost.negotiation.contract import Contract, Origin, Scope
@@ -105,7 +106,7 @@ class Negotiator:
 
     # PROPOSE
 
-    def propose(self, context: EndpointContext) -> EndpointResponse:
+    def propose(self, context: BuiltInContext) -> Answer:
         """Answer PROPOSE: 263, 261, or a refusal."""
         evaluation = self._evaluator()
         caller = "" if context.caller is None else context.caller.agent_id
@@ -141,7 +142,7 @@ class Negotiator:
             )
         return self._evaluation
 
-    def _lifetime(self, proposal: Proposal, context: EndpointContext) -> dict[str, Any]:
+    def _lifetime(self, proposal: Proposal, context: BuiltInContext) -> dict[str, Any]:
         """How long, and within what, the contract would live (AGTP-API section 10.8)."""
         settings = self._settings
         persistent = (
@@ -163,12 +164,12 @@ class Negotiator:
             "persistent": persistent,
         }
 
-    def _review(self, accepted: Accepted, turn: Turn, context: EndpointContext) -> EndpointResponse:
+    def _review(self, accepted: Accepted, turn: Turn, context: BuiltInContext) -> Answer:
         self._issue(accepted.synthesis, turn.owner, self._lifetime(accepted.proposal, context), None)
         body, change = self._reviews.take(
             accepted, turn.owner, self._lifetime(accepted.proposal, context), turn.negotiation_id
         )
-        return EndpointResponse(
+        return Answer(
             status=Status.NEGOTIATION_IN_PROGRESS,
             enveloped=False,
             content_type=media_types.AGTP_JSON,
@@ -178,10 +179,10 @@ class Negotiator:
             extra={"negotiation_id": turn.negotiation_id, "proposal_id": body["proposal_id"]},
         )
 
-    def _approve(self, accepted: Accepted, turn: Turn, context: EndpointContext) -> EndpointResponse:
+    def _approve(self, accepted: Accepted, turn: Turn, context: BuiltInContext) -> Answer:
         lifetime = self._lifetime(accepted.proposal, context)
         issued = self._issue(accepted.synthesis, turn.owner, lifetime, context.peer)
-        return EndpointResponse(
+        return Answer(
             status=Status.PROPOSAL_APPROVED,
             enveloped=False,
             content_type=media_types.AGTP_JSON,
@@ -235,7 +236,7 @@ class Negotiator:
 
     # Proposals under review
 
-    def proposal(self, context: EndpointContext) -> EndpointResponse:
+    def proposal(self, context: BuiltInContext) -> Answer:
         """``QUERY /proposals/{id}``: 261 while it waits, then 263 or 463."""
         pending = self._proposal(context)
         value = pending.value
@@ -253,7 +254,7 @@ class Negotiator:
                 proposal_id=pending.proposal_id,
                 negotiation_id=value["negotiation_id"],
             )
-        return EndpointResponse(
+        return Answer(
             status=status,
             enveloped=False,
             content_type=media_types.AGTP_JSON,
@@ -261,7 +262,7 @@ class Negotiator:
             headers=((HEADER, value["negotiation_id"]),),
         )
 
-    def proposals(self, context: EndpointContext) -> EndpointResponse:
+    def proposals(self, context: BuiltInContext) -> Answer:
         """``QUERY /proposals``: what waits for a decision; operators see all, agents their own."""
         operator = self._authorization.oversees(context)
         caller = "" if context.caller is None else context.caller.agent_id
@@ -276,9 +277,9 @@ class Negotiator:
             for pending in self._reviews.waiting()
             if operator or (sure and caller and pending.owner == caller)
         ]
-        return EndpointResponse(result={"proposals": listed})
+        return Answer(result={"proposals": listed})
 
-    def decide(self, context: EndpointContext) -> EndpointResponse:
+    def decide(self, context: BuiltInContext) -> Answer:
         """
         ``CONFIRM /proposals/{id}``: an operator approves or rejects.
 
@@ -310,7 +311,7 @@ class Negotiator:
             )
         return self._accept(pending, context) if accepted else self._decline(pending, context)
 
-    def _accept(self, pending: Pending, context: EndpointContext) -> EndpointResponse:
+    def _accept(self, pending: Pending, context: BuiltInContext) -> Answer:
         lifetime = dict(pending.value["lifetime"])
         if lifetime["scope"] == Scope.CONNECTION.value:
             # Its connection may be long gone: it lives as long as a session at most, and nobody else can use it.
@@ -318,7 +319,7 @@ class Negotiator:
         issued = self._issue(pending.synthesis(), pending.owner, lifetime, None)
         answer = self._approval(issued.contract, lifetime)
         decided = self._reviews.decided(pending, decision="approved", answer=answer, **_by(context))
-        return EndpointResponse(
+        return Answer(
             result={
                 "proposal_id": pending.proposal_id,
                 "decision": "approved",
@@ -329,18 +330,18 @@ class Negotiator:
             extra={"proposal_id": pending.proposal_id, **issued.contract.fields()},
         )
 
-    def _decline(self, pending: Pending, context: EndpointContext) -> EndpointResponse:
+    def _decline(self, pending: Pending, context: BuiltInContext) -> Answer:
         reason = context.input.get("reason")
         sound = isinstance(reason, str) and 0 < len(reason) <= 2_000
         explanation = reason if sound else "An operator rejected it."
         decided = self._reviews.decided(pending, decision="rejected", explanation=explanation, **_by(context))
-        return EndpointResponse(
+        return Answer(
             result={"proposal_id": pending.proposal_id, "decision": "rejected"},
             changes=(decided,),
             extra={"proposal_id": pending.proposal_id},
         )
 
-    def _proposal(self, context: EndpointContext) -> Pending:
+    def _proposal(self, context: BuiltInContext) -> Pending:
         pending = self._reviews.get(context.path_parameters.get("proposal_id", ""))
         caller = "" if context.caller is None else context.caller.agent_id
         if pending is not None:
@@ -353,11 +354,11 @@ class Negotiator:
 
     # Lists
 
-    def patterns(self, context: EndpointContext) -> dict[str, Any]:
+    def patterns(self, context: BuiltInContext) -> dict[str, Any]:
         """The document of DISCOVER /patterns (AGTP-API section 5.8.6)."""
         return {"rcns_enabled": self._settings.gate.enabled, "patterns": patterns_of(self._synthesizer.offered())}
 
-    def contracts(self, context: EndpointContext) -> list[dict[str, Any]]:
+    def contracts(self, context: BuiltInContext) -> list[dict[str, Any]]:
         """The document of DISCOVER /contracts: the caller's own, or everybody's with ``inspect:all``."""
         if self._authorization.oversees(context):
             listed = list(self._contracts.all())
@@ -376,7 +377,7 @@ class Negotiator:
 
     # INSPECT
 
-    async def contract(self, context: EndpointContext) -> dict[str, Any]:
+    async def contract(self, context: BuiltInContext) -> dict[str, Any]:
         """``INSPECT target=contract`` (core v08 section 7.2.4)."""
         found = self._contracts.get(str(context.input.get("synthesis_id", "")))
         allowed = found is not None and (
@@ -391,7 +392,7 @@ class Negotiator:
             )
         return {**found.preview(), **found.document(self._contracts.state(found))}
 
-    async def attempt(self, context: EndpointContext) -> dict[str, Any]:
+    async def attempt(self, context: BuiltInContext) -> dict[str, Any]:
         """``INSPECT target=rcns-attempt`` (core v08 section 7.2.4)."""
         found = self._attempts.get(str(context.input.get("attempt_id", "")))
         caller = "" if context.caller is None else context.caller.agent_id
@@ -408,15 +409,15 @@ class Negotiator:
 
     # Ends
 
-    def release_contract(self, context: EndpointContext) -> EndpointResponse:
+    def release_contract(self, context: BuiltInContext) -> Answer:
         """``SUSPEND synthesis_id=...``."""
         return self._endings.release(context)
 
-    def revoke_contract(self, context: EndpointContext) -> EndpointResponse:
+    def revoke_contract(self, context: BuiltInContext) -> Answer:
         """``REVOKE target=contract``."""
         return self._endings.revoke(context)
 
-    def sweep(self, context: EndpointContext) -> EndpointResponse:
+    def sweep(self, context: BuiltInContext) -> Answer:
         """``REVOKE target=stale-contracts``."""
         return self._endings.sweep(context)
 
@@ -433,9 +434,9 @@ class Negotiator:
         self._contracts.watch_adrift(told)
 
 
-def _task(context: EndpointContext) -> dict[str, Any]:
+def _task(context: BuiltInContext) -> dict[str, Any]:
     return {} if context.task_id is None else {"task_id": context.task_id}
 
 
-def _by(context: EndpointContext) -> dict[str, str]:
+def _by(context: BuiltInContext) -> dict[str, str]:
     return {"decided_by": "" if context.caller is None else context.caller.agent_id}

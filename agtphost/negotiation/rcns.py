@@ -8,10 +8,9 @@ synthesized. A request that presents a contract never comes this far.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from zope.interface import implementer
 
@@ -20,8 +19,8 @@ from agtphost.contract.schemas import SchemaError
 from agtphost.contract.table import Match
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, asked
+from agtphost.handlers.interface import IHandler
 from agtphost.negotiation.attempts import Attempts
 from agtphost.negotiation.contract import Contract, Origin
 from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts, matched
@@ -42,7 +41,7 @@ SCOPE = "rcns:negotiate"
 Offers = Callable[[str, str], Match | None]
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Offer:
     """Answers 461: what the host would do, and nothing done (AGTP-API section 10.1.3)."""
 
@@ -51,10 +50,10 @@ class Offer:
     def __init__(self, issued: Issued) -> None:
         self._issued = issued
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: BuiltInContext) -> Answer:
         contract = self._issued.contract
         token = "contract-available"
-        return EndpointResponse(
+        return Answer(
             status=Status.CONTRACT_AVAILABLE,
             enveloped=False,
             content_type=media_types.AGTP_JSON,
@@ -72,7 +71,7 @@ class Offer:
         )
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Committing:
     """
     Runs a contract, and commits something together with its answer: the contract itself, or that it was accepted.
@@ -89,12 +88,9 @@ class Committing:
         self._headers = tuple(headers)
         self._extra: Mapping[str, Any] = extra or {}
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
-        answer = self._inner.handle(context)
-        if inspect.isawaitable(answer):
-            answer = await answer
-        return EndpointResponse(
-            result=answer,
+    async def handle(self, context: BuiltInContext) -> Answer:
+        return Answer(
+            result=await asked(self._inner, context),
             headers=self._headers,
             changes=self._changes,
             events=self._events,
@@ -161,7 +157,7 @@ class Gate:
             fault = f"This host no longer runs what the contract captured: {self._contracts.fault(contract)}."
             raise self._refused(exchange, "synthesis-error", fault[:400], contract)
         if self._contracts.offered(contract):
-            binding = replace(binding, handler=Committing(binding.handler, [contract.accepted()]))
+            binding = replace(binding, handler=Committing(cast(IHandler, binding.handler), [contract.accepted()]))
         return self._only(contract, binding)
 
     def _require_own(self, contract: Contract, exchange: Exchange) -> None:
@@ -315,7 +311,7 @@ class Gate:
                 keyed="rcns-offer",
             )
         else:
-            handler = Committing(runs.handler, issued.changes, issued.events, runs.headers, runs.extra)
+            handler = Committing(cast(IHandler, runs.handler), issued.changes, issued.events, runs.headers, runs.extra)
             # A repeat of the keyed request must not name the contract that this evaluation would have made.
             binding = replace(runs, handler=handler, headers=(), extra={})
         found = matched(binding, contract.template, exchange.path)

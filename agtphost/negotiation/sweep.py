@@ -14,7 +14,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
 from agtphost.contract.recipe_book import RecipeBook
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization
-from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.negotiation.contract import Contract
 from agtphost.negotiation.contracts import ContractTable
 from agtphost.negotiation.settings import OnPolicyChange, Settings
@@ -23,7 +23,7 @@ from agtphost.vocabulary.status import Status
 MAX_TEXT = 2_000
 
 
-def is_originator(context: EndpointContext, contract: Contract, settings: Settings) -> bool:
+def is_originator(context: BuiltInContext, contract: Contract, settings: Settings) -> bool:
     """Whether the caller is proven to be the agent that a contract was made for."""
     caller = context.caller
     return caller is not None and caller.agent_id == contract.agent_id and context.assurance >= settings.min_assurance
@@ -40,21 +40,21 @@ class Endings:
         self._settings = settings
         self._authorization = authorization
 
-    def release(self, context: EndpointContext) -> EndpointResponse:
+    def release(self, context: BuiltInContext) -> Answer:
         """``SUSPEND synthesis_id=...``: the agent no longer needs it; nobody knows it afterwards."""
         contract = self._known(context)
         if not is_originator(context, contract, self._settings):
             raise _forbidden("Only the agent that a contract was made for can release it.")
         reason = _text(context.input, "reason")
         fields = {**contract.event(), "reason": reason or "released by its agent"}
-        return EndpointResponse(
+        return Answer(
             result={"synthesis_id": contract.synthesis_id, "status": "released", "event_type": "rcns_release"},
             changes=contract.gone(),
             events=(_event(contract, "rcns_release", fields),),
             extra={"synthesis_id": contract.synthesis_id},
         )
 
-    def revoke(self, context: EndpointContext) -> EndpointResponse:
+    def revoke(self, context: BuiltInContext) -> Answer:
         """``REVOKE target=contract``: presenting it is 464 ``contract-revoked`` from now on."""
         contract = self._known(context)
         if not is_originator(context, contract, self._settings) and not self._authorization.oversees(context):
@@ -67,16 +67,16 @@ class Endings:
             "event_type": "rcns_revoke",
         }
         if contract.revoked:
-            return EndpointResponse(result={**result, "noop": True})
+            return Answer(result={**result, "noop": True})
         fields = {**contract.event(), **_who(context), "reason": _text(context.input, "reason") or "revoked"}
-        return EndpointResponse(
+        return Answer(
             result=result,
             changes=(contract.held(revoked=True),),
             events=(_event(contract, "rcns_revoke", fields),),
             extra={"synthesis_id": contract.synthesis_id},
         )
 
-    def sweep(self, context: EndpointContext) -> EndpointResponse:
+    def sweep(self, context: BuiltInContext) -> Answer:
         """``REVOKE target=stale-contracts``: compare captured recipe versions with the current ones."""
         if not self._authorization.oversees(context):
             raise _forbidden(f"The sweep needs the scope {INSPECT_ALL}.")
@@ -97,7 +97,7 @@ class Endings:
                 fields = {**contract.event(), **actor, "reason": "policy-change-invalidation"}
                 events.append(_event(contract, "rcns_release", fields))
         counts = Counter(str(entry["disposition"]) for entry in listed)
-        return EndpointResponse(
+        return Answer(
             result={
                 "target": "stale-contracts",
                 "mode": mode.value,
@@ -157,7 +157,7 @@ class Endings:
                 details={"parameter": "mode"},
             ) from None
 
-    def _known(self, context: EndpointContext) -> Contract:
+    def _known(self, context: BuiltInContext) -> Contract:
         named = context.input.get("synthesis_id")
         if not isinstance(named, str) or not named:
             raise Refusal(
@@ -182,7 +182,7 @@ def _event(contract: Contract, event_type: str, fields: Mapping[str, Any]) -> St
     return StreamEvent(chain=contract.agent_id or HOST_CHAIN, event_type=event_type, fields=fields)
 
 
-def _who(context: EndpointContext) -> dict[str, str]:
+def _who(context: BuiltInContext) -> dict[str, str]:
     """Who did it, for the signed event: whom the caller says it acts for, and who the caller is."""
     actor = _text(context.input, "actor")
     caller = "" if context.caller is None else context.caller.agent_id

@@ -1,7 +1,7 @@
 """
 Where records are kept.
 
-- :mod:`.rows`: what goes in and out
+- :mod:`.interfaces`: what a store provides, by who needs it; :mod:`.rows`: what goes in and out
 - :mod:`.sqlite`: the writing side (:class:`~agtphost.iagtp.IChainStore`)
 - :mod:`.reading`: the reading side, paged and re-hashed
 - :mod:`.soundness`: which records of a damaged file can be read

@@ -10,7 +10,7 @@ from hashlib import sha256
 from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.iagtp import IChainStore
+from agtphost.stores.interfaces import IChainStore
 from agtphost.stores.rows import (
     CheckpointRow,
     DamagedRecord,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.iagtp import IRecordStore
+from agtphost.stores.interfaces import IRecordStore
 from agtphost.stores.rows import CheckpointRow
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.iagtp import IChainStore
 from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, Connection, connect, open_writer
 from agtphost.stores.folding import FOLD, LogFolding
+from agtphost.stores.interfaces import IChainStore
 from agtphost.stores.reading import FIND, RecordReader, read_checkpoint, read_tile
 from agtphost.stores.rows import (
     CheckpointRow,

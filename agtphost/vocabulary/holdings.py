@@ -457,7 +457,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "audit.writer:GroupWriter._stopped",
             "dispatch.merchants:MerchantManifests._known",
             "dispatch.sealing:Sealer._postures",
-            "identity.agents:AgentDirectory._by_id",
+            "identity.directory:AgentDirectory._by_id",
             "methods.namespace:Namespace._entries",
             "methods.publishing:DocumentPublisher._kept",
             "methods.status_document:Actions._known",

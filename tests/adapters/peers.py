@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from agtphost.audit.held import HeldTable
 from agtphost.dispatch.exchange import Exchange
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.stores.rows import HeldRow
 from agtphost.upstream.supervision import State
@@ -106,7 +106,7 @@ class Stage:
         async def emit(event: Any) -> None:
             self.events.append(event)
 
-        context = EndpointContext(
+        context = BuiltInContext(
             input=resolution.input,
             method="EXECUTE",
             path="/",

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from agtphost.adapters.precedence import differences, field_of, unclaimed
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from tests.adapters.peers import ALICE
 
 
-def context() -> EndpointContext:
+def context() -> BuiltInContext:
     """A call by Alice."""
-    return EndpointContext(
+    return BuiltInContext(
         input={},
         method="EXECUTE",
         path="/",

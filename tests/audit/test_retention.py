@@ -12,7 +12,7 @@ from agtphost.audit import retention
 from agtphost.audit.held import Held, HeldTable
 from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
 from agtphost.errors import Refusal
-from agtphost.identity.agents import AgentDirectory
+from agtphost.identity.directory import AgentDirectory
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.stores.rows import HeldRow
 from agtphost.vocabulary import jsontext

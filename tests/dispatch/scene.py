@@ -10,7 +10,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
-from zope.interface import implementer
+from zope.interface import implementer, implementer_only
 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.contract.binding import Binding
@@ -20,6 +20,7 @@ from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.sealing import Sealer
+from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.handlers.context import EndpointContext
 from agtphost.handlers.function import RegisteredFunction
 from agtphost.iagtp import IGate, IHandler
@@ -87,6 +88,11 @@ class Recorder:
         return self._answer(context)
 
 
+@implementer_only(IBuiltInHandler)
+class BuiltInRecorder(Recorder):
+    """The same as a part of the host, which sees more and may say more."""
+
+
 SCHEMA = {
     "type": "object",
     "properties": {"text": {"type": "string"}},
@@ -102,7 +108,7 @@ class Scene:
     """
 
     def __init__(self, answer: Callable[[EndpointContext], Any] | None = None, **changes: Any) -> None:
-        self.recorder = Recorder(answer)
+        self.recorder = (BuiltInRecorder if changes.pop("built_in", False) else Recorder)(answer)
         self.ledger = changes.pop("ledger", None) or FakeLedger()
         self.caller = changes.pop("caller", None) or agent(
             CALLER, "caller", hosted=False, scopes=frozenset({"booking:*", "documents:query"})

@@ -9,7 +9,7 @@ from agtphost.dispatch.addressing import Authority, redirect, refuse_label
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.identity_gates import AddresseeGate
 from agtphost.errors import Refusal
-from agtphost.identity.agents import AgentDirectory
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.uris import parse
 from agtphost.wire.events import Request

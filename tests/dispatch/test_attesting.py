@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agtphost.dispatch.attesting import AttestingSealer
+from agtphost.handlers.built_in import Answer
 from agtphost.handlers.context import EndpointResponse
 from tests.dispatch.scene import Scene, document
 
@@ -49,8 +50,8 @@ def test_unconfigured_there_is_none() -> None:
 
 def test_documents_that_cannot_say_what_it_is_go_without() -> None:
     """A document served as it is has no place for the type: then there is no evidence either."""
-    listed = EndpointResponse(result=[1], enveloped=False)
+    listed = Answer(result=[1], enveloped=False)
     for raw in (listed, EndpointResponse(body=b"{}"), EndpointResponse(status=204)):
-        answer = attesting(answer=lambda context, raw=raw: raw).ask(body={"text": "hello"})
+        answer = attesting(answer=lambda context, raw=raw: raw, built_in=True).ask(body={"text": "hello"})
         assert answer.headers.get("attestation-evidence") is None
         assert b"attestation_type" not in answer.body

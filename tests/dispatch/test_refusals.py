@@ -17,12 +17,12 @@ from agtphost.dispatch.rate_gate import RateGate, Rates
 from agtphost.dispatch.refusals import PAUSE, RefusalLimits, RefusalRecords
 from agtphost.dispatch.running import RunningCalls
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointResponse
+from agtphost.handlers.built_in import Answer
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
-from tests.dispatch.scene import CALLER, STRANGER, Recorder, Scene, certificate
+from tests.dispatch.scene import CALLER, STRANGER, BuiltInRecorder, Scene, certificate
 
 LIMITS = RefusalLimits(agent=20, address=3, strangers=8, reads=5, strangers_reads=12)
 
@@ -261,13 +261,13 @@ def test_other_successes_are_never_summed_up(given: dict[str, Any]) -> None:
 
     def answer(context: Any) -> Any:
         noted = StreamEvent(chain=HOST_CHAIN, event_type="noted", fields={})
-        return EndpointResponse(result={}, events=(noted,) if context.path == "/notes" else ())
+        return Answer(result={}, events=(noted,) if context.path == "/notes" else ())
 
     bindings = tuple(
         Binding(
             method=method,
             path=path,
-            handler=Recorder(answer),
+            handler=BuiltInRecorder(answer),
             tier="B",
             min_assurance=Assurance.NONE,
             state_changing=method == "RESERVE",

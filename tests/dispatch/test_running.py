@@ -142,7 +142,7 @@ def test_it_costs_next_to_nothing() -> None:
     """Entering and leaving takes about a microsecond, and only calls that wait pay it."""
     scene = Stage()
     scene.start("RESERVE", "/desk", {"text": "x"})
-    exchange = scene.recorder.calls[0].invocation._exchange  # type: ignore[union-attr]
+    exchange = scene.recorder.calls[0].invoke.__self__._exchange  # type: ignore[union-attr]
 
     def once() -> None:
         entry = scene.running.of(exchange, None)

@@ -143,7 +143,7 @@ def test_interim_messages_and_commits_end_the_call() -> None:
         return {}
 
     for text in ("emit", "commit"):
-        scene = Scene(work)
+        scene = Scene(work, built_in=True)
         sent: list[Any] = []
         body = {"parameters": {"text": text}, "context": {"stream": True}, "method": "RESERVE"}
         answers: list[Any] = []
@@ -180,7 +180,7 @@ def test_who_has_to_stand() -> None:
     scene.ask("RESERVE", "/desk", {"text": "x"})
     scene.ask("QUERY", "/public", peer=Peer(address="127.0.0.1"))
     assert [draft.standing for draft in scene.ledger.drafts] == [(CALLER, HOSTED), (HOSTED,)]
-    exchange = scene.recorder.calls[0].invocation._exchange  # type: ignore[union-attr]
+    exchange = scene.recorder.calls[0].invoke.__self__._exchange  # type: ignore[union-attr]
     assert standing(exchange) == (CALLER, HOSTED)
 
 

@@ -19,8 +19,9 @@ from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.dispatch.discovery_gate import DiscoveryGate
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import DECIDE, INSPECT_ALL, Authorization
-from agtphost.handlers.context import EndpointContext
-from agtphost.identity.agents import Agent, AgentDirectory
+from agtphost.handlers.built_in import BuiltInContext
+from agtphost.identity.agents import Agent
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
 from agtphost.methods.decisions import Decisions
 from agtphost.methods.domains import Domains
@@ -49,9 +50,9 @@ class Kind:
     assurance: Assurance = Assurance.NONE
     scopes: frozenset[str] = frozenset()
 
-    def context(self, method: str = "INSPECT", **given: Any) -> EndpointContext:
+    def context(self, method: str = "INSPECT", **given: Any) -> BuiltInContext:
         """A call by it."""
-        return EndpointContext(
+        return BuiltInContext(
             input=given,
             method=method,
             path="/",

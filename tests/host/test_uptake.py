@@ -19,7 +19,8 @@ from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
 from agtphost.errors import ConfigurationError
 from agtphost.host.uptake import Uptake
-from agtphost.identity.agents import Agent, AgentDirectory
+from agtphost.identity.agents import Agent
+from agtphost.identity.directory import AgentDirectory
 from agtphost.stores import Selection
 from tests.audit.drafting import sqlite_store
 from tests.methods.stage import SIGNING, agent

@@ -24,7 +24,8 @@ from agtphost.handlers.function import RegisteredFunction
 from agtphost.host import bindings
 from agtphost.host.floor import floor_methods
 from agtphost.iagtp import IPayloadAdapter, IRecordStore
-from agtphost.identity.agents import Agent, AgentDirectory
+from agtphost.identity.agents import Agent
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
 from agtphost.methods.description import Description

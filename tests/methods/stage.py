@@ -27,13 +27,14 @@ from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.host import bindings
 from agtphost.iagtp import IHandler, ILedger, IPayloadAdapter, IRecordStore
-from agtphost.identity.agents import Agent, AgentDirectory
+from agtphost.identity.agents import Agent
 from agtphost.identity.certificates import (
     create_authority,
     issue_agent_certificate,
     issue_client_certificate,
     parse_peer_certificate,
 )
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate

@@ -10,8 +10,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from agtphost.handlers.authorization import Authorization
-from agtphost.handlers.context import EndpointContext
-from agtphost.identity.agents import AgentDirectory
+from agtphost.handlers.built_in import BuiltInContext
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance
 from agtphost.methods import asynchronous_tasks
 from agtphost.methods.asynchronous_tasks import TASK, AsynchronousTasks, TaskReading
@@ -39,7 +39,7 @@ class Later(Playing):
         authorization = Authorization((), directory, Assurance.CERTIFICATE)
         self.reading = TaskReading(held, authorization, Continuations())
 
-    def _wait(self, context: EndpointContext) -> Any:
+    def _wait(self, context: BuiltInContext) -> Any:
         self.seen.append(context)
         waiting: Deferred[Any] = Deferred()
         self.waiting.append(waiting)
@@ -291,8 +291,8 @@ def test_asynchronous_is_true_or_false() -> None:
     assert (response.status, body_of(response)["parameter"]) == (422, "asynchronous")
 
 
-def context(caller: Any, assurance: Assurance = Assurance.CERTIFICATE, **given: Any) -> EndpointContext:
-    return EndpointContext(
+def context(caller: Any, assurance: Assurance = Assurance.CERTIFICATE, **given: Any) -> BuiltInContext:
+    return BuiltInContext(
         input=given, method="INSPECT", path="/", caller=caller, assurance=assurance, headers=Headers([])
     )
 

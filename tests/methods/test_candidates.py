@@ -15,7 +15,8 @@ from twisted.internet.defer import CancelledError, Deferred
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.contract.binding import Binding
 from agtphost.handlers.function import RegisteredFunction
-from agtphost.identity.agents import Agent, AgentDirectory
+from agtphost.identity.agents import Agent
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance
 from agtphost.methods import candidates, discovery
 from agtphost.methods.candidates import Candidates

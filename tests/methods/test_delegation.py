@@ -17,8 +17,9 @@ from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
 from agtphost.host.delegation import delegate_binding
 from agtphost.identity import delegation, jws
-from agtphost.identity.agents import Agent, AgentDirectory
+from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance
 from agtphost.methods import delegated_task

@@ -11,10 +11,10 @@ from zope.interface.verify import verifyObject
 
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.contract.binding import Binding
+from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host.bindings import units_of
-from agtphost.iagtp import IHandler
-from agtphost.identity.agents import AgentDirectory
 from agtphost.identity.canonical import canonical
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.encoding import decode
 from agtphost.identity.peer import Assurance
 from agtphost.methods.description import DOMAINS, Description, version_key
@@ -274,4 +274,4 @@ def test_without_a_key_the_signature_is_null() -> None:
 def test_the_handler_is_one() -> None:
     """The handler keeps to its interface."""
     handler = Description(AgentDirectory([]), list, (), LifecycleTable().state_of, dict)
-    assert verifyObject(IHandler, handler)
+    assert verifyObject(IBuiltInHandler, handler)

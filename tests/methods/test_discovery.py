@@ -14,8 +14,8 @@ from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import DISCOVERY
 from agtphost.dispatch.invocation import Invocation
-from agtphost.iagtp import IHandler
-from agtphost.identity.agents import AgentDirectory
+from agtphost.handlers.built_in import IBuiltInHandler
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.peer import Assurance, PeerCertificate
 from agtphost.identity.trust import TrustPosture
@@ -373,4 +373,4 @@ def test_a_list_by_declared_scopes_alone_is_caught(monkeypatch: pytest.MonkeyPat
 def test_the_handler_is_one() -> None:
     """The handler keeps to its interface."""
     handler = Discovery(AgentDirectory([]), list, (), lambda *_: {}, Visibility(LifecycleTable().state_of))
-    assert verifyObject(IHandler, handler)
+    assert verifyObject(IBuiltInHandler, handler)

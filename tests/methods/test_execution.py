@@ -9,8 +9,8 @@ import pytest
 from zope.interface.verify import verifyObject
 
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext
-from agtphost.iagtp import IGate, IHandler, IPayloadAdapter
+from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IGate, IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.methods.execution import ActionGate, Carrier
 from agtphost.wire.events import Response
@@ -155,12 +155,12 @@ def test_the_record_names_the_tool() -> None:
 def test_without_the_gate_an_execute_runs_nothing() -> None:
     """The control: the floor binding by itself refuses, so a lost gate fails closed."""
     with pytest.raises(Refusal) as refused:
-        Carrier().handle(EndpointContext(input=call(), method="EXECUTE", path="/"))
+        Carrier().handle(BuiltInContext(input=call(), method="EXECUTE", path="/"))
     assert refused.value.reason == "unknown-action"
 
 
 def test_interfaces() -> None:
     """The gate, the carrier and the test's adapter keep to their interfaces."""
     assert verifyObject(IGate, ActionGate(Carrier(), ()))
-    assert verifyObject(IHandler, Carrier())
+    assert verifyObject(IBuiltInHandler, Carrier())
     assert verifyObject(IPayloadAdapter, Toolbox())

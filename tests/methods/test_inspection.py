@@ -10,7 +10,7 @@ from zope.interface.verify import verifyObject
 
 from agtphost.audit.drafts import HOST_CHAIN, Draft
 from agtphost.handlers.authorization import Authorization
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.identity.jws import verify
 from agtphost.identity.peer import PeerCertificate
 from agtphost.methods.inspection import Inspection, ReadACL
@@ -311,4 +311,4 @@ def test_the_read_mode_is_apart_from_lifecycle_authorization(library: Library) -
 
 def test_the_handler_is_one(library: Library) -> None:
     """The handler keeps to its interface."""
-    assert verifyObject(IHandler, Inspection(reading(library.store), ReadACL.PUBLIC, Authorization()))
+    assert verifyObject(IBuiltInHandler, Inspection(reading(library.store), ReadACL.PUBLIC, Authorization()))

@@ -18,8 +18,10 @@ from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
 from agtphost.audit.verify import verify_records
 from agtphost.contract.reserved import LIFECYCLE as METHODS
-from agtphost.iagtp import IChainStore, IHandler
-from agtphost.identity.agents import Agent, AgentDirectory
+from agtphost.handlers.built_in import IBuiltInHandler
+from agtphost.iagtp import IChainStore
+from agtphost.identity.agents import Agent
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.jws import verify
 from agtphost.identity.peer import PeerCertificate
 from agtphost.methods import lifecycle
@@ -326,7 +328,7 @@ def test_malformed_fields_are_422(name: str, value: object) -> None:
 
 def test_the_handler_is_one() -> None:
     """The handler keeps to its interface."""
-    assert verifyObject(IHandler, Lifecycle(AgentDirectory([]), LifecycleTable().state_of, LifecycleAuth.OPEN))
+    assert verifyObject(IBuiltInHandler, Lifecycle(AgentDirectory([]), LifecycleTable().state_of, LifecycleAuth.OPEN))
 
 
 # Through the real ledger

@@ -15,7 +15,7 @@ from agtphost.audit.merkle import leaf_hash, verify_consistency, verify_inclusio
 from agtphost.audit.tree import TreeKeeper
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.methods.inspection import Inspection, ReadACL
 from agtphost.stores import OffReactorRecords
 from tests.audit.drafting import KEY, draft, group_writer, sealed, sqlite_store
@@ -34,7 +34,7 @@ class Audited:
         return [record.audit_id for record in sealed(self.writer, *(draft() for _ in range(count)))]
 
     async def ask(self, **given: Any) -> dict[str, Any]:
-        context = EndpointContext(input=given, method="INSPECT", path="/")
+        context = BuiltInContext(input=given, method="INSPECT", path="/")
         return dict((await self._inspection.handle(context)).result)
 
 

@@ -14,9 +14,11 @@ from twisted.internet.defer import Deferred
 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.handlers.built_in import BuiltInContext
+from agtphost.handlers.context import EndpointResponse
 from agtphost.identity import detached, documents
-from agtphost.identity.agents import Agent, AgentCertificate, AgentDirectory, load_agents
+from agtphost.identity.agents import Agent, AgentCertificate, load_agents
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import SigningKey
@@ -38,7 +40,7 @@ def describe(agent: Agent, form: str | None = None, *, methods: tuple[str, ...] 
     publisher = DocumentPublisher("host", HOST, HOST.public)
     handler = Description(AgentDirectory([agent]), lambda: methods, (), lambda _: ACTIVE, dict, publisher)
     given = {} if form is None else {"format": form}
-    context = EndpointContext(
+    context = BuiltInContext(
         input=given, method="DESCRIBE", path="/agents/desk", path_parameters={"name": "desk"}, agent=agent
     )
     answer = handler.handle(context)
@@ -149,7 +151,7 @@ def test_nothing_beyond_the_schema_is_served(tmp_path: Path, form: str | None) -
 def test_unknown_formats_are_refused(form: Any) -> None:
     """AGTP-111: there is no way to ask for anything else."""
     handler = Description(AgentDirectory([DESK]), list, (), lambda _: ACTIVE, dict)
-    context = EndpointContext(input={"format": form}, method="DESCRIBE", path="/agents/desk",
+    context = BuiltInContext(input={"format": form}, method="DESCRIBE", path="/agents/desk",
                               path_parameters={"name": "desk"}, agent=DESK)  # fmt: skip
     with pytest.raises(Refusal, match="422"):
         handler.handle(context)

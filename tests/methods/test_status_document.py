@@ -11,9 +11,9 @@ from agtphost.audit.drafts import StoredRecord
 from agtphost.audit.held import HeldTable
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.handlers.authorization import Authorization
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity import jws
-from agtphost.identity.agents import AgentDirectory
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.methods.sessions import ESCALATION, Sightings
 from agtphost.methods.status_document import LOOKED_AT, OBSERVE, Actions, StatusDocuments
@@ -88,7 +88,7 @@ def test_the_search_for_actions_is_bounded() -> None:
     assert chain.read == LOOKED_AT
 
 
-def status(context: EndpointContext, held: HeldTable, sessions: Sightings) -> dict[str, Any]:
+def status(context: BuiltInContext, held: HeldTable, sessions: Sightings) -> dict[str, Any]:
     """The desk's status, as that caller sees it."""
     directory = AgentDirectory([DESK, CALLER])
     writer = StatusDocuments(
@@ -105,9 +105,9 @@ def status(context: EndpointContext, held: HeldTable, sessions: Sightings) -> di
     return document
 
 
-def asking(**given: Any) -> EndpointContext:
+def asking(**given: Any) -> BuiltInContext:
     """A DESCRIBE of the desk's status."""
-    return EndpointContext(input={}, method="DESCRIBE", path="/agents/desk/status", **given)
+    return BuiltInContext(input={}, method="DESCRIBE", path="/agents/desk/status", **given)
 
 
 def test_pending_escalations_are_counted() -> None:

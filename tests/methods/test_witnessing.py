@@ -17,7 +17,7 @@ from agtphost.audit.held import HeldTable
 from agtphost.audit.merkle import Tree
 from agtphost.audit.tree import TreeKeeper
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.key_history import HostKey, succeed
 from agtphost.identity.key_ring import followed
 from agtphost.identity.keys import SigningKey
@@ -70,7 +70,7 @@ class Host:
         peer = Peer(address="127.0.0.1", certificate=certificate)
         try:
             response = await self._handler.handle(
-                EndpointContext(input=given, method=method, path="/checkpoints", peer=peer)
+                BuiltInContext(input=given, method=method, path="/checkpoints", peer=peer)
             )
         except Refusal as refusal:
             self._commit(refusal.changes)

@@ -28,7 +28,8 @@ from agtphost.handlers.composition import Composition
 from agtphost.handlers.context import EndpointContext
 from agtphost.host import bindings
 from agtphost.host.recipes import NEVER
-from agtphost.identity.agents import Agent, AgentDirectory
+from agtphost.identity.agents import Agent
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.methods.description import Description
 from agtphost.methods.discovery import Discovery, document

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.settings import OnPolicyChange, Settings
 from tests.negotiation.table import ALICE, BOB, BOOK_ROOM, GATE, LOCATE, ROOT, Table, room, told
@@ -65,10 +65,10 @@ def test_a_released_contract_is_forgotten() -> None:
     table = Table(BOTH)
     synthesis_id = accepted(table)
 
-    def context(who: str) -> EndpointContext:
+    def context(who: str) -> BuiltInContext:
         agent = table.directory.by_id(who)
         assert agent is not None
-        return EndpointContext(
+        return BuiltInContext(
             input={"synthesis_id": synthesis_id, "reason": "done"},
             method="SUSPEND",
             path="/",

@@ -12,7 +12,7 @@ from agtphost.adapters.a2a.handlers import ListTasks, Push, ReadCard, SendMessag
 from agtphost.adapters.web.links import Links
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.status import Status
 
@@ -111,7 +111,7 @@ _SAYS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def _handler(action: str, agent: A2AAgent, links: Links) -> IHandler:
+def _handler(action: str, agent: A2AAgent, links: Links) -> IBuiltInHandler:
     if action == SEND:
         return SendMessage(agent, links)
     if action in (GET, CANCEL):

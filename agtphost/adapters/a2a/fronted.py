@@ -21,8 +21,7 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.held import Held, HeldTable
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Assurance, Withdrawable
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
@@ -235,7 +234,7 @@ def _changed_at(task: FrontedTask) -> str:
     return str(task.document["status"]["timestamp"])
 
 
-def client_of(context: EndpointContext) -> str:
+def client_of(context: BuiltInContext) -> str:
     """
     Whose tasks a request is about: those of the front's client that it comes from, or of the agent itself.
 
@@ -259,7 +258,7 @@ def client_key(agent_id: str) -> str:
     return f"agent:{agent_id}"
 
 
-def _own(tasks: FrontedTasks, context: EndpointContext) -> FrontedTask:
+def _own(tasks: FrontedTasks, context: BuiltInContext) -> FrontedTask:
     task_id = context.path_parameters["task_id"]
     task = tasks.get(client_of(context), task_id)
     if task is None:
@@ -273,7 +272,7 @@ def _own(tasks: FrontedTasks, context: EndpointContext) -> FrontedTask:
     return task
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class ReadTask:
     """``QUERY /a2a-tasks/{task_id}``: GetTask."""
 
@@ -282,13 +281,13 @@ class ReadTask:
     def __init__(self, tasks: FrontedTasks) -> None:
         self._tasks = tasks
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: BuiltInContext) -> Answer:
         """The task."""
         task = _own(self._tasks, context)
-        return EndpointResponse(result={"task": task.document, "running": self._tasks.runs(task.task_id)})
+        return Answer(result={"task": task.document, "running": self._tasks.runs(task.task_id)})
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class ListOwnTasks:
     """``QUERY /a2a-tasks``: ListTasks."""
 
@@ -297,7 +296,7 @@ class ListOwnTasks:
     def __init__(self, tasks: FrontedTasks) -> None:
         self._tasks = tasks
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: BuiltInContext) -> Answer:
         """A page of the client's tasks, the latest change first; ``pageToken`` is where it begins."""
         given = context.input
         conversation, state, since = given.get("contextId"), given.get("status"), given.get("statusTimestampAfter")
@@ -322,12 +321,10 @@ class ListOwnTasks:
         if given.get("includeArtifacts") is not True:
             for document in shown:
                 document.pop("artifacts", None)
-        return EndpointResponse(
-            result={"tasks": shown, "totalSize": len(found), "pageSize": size, "nextPageToken": more}
-        )
+        return Answer(result={"tasks": shown, "totalSize": len(found), "pageSize": size, "nextPageToken": more})
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class WithdrawTask:
     """``SUSPEND /a2a-tasks/{task_id}``: CancelTask. The call that runs ends, and its record says so."""
 
@@ -336,7 +333,7 @@ class WithdrawTask:
     def __init__(self, tasks: FrontedTasks) -> None:
         self._tasks = tasks
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: BuiltInContext) -> Answer:
         """
         End the call.
 
@@ -350,9 +347,7 @@ class WithdrawTask:
                 "The task has ended, or its outcome is being recorded.",
                 remedy="Read the task.",
             )
-        return EndpointResponse(
-            result={"task_id": task.task_id, "withdrawn": True}, extra={"a2a_front_task_id": task.task_id}
-        )
+        return Answer(result={"task_id": task.task_id, "withdrawn": True}, extra={"a2a_front_task_id": task.task_id})
 
 
 def _moment(value: object) -> datetime:

@@ -26,8 +26,8 @@ from agtphost.adapters.a2a.tasks import (
 from agtphost.adapters.callers import caller_of
 from agtphost.adapters.web.links import Link, Links
 from agtphost.errors import Refusal
-from agtphost.handlers.context import LAST_WORD, EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.context import LAST_WORD
 from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
 from agtphost.vocabulary.status import Status
 
@@ -45,13 +45,13 @@ class Action:
         self._links = links
         self._name = agent.settings.name
 
-    def _seconds(self, context: EndpointContext) -> float:
+    def _seconds(self, context: BuiltInContext) -> float:
         seconds = self._agent.settings.timeout
         if context.deadline:
             seconds = min(seconds, context.deadline - LAST_WORD - self._agent.service.seconds())
         return seconds
 
-    async def _ask(self, context: EndpointContext, operation: Operation, params: Mapping[str, Any]) -> Any:
+    async def _ask(self, context: BuiltInContext, operation: Operation, params: Mapping[str, Any]) -> Any:
         try:
             return await self._agent.ask(operation, params, self._seconds(context), caller_of(context))
         except UpstreamFailure as failure:
@@ -74,7 +74,7 @@ class Action:
         )
         return {"payload_contradicts": list(contradicted)}
 
-    def _settled(self, context: EndpointContext, task: Mapping[str, Any], before: Link) -> Link:
+    def _settled(self, context: BuiltInContext, task: Mapping[str, Any], before: Link) -> Link:
         """The link of a task that was heard of again."""
         return Link(
             owner=before.owner,
@@ -95,7 +95,7 @@ class Action:
         return found
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class SendMessage(Action):
     """
     ``a2a.message.send``: SendStreamingMessage where the agent has streams, else SendMessage.
@@ -104,7 +104,7 @@ class SendMessage(Action):
     whether the caller hears of its events is the caller's choice.
     """
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """
         Send the message, once.
 
@@ -121,7 +121,7 @@ class SendMessage(Action):
             progress = self._read(await self._ask(context, Operation.SEND, sending.params))
         return self._answer(context, sending, progress, extra)
 
-    async def _stream(self, context: EndpointContext, sending: messages.Sending) -> Progress:
+    async def _stream(self, context: BuiltInContext, sending: messages.Sending) -> Progress:
         progress = Progress()
         known: Link | None = sending.link
 
@@ -147,7 +147,7 @@ class SendMessage(Action):
             raise self._refused(Unreadable("its stream told nothing"))
         return progress
 
-    def _link(self, context: EndpointContext, sending: messages.Sending, task: Mapping[str, Any]) -> Link:
+    def _link(self, context: BuiltInContext, sending: messages.Sending, task: Mapping[str, Any]) -> Link:
         conversation = task.get("contextId")
         return Link(
             owner=messages.owner_of(context),
@@ -160,8 +160,8 @@ class SendMessage(Action):
         )
 
     def _answer(
-        self, context: EndpointContext, sending: messages.Sending, progress: Progress, extra: dict[str, object]
-    ) -> EndpointResponse:
+        self, context: BuiltInContext, sending: messages.Sending, progress: Progress, extra: dict[str, object]
+    ) -> Answer:
         if progress.task is None:
             return self._said(context, sending, progress.message, extra)
         task = progress.task
@@ -178,7 +178,7 @@ class SendMessage(Action):
             result["resultType"] = "input_required"
             result["inputRequests"] = {"message": {"type": "a2a.message", "message": wanted}}
             result["requestState"] = link.remote_id
-        return EndpointResponse(
+        return Answer(
             result=result,
             status=Status.ACCEPTED if state in PENDING else Status.OK,
             headers=_task_header(context, link.task_id),
@@ -187,8 +187,8 @@ class SendMessage(Action):
         )
 
     def _said(
-        self, context: EndpointContext, sending: messages.Sending, message: Any, extra: dict[str, object]
-    ) -> EndpointResponse:
+        self, context: BuiltInContext, sending: messages.Sending, message: Any, extra: dict[str, object]
+    ) -> Answer:
         """The agent answered with a message and made no task; what is kept is the conversation."""
         changes = ()
         conversation = message.get("contextId") if isinstance(message, dict) else None
@@ -202,10 +202,10 @@ class SendMessage(Action):
                 session_id=context.session_id,
             )
             changes = self._links.changes(link)  # type: ignore[assignment]
-        return EndpointResponse(result={"message": message}, changes=changes, extra=extra)
+        return Answer(result={"message": message}, changes=changes, extra=extra)
 
 
-def _streams(context: EndpointContext, sending: messages.Sending) -> bool:
+def _streams(context: BuiltInContext, sending: messages.Sending) -> bool:
     """Whether the agent is asked for a stream; not where that could not give what the caller wants."""
     if context.invocation is None or context.invocation.exchange.context.get("stream") is True:
         return context.invocation is not None
@@ -213,7 +213,7 @@ def _streams(context: EndpointContext, sending: messages.Sending) -> bool:
     return configuration.get("returnImmediately") is not True and "historyLength" not in configuration
 
 
-def _task_header(context: EndpointContext, task_id: str) -> tuple[tuple[str, str], ...]:
+def _task_header(context: BuiltInContext, task_id: str) -> tuple[tuple[str, str], ...]:
     """A Task-ID of the host's own is told in the header as well; the caller's is there anyhow."""
     return () if context.task_id is not None else (("Task-ID", task_id),)
 
@@ -252,7 +252,7 @@ def _unsuccessful(
     )
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class TaskAction(Action):
     """``a2a.tasks.get`` and ``a2a.tasks.cancel``."""
 
@@ -260,7 +260,7 @@ class TaskAction(Action):
         super().__init__(agent, links)
         self._operation = operation
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """
         Ask about, or end, one of the caller's own tasks.
 
@@ -278,7 +278,7 @@ class TaskAction(Action):
             raise self._refused(failure) from failure
         after = self._settled(context, task, link)
         pending = self._operation is Operation.CANCEL and after.state in PENDING
-        return EndpointResponse(
+        return Answer(
             result={"task": task, "task_id": link.task_id, "a2a_task_id": link.remote_id},
             status=Status.ACCEPTED if pending else Status.OK,
             changes=self._links.changes(after),
@@ -286,11 +286,11 @@ class TaskAction(Action):
         )
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Subscribe(Action):
     """``a2a.tasks.subscribe``: events of one of the caller's tasks that still runs."""
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """
         Pass the events on until the task ends or waits.
 
@@ -311,14 +311,14 @@ class Subscribe(Action):
         except CancelledError:
             raise self._refused(Cancelled(), link) from None
         task = progress.task or {"id": link.remote_id}
-        return EndpointResponse(
+        return Answer(
             result={"task": task, "task_id": link.task_id, "a2a_task_id": link.remote_id},
             changes=self._links.changes(self._settled(context, task, link)),
             extra={"a2a_task_id": link.remote_id},
         )
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class ListTasks(Action):
     """
     ``a2a.tasks.list``: the caller's own tasks, as last heard of.
@@ -326,7 +326,7 @@ class ListTasks(Action):
     The agent is not asked: it knows this host as one client, and would list the tasks of every caller.
     """
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: BuiltInContext) -> Answer:
         """The tasks, the one that changed last first."""
         wanted = context.input.get("status")
         found = [
@@ -342,10 +342,10 @@ class ListTasks(Action):
             if link.remote_id and (wanted is None or link.state == wanted)
         ]
         size = context.input.get("pageSize", 50)
-        return EndpointResponse(result={"tasks": found[:size], "totalSize": len(found)})
+        return Answer(result={"tasks": found[:size], "totalSize": len(found)})
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class ReadCard(Action):
     """``a2a.card.get`` and ``a2a.card.extended``."""
 
@@ -353,17 +353,17 @@ class ReadCard(Action):
         super().__init__(agent, links)
         self._extended = extended
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """The approved card, or the one that the agent shows to clients it knows."""
         if self._extended:
-            return EndpointResponse(result={"card": await self._ask(context, Operation.EXTENDED_CARD, {})})
+            return Answer(result={"card": await self._ask(context, Operation.EXTENDED_CARD, {})})
         if self._agent.card is None:
             await self._agent_up(context)
         card = self._agent.card
         assert card is not None, "an upstream that is up has a card"
-        return EndpointResponse(result={"card": dict(card.document), "sha256": card.digest, "trust": card.trust})
+        return Answer(result={"card": dict(card.document), "sha256": card.digest, "trust": card.trust})
 
-    async def _agent_up(self, context: EndpointContext) -> None:
+    async def _agent_up(self, context: BuiltInContext) -> None:
         async def nothing(seconds: float) -> None:
             return None
 
@@ -373,7 +373,7 @@ class ReadCard(Action):
             raise self._refused(failure) from failure
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Push(Action):
     """
     ``a2a.push.create``, ``.get``, ``.list`` and ``.delete``.
@@ -385,7 +385,7 @@ class Push(Action):
         super().__init__(agent, links)
         self._operation = operation
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """
         Configure push notifications of one of the caller's tasks.
 
@@ -405,7 +405,7 @@ class Push(Action):
         elif self._operation is not Operation.PUSH_LIST:
             params["id"] = str(payload.get("id", ""))
         result = await self._ask(context, self._operation, params)
-        return EndpointResponse(result={"push": _without_secrets(result), "task_id": link.task_id})
+        return Answer(result={"push": _without_secrets(result), "task_id": link.task_id})
 
 
 def _names_url(payload: Mapping[str, Any]) -> bool:

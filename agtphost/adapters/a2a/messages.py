@@ -11,7 +11,7 @@ from agtphost.adapters import precedence
 from agtphost.adapters.a2a.tasks import INPUT_REQUIRED, TERMINAL
 from agtphost.adapters.web.links import Link, Links
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 from agtphost.vocabulary.status import Status
 
 CALLBACKS = ("taskPushNotificationConfig", "pushNotificationConfig", "pushNotification")
@@ -58,7 +58,7 @@ def unknown_task(task_id: object) -> Refusal:
     )
 
 
-def named_task(context: EndpointContext, payload: Mapping[str, Any], links: Links, upstream: str) -> Link:
+def named_task(context: BuiltInContext, payload: Mapping[str, Any], links: Links, upstream: str) -> Link:
     """
     The task that a request is about: ``id`` of its payload, or else its Task-ID.
 
@@ -75,12 +75,12 @@ def named_task(context: EndpointContext, payload: Mapping[str, Any], links: Link
     return link
 
 
-def owner_of(context: EndpointContext) -> str:
+def owner_of(context: BuiltInContext) -> str:
     """The caller's Agent-ID; every action demands one."""
     return context.caller.agent_id if context.caller is not None else ""
 
 
-def read(context: EndpointContext, links: Links, upstream: str, *, forward: bool) -> Sending:
+def read(context: BuiltInContext, links: Links, upstream: str, *, forward: bool) -> Sending:
     """
     Read a payload, whose shape its schema has checked.
 
@@ -150,9 +150,7 @@ def _message(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     return message
 
 
-def _link(
-    context: EndpointContext, message: Mapping[str, Any], links: Links, upstream: str
-) -> tuple[Link | None, bool]:
+def _link(context: BuiltInContext, message: Mapping[str, Any], links: Links, upstream: str) -> tuple[Link | None, bool]:
     """The task that the message goes on with, and whether the payload named another than the header."""
     owner = owner_of(context)
     by_header = links.by_task(owner, upstream, context.task_id)
@@ -193,7 +191,7 @@ def _configuration(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _conversation(
-    context: EndpointContext, payload: Mapping[str, Any], links: Links, upstream: str, link: Link | None
+    context: BuiltInContext, payload: Mapping[str, Any], links: Links, upstream: str, link: Link | None
 ) -> str:
     """The A2A context: that of the task, of the Session-ID, or one that the caller takes part in."""
     owner = owner_of(context)

@@ -27,8 +27,7 @@ from agtphost.adapters.a2a.tasks import task_in
 from agtphost.adapters.callers import caller_of
 from agtphost.adapters.web.links import Link, Links
 from agtphost.audit.drafts import Change
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Withdrawable
 from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
 from agtphost.vocabulary import a2a_errors, jsontext
@@ -67,7 +66,7 @@ MOST_PAGES = 20
 LONGEST_PAGE = 100
 
 
-def _whose(context: EndpointContext, links: Links, upstream: str) -> Whose:
+def _whose(context: BuiltInContext, links: Links, upstream: str) -> Whose:
     owner = owner_of(context)
     link = context.peer.link if context.peer is not None else None
     client = link.client if isinstance(link, Withdrawable) else ""
@@ -81,7 +80,7 @@ def _whose(context: EndpointContext, links: Links, upstream: str) -> Whose:
     )
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Relay(Action):
     """One operation, asked of the agent for a client."""
 
@@ -89,7 +88,7 @@ class Relay(Action):
         super().__init__(agent, links)
         self._operation = operation
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """
         Ask the agent.
 
@@ -136,10 +135,10 @@ class Relay(Action):
             if asked.pushed.get("url") and not relayed.may_push(asked.pushed["url"], settings.push_origins):
                 raise fault(a2a_errors.INVALID_PARAMS, "The operator does not allow push notifications to that URL")
 
-    def _answered(self, context: EndpointContext, asked: Asked, whose: Whose, result: Any) -> EndpointResponse:
+    def _answered(self, context: BuiltInContext, asked: Asked, whose: Whose, result: Any) -> Answer:
         operation = self._operation
         if operation is Operation.PUSH_DELETE:
-            return EndpointResponse(result={"response": None})
+            return Answer(result={"response": None})
         if not isinstance(result, dict):
             raise self._refused(Unreadable("its result is no object"))
         if operation is Operation.SEND:
@@ -151,17 +150,17 @@ class Relay(Action):
                 raise self._refused(failure) from failure
             heard = relayed.heard_of(result)
         else:
-            return EndpointResponse(result={"response": result})
+            return Answer(result={"response": result})
         link = self._link(context, asked, whose, heard)
         if link is None:
-            return EndpointResponse(result={"response": result})
-        return EndpointResponse(
+            return Answer(result={"response": result})
+        return Answer(
             result={"response": relayed.renamed(result, link.conversation, link.shown)},
             changes=self._changes(link),
             extra={"a2a_task_id": link.remote_id, "a2a_state": link.state},
         )
 
-    def _link(self, context: EndpointContext, asked: Asked, whose: Whose, heard: Heard) -> Link | None:
+    def _link(self, context: BuiltInContext, asked: Asked, whose: Whose, heard: Heard) -> Link | None:
         """What is to be kept of an answer; None where it names neither a task nor a conversation."""
         known = asked.link
         if known is not None and heard.task_id in ("", known.remote_id):
@@ -189,7 +188,7 @@ class Relay(Action):
 
     # Streams
 
-    async def _streamed(self, context: EndpointContext, asked: Asked, whose: Whose, spoken: Spoken) -> EndpointResponse:
+    async def _streamed(self, context: BuiltInContext, asked: Asked, whose: Whose, spoken: Spoken) -> Answer:
         link = asked.link
 
         async def take(event: Any) -> None:
@@ -215,8 +214,8 @@ class Relay(Action):
         except CancelledError:
             raise self._refused(Cancelled(), link) from None
         if link is None:
-            return EndpointResponse(result={"response": None})
-        return EndpointResponse(
+            return Answer(result={"response": None})
+        return Answer(
             result={"response": None},
             changes=self._changes(link),
             extra={"a2a_task_id": link.remote_id, "a2a_state": link.state},
@@ -224,7 +223,7 @@ class Relay(Action):
 
     # Lists
 
-    async def _listed(self, context: EndpointContext, asked: Asked, whose: Whose, spoken: Spoken) -> EndpointResponse:
+    async def _listed(self, context: BuiltInContext, asked: Asked, whose: Whose, spoken: Spoken) -> Answer:
         """
         A page of the client's own tasks: the agent knows this host as one client, and lists the tasks of all.
 
@@ -261,7 +260,7 @@ class Relay(Action):
         shown = [relayed.renamed(task, link.conversation, link.shown) for task, link in zip(found, links, strict=True)]
         total = len(shown) if began and not more else _total(own.values(), params)
         response = {**told, "tasks": shown, "nextPageToken": more, "totalSize": max(total, len(shown))}
-        return EndpointResponse(result={"response": response}, changes=tuple(changes))
+        return Answer(result={"response": response}, changes=tuple(changes))
 
 
 def room_for(links: Links, new: Link) -> Change | None:

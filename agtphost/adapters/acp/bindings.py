@@ -12,7 +12,7 @@ from agtphost.adapters.acp.server import ACPServer
 from agtphost.adapters.web.links import Links
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.identity.canonical import canonical
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.status import Status
@@ -46,7 +46,7 @@ _CREATE = {
 }
 _ANY = {"type": "object"}
 
-_ACTIONS: Mapping[str, tuple[str, str, Mapping[str, Any], Callable[[ACPServer, Links], IHandler]]] = {
+_ACTIONS: Mapping[str, tuple[str, str, Mapping[str, Any], Callable[[ACPServer, Links], IBuiltInHandler]]] = {
     CREATE: ("Run an agent of the ACP server", "transaction", _CREATE, CreateRun),
     "acp.runs.get": ("Read one of the caller's runs", "retrieval", _RUN, partial(RunAction, cancel=False)),
     "acp.runs.resume": ("Answer what one of the caller's runs awaits", "transaction", _RUN, ResumeRun),

@@ -17,8 +17,8 @@ from agtphost.adapters.acp.server import ACPServer
 from agtphost.adapters.callers import caller_of
 from agtphost.adapters.web.links import Link, Links, is_remote_id
 from agtphost.errors import Refusal
-from agtphost.handlers.context import LAST_WORD, EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.handlers.context import LAST_WORD
 from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
 from agtphost.vocabulary.status import Status
 
@@ -38,13 +38,13 @@ class _Action:
         self._links = links
         self._name = server.settings.name
 
-    def _seconds(self, context: EndpointContext) -> float:
+    def _seconds(self, context: BuiltInContext) -> float:
         seconds = self._server.settings.timeout
         if context.deadline:
             seconds = min(seconds, context.deadline - LAST_WORD - self._server.service.seconds())
         return seconds
 
-    async def _ask(self, context: EndpointContext, method: str, path: tuple[str, ...], body: object = None) -> Any:
+    async def _ask(self, context: BuiltInContext, method: str, path: tuple[str, ...], body: object = None) -> Any:
         try:
             return await self._server.ask(method, path, self._seconds(context), body, caller_of(context))
         except UpstreamFailure as failure:
@@ -57,7 +57,7 @@ class _Action:
         self._server.service.say(f"a call failed: {failure}")
         return refusal(self._name, failure, details)
 
-    def _link(self, context: EndpointContext) -> Link:
+    def _link(self, context: BuiltInContext) -> Link:
         """The run that a request is about: ``run_id`` of its payload, or else its Task-ID."""
         owner, given = _owner(context), context.input.get("run_id")
         links = self._links
@@ -82,8 +82,8 @@ class _Action:
         return run
 
     def _answer(
-        self, context: EndpointContext, run: Mapping[str, Any], link: Link, extra: Mapping[str, object]
-    ) -> EndpointResponse:
+        self, context: BuiltInContext, run: Mapping[str, Any], link: Link, extra: Mapping[str, object]
+    ) -> Answer:
         changes = self._links.changes(link)
         record = {**extra, "acp_run_id": link.remote_id, "acp_state": link.state}
         result: dict[str, Any] = {"run": run, "task_id": link.task_id, "acp_run_id": link.remote_id}
@@ -101,7 +101,7 @@ class _Action:
             result["resultType"] = "input_required"
             result["inputRequests"] = {"await": run.get("await_request")}
             result["requestState"] = link.remote_id
-        return EndpointResponse(
+        return Answer(
             result=result,
             status=Status.OK if link.state in TERMINAL else Status.ACCEPTED,
             headers=() if context.task_id is not None else (("Task-ID", link.task_id),),
@@ -126,14 +126,14 @@ class _Running(_Action):
 
     async def _perform(
         self,
-        context: EndpointContext,
+        context: BuiltInContext,
         path: tuple[str, ...],
         body: Mapping[str, Any],
         mode: str,
         link: Link | None,
         begun: Any,
         extra: Mapping[str, object],
-    ) -> EndpointResponse:
+    ) -> Answer:
         """
         A run that is waited for is followed as a stream: that names it before it ends, so that it can be cancelled
         if its caller is stopped meanwhile. Whether the caller hears of its events is the caller's choice.
@@ -179,11 +179,11 @@ class _Running(_Action):
         return self._answer(context, last, self._settled(last, known), extra)
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class CreateRun(_Running):
     """``acp.runs.create``: POST /runs; with ``inputResponses``, an answer to the run that awaits one."""
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """
         Begin a run, once.
 
@@ -226,7 +226,7 @@ class CreateRun(_Running):
 
         return await self._perform(context, ("runs",), body, mode, None, begun, extra)
 
-    async def _resume(self, context: EndpointContext, extra: Mapping[str, object]) -> EndpointResponse:
+    async def _resume(self, context: BuiltInContext, extra: Mapping[str, object]) -> Answer:
         responses, state = context.input["inputResponses"], context.input.get("requestState")
         link = self._links.by_task(_owner(context), self._name, context.task_id)
         answer = responses.get("await") if isinstance(responses, dict) else None
@@ -241,7 +241,7 @@ class CreateRun(_Running):
         body = {"await_resume": _await_resume(answer), "mode": mode}
         return await self._perform(context, ("runs", link.remote_id), body, mode, link, None, extra)
 
-    async def _agent(self, context: EndpointContext) -> str:
+    async def _agent(self, context: BuiltInContext) -> str:
         server = self._server
         given = context.input.get("agent_name")
         if not server.manifests and not server.changed:
@@ -270,7 +270,7 @@ class CreateRun(_Running):
             Status.NOT_FOUND, "unknown-acp-agent", "The server has no such agent.", details={"acp_agents": names}
         )
 
-    async def _up(self, context: EndpointContext) -> None:
+    async def _up(self, context: BuiltInContext) -> None:
         async def nothing(seconds: float) -> None:
             return None
 
@@ -289,11 +289,11 @@ class CreateRun(_Running):
         return {"payload_contradicts": list(contradicted)}
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class ResumeRun(_Running):
     """``acp.runs.resume``: POST /runs/{run_id}."""
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """Answer what one of the caller's own runs awaits."""
         link = self._link(context)
         mode = _mode(context)
@@ -301,7 +301,7 @@ class ResumeRun(_Running):
         return await self._perform(context, ("runs", link.remote_id), body, mode, link, None, {})
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class RunAction(_Action):
     """``acp.runs.get`` and ``acp.runs.cancel``."""
 
@@ -309,7 +309,7 @@ class RunAction(_Action):
         super().__init__(server, links)
         self._cancel = cancel
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """Read, or end, one of the caller's own runs."""
         link = self._link(context)
         if self._cancel:
@@ -318,7 +318,7 @@ class RunAction(_Action):
             value = await self._ask(context, "GET", ("runs", link.remote_id))
         run = self._run(value, link)
         after = self._settled(run, link)
-        return EndpointResponse(
+        return Answer(
             result={"run": run, "task_id": link.task_id, "acp_run_id": link.remote_id},
             status=Status.ACCEPTED if self._cancel and after.state not in TERMINAL else Status.OK,
             changes=self._links.changes(after),
@@ -326,25 +326,25 @@ class RunAction(_Action):
         )
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class RunEvents(_Action):
     """``acp.runs.events``: GET /runs/{run_id}/events."""
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """What happened in one of the caller's own runs."""
         link = self._link(context)
         value = await self._ask(context, "GET", ("runs", link.remote_id, "events"))
         events = value.get("events") if isinstance(value, dict) else None
         if not isinstance(events, list):
             raise self._refused(Unreadable("its list of events is none"))
-        return EndpointResponse(result={"events": events, "task_id": link.task_id, "acp_run_id": link.remote_id})
+        return Answer(result={"events": events, "task_id": link.task_id, "acp_run_id": link.remote_id})
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class ReadSession(_Action):
     """``acp.sessions.get``: GET /sessions/{session_id}, for the caller's own Session-ID."""
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """The session as the server has it."""
         session = self._links.conversation(_owner(context), self._name, context.session_id)
         if not session:
@@ -355,20 +355,20 @@ class ReadSession(_Action):
                 remedy="Send the Session-ID that a run was created with.",
             )
         value = await self._ask(context, "GET", ("sessions", session))
-        return EndpointResponse(result={"session": value, "acp_session_id": session})
+        return Answer(result={"session": value, "acp_session_id": session})
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Ping(_Action):
     """``acp.ping``: GET /ping."""
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """Whether the server answers at this moment."""
         await self._ask(context, "GET", ("ping",))
-        return EndpointResponse(result={"pong": True})
+        return Answer(result={"pong": True})
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class ReadAgents(_Action):
     """``acp.agents.list`` and ``acp.agents.get``: the approved manifests, never others."""
 
@@ -376,13 +376,13 @@ class ReadAgents(_Action):
         super().__init__(server, links)
         self._one = one
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """The manifests of the agents that may be reached."""
         server = self._server
         if not server.manifests and not server.changed:
             await self._ask(context, "GET", ("ping",))
         if not self._one:
-            return EndpointResponse(result={"agents": [dict(manifest) for manifest in server.manifests.values()]})
+            return Answer(result={"agents": [dict(manifest) for manifest in server.manifests.values()]})
         name = context.input.get("name", context.input.get("agent_name"))
         manifest = server.manifests.get(name) if isinstance(name, str) else None
         if manifest is None:
@@ -392,14 +392,14 @@ class ReadAgents(_Action):
                 "The server has no such agent.",
                 details={"acp_agents": sorted(server.manifests)},
             )
-        return EndpointResponse(result={"agent": dict(manifest)})
+        return Answer(result={"agent": dict(manifest)})
 
 
-def _owner(context: EndpointContext) -> str:
+def _owner(context: BuiltInContext) -> str:
     return context.caller.agent_id if context.caller is not None else ""
 
 
-def _mode(context: EndpointContext) -> str:
+def _mode(context: BuiltInContext) -> str:
     """The mode asked for; a caller of AGTP that wants a stream gets one."""
     asked = context.invocation is not None and context.invocation.exchange.context.get("stream") is True
     mode = context.input.get("mode", "stream" if asked else "sync")

@@ -20,8 +20,7 @@ from agtphost.adapters.mcp.tool_record import ToolRecord
 from agtphost.adapters.mcp.tools import ToolPins
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.vocabulary.status import Status
 
 APPROVER = "mcp:tools:approve"
@@ -62,11 +61,11 @@ class Approval:
             return ToolPins(configured, differs=differs)
         return self._kept.of(server, configured, differs)
 
-    def of(self, tool: str, server: str | None, shown: str | None) -> IHandler:
+    def of(self, tool: str, server: str | None, shown: str | None) -> IBuiltInHandler:
         """What answers a request to approve a tool; ``shown`` as in :meth:`approve`."""
         return _Approve(self, tool, server, shown)
 
-    def require_operator(self, context: EndpointContext) -> str:
+    def require_operator(self, context: BuiltInContext) -> str:
         """
         :return: who it is: the fingerprint of the operator's key, or the Agent-ID.
         :raises Refusal: 403 for everyone but operators.
@@ -128,7 +127,7 @@ def _changed_again(tool: str, digest: str) -> Refusal:
     )
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class _Approve:
     """Answers ``mcp.tools.approve``."""
 
@@ -140,7 +139,7 @@ class _Approve:
         self._tool = tool
         self._server = server
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         approver = self._approval.require_operator(context)
         result = await self._approval.approve(self._tool, self._server, approver, self._shown)
-        return EndpointResponse(result={"mcp_response": result}, extra={"mcp_tool_approved": dict(result)})
+        return Answer(result={"mcp_response": result}, extra={"mcp_tool_approved": dict(result)})

@@ -18,8 +18,7 @@ from agtphost.adapters.mcp.tools import Tool
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.vocabulary.status import Status
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 _NOTHING: Mapping[str, Any] = {}
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class ToolCall:
     """
     Calls one tool of one server.
@@ -69,12 +68,12 @@ class ToolCall:
         return ToolCall(self.server, self._tool, meta, again, self._output)
 
     def perform(
-        self, instance: McpServer, context: EndpointContext, seconds: float, asking: Asking | None
+        self, instance: McpServer, context: BuiltInContext, seconds: float, asking: Asking | None
     ) -> Awaitable[Mapping[str, Any]]:
         """See :class:`agtphost.adapters.mcp.desk.Carried`."""
         return instance.call_tool(self._tool, context.input, self.meta, seconds, asking, caller_of(context))
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """
         Call the tool; ``isError`` results are results.
 
@@ -109,7 +108,7 @@ class ToolCall:
             )
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Request:
     """
     One other request to one server: a read, a prompt, a completion.
@@ -143,7 +142,7 @@ class Request:
         self.again = again
 
     def perform(
-        self, instance: McpServer, context: EndpointContext, seconds: float, asking: Asking | None
+        self, instance: McpServer, context: BuiltInContext, seconds: float, asking: Asking | None
     ) -> Awaitable[Mapping[str, Any]]:
         """See :class:`agtphost.adapters.mcp.desk.Carried`."""
 
@@ -159,7 +158,7 @@ class Request:
 
         return instance.request(send, seconds, asking, caller_of(context))
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """
         Ask the server.
 
@@ -177,7 +176,9 @@ def override_of(overrides: Mapping[str, ToolOverride], key: str) -> ToolOverride
     return overrides[max(fitting, key=len)] if fitting else None
 
 
-def offer_binding(server: McpServer, handler: IHandler, kind: str, name: str, override: ToolOverride | None) -> Binding:
+def offer_binding(
+    server: McpServer, handler: IBuiltInHandler, kind: str, name: str, override: ToolOverride | None
+) -> Binding:
     """
     The binding of a resource or a prompt.
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from twisted.logger import LogLevel
 from zope.interface import implementer
 
 from agtphost.adapters import precedence
 from agtphost.contract.binding import Resolution
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 
 if TYPE_CHECKING:
     from agtphost.adapters.mcp.server import McpServer
@@ -31,11 +30,11 @@ def noted(resolution: Resolution, places: tuple[Any, ...], servers: Mapping[str,
     server = servers.get(str(resolution.binding.extra.get("mcp_server"))) if given else None
     if server is None:
         return resolution
-    comparing = Comparing(resolution.binding.handler, server, given)
+    comparing = Comparing(cast(IBuiltInHandler, resolution.binding.handler), server, given)
     return replace(resolution, binding=replace(resolution.binding, handler=comparing))
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Comparing:
     """
     Compares what a payload claims with the header fields, and goes on with the call as these say.
@@ -47,13 +46,13 @@ class Comparing:
 
     __slots__ = ("_handler", "_places", "_server", "kind")
 
-    def __init__(self, handler: IHandler, server: McpServer, places: tuple[Mapping[str, Any], ...]) -> None:
+    def __init__(self, handler: IBuiltInHandler, server: McpServer, places: tuple[Mapping[str, Any], ...]) -> None:
         self.kind = handler.kind
         self._handler = handler
         self._server = server
         self._places = places
 
-    async def handle(self, context: EndpointContext) -> Any:
+    async def handle(self, context: BuiltInContext) -> Any:
         """The answer; its record says what was contradicted."""
         contradicted = precedence.differences(context, *self._places)
         if contradicted:
@@ -65,6 +64,6 @@ class Comparing:
         answer: Any = self._handler.handle(context)
         if isinstance(answer, Awaitable):
             answer = await answer
-        if not contradicted or not isinstance(answer, EndpointResponse):
+        if not contradicted or not isinstance(answer, Answer):
             return answer
         return replace(answer, extra={**answer.extra, "payload_contradicts": list(contradicted)})

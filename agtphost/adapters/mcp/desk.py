@@ -26,7 +26,8 @@ from agtphost.adapters.mcp.waiting_calls import WaitingCall, WaitingCalls
 from agtphost.audit.drafts import Change
 from agtphost.audit.held import HeldTable
 from agtphost.errors import Refusal
-from agtphost.handlers.context import LAST_WORD, EndpointContext, EndpointResponse
+from agtphost.handlers.built_in import Answer, BuiltInContext
+from agtphost.handlers.context import LAST_WORD
 from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
 from agtphost.vocabulary.holdings import HELD
 from agtphost.vocabulary.status import Status
@@ -70,7 +71,7 @@ class Carried(Protocol):
         """The caller's ``inputResponses`` and ``requestState``."""
 
     def perform(
-        self, instance: McpServer, context: EndpointContext, seconds: float, asking: Asking | None
+        self, instance: McpServer, context: BuiltInContext, seconds: float, asking: Asking | None
     ) -> Awaitable[Mapping[str, Any]]:
         """Send it."""
 
@@ -80,7 +81,7 @@ def configured_roots(roots: tuple[str, ...]) -> dict[str, Any]:
     return {"roots": [{"uri": uri, "name": uri.rstrip("/").rpartition("/")[2]} for uri in roots]}
 
 
-def streams(context: EndpointContext) -> bool:
+def streams(context: BuiltInContext) -> bool:
     """Whether the caller asked for interim messages."""
     invocation = context.invocation
     return invocation is not None and invocation.exchange.context.get("stream") is True
@@ -101,7 +102,7 @@ class Desk:
         self._levels: OrderedDict[tuple[str, str], str] = OrderedDict()
         self.waiting = WaitingCalls(clock, lambda: secrets.token_urlsafe(24))
 
-    async def carry(self, context: EndpointContext, carried: Carried) -> EndpointResponse:
+    async def carry(self, context: BuiltInContext, carried: Carried) -> Answer:
         """
         Call a server for a caller.
 
@@ -136,7 +137,7 @@ class Desk:
             return self._input(context, carried, instance, asking, result, agent_id)
         if kind == "task" and carried.member == "tool_response":
             return self._task(carried, result, agent_id)
-        return EndpointResponse(result={carried.member: result})
+        return Answer(result={carried.member: result})
 
     # Cancellation
 
@@ -176,7 +177,7 @@ class Desk:
 
     # Behind these
 
-    def _asking(self, context: EndpointContext, carried: Carried, agent_id: str) -> Asking:
+    def _asking(self, context: BuiltInContext, carried: Carried, agent_id: str) -> Asking:
         meta = carried.meta
         capabilities = meta.get(META + "clientCapabilities")
         if type(capabilities) is not dict:
@@ -190,7 +191,7 @@ class Desk:
 
     async def _attended(
         self,
-        context: EndpointContext,
+        context: BuiltInContext,
         carried: Carried,
         instance: McpServer,
         seconds: float,
@@ -221,7 +222,7 @@ class Desk:
 
     async def _rounds(
         self,
-        context: EndpointContext,
+        context: BuiltInContext,
         carried: Carried,
         instance: McpServer,
         seconds: float,
@@ -253,7 +254,7 @@ class Desk:
             asking.again = again(result.get("requestState"), answers)
         raise Unreadable("the server asks for its roots again and again")
 
-    def _awaited(self, context: EndpointContext, carried: Carried, agent_id: str) -> WaitingCall | None:
+    def _awaited(self, context: BuiltInContext, carried: Carried, agent_id: str) -> WaitingCall | None:
         token = carried.again.get("requestState")
         if token is None:
             return None
@@ -269,13 +270,13 @@ class Desk:
 
     def _input(
         self,
-        context: EndpointContext,
+        context: BuiltInContext,
         carried: Carried,
         instance: McpServer,
         asking: Asking | None,
         result: Mapping[str, Any],
         agent_id: str,
-    ) -> EndpointResponse:
+    ) -> Answer:
         requests, state = result.get("inputRequests"), result.get("requestState")
         requests = requests if type(requests) is dict else {}
         answered: dict[str, Any] = {}
@@ -294,9 +295,9 @@ class Desk:
         )
         token = self.waiting.put(waiting)
         body = {"resultType": "input_required", "inputRequests": requests, "requestState": token}
-        return EndpointResponse(status=Status.ACCEPTED, result=body)
+        return Answer(status=Status.ACCEPTED, result=body)
 
-    def _task(self, carried: Carried, result: Mapping[str, Any], agent_id: str) -> EndpointResponse:
+    def _task(self, carried: Carried, result: Mapping[str, Any], agent_id: str) -> Answer:
         task_id = result.get("taskId")
         server = carried.server.settings.name
         if type(task_id) is not str or not 0 < len(task_id) <= 256 or not task_id.isprintable():
@@ -313,7 +314,7 @@ class Desk:
             expires_at=int((time.time() + TASK_DAYS * 86_400) * 1000),
         )
         body = {"resultType": "task", carried.member: result}
-        return EndpointResponse(status=Status.ACCEPTED, result=body, changes=(change,))
+        return Answer(status=Status.ACCEPTED, result=body, changes=(change,))
 
 
 def again(state: object, responses: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,8 +15,7 @@ from agtphost.adapters.mcp.refusals import refusal
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.subscribers import MOST, Subscriber
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.upstream.failures import UpstreamFailure
 from agtphost.vocabulary.status import Status
 
@@ -30,7 +29,7 @@ Chosen = Sequence[tuple[McpServer, frozenset[str], frozenset[str]]]
 """Servers, with the lists and the resources of each."""
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Listening:
     """
     Tells of changes.
@@ -45,7 +44,7 @@ class Listening:
         self._chosen = chosen
         self._seconds = seconds
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """
         Listen until time is up, or the caller leaves.
 
@@ -83,9 +82,9 @@ class Listening:
                 # First from where it is no guest.
                 instance.events.remove(subscriber)
                 server.listeners.remove(agent_id, subscriber)
-        return EndpointResponse(result={"mcp_response": {}})
+        return Answer(result={"mcp_response": {}})
 
-    async def _acknowledge(self, context: EndpointContext) -> None:
+    async def _acknowledge(self, context: BuiltInContext) -> None:
         lists = sorted({name for _, names, _ in self._chosen for name in names})
         uris = sorted({uri for _, _, given in self._chosen for uri in given})
         honoured: dict[str, Any] = dict.fromkeys(lists, True)
@@ -117,7 +116,7 @@ class Listening:
         except UpstreamFailure as failure:
             raise refusal(instance.settings.name, failure) from failure
 
-    async def _pass_time(self, context: EndpointContext) -> None:
+    async def _pass_time(self, context: BuiltInContext) -> None:
         if not self._chosen:
             return
         clock = self._chosen[0][0].clock

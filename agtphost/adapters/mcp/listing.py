@@ -10,8 +10,7 @@ from zope.interface import implementer
 from agtphost.adapters.mcp.catalogue import Catalogue
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary.status import Status
 
@@ -31,7 +30,7 @@ class ListsTools(Protocol):
         """Whether they can be called."""
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class ToolList:
     """
     Lists tools as MCP has it, their names prefixed by the server.
@@ -44,7 +43,7 @@ class ToolList:
     def __init__(self, servers: Sequence[ListsTools]) -> None:
         self._servers = servers
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: BuiltInContext) -> Answer:
         """
         List what the caller may call, in order of name.
 
@@ -64,7 +63,7 @@ class ToolList:
         result: dict[str, Any] = {"tools": page}
         if len(listed) > PAGE:
             result["nextCursor"] = listed[PAGE - 1][0]
-        return EndpointResponse(result={"tool_response": result})
+        return Answer(result={"tool_response": result})
 
 
 def list_binding(servers: Sequence[ListsTools]) -> Binding:

@@ -14,8 +14,7 @@ from agtphost.adapters.mcp.refusals import refusal
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.upstream.failures import UpstreamFailure
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary.status import Status
@@ -28,7 +27,7 @@ SERVER = "agtp/server"
 BindingOf = Callable[[McpServer, str, str], "Binding | None"]
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class OfferList:
     """
     Lists what servers offer, in order of server and key.
@@ -47,7 +46,7 @@ class OfferList:
         self._binding_of = binding_of
         self._strict = strict
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """
         Give one page.
 
@@ -72,7 +71,7 @@ class OfferList:
                 last = f"{name} {key}"
         return self._answer(page, None)
 
-    async def _entries(self, context: EndpointContext, server: McpServer) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    async def _entries(self, context: BuiltInContext, server: McpServer) -> Iterator[tuple[str, Mapping[str, Any]]]:
         agent_id = "" if context.caller is None else context.caller.agent_id
         terms = server.terms
         lacking = terms is not None and KINDS[self._kind].capability not in terms.capabilities
@@ -87,7 +86,7 @@ class OfferList:
             log.warn("MCP server {server} does not list: {why}", server=server.settings.name, why=str(failure))
             return iter(())
 
-    def _shown(self, context: EndpointContext, server: McpServer, key: str) -> bool:
+    def _shown(self, context: BuiltInContext, server: McpServer, key: str) -> bool:
         binding = self._binding_of(server, self._kind, key)
         return binding is not None and context.admits(binding)
 
@@ -98,8 +97,8 @@ class OfferList:
             shown["name"] = f"{server}.{entry['name']}"
         return shown
 
-    def _answer(self, page: list[dict[str, Any]], last: str | None) -> EndpointResponse:
+    def _answer(self, page: list[dict[str, Any]], last: str | None) -> Answer:
         response: dict[str, Any] = {KINDS[self._kind].member: page}
         if last is not None:
             response["nextCursor"] = last
-        return EndpointResponse(result={"mcp_response": response})
+        return Answer(result={"mcp_response": response})

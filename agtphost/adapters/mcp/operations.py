@@ -21,7 +21,7 @@ from agtphost.adapters.mcp.small_actions import Cancellation, LevelSetting, Task
 from agtphost.adapters.mcp.subscribers import LIST_CHANGES
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.uri_templates import fits
@@ -149,7 +149,7 @@ class Operations:
         handler = Request(found, "resources/read", {"uri": uri}, uri, meta, repeated(payload))
         return self._resource(found, uri, handler)
 
-    def _resource(self, server: McpServer, uri: str, handler: IHandler) -> Binding:
+    def _resource(self, server: McpServer, uri: str, handler: IBuiltInHandler) -> Binding:
         overrides = server.settings.resources
         if overrides and _ambiguous(uri):
             # An override is found by how a URI begins, so there must be one way to write it.
@@ -202,7 +202,7 @@ class Operations:
         meta = table(payload, "_meta")
         return self._prompt(found, name, Request(found, "prompts/get", params, name, meta, repeated(payload)))
 
-    def _prompt(self, server: McpServer, name: str, handler: IHandler) -> Binding:
+    def _prompt(self, server: McpServer, name: str, handler: IBuiltInHandler) -> Binding:
         binding = _allowed(server, handler, "prompt", name, server.settings.prompts)
         if binding is None:
             raise Refusal(Status.UNPROCESSABLE, "unknown-prompt", "No hosted MCP server has that prompt.")
@@ -305,7 +305,7 @@ class Operations:
         return replace(binding, state_changing=True)
 
 
-def _local(name: str, handler: IHandler) -> Binding:
+def _local(name: str, handler: IBuiltInHandler) -> Binding:
     """The binding of an action that needs nothing but a caller; what it shows or reaches is decided piece by piece."""
     return Binding(
         method="EXECUTE",
@@ -319,7 +319,7 @@ def _local(name: str, handler: IHandler) -> Binding:
 
 
 def _allowed(
-    server: McpServer, handler: IHandler, kind: str, key: str, overrides: Mapping[str, ToolOverride]
+    server: McpServer, handler: IBuiltInHandler, kind: str, key: str, overrides: Mapping[str, ToolOverride]
 ) -> Binding | None:
     override = override_of(overrides, key)
     if override is not None and not override.enabled:

@@ -15,18 +15,17 @@ from agtphost.adapters.mcp.desk import Desk
 from agtphost.adapters.mcp.dialogue import Dialogue
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.errors import Refusal
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.vocabulary.status import Status
 
 _NOTHING: Mapping[str, Any] = {}
 
 
-def _agent_id(context: EndpointContext) -> str:
+def _agent_id(context: BuiltInContext) -> str:
     return "" if context.caller is None else context.caller.agent_id
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class LevelSetting:
     """
     Notes the least level of log events for an agent in a session.
@@ -43,16 +42,16 @@ class LevelSetting:
         self._servers = servers
         self._level = level
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: BuiltInContext) -> Answer:
         """Note it."""
         agent_id = _agent_id(context)
         self._desk.set_level(agent_id, context.session_id, self._level)
         for server in self._servers:
             server.sharing.set_level(agent_id, context.session_id, self._level)
-        return EndpointResponse(result={"mcp_response": {}})
+        return Answer(result={"mcp_response": {}})
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Cancellation:
     """
     Gives up what the caller called under a Task-ID.
@@ -66,10 +65,10 @@ class Cancellation:
         self._desk = desk
         self._task_id = task_id
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: BuiltInContext) -> Answer:
         """Cancel; how many calls that were is the answer."""
         cancelled = self._desk.cancel(_agent_id(context), self._task_id)
-        return EndpointResponse(result={"mcp_response": {"cancelled": cancelled}})
+        return Answer(result={"mcp_response": {"cancelled": cancelled}})
 
 
 class _OfTask:
@@ -86,7 +85,7 @@ class _OfTask:
         self._params = params
 
     def perform(
-        self, instance: McpServer, context: EndpointContext, seconds: float, asking: Asking | None
+        self, instance: McpServer, context: BuiltInContext, seconds: float, asking: Asking | None
     ) -> Awaitable[Mapping[str, Any]]:
         """See :class:`agtphost.adapters.mcp.desk.Carried`."""
 
@@ -97,7 +96,7 @@ class _OfTask:
         return instance.request(send, seconds, asking, caller_of(context))
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class TaskRequest:
     """
     Asks about a task, for the agent whose it is.
@@ -123,7 +122,7 @@ class TaskRequest:
         self._params = params
         self._server = server
 
-    async def handle(self, context: EndpointContext) -> EndpointResponse:
+    async def handle(self, context: BuiltInContext) -> Answer:
         """
         Ask.
 

@@ -11,12 +11,11 @@ from agtphost.adapters.web.pins import Pins
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
-from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.iagtp import IHandler
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.vocabulary.status import Status
 
 
-@implementer(IHandler)
+@implementer(IBuiltInHandler)
 class Approve:
     """
     Answers ``a2a.card.approve`` and ``acp.agents.approve``.
@@ -42,7 +41,7 @@ class Approve:
         self._authorization = authorization
         self._scope = f"{protocol}:upstreams:approve"
 
-    def handle(self, context: EndpointContext) -> EndpointResponse:
+    def handle(self, context: BuiltInContext) -> Answer:
         """
         Approve what is off, as it is now.
 
@@ -67,7 +66,7 @@ class Approve:
         result: dict[str, Any] = {"protocol": self._protocol.upper(), "upstream": self._upstream, "sha256": digest}
         if name:
             result["name"] = name
-        return EndpointResponse(
+        return Answer(
             result={"approved": result}, changes=(change,), events=(event,), extra={"upstream_approved": result}
         )
 
@@ -81,7 +80,7 @@ class Approve:
         )
 
 
-def approve_binding(action: str, path: str, handler: IHandler) -> Binding:
+def approve_binding(action: str, path: str, handler: IBuiltInHandler) -> Binding:
     """Operators are no agents, and scopes are for these: the handler decides by the certificate."""
     return Binding(
         method="EXECUTE",

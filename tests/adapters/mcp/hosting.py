@@ -13,7 +13,7 @@ from twisted.internet import reactor, task
 from twisted.internet.defer import Deferred
 
 from agtphost.adapters.mcp import McpServer, McpServerSettings, State
-from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.built_in import BuiltInContext
 
 SERVERS = Path(__file__).with_name("servers")
 SDK = (sys.executable, str(SERVERS / "sdk_server.py"))
@@ -67,7 +67,7 @@ def alive(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] != "Z"
 
 
-def context(arguments: Mapping[str, Any] | None = None, **members: Any) -> EndpointContext:
+def context(arguments: Mapping[str, Any] | None = None, **members: Any) -> BuiltInContext:
     """What a handler gets, of a call that passed every gate."""
     members.setdefault("admits", lambda binding: True)
-    return EndpointContext(input=arguments or {}, method="EXECUTE", path="/", **members)
+    return BuiltInContext(input=arguments or {}, method="EXECUTE", path="/", **members)

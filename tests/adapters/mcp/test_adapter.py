@@ -15,7 +15,8 @@ from agtphost.adapters.mcp.adapter import CALL, LIST
 from agtphost.adapters.mcp.failures import NegotiationFailed, RulesUnmatched
 from agtphost.adapters.mcp.refusals import refusal
 from agtphost.errors import Refusal
-from agtphost.iagtp import IHandler, IPayloadAdapter
+from agtphost.handlers.built_in import IBuiltInHandler
+from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.upstream.failures import (
     ErrorAnswer,
@@ -56,7 +57,7 @@ async def test_tools_are_found_by_full_and_bare_name() -> None:
         for payload, path in forms:
             resolution = adapter.resolve(CALL, payload, path)
             binding = resolution.binding
-            verifyObject(IHandler, binding.handler)
+            verifyObject(IBuiltInHandler, binding.handler)
             assert (binding.name, binding.method, binding.path) == ("sdk.add", "EXECUTE", "/mcp/sdk")
             assert (binding.required_scopes, binding.scope_status) == (
                 ("mcp:tools:execute",),

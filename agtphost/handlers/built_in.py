@@ -1,0 +1,182 @@
+"""
+What the host's own methods receive and return: more than an operator's code does.
+
+Built-in methods and payload adapters read header fields and certificates,
+change held state, and write further members into records. An operator's
+function, handler or recipe gets none of this, and an answer of it that has
+some is refused (:func:`checked`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from zope.interface import Attribute, Interface
+
+from agtphost.errors import Refusal
+from agtphost.handlers.context import EndpointContext, EndpointResponse
+from agtphost.handlers.interface import IHandler
+from agtphost.identity.peer import Peer, state_owner
+
+if TYPE_CHECKING:
+    from agtphost.audit.drafts import Change, StreamEvent
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class BuiltInContext(EndpointContext):
+    """One call, as a built-in method sees it."""
+
+    named: bool = False
+    """Whether the request itself carried Agent-ID; a caller may also be known by its certificate alone."""
+
+    headers: Any = None
+    """The request's header fields, for methods whose parameters are there."""
+
+    peer: Peer | None = None
+    """The connection's other end; operators and registrars are known by its certificate."""
+
+    admits: Callable[[Any], bool] = None  # type: ignore[assignment]
+    """Whether the gates would let this caller call a Binding: what lists are filtered by (design decision 14)."""
+
+    authority: Callable[[], tuple[Any, ...]] = None  # type: ignore[assignment]
+    """What decides :attr:`admits`, as a key: lists made for it hold for everybody with the same."""
+
+    invocation: Any = None
+    """The :class:`~agtphost.dispatch.invocation.Invocation` behind ``emit`` and ``invoke``."""
+
+    @property
+    def owner(self) -> str:
+        """
+        Whose state the call may touch; empty where it has no caller.
+
+        The caller's Agent-ID where a certificate proved it, else a name apart from it: whoever keeps something for
+        callers keeps it under this, and never under the Agent-ID (:func:`~agtphost.identity.peer.state_owner`).
+        """
+        return "" if self.caller is None else state_owner(self.caller.agent_id, self.assurance)
+
+    def narrow(self) -> EndpointContext:
+        """The same call, as the operator's code may see it: for a built-in that asks such code."""
+        return EndpointContext(
+            input=self.input,
+            method=self.method,
+            path=self.path,
+            path_parameters=self.path_parameters,
+            caller=self.caller,
+            assurance=self.assurance,
+            acting_principal=self.acting_principal,
+            scopes=self.scopes,
+            agent=self.agent,
+            session_id=self.session_id,
+            task_id=self.task_id,
+            request_id=self.request_id,
+            idempotency_key=self.idempotency_key,
+            deadline=self.deadline,
+            emit=self.emit,
+            invoke=self.invoke,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(EndpointResponse):
+    """A built-in's answer: with what changes, and what its record says besides."""
+
+    enveloped: bool = True
+    """False: ``result`` is the body itself, as discovery documents are."""
+
+    changes: tuple[Change, ...] = ()
+    """Held items that change in the transaction of this answer's record: see :mod:`agtphost.audit.held`."""
+
+    events: tuple[StreamEvent, ...] = ()
+    """Signed events committed just before that record."""
+
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further members of the record: extension fields such as ``negotiation_id``."""
+
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    """Further members of the response body, beside ``result``."""
+
+
+class IBuiltInHandler(Interface):
+    """What answers a binding of the host's own: no extension point."""
+
+    kind = Attribute("str: built_in, or the adapter's name")
+
+    def handle(context: BuiltInContext) -> Any:
+        """
+        Do the work.
+
+        :return: an Answer or EndpointResponse, a mapping (the result), or an awaitable of either.
+        :raises agtphost.errors.Refusal: for any other specified status.
+        """
+
+
+HOST_FIELDS = frozenset(
+    {
+        "agent-id",
+        "attribution-record",
+        "audit-id",
+        "audit-summary",
+        "content-length",
+        "content-type",
+        "continuation-token",
+        "owner-id",
+        "request-id",
+        "response-id",
+        "server-id",
+        "supported-methods",
+        "task-id",
+        "trust-tier",
+        "trust-warning",
+        "verification-path",
+    }
+)
+"""Header fields of a response that the host alone writes: they say whose answer it is, and how that is proven."""
+
+
+class Overstepped(Exception):
+    """An operator's code answered with what is the host's to say; the message tells its author."""
+
+
+def checked(answer: Any) -> Any:
+    """
+    What an operator's code answered, if it is nothing but an answer.
+
+    :raises Overstepped: it would change held state, or write members of the record or the host's header fields.
+    """
+    if isinstance(answer, EndpointResponse):
+        if isinstance(answer, Answer):
+            raise Overstepped(f"it returned {type(answer).__name__}, which is for built-ins: return EndpointResponse")
+        for name, _ in answer.headers:
+            if name.lower() in HOST_FIELDS:
+                raise Overstepped(f"it returned the header field {name}, which the host itself writes")
+    return answer
+
+
+def checked_refusal(refusal: Refusal) -> None:
+    """
+    Let pass a refusal that an operator's code raised, if it is nothing but a refusal.
+
+    :raises Overstepped: likewise.
+    """
+    if refusal.changes or refusal.extra or refusal.cause:
+        raise Overstepped("it raised a Refusal with changes, extra or cause, which are for built-ins")
+    for name, _ in refusal.headers:
+        if name.lower() in HOST_FIELDS:
+            raise Overstepped(f"it raised a Refusal with the header field {name}, which the host itself writes")
+
+
+async def asked(handler: IHandler, context: BuiltInContext) -> Any:
+    """
+    What an operator's handler answers to a built-in that asks it: as it would be called and answer by itself.
+
+    :raises Overstepped: see :func:`checked` and :func:`checked_refusal`.
+    """
+    try:
+        answer = handler.handle(context.narrow())
+        return checked(await answer if inspect.isawaitable(answer) else answer)
+    except Refusal as refusal:
+        checked_refusal(refusal)
+        raise

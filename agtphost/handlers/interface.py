@@ -1,0 +1,28 @@
+"""The interface of a handler, in a module of its own: bindings name it, and :mod:`agtphost.iagtp` names bindings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zope.interface import Attribute, Interface
+
+from agtphost.handlers.context import EndpointContext
+
+
+class IHandler(Interface):
+    """
+    What answers an endpoint once every gate let the request pass.
+
+    An extension point: ``[handler] type = "plugin"``, see ``docs/extending/handler.rst``.
+    """
+
+    kind = Attribute("str: what lists call it, such as registered_function, composition, external_service or plugin")
+
+    def handle(context: EndpointContext) -> Any:
+        """
+        Do the work.
+
+        :return: a mapping (the result), an :class:`~agtphost.EndpointResponse`, or an awaitable of either.
+        :raises agtphost.EndpointError: for an error that the endpoint declares.
+        :raises agtphost.errors.Refusal: for any other specified status.
+        """

@@ -1,0 +1,191 @@
+"""
+What a store provides, in parts by who needs them; :mod:`agtphost.iagtp` has them all under one roof.
+
+Identifiers are octets; rows are those of :mod:`agtphost.stores.rows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from zope.interface import Interface
+
+from agtphost.audit.drafts import StoredRecord
+from agtphost.stores.rows import CheckpointRow, HeadRow, HeldRow, KeyedRow, RecordRow, ReservationRow, StateRow
+
+
+class ITransactions(Interface):
+    """
+    Transactions of a store: for one thread at a time, and blocking.
+
+    What happens between :meth:`begin` and :meth:`commit` becomes true
+    together and durably, or not at all. Any exception means that the
+    transaction did not happen, except one from :meth:`commit`, which
+    leaves that open until :meth:`IRecordLog.holds` answers.
+    """
+
+    def begin() -> bool:
+        """Open a transaction that excludes every other writer; True if another one wrote since the last."""
+
+    def commit() -> None:
+        """Make the transaction durable."""
+
+    def rollback() -> None:
+        """Forget the transaction, if there is one."""
+
+
+class IRecordLog(Interface):
+    """Records in their chains: they are only ever added."""
+
+    def heads() -> dict[str, HeadRow]:
+        """The newest record of every chain, its hash checked."""
+
+    def chain_number(chain: str) -> int:
+        """The number of a chain, made up in this transaction if it is new."""
+
+    def last_number() -> int:
+        """The number of the newest record of all chains; 0 where there is none."""
+
+    def append(records: Sequence[RecordRow]) -> None:
+        """Add records; refuses a second use of a place in a chain."""
+
+    def holds(audit_id: bytes) -> bool:
+        """Whether a record is stored."""
+
+    def audit_ids(after: int, limit: int) -> Sequence[bytes]:
+        """Audit-IDs of the records numbered ``after + 1`` and on."""
+
+
+class ILifecycleRows(Interface):
+    """The lifecycle state of every agent."""
+
+    def lifecycle_states() -> dict[str, StateRow]:
+        """The state of every agent that has one."""
+
+    def lifecycle_status(agent_id: str) -> str | None:
+        """The status of one agent, as this transaction has it."""
+
+    def set_lifecycle(agent_id: str, state: StateRow) -> None:
+        """Change one agent's state."""
+
+
+class IKeyedRequests(Interface):
+    """Reservations of keyed requests, their answers, and what they take."""
+
+    def reservations(names: Sequence[bytes]) -> dict[bytes, ReservationRow]:
+        """Those of the named reservations that exist."""
+
+    def put_reservations(rows: Sequence[ReservationRow]) -> None:
+        """Add reservations, or replace those of the same name."""
+
+    def put_results(results: Sequence[tuple[bytes, bytes]]) -> None:
+        """Answer reservations: (name, result)."""
+
+    def keyed(owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
+        """What the keyed requests of those of the owners take that have any."""
+
+    def put_keyed(rows: Iterable[KeyedRow]) -> None:
+        """The same, as it is from this transaction on."""
+
+
+class IHeldRows(Interface):
+    """Held items: small durable state, of which every row has a version."""
+
+    def held() -> Sequence[HeldRow]:
+        """Every held item."""
+
+    def held_version(kind: str, key: str, now: int) -> int:
+        """The version of a held item as this transaction has it; 0 where it is absent, or has expired by ``now``."""
+
+    def put_held(row: HeldRow) -> None:
+        """Add or replace a held item; remove it where its value is None."""
+
+
+class ITreeRows(Interface):
+    """The tree over all records, and its checkpoints."""
+
+    def tile(level: int, number: int) -> bytes:
+        """The hashes of a tile of the tree; empty where there is none."""
+
+    def put_tiles(tiles: Mapping[tuple[int, int], bytes]) -> None:
+        """Add or replace tiles, by level and number."""
+
+    def checkpoint() -> CheckpointRow | None:
+        """The newest checkpoint."""
+
+    def put_checkpoint(row: CheckpointRow) -> None:
+        """Add a checkpoint."""
+
+
+class IStoreUpkeep(Interface):
+    """Room, cleaning, and the end."""
+
+    def damage() -> Sequence[str]:
+        """What is wrong with the newest records and with some others, a line each; no slower with more of them."""
+
+    def free_space() -> int:
+        """Octets left where the store grows."""
+
+    def probe() -> None:
+        """Commit a write of a size that fails while the store is full."""
+
+    def forget(expired_before: int, running: Iterable[bytes], now: int) -> bool:
+        """
+        Drop what has expired, of so much as is done in one moment, in a transaction of its own.
+
+        :param expired_before: reservations made before it go, but none that is ``running``.
+        :param now: held items that have expired by then go.
+        :return: whether there may be more.
+        """
+
+    def tidy() -> None:
+        """Idle work: fold the log into the database."""
+
+    def reopen() -> None:
+        """Begin afresh after a failure; whatever was not committed is gone."""
+
+    def close() -> None:
+        """Let go of the store."""
+
+
+class ITreeStore(ITransactions, IRecordLog, ITreeRows):
+    """What the tree is kept with (:mod:`agtphost.audit.tree`)."""
+
+
+class IWriterStore(ITransactions, IRecordLog, ILifecycleRows, IKeyedRequests, IHeldRows, IStoreUpkeep):
+    """What groups of records are committed with (:mod:`agtphost.audit.writer`)."""
+
+
+class IChainStore(IWriterStore, ITreeStore):
+    """
+    The writing side of a store, whole.
+
+    One store provides all of it, because one transaction spans it all: a
+    record, what it changes, and the answer that is kept for its repeat.
+    """
+
+
+class IRecordStore(Interface):
+    """Reads what the ledger wrote. Never blocks the reactor; never writes."""
+
+    def record(audit_id: str) -> Awaitable[StoredRecord | None]:
+        """The record of that Audit-ID, its hash checked."""
+
+    def head(chain: str) -> Awaitable[StoredRecord | None]:
+        """The newest record of a chain; ``""`` is the host's own."""
+
+    def walk(chain: str, before_seq: int | None, limit: int) -> Awaitable[Sequence[StoredRecord]]:
+        """Records of a chain, newest first, those before ``before_seq`` where given."""
+
+    def lifecycle(agent_id: str, limit: int) -> Awaitable[Sequence[StoredRecord]]:
+        """Lifecycle events of an agent, newest first."""
+
+    def number_of(audit_id: str) -> Awaitable[int | None]:
+        """The place of a record among all records, counted from 1; None where it is not stored."""
+
+    def checkpoint() -> Awaitable[CheckpointRow | None]:
+        """The newest checkpoint of the tree over all records."""
+
+    def proven(prove: Callable[[Callable[[int, int], bytes]], Any]) -> Awaitable[Any]:
+        """What ``prove`` returns, called off the reactor with what reads the tiles of that tree."""
