@@ -42,6 +42,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"config", "wire", "identity", "contract", "dispatch", "handlers", "methods", "negotiation"}
     | {"adapters", "audit", "stores", "upstream", "protocols", "http", "client"},
     "tap": EVERYONE | {"config", "host"},
+    # Nothing imports it but tests: a host in memory, made of everything.
+    "testing": EVERYONE
+    | {"host", "config", "contract", "client", "handlers", "identity", "audit", "stores", "protocols", "wire"},
     "__init__": {"handlers"},
 }
 

@@ -6,7 +6,7 @@ import copy
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,11 +123,15 @@ def examine(path: str | os.PathLike[str], environ: Mapping[str, str] = os.enviro
     :param environ: for ``AGTPHOST_STATE_DIR`` and the variables that secrets name.
     :raises ConfigurationError: the file cannot be read, or is not TOML.
     """
-    document = read(path)
+    return _examined(read(path), environ)
+
+
+def _examined(document: Document, environ: Mapping[str, str], apart_from: Collection[Location] = ()) -> Reading:
     surroundings = surroundings_of(document, environ)
     config, faults, removed = admit(Config, copy.deepcopy(document.tree), surroundings)
     config = config.model_copy(update={"file": document.file})
-    faults.extend(concluded(check(config, surroundings), removed))
+    concerning = (fault for fault in check(config, surroundings) if fault.location not in apart_from)
+    faults.extend(concluded(concerning, removed))
     return Reading(
         config=config,
         problems=tuple(document.problems(faults)),
@@ -141,7 +145,24 @@ def load(path: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) 
 
     :raises ConfigurationError: with every problem found, in file order; see also :func:`examine`.
     """
-    reading = examine(path, environ)
+    return _sound(examine(path, environ))
+
+
+def read_tree(
+    tree: Mapping[str, Any], file: Path, environ: Mapping[str, str], apart_from: Collection[Location] = ()
+) -> Config:
+    """
+    A configuration that is in no file.
+
+    :param tree: the tables of ``host.toml``.
+    :param file: where it would lie, absolute; relative paths are relative to its directory.
+    :param apart_from: keys that nothing is to be concluded of, as the files that they name are never read.
+    :raises ConfigurationError: with every problem found.
+    """
+    return _sound(_examined(Document(file=file, tree=copy.deepcopy(dict(tree)), lines={}), environ, apart_from))
+
+
+def _sound(reading: Reading) -> Config:
     if reading.problems:
         raise ConfigurationError(reading.problems)
     return reading.config

@@ -9,6 +9,7 @@ in the registry, which is frozen once the last method is made.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from twisted.application.service import IService, MultiService
@@ -57,11 +58,48 @@ def assemble(
     :raises agtphost.stores.StoreError: the store cannot be opened.
     :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
     """
-    config = materials.config
     for remark in unmatched(materials):
         log.warn("{remark}", remark=remark)
-    evidence = keep_evidence(materials, reactor, store)
-    on = Foundation.of(materials, reactor, evidence)
+    workshop = Workshop(reactor, materials.config.endpoints.threads)
+    core = compose(Foundation.of(materials, reactor, keep_evidence(materials, reactor, store)), environ, workshop)
+    on, connected, shown, methods, admission = core.on, core.connected, core.shown, core.methods, core.admission
+    # Started in this order, stopped in the reverse: no connection outlives its ledger.
+    host = OrderedServices()  # type: ignore[no-untyped-call]
+    for service in (
+        *_keeping(on, shown, core.negotiating, core.propagation, admission),
+        workshop,
+        # These stop together: a server that is deaf to SIGTERM takes seconds, and there may be many.
+        _together((*connected.services, *connected.web.endings)),
+        methods.delegating.service,
+        *_serving(on, connected, shown, methods, admission, core.bound),
+    ):
+        service.setServiceParent(host)
+    return host
+
+
+@dataclass(frozen=True, kw_only=True)
+class Core:
+    """What answers requests: all of a host but what listens, looks after things, and starts and stops."""
+
+    on: Foundation
+    connected: Upstreams
+    shown: Disclosure
+    negotiating: Negotiator
+    propagation: Propagation
+    methods: Methods
+    admission: Admission
+    bound: Sequence[Binding]
+    """The operator's endpoints."""
+
+
+def compose(on: Foundation, environ: Mapping[str, str], workshop: Workshop) -> Core:
+    """
+    Build what answers requests. It starts nothing, and listens nowhere.
+
+    :param workshop: what handlers are made with.
+    :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
+    """
+    config, materials, reactor, evidence = on.config, on.materials, on.reactor, on.evidence
     connected = upstreams(on, environ)
     # Contracts: held items that stand in for endpoints nobody registered.
     negotiating = negotiator(materials, evidence.held, on.registry.all, on.authorization, reactor)
@@ -75,25 +113,22 @@ def assemble(
         on.registry.match,
         lambda agent, state: shown.publisher.octets(agent, state, tuple(on.registry.methods())),
     )
-    workshop = Workshop(reactor, config.endpoints.threads)
     bound = market.quoting(prepared.bind(workshop) for prepared in materials.bound)
     propagation = Propagation(reactor, config, evidence.held, evidence.records, evidence.ledger)
     methods = built_in_methods(on, connected, shown, market, negotiating, propagation, bound)
     table = on.registry.freeze(methods.bindings, bound)
     admission = admitting(on, table, methods, connected, market, negotiating, bound)
     _tell_each_other(on, shown, methods, admission)
-    # Started in this order, stopped in the reverse: no connection outlives its ledger.
-    host = OrderedServices()  # type: ignore[no-untyped-call]
-    for service in (
-        *_keeping(on, shown, negotiating, propagation, admission),
-        workshop,
-        # These stop together: a server that is deaf to SIGTERM takes seconds, and there may be many.
-        _together((*connected.services, *connected.web.endings)),
-        methods.delegating.service,
-        *_serving(on, connected, shown, methods, admission, bound),
-    ):
-        service.setServiceParent(host)
-    return host
+    return Core(
+        on=on,
+        connected=connected,
+        shown=shown,
+        negotiating=negotiating,
+        propagation=propagation,
+        methods=methods,
+        admission=admission,
+        bound=bound,
+    )
 
 
 def _tell_each_other(on: Foundation, shown: Disclosure, methods: Methods, admission: Admission) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from agtphost.config import Config
 from agtphost.contract import reserved
@@ -94,30 +94,47 @@ def _statement(catalog: Catalog, method: str) -> str:
     return entry.description if entry is not None else method
 
 
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """Endpoints that come from no file of ``[endpoints] directory``."""
+
+    declared: Callable[[Rules], tuple[Sequence[Endpoint], Sequence[Problem]]]
+    """The sound ones, and what is wrong with the others."""
+
+    find: handling.Resolve = resolve
+    """Finds their functions."""
+
+
 def endpoints(
     config: Config,
     rules: Rules,
     directory: IAgentDirectory,
     problems: list[Problem],
     environ: Mapping[str, str],
+    given: Given | None = None,
 ) -> tuple[list[Endpoint], list[handling.Prepared], RecipeBook]:
     """
     Tier B: the operator's endpoints with whatever their handlers need, and the recipes.
 
+    :param given: endpoints besides those of ``[endpoints] directory``.
     :param problems: takes what is wrong; with ``on_error = "skip"`` the host starts without those endpoints.
     """
     read = recipes.read(config.recipes.file, rules, problems)
     folder = config.endpoints.directory
-    if folder is None:
+    if folder is None and given is None:
         return [], [], recipes.settle(read, (), rules.reserved, problems)[0]
     _make_importable(config)
-    declared, wrong = load_endpoints(folder, rules)
+    declared, wrong = ([], []) if folder is None else load_endpoints(folder, rules)
+    if given is not None:
+        further, faults = given.declared(rules)
+        declared, wrong = [*declared, *further], [*wrong, *faults]
+    find = resolve if given is None else given.find
     problems.extend(wrong)
     ready: dict[str, handling.Prepared] = {}
 
     def prepare(endpoint: Endpoint, book: RecipeBook) -> None:
         try:
-            ready[endpoint.name] = handling.prepare(endpoint, _agent_ids(endpoint, directory), book, environ)
+            ready[endpoint.name] = handling.prepare(endpoint, _agent_ids(endpoint, directory), book, environ, find)
         except UnresolvableFunction as error:
             message = f"{endpoint.name}: {error}"
             problems.append(Problem(message=message, file=endpoint.file, line=endpoint.line, hint=error.hint))

@@ -49,11 +49,12 @@ class Evidence:
     summarizing: Summarizing
 
 
-def keep_evidence(materials: Materials, reactor: Any, store: Store | None) -> Evidence:
+def keep_evidence(materials: Materials, reactor: Any, store: Store | None, writing: type[Ledger] = Ledger) -> Evidence:
     """
     Open the store, and make what writes to it.
 
-    :param store: another one than the configuration names: a rehearsal's.
+    :param store: another one than the configuration names: a rehearsal's, or one in memory.
+    :param writing: the ledger's class: one that writes without a thread, for tests.
     :raises agtphost.stores.StoreError: the store cannot be opened.
     """
     config, key = materials.config, materials.key
@@ -63,11 +64,11 @@ def keep_evidence(materials: Materials, reactor: Any, store: Store | None) -> Ev
     records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
     # A cosignature comes in long after the ledger below was made, of which its witnesses are a part.
     witnesses = Witnesses(reactor, config, key, records, lambda size, line: ledger.cosign(size, line))
-    every = (_witness(materials), *witnesses.witnesses)
+    every = (*(() if materials.volatile else (_witness(materials),)), *witnesses.witnesses)
     known = () if config.host.development else traces(config)
     tree = TreeKeeper(store, config.host.server_id, key, every, traces=known)
     signer = None if key is None else fastest_signer(key)
-    ledger = Ledger(
+    ledger = writing(
         store,
         signer,
         reactor,
@@ -77,7 +78,7 @@ def keep_evidence(materials: Materials, reactor: Any, store: Store | None) -> Ev
         events=config.audit.envelope,
         tree=tree,
         free_space_floor=config.store.free_space_floor,
-        ballast=_ballast(config),
+        ballast=None if materials.volatile else _ballast(config),
         answers=replace(
             ANSWERS,
             keys=config.limits.keyed_requests_per_agent,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList
@@ -24,7 +24,7 @@ from agtphost.contract.recipe_book import RecipeBook
 from agtphost.contract.service import ServiceReference
 from agtphost.handlers.composition import Composition
 from agtphost.handlers.external import ExternalService
-from agtphost.handlers.function import BlockingFunction, RegisteredFunction, UnresolvableFunction, resolve
+from agtphost.handlers.function import BlockingFunction, Function, RegisteredFunction, UnresolvableFunction, resolve
 from agtphost.handlers.interface import IHandler
 from agtphost.handlers.threads import Threads
 
@@ -77,11 +77,29 @@ class Prepared:
         return replace(binding, extra={**binding.extra, **self.extra}) if self.extra else binding
 
 
-def prepare(endpoint: Endpoint, agent_ids: Iterable[str], recipes: RecipeBook, environ: Mapping[str, str]) -> Prepared:
+class Bindable(Protocol):
+    """What a host makes a binding of once it runs."""
+
+    def bind(self, workshop: Workshop) -> Binding:
+        """The endpoint with its handler."""
+
+
+Resolve = Callable[[str], Function]
+"""Finds the function of a dotted path; see :func:`agtphost.handlers.function.resolve`."""
+
+
+def prepare(
+    endpoint: Endpoint,
+    agent_ids: Iterable[str],
+    recipes: RecipeBook,
+    environ: Mapping[str, str],
+    find: Resolve = resolve,
+) -> Prepared:
     """
     Find everything that an endpoint's handler needs.
 
     :param environ: where ``${VAR}`` and ``env:NAME`` are looked up.
+    :param find: imports functions.
     :raises agtphost.handlers.function.UnresolvableFunction: with what is missing.
     """
     ids = tuple(agent_ids)
@@ -101,7 +119,7 @@ def prepare(endpoint: Endpoint, agent_ids: Iterable[str], recipes: RecipeBook, e
             make=lambda workshop: Composition(recipe, workshop.reactor),
             extra=extra,
         )
-    function = resolve(reference.function)
+    function = find(reference.function)
     if reference.blocking:
         return Prepared(
             endpoint=endpoint,

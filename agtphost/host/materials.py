@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twisted.logger import Logger
@@ -17,7 +17,7 @@ from agtphost.contract.reserved import RESERVED
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.handlers.interface import IHandler
 from agtphost.host import agents, bindings
-from agtphost.host.handling import Prepared
+from agtphost.host.handling import Bindable
 from agtphost.host.recipes import RecipeBook
 from agtphost.identity.agents import AS_ISSUED, Agent, distinct
 from agtphost.identity.authorities import Mandate
@@ -43,7 +43,7 @@ class Materials:
     policy: MethodPolicy
     directory: AgentDirectory
     endpoints: Sequence[Endpoint]
-    bound: Sequence[Prepared]
+    bound: Sequence[Bindable]
     """The endpoints with whatever their handlers need."""
 
     recipes: RecipeBook
@@ -56,6 +56,8 @@ class Materials:
 
     key: SigningKey | None
     tls: ServerTLS
+    volatile: bool = False
+    """Whether nothing is kept in files, and all of it is gone with the process: for tests."""
 
     @property
     def catalog(self) -> Catalog:
@@ -104,11 +106,42 @@ def examine(config: Config, environ: Mapping[str, str], parts: Parts) -> Materia
     :return: None where anything is.
     """
     made = not config.host.development or _provision(config, parts["identity"])
-    catalogs = _catalogs(config, parts["catalog"])
+    catalogs = catalogs_of(config, parts["catalog"])
     admitted, clashes = distinct(agents.load(config, parts["identity"]))
     parts["identity"].extend(clashes)
-    directory = AgentDirectory(admitted)
     _remark(admitted)
+
+    def identity() -> HostIdentity:
+        # Of keys that could not be made it is said why, and not that they are missing.
+        return (_key(config, parts["audit"]), _tls(config, parts["tls"])) if made else (None, None)
+
+    return combine(config, catalogs, environ, parts, directory=AgentDirectory(admitted), identity=identity)
+
+
+HostIdentity = tuple[SigningKey | None, ServerTLS | None]
+"""What a host signs with, and what it shows to clients; without the latter there is no host."""
+
+
+def combine(
+    config: Config,
+    catalogs: CatalogSet,
+    environ: Mapping[str, str],
+    parts: Parts,
+    *,
+    directory: AgentDirectory,
+    identity: Callable[[], HostIdentity],
+    given: bindings.Given | None = None,
+    volatile: bool = False,
+) -> Materials | None:
+    """
+    Read and check what a configuration names besides catalogs, agents and keys.
+
+    :param parts: takes what is wrong.
+    :param identity: asked for last.
+    :param given: endpoints that come from no file.
+    :param volatile: whether nothing is to be kept in files.
+    :return: None where anything is wrong.
+    """
     custom = _custom(config, catalogs)
     endpoint_problems: list[Problem] = []
     rules = Rules(
@@ -118,11 +151,11 @@ def examine(config: Config, environ: Mapping[str, str], parts: Parts) -> Materia
         reserved=RESERVED,
         relaxed=_relaxed(config),
     )
-    endpoints, bound, book = bindings.endpoints(config, rules, directory, endpoint_problems, environ)
+    endpoints, bound, book = bindings.endpoints(config, rules, directory, endpoint_problems, environ, given)
 
     def find(other: Rules) -> list[Problem]:
         found: list[Problem] = []
-        bindings.endpoints(config, other, directory, found, environ)
+        bindings.endpoints(config, other, directory, found, environ, given)
         return found
 
     # Removed methods are told, and never in the way (AGTP-API section 4.5).
@@ -136,9 +169,7 @@ def examine(config: Config, environ: Mapping[str, str], parts: Parts) -> Materia
     policy = _policy(config, catalogs, custom, endpoints, parts["policies"])
     overrides = bindings.overrides(config, parts["policies"])
     documents = _documents(config, parts["query"])
-    # Of keys that could not be made it is said why, and not that they are missing.
-    key = _key(config, parts["audit"]) if made else None
-    tls = _tls(config, parts["tls"]) if made else None
+    key, tls = identity()
     if any(parts.values()) or tls is None:
         return None
     return Materials(
@@ -153,6 +184,7 @@ def examine(config: Config, environ: Mapping[str, str], parts: Parts) -> Materia
         overrides=overrides,
         key=key,
         tls=tls,
+        volatile=volatile,
     )
 
 
@@ -192,7 +224,12 @@ def _provision(config: Config, problems: list[Problem]) -> bool:
     return True
 
 
-def _catalogs(config: Config, problems: list[Problem]) -> CatalogSet:
+def catalogs_of(config: Config, problems: list[Problem]) -> CatalogSet:
+    """
+    The catalogs of ``[catalog]``.
+
+    :param problems: takes what is wrong.
+    """
     found, faults = read_catalogs(
         config.catalog.path, config.catalog.versions, config.catalog.profiles, config.policies.methods.profiles
     )

@@ -5,11 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
-
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
 
 from agtphost.adapters.a2a.fronted import front_bindings
 from agtphost.audit import retention
@@ -22,7 +18,6 @@ from agtphost.host.delegation import Delegating, delegating
 from agtphost.host.domains import Following
 from agtphost.host.floor import Floor, floor_methods
 from agtphost.host.foundation import Foundation, now
-from agtphost.host.materials import Materials
 from agtphost.host.merchant import Market
 from agtphost.host.propagation import Propagation
 from agtphost.host.publication import Publication
@@ -85,6 +80,7 @@ def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) ->
         versions_supported=materials.catalogs.versions,
         # Contracts are known once the ledger has read them.
         negotiated=lambda: negotiating.persistent() if evidence.ledger.healthy else None,
+        kept=not materials.volatile,
     )
     public = None if materials.key is None else materials.key.public
     return Disclosure(
@@ -219,7 +215,7 @@ def _description(on: Foundation, shown: Disclosure, floor: Floor) -> IBuiltInHan
         evidence.states.state_of,
         materials.key,
         org_domain=config.host.server_id,
-        certificate_fingerprint=_certificate_fingerprint(materials),
+        certificate_fingerprint=materials.tls.fingerprint,
         now=now,
         agents_at=config.identity.redirect_to or "",
     )
@@ -243,11 +239,6 @@ def _description(on: Foundation, shown: Disclosure, floor: Floor) -> IBuiltInHan
         shown.visibility,
         on.registry.units,
     )
-
-
-def _certificate_fingerprint(materials: Materials) -> str:
-    certificate = x509.load_pem_x509_certificate(materials.config.tls.certificate.read_bytes())
-    return sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
 
 
 def _inspection(on: Foundation, upstreams: Upstreams, negotiating: Negotiator, tasks: Delegating) -> IBuiltInHandler:

@@ -65,6 +65,7 @@ class Publication:
     :param clock: others have their turn by it while a large manifest is built.
     :param versions_supported: of the catalog; empty means that of ``catalog`` alone.
     :param negotiated: definitions of endpoints that were negotiated to stay; None while that is unknown.
+    :param kept: whether a file of the state directory remembers what was published.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Publication:
         clock: IReactorTime,
         versions_supported: Sequence[str] = (),
         negotiated: Callable[[], Sequence[Mapping[str, Any]] | None] = tuple,
+        kept: bool = True,
     ) -> None:
         self._config = config
         self._catalog = catalog
@@ -101,7 +103,7 @@ class Publication:
         self._adapters = adapters
         self._hosted = hosted
         self._key = key
-        self._history = History(config.host.state_dir / HISTORY, now)
+        self._history = History(config.host.state_dir / HISTORY if kept else None, now)
         self._upstreams: dict[str, Mapping[str, Any]] = {
             path: entry for path, entry in self._history.upstreams.items() if isinstance(entry, dict)
         }

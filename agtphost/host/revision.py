@@ -43,19 +43,21 @@ class History:
     """
     Numbers contents.
 
-    :param path: of the file; made at the first content.
+    :param path: of the file; made at the first content. None: the numbers are gone with the process.
     :param now: the present time, RFC 3339.
     :raises agtphost.errors.ConfigurationError: the file is not what this class wrote. Counting anew from 1
         would use numbers a second time.
     """
 
-    def __init__(self, path: Path, now: Callable[[], str]) -> None:
+    def __init__(self, path: Path | None, now: Callable[[], str]) -> None:
         self._path = path
         self._now = now
         try:
-            self._seen = _read(path.read_bytes())
+            self._seen: dict[str, Any] = {"issued": now(), "revision": 0, "contents": {}}
+            if path is not None:
+                self._seen = _read(path.read_bytes())
         except FileNotFoundError:
-            self._seen = {"issued": now(), "revision": 0, "contents": {}}
+            pass
         except (OSError, ValueError) as error:
             raise ConfigurationError(
                 [
@@ -103,7 +105,8 @@ class History:
 
     def _save(self, changes: Mapping[str, Any]) -> None:
         seen = {**self._seen, **changes}
-        files.replace(self._path, json.dumps(seen, indent=1).encode(), files.PRIVATE)
+        if self._path is not None:
+            files.replace(self._path, json.dumps(seen, indent=1).encode(), files.PRIVATE)
         self._seen = seen
 
 

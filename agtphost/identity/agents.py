@@ -344,11 +344,58 @@ def _load(stem: str, document_file: Path, genesis_file: Path, policy: _Policy) -
             notes.append(f"the document declares {', '.join(beyond)} beyond the Genesis's scope")
     if documents.is_reference_shape(received):
         notes.append("the document has the shape of deployed implementations and is served in the core shape")
-    zone = document.get("governance_zone") or (genesis.governance_zone if genesis is not None else None)
     certificate = _certificate(genesis_file, stem)
+    return _agent(
+        read,
+        genesis,
+        certificate,
+        posture,
+        name=_label(document["name"], stem, document_file, policy),
+        hosted=policy.hosted,
+        file=str(document_file),
+        issue=_statement(genesis_file, genesis),
+        notes=notes,
+    )
+
+
+def agent_of(document: bytes, genesis: bytes, *, hosted: bool) -> Agent:
+    """
+    An agent of documents at hand, which name no files and whose issuer counts.
+
+    :param document: the Identity Document, signed or not.
+    :raises GenesisError: the Genesis is none.
+    :raises DocumentError: the document is none, or the two contradict each other.
+    """
+    origin = Genesis.load(genesis)
+    received = documents.decode(document)
+    signer = documents.check_signature(received)
+    core = documents.core_shape(received)
+    faults = [*documents.faults_of(core), *([wrong] if (wrong := contradiction(core, origin)) else [])]
+    if faults:
+        raise DocumentError(faults)
+    posture = resolve_posture(core, origin, issuer_known=True)
+    read = _Received(octets=document, document=received, signer=signer)
+    return _agent(read, origin, None, posture, name=core["name"], hosted=hosted)
+
+
+def _agent(
+    read: _Received,
+    genesis: Genesis | None,
+    certificate: AgentCertificate | None,
+    posture: TrustPosture,
+    *,
+    name: str,
+    hosted: bool,
+    file: str = "",
+    issue: Mapping[str, Any] | None = None,
+    notes: Iterable[str] = (),
+) -> Agent:
+    received = read.document
+    document = documents.core_shape(received)
+    zone = document.get("governance_zone") or (genesis.governance_zone if genesis is not None else None)
     return Agent(
         agent_id=document["agent_id"],
-        name=_label(document["name"], stem, document_file, policy),
+        name=name,
         description=document["description"],
         principal=document["principal"],
         owner_id=posture.owner_id,
@@ -356,16 +403,16 @@ def _load(stem: str, document_file: Path, genesis_file: Path, policy: _Policy) -
         document_octets=read.octets,
         genesis=genesis,
         posture=posture,
-        scopes=declared,
-        hosted=policy.hosted,
+        scopes=documents.declared_scopes(document),
+        hosted=hosted,
         document_status=documents.status_of(document),
         governance_zone=zone if isinstance(zone, str) else None,
         role=documents.role_of(document),
-        file=str(document_file),
+        file=file,
         received=received,
         package=read.package,
         certificate=certificate,
-        issue=_statement(genesis_file, genesis),
+        issue=issue,
         notes=(*notes, *documents.remarks_on(document), *posture.notes),
     )
 

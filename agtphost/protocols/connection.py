@@ -184,12 +184,17 @@ class ServerConnection:
         if self._wait is not Wait.HANDSHAKE:
             return
         try:
-            self._peer = peer_of(self._transport.getHandle(), self.address)
+            peer = peer_of(self._transport.getHandle(), self.address)
         except Exception:
             log.failure("the identity of a peer at {address} could not be read", address=self.address)
             self._machine.broken()
             return
-        if self._peer.certificate is not None:
+        self.identified(peer)
+
+    def identified(self, peer: Peer) -> None:
+        """It is known who the peer is: from now on it is listened to."""
+        self._peer = peer
+        if peer.certificate is not None:
             self._owner.authenticated(self)
         self._transport.registerProducer(self, True)
         self._expires = self._seconds() + self._limits.connection_age

@@ -130,6 +130,9 @@ class Prepared:
     context: SSL.Context
     revoked: Revoked
     mandates: Mandates
+    fingerprint: str = ""
+    """SHA-256, hex, of the host's own certificate."""
+
     faults: tuple[Problem, ...] = ()
     """What is wrong with revocation lists, where that was to be lived with."""
 
@@ -176,6 +179,7 @@ class ServerTLS:
     def adopt(self, prepared: Prepared) -> None:
         """Use these for connections accepted from now on, and the lists for every request from now on."""
         self._context = prepared.context
+        self.fingerprint = prepared.fingerprint
         self.revocations.adopt(prepared.revoked)
         self.authorities.adopt(prepared.mandates)
 
@@ -279,6 +283,7 @@ def _prepare(files: TLSFiles, *, forgiving: bool) -> Prepared:
         context=main,
         revoked=Revoked.of(revoked) if known else UNKNOWN,
         mandates=mandates,
+        fingerprint=digest_of(chain[0]),
         faults=tuple(lists.problems),
     )
 

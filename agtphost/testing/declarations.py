@@ -1,0 +1,127 @@
+"""Endpoints for tests: as functions, as tables such as TOML has them, or in the operator's own files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agtphost.contract.declaration import Declaration, Location, Rules
+from agtphost.contract.endpoint import Endpoint
+from agtphost.contract.loading import load_endpoints, load_file
+from agtphost.errors import Problem
+from agtphost.handlers.context import EndpointContext
+from agtphost.handlers.function import Function, resolve
+from agtphost.vocabulary.paths import parse_template
+
+Answering = Callable[[EndpointContext], Any]
+"""What answers an endpoint: a result, an EndpointResponse or EndpointError, or something to await for one of them."""
+
+_GIVEN = "given.in.memory."
+
+
+class Declarations:
+    """What a host in memory is told of its endpoints."""
+
+    def __init__(self) -> None:
+        self._tables: list[Mapping[str, Any]] = []
+        self._paths: list[Path] = []
+        self._functions: dict[str, Function] = {}
+
+    def table(self, declaration: Mapping[str, Any]) -> None:
+        """
+        One endpoint.
+
+        :param declaration: as in TOML; ``handler`` may be the function itself.
+        """
+        handler = declaration.get("handler")
+        if callable(handler):
+            reference = {"type": "registered_function", "function": self._named(handler)}
+            declaration = {**declaration, "handler": reference}
+        self._tables.append(declaration)
+
+    def function(
+        self,
+        method: str,
+        path: str,
+        function: Answering,
+        takes: Mapping[str, str | Mapping[str, Any]],
+        members: Mapping[str, Any],
+    ) -> None:
+        """
+        One endpoint that changes nothing and gives any object, unless ``members`` say otherwise.
+
+        :param takes: a JSON type or a schema for each member of its input that is not in the path.
+        :param members: of its declaration; those of ``semantic`` may be told in part.
+        """
+        said = (function.__doc__ or "").strip().splitlines()
+        description = said[0] if said else f"Answers {method} {path}."
+        names = parse_template(path).parameters
+        usual: dict[str, Any] = {
+            "method": method,
+            "path": path,
+            "description": description,
+            "input_schema": {
+                "type": "object",
+                "properties": {
+                    **{name: {"type": "string"} for name in names},
+                    **{name: {"type": kind} if isinstance(kind, str) else kind for name, kind in takes.items()},
+                },
+                "required": [*names, *takes],
+                "additionalProperties": False,
+            },
+            "output_schema": {"type": "object"},
+            "errors": [],
+            "handler": function,
+        }
+        semantic = {
+            "intent": description,
+            "actor": "agent",
+            "outcome": f"{method} {path} is answered.",
+            "capability": "retrieval",
+            "confidence": 1.0,
+            "impact": "informational",
+            "is_idempotent": True,
+            **members.get("semantic", {}),
+        }
+        self.table({**usual, **members, "semantic": semantic})
+
+    def files(self, path: Path) -> None:
+        """A file of endpoints, or a directory of such files."""
+        self._paths.append(path)
+
+    def _named(self, function: Function) -> str:
+        name = f"{_GIVEN}f{len(self._functions)}"
+        self._functions[name] = function
+        return name
+
+    # What the host's own builder asks
+
+    def find(self, dotted: str) -> Function:
+        """
+        A function that was given, or an imported one.
+
+        :raises agtphost.handlers.function.UnresolvableFunction: there is none.
+        """
+        given = self._functions.get(dotted)
+        return resolve(dotted) if given is None else given
+
+    def declared(self, rules: Rules) -> tuple[Sequence[Endpoint], Sequence[Problem]]:
+        """The sound endpoints, and what is wrong with the others."""
+        endpoints: list[Endpoint] = []
+        problems: list[Problem] = []
+        for path in self._paths:
+            found, wrong = load_endpoints(path, rules) if path.is_dir() else load_file(path, rules)
+            endpoints.extend(found)
+            problems.extend(wrong)
+        for number, table in enumerate(self._tables, 1):
+            name = f"{table.get('method')} {table.get('path')}"
+
+            def say(location: Location, message: str, hint: str, name: str = name) -> None:
+                where = ".".join(str(part) for part in location)
+                problems.append(Problem(message=f"{name}: {where}: {message}", hint=hint))
+
+            endpoint = Declaration(table, rules, say).endpoint("", number)
+            if endpoint is not None:
+                endpoints.append(endpoint)
+        return endpoints, problems

@@ -1,0 +1,140 @@
+"""Agents for tests: real Genesis documents, Identity Documents, keys and client certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from agtphost.identity.agents import Agent, agent_of
+from agtphost.identity.certificates import (
+    Authority,
+    create_authority,
+    issue_agent_certificate,
+    issue_client_certificate,
+    parse_peer_certificate,
+)
+from agtphost.identity.genesis import Genesis
+from agtphost.identity.keys import SigningKey
+from agtphost.identity.peer import PeerCertificate
+from agtphost.identity.provisioning import ZONE, AgentDescription, new_document, new_genesis, registrar_url
+
+ISSUED = datetime(2026, 1, 1, tzinfo=UTC)
+"""When every agent was issued: its Agent-ID is the same in every run."""
+
+
+def key_of(name: str) -> SigningKey:
+    """The key of that name: the same in every process, and so for tests alone."""
+    seed = sha256(b"agtphost.testing key " + name.encode()).digest()
+    return SigningKey(Ed25519PrivateKey.from_private_bytes(seed))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TestAgent:
+    """An agent, and what it calls with."""
+
+    __test__ = False  # Its name is no reason for pytest to collect it.
+
+    agent: Agent
+    """As the host has it in its directory."""
+
+    key: SigningKey
+    certificate: PeerCertificate | None
+    """What it shows when it connects; None for one that only says who it is."""
+
+    @property
+    def agent_id(self) -> str:
+        """64 hexadecimal digits."""
+        return self.agent.agent_id
+
+    @property
+    def name(self) -> str:
+        """Its label."""
+        return self.agent.name
+
+
+class Identities:
+    """
+    Issues agents.
+
+    :param server_id: of the host, whose registrar this is.
+    """
+
+    def __init__(self, server_id: str) -> None:
+        self._server_id = server_id
+        self.registrar = key_of("registrar")
+        """Issues every Genesis and signs every Identity Document."""
+
+    @cached_property
+    def _authority(self) -> Authority:
+        return create_authority(now=self._began)
+
+    @cached_property
+    def _began(self) -> datetime:
+        return datetime.now(UTC) - timedelta(minutes=1)
+
+    def agent(
+        self,
+        name: str,
+        *,
+        scopes: Iterable[str] = (),
+        hosted: bool = False,
+        certificate: bool = True,
+        tier: int = 2,
+        zone: str = ZONE,
+        members: Mapping[str, Any] | None = None,
+    ) -> TestAgent:
+        """
+        Issue one.
+
+        :param scopes: what it declares, and its certificate commits it to.
+        :param hosted: whether the host answers for it, instead of knowing it as a caller alone.
+        :param certificate: whether it has a client certificate.
+        :param tier: ``trust_tier``, 1 to 3.
+        :param members: further members of its Identity Document.
+        :raises agtphost.identity.provisioning.ProvisioningError: naming what is wrong.
+        """
+        description = AgentDescription(
+            name=name,
+            description=f"The agent {name}.",
+            scopes=tuple(scopes),
+            governance_zone=zone,
+            trust_tier=tier,
+            evidence={"method": "dns", "record": f"_agtp.{self._server_id}"} if tier == 1 else None,
+            org_domain=self._server_id if tier == 1 else None,
+            verification_path="dns-anchored" if tier == 1 else "org-asserted",
+            members=members or {},
+        )
+        octets = new_genesis(description, self.registrar, ISSUED)
+        origin = Genesis.load(octets)
+        document = new_document(description, origin, self.registrar, registrar_url(self._server_id), ISSUED)
+        agent, key = agent_of(document, octets, hosted=hosted), key_of(name)
+        shown = self.of_agent(agent, key) if certificate else None
+        return TestAgent(agent=agent, key=key, certificate=shown)
+
+    def of_agent(self, agent: Agent, key: SigningKey) -> PeerCertificate:
+        """An agent's client certificate, as TLS hands it over."""
+        issued = issue_agent_certificate(
+            self._authority,
+            key.public,
+            label=agent.name,
+            organization=agent.principal,
+            agent_id=agent.agent_id,
+            principal_id=agent.owner_id or agent.principal,
+            commitment=agent.scopes,
+            now=self._began,
+        )
+        return parse_peer_certificate(issued.public_bytes(Encoding.DER))
+
+    def of_key(self, key: SigningKey, label: str = "somebody") -> PeerCertificate:
+        """A client certificate that names no agent: an operator's, say."""
+        issued = issue_client_certificate(
+            self._authority, key.public, label=label, organization="acme", now=self._began
+        )
+        return parse_peer_certificate(issued.public_bytes(Encoding.DER))

@@ -1,0 +1,69 @@
+"""What a host in memory takes for the reactor: time stands still until the test moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+
+from agtphost.handlers.threads import Threads
+
+
+class _NoThreads:
+    """A pool of threads that has none: what it is given is done at once, by the caller."""
+
+    def callInThreadWithCallback(
+        self, done: Callable[[bool, Any], object], function: Callable[..., Any], *arguments: Any, **named: Any
+    ) -> None:
+        try:
+            result: Any = function(*arguments, **named)
+        except Exception:
+            done(False, Failure())  # type: ignore[no-untyped-call]
+        else:
+            done(True, result)
+
+
+class MemoryReactor(Clock):
+    """
+    A :class:`twisted.internet.task.Clock` whose threads are none.
+
+    ``advance(seconds)`` runs what is due by then.
+    """
+
+    nameResolver = None
+    """There are no names to look up: nothing in memory connects to anybody."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pool = _NoThreads()
+
+    def getThreadPool(self) -> Any:
+        """What :func:`twisted.internet.threads.deferToThreadPool` is given."""
+        return self._pool
+
+    def callFromThread(self, callable: Callable[..., Any], *args: Any, **named: Any) -> None:
+        """There is one thread alone: at once."""
+        callable(*args, **named)
+
+    def callWhenRunning(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> None:
+        """It always runs: at once."""
+        function(*arguments, **named)
+
+    def settle(self) -> None:
+        """Run what is due now, and what that makes due, until nothing is."""
+        while any(call.getTime() <= self.seconds() for call in self.getDelayedCalls()):
+            self.advance(0)
+
+
+class InTurn(Threads):
+    """Runs the functions of ``blocking = true`` at once, in the test's own thread."""
+
+    def run(self, function: Callable[[], Any]) -> Deferred[Any]:
+        """Call it; it holds the test for as long as it takes."""
+        try:
+            return succeed(function())
+        except Exception:
+            return fail()
