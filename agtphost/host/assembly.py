@@ -61,8 +61,9 @@ def assemble(
     for remark in unmatched(materials):
         log.warn("{remark}", remark=remark)
     workshop = Workshop(reactor, materials.config.endpoints.threads)
-    core = compose(Foundation.of(materials, reactor, keep_evidence(materials, reactor, store)), environ, workshop)
-    on, connected, shown, methods, admission = core.on, core.connected, core.shown, core.methods, core.admission
+    on = Foundation.of(materials, reactor, keep_evidence(materials, reactor, store))
+    core = compose(on, upstreams(on, environ), workshop)
+    connected, shown, methods, admission = core.connected, core.shown, core.methods, core.admission
     # Started in this order, stopped in the reverse: no connection outlives its ledger.
     host = OrderedServices()  # type: ignore[no-untyped-call]
     for service in (
@@ -92,17 +93,17 @@ class Core:
     """The operator's endpoints."""
 
 
-def compose(on: Foundation, environ: Mapping[str, str], workshop: Workshop) -> Core:
+def compose(on: Foundation, connected: Upstreams, workshop: Workshop) -> Core:
     """
     Build what answers requests. It starts nothing, and listens nowhere.
 
+    :param connected: MCP servers, A2A agents and ACP servers.
     :param workshop: what handlers are made with.
     :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
     """
     config, materials, reactor, evidence = on.config, on.materials, on.reactor, on.evidence
-    connected = upstreams(on, environ)
     # Contracts: held items that stand in for endpoints nobody registered.
-    negotiating = negotiator(materials, evidence.held, on.registry.all, on.authorization, reactor)
+    negotiating = negotiator(materials, evidence.held, on.registry.all, on.authorization, reactor, on.seconds)
     shown = disclosing(on, connected, negotiating)
     # What merchants sell is bought and quoted under the rules of core v08 section 9.
     market = Market(

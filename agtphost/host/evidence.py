@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -49,24 +51,31 @@ class Evidence:
     summarizing: Summarizing
 
 
-def keep_evidence(materials: Materials, reactor: Any, store: Store | None, writing: type[Ledger] = Ledger) -> Evidence:
+def keep_evidence(
+    materials: Materials,
+    reactor: Any,
+    store: Store | None,
+    writing: type[Ledger] = Ledger,
+    now: Callable[[], float] = time.time,
+) -> Evidence:
     """
     Open the store, and make what writes to it.
 
     :param store: another one than the configuration names: a rehearsal's, or one in memory.
     :param writing: the ledger's class: one that writes without a thread, for tests.
+    :param now: seconds since the Unix epoch.
     :raises agtphost.stores.StoreError: the store cannot be opened.
     """
     config, key = materials.config, materials.key
     if store is None:
         store = open_store(config.store.url, create=is_new(config))
-    states, held = LifecycleTable(), HeldTable()
+    states, held = LifecycleTable(), HeldTable(now)
     records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
     # A cosignature comes in long after the ledger below was made, of which its witnesses are a part.
     witnesses = Witnesses(reactor, config, key, records, lambda size, line: ledger.cosign(size, line))
     every = (*(() if materials.volatile else (_witness(materials),)), *witnesses.witnesses)
     known = () if config.host.development else traces(config)
-    tree = TreeKeeper(store, config.host.server_id, key, every, traces=known)
+    tree = TreeKeeper(store, config.host.server_id, key, every, now, known)
     signer = None if key is None else fastest_signer(key)
     ledger = writing(
         store,
@@ -75,6 +84,7 @@ def keep_evidence(materials: Materials, reactor: Any, store: Store | None, writi
         server_id=config.host.server_id,
         lifecycle=states,
         held=held,
+        now=now,
         events=config.audit.envelope,
         tree=tree,
         free_space_floor=config.store.free_space_floor,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -30,9 +32,16 @@ class Foundation:
     authorization: Authorization
     registry: Registry
     continuations: Continuations
+    floor: Assurance
+    """How surely a caller of what changes state must be known."""
+
+    seconds: Callable[[], float] = time.time
+    """The present time, in seconds since the Unix epoch."""
 
     @classmethod
-    def of(cls, materials: Materials, reactor: Any, evidence: Evidence) -> Foundation:
+    def of(
+        cls, materials: Materials, reactor: Any, evidence: Evidence, seconds: Callable[[], float] = time.time
+    ) -> Foundation:
         """That of one host."""
         config = materials.config
         return cls(
@@ -41,18 +50,15 @@ class Foundation:
             evidence=evidence,
             authorization=Authorization(config.audit.operators, materials.directory, state_changing_floor(config)),
             registry=Registry(materials.policy),
-            continuations=Continuations(),
+            continuations=Continuations(now=seconds),
+            floor=state_changing_floor(config),
+            seconds=seconds,
         )
 
     @property
     def config(self) -> Config:
         """The whole configuration."""
         return self.materials.config
-
-    @property
-    def floor(self) -> Assurance:
-        """How surely a caller of what changes state must be known."""
-        return state_changing_floor(self.config)
 
     @property
     def aside(self) -> Aside:

@@ -175,6 +175,7 @@ def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Se
         visibility=shown.visibility,
         assurance=on.floor,
         release=negotiating.release_contract,
+        now=on.seconds,
         continuations=on.continuations,
         hosts=config.lifecycle.hosts,
         server_id=config.host.server_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,11 +23,13 @@ def negotiator(
     bindings: Callable[[], Sequence[Binding]],
     authorization: Authorization,
     reactor: Any,
+    now: Callable[[], float] = time.time,
 ) -> Negotiator:
     """
     Everything that negotiates; what is switched off refuses by itself.
 
     :param bindings: everything registered, complete before the first request.
+    :param now: seconds since the Unix epoch.
     """
     config = materials.config
     return Negotiator(
@@ -39,4 +42,5 @@ def negotiator(
         policy=materials.policy,
         authorization=authorization,
         compose=lambda recipe: Composition(recipe, reactor),
+        now=now,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -13,10 +14,11 @@ from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.client.requests import Identity, Scopes, prepare
 from agtphost.contract.binding import Binding
 from agtphost.host.assembly import Core, compose
-from agtphost.host.evidence import Evidence, keep_evidence
+from agtphost.host.evidence import keep_evidence
 from agtphost.host.foundation import Foundation
 from agtphost.host.handling import Workshop
 from agtphost.host.listener import connection_limits
+from agtphost.host.upstreams import Upstreams, upstreams
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.agents import AgentDirectory
 from agtphost.identity.keys import SigningKey
@@ -138,15 +140,23 @@ class MemoryHost:
         materials = replace(materials, bound=(*materials.bound, *map(_Bound, self._bindings)))
         workshop = Workshop(self.clock, self.config.endpoints.threads)
         workshop.threads = InTurn(self.clock)
-        evidence = self.evidence(keep_evidence(materials, self.clock, self.store, PromptLedger))
-        core = compose(Foundation.of(materials, self.clock, evidence), self._environ, workshop)
-        if isinstance(evidence.ledger, PromptLedger):
-            evidence.ledger.start()
+        evidence = keep_evidence(materials, self.clock, self.store, PromptLedger, self.seconds)
+        on = self.foundation(Foundation.of(materials, self.clock, evidence, self.seconds))
+        core = compose(on, self.upstreams(on), workshop)
+        evidence.ledger.start()
         return core
 
-    def evidence(self, kept: Evidence) -> Evidence:
-        """Stands between the host and what it writes: a subclass may put something else there."""
-        return kept
+    def foundation(self, on: Foundation) -> Foundation:
+        """Stands between what the host is built on and its builders: a subclass may put something else there."""
+        return on
+
+    def upstreams(self, on: Foundation) -> Upstreams:
+        """Those that are configured, none of which is running; a subclass may have others."""
+        return upstreams(on, self._environ)
+
+    def seconds(self) -> float:
+        """The present time in seconds since the Unix epoch, as far as the clock was moved ahead."""
+        return time.time() + self.clock.seconds()
 
     @property
     def dispatcher(self) -> IDispatcher:
@@ -233,7 +243,10 @@ class MemoryHost:
     # Time, evidence, end
 
     def advance(self, seconds: float) -> None:
-        """Let time go by: deadlines of calls, timers of handlers that use :attr:`clock`, idle connections."""
+        """
+        Let time go by: deadlines of calls, timers of handlers that use :attr:`clock`, idle connections, and whatever
+        the host keeps for a while. Certificates alone are judged by the time that it is.
+        """
         self.clock.advance(seconds)
         if self._factory is not None:
             self._factory.sweep()
