@@ -20,7 +20,7 @@ from agtphost.host.handling import Workshop
 from agtphost.host.listener import connection_limits
 from agtphost.host.upstreams import Upstreams, upstreams
 from agtphost.iagtp import IDispatcher
-from agtphost.identity.agents import AgentDirectory
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Peer, PeerCertificate
 from agtphost.protocols import AGTPServerFactory

@@ -14,8 +14,8 @@ from agtphost.config.reading import read_tree
 from agtphost.errors import ConfigurationError
 from agtphost.host.bindings import Given
 from agtphost.host.materials import Materials, Parts, catalogs_of, combine
-from agtphost.identity.agents import AgentDirectory
 from agtphost.identity.authorities import Mandates
+from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.revocation import Revoked
 from agtphost.protocols.tls import Prepared, ServerTLS, TLSFiles
