@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from agtphost.cli.approving import Consent, consent_options, digest_to_approve
 from agtphost.cli.arguments import parameters
 from agtphost.cli.exchange import ask, connected, require_success, result_of, verify
 from agtphost.cli.failures import ExitStatus, HostRefused, NoConnection
@@ -90,25 +91,33 @@ def _changed(described: Any) -> Iterable[str]:
 
 @command.command()
 @click.argument("name", metavar="TOOL")
-@click.option("--sha256", help="Approve only a definition that has this digest.")
+@consent_options
 @host_option
 @connection_options
 @json_option
-def approve(name: str, sha256: str | None, uri: str, where: Connection, as_json: bool) -> None:
+def approve(name: str, consent: Consent, uri: str, where: Connection, as_json: bool) -> None:
     """
     Approve the present definition of a tool that changed.
 
-    A tool whose definition differs from the one approved first is off until then. For operators: agents whose
-    certificate [audit] operators names, or with the scope mcp:tools:approve.
+    A tool whose definition differs from the one approved first is off until then. The difference is shown on standard
+    error, and what is approved is what was shown: the command sends its digest, and the host refuses where the tool
+    has changed again. Where nobody can be asked, say --yes, or the --sha256 of what you have looked at.
+
+    For operators: agents whose certificate [audit] operators names, or with the scope mcp:tools:approve.
 
     \b
     Examples:
       agtp tools approve files.read_file --as operator
+      agtp tools approve files.read_file --as operator --yes
       agtp tools approve weather.forecast --sha256 DIGEST --as operator --json
     """
-    payload = {"tool": name} if sha256 is None else {"tool": name, "sha256": sha256}
+    reach = resolve(where, uri)
+    server, dot, tool = name.partition(".")
+    if not (server and dot and tool):
+        raise click.UsageError("name it as SERVER.TOOL; agtp tools ls shows which are off")
+    payload = {"tool": name, "sha256": digest_to_approve(reach, f"mcp.{server}", tool, consent)}
     execute = {"action": APPROVE, "payload_type": MCP_TOOLS, "payload": payload}
-    response = result_of(ask(resolve(where, uri), "EXECUTE", "/", execute)).get("mcp_response")
+    response = result_of(ask(reach, "EXECUTE", "/", execute)).get("mcp_response")
     if not isinstance(response, dict):
         raise NoConnection("the answer has no mcp_response", "Is this an AGTP host of the same version?")
     if as_json:

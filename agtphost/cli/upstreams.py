@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from agtphost.cli.approving import Consent, consent_options, digest_to_approve
 from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.failures import NoConnection
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
@@ -81,33 +82,36 @@ def _waiting(entry: Mapping[str, Any]) -> Iterable[str]:
 @command.command()
 @click.argument("name", metavar="PROTOCOL.NAME")
 @click.argument("agent", required=False)
-@click.option("--sha256", help="Approve only what has this digest.")
+@consent_options
 @host_option
 @connection_options
 @json_option
-def approve(name: str, agent: str | None, sha256: str | None, uri: str, where: Connection, as_json: bool) -> None:
+def approve(name: str, agent: str | None, consent: Consent, uri: str, where: Connection, as_json: bool) -> None:
     """
     Approve a card or manifest that changed.
 
     The present card of an A2A agent, or the present manifest of an AGENT of an ACP server. What differs from the one
-    approved first is off until then. For operators: certificates that [audit] operators names, and agents with the
-    scope a2a:upstreams:approve or acp:upstreams:approve. Tools of MCP servers are approved by agtp tools approve.
+    approved first is off until then. The difference is shown on standard error, and what is approved is what was shown.
+    Where nobody can be asked, say --yes, or the --sha256 of what you have looked at.
+
+    For operators: certificates that [audit] operators names, and agents with the scope a2a:upstreams:approve or
+    acp:upstreams:approve. Tools of MCP servers are approved by agtp tools approve.
 
     \b
     Examples:
       agtp upstreams approve a2a.helper --as operator
-      agtp upstreams approve acp.bee echo --as operator
+      agtp upstreams approve acp.bee echo --as operator --yes
       agtp upstreams approve a2a.helper --sha256 DIGEST --as operator --json
     """
     protocol, _, upstream = name.partition(".")
     if protocol not in APPROVE or not upstream or (agent is None) == (protocol == "acp"):
         raise click.UsageError("name it as a2a.NAME, or as acp.NAME AGENT; agtp upstreams ls shows which wait")
     action, payload_type = APPROVE[protocol]
+    reach = resolve(where, uri)
     payload = {"name": agent} if agent is not None else {}
-    if sha256 is not None:
-        payload["sha256"] = sha256
+    payload["sha256"] = digest_to_approve(reach, name, agent or "", consent)
     execute = {"action": action, "payload_type": payload_type, "payload": payload}
-    approved = result_of(ask(resolve(where, uri), "EXECUTE", f"/{protocol}/{upstream}", execute)).get("approved")
+    approved = result_of(ask(reach, "EXECUTE", f"/{protocol}/{upstream}", execute)).get("approved")
     if not isinstance(approved, dict):
         raise NoConnection("the answer does not say what was approved", "Is this an AGTP host of the same version?")
     if as_json:

@@ -182,6 +182,8 @@ _INSPECTED = {
     "tool": TEXT,
     "action": TEXT,
     "server": TEXT,
+    "upstream": TEXT,
+    "name": TEXT,
 }
 _CONFIRMED = {"target_id": TEXT, "status": TEXT, "reason": TEXT, "attestation": ANYTHING}
 _SUSPENDED = {

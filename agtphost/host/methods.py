@@ -40,7 +40,7 @@ from agtphost.methods.overrides import Overrides
 from agtphost.methods.proposal import Ending, Proposing
 from agtphost.methods.publishing import DocumentPublisher
 from agtphost.methods.status_document import StatusDocuments
-from agtphost.methods.upstreams import UpstreamReport
+from agtphost.methods.upstreams import UpstreamDefinition, UpstreamReport
 from agtphost.methods.visibility import Visibility
 from agtphost.methods.zones import Zones
 from agtphost.negotiation.negotiator import Negotiator
@@ -245,10 +245,12 @@ def _description(on: Foundation, shown: Disclosure, floor: Floor) -> IBuiltInHan
 def _inspection(on: Foundation, upstreams: Upstreams, negotiating: Negotiator, tasks: Delegating) -> IBuiltInHandler:
     evidence = on.evidence
     reports = [adapter.upstreams for adapter in upstreams.adapters]
+    definitions = {adapter.name: adapter.definition for adapter in upstreams.adapters}
     on.registry.tell(
         {
             **tasks.targets,
             "upstreams": UpstreamReport(reports, on.authorization).read,
+            "upstream-definition": UpstreamDefinition(definitions, on.authorization).read,
             TARGET: Definitions(on.registry.admitted, on.materials.endpoints, on.materials.catalog).read,
             "contract": negotiating.contract,
             "rcns-attempt": negotiating.attempt,

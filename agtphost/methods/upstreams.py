@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from agtphost.errors import Refusal
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization
 from agtphost.handlers.built_in import BuiltInContext
+from agtphost.methods import parameters
+from agtphost.vocabulary.status import Status
+
+Find = Callable[[str, str], Mapping[str, Any] | None]
+"""By the upstream's name and the definition's: both definitions; None where there is nothing of these names."""
+
+APPROVERS = {"mcp": "mcp:tools:approve", "a2a": "a2a:upstreams:approve", "acp": "acp:upstreams:approve"}
+"""The scopes of those who may approve a definition, and therefore look at it."""
 
 Report = Callable[[], Sequence[Mapping[str, object]]]
 
@@ -33,3 +42,42 @@ class UpstreamReport:
             context, INSPECT_ALL, "Upstreams are shown to operators; DESCRIBE tells agents what concerns them."
         )
         return {"upstreams": [dict(entry) for report in self._reports for entry in report()]}
+
+
+class UpstreamDefinition:
+    """
+    Shows overseers what an upstream said of itself when it was approved, and what it says now.
+
+    :param find: by protocol.
+    """
+
+    def __init__(self, find: Mapping[str, Find], authorization: Authorization) -> None:
+        self._find = find
+        self._authorization = authorization
+
+    async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
+        """
+        ``upstream`` is ``PROTOCOL.NAME``; ``name`` a tool of an MCP server or an agent of an ACP server.
+
+        A definition is the JSON text whose SHA-256 the digest is, so that nobody has to believe the host's.
+
+        :raises Refusal: 403 for everyone but operators and those who may approve; 404 where there is no such thing.
+        """
+        upstream, name = parameters.required(context.input, "upstream"), context.input.get("name", "")
+        protocol, _, known = upstream.partition(".")
+        scope = APPROVERS.get(protocol, INSPECT_ALL)
+        if not self._authorization.oversees(context):
+            self._authorization.require(
+                context, scope, "Definitions of upstreams are shown to operators, and to those who may approve them."
+            )
+        find = self._find.get(protocol)
+        both = None if find is None or not isinstance(name, str) else find(known, name)
+        if both is None:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "unknown-upstream-definition",
+                "No upstream of this host has a definition of that name.",
+                remedy="Name it as upstream: PROTOCOL.NAME, and name: TOOL; agtp upstreams ls lists upstreams.",
+            )
+        shown = {"protocol": protocol.upper(), "upstream": known, **({"name": name} if name else {})}
+        return {"upstream_definition": {**shown, **both}}

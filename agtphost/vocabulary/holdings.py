@@ -324,6 +324,15 @@ _KINDS: Final = (
         indexed=("origin",),
     ),
     _of_the_host("upstream-pin", "an approved card or manifest of an upstream", 5_000, remedy=_PINS),
+    _of_the_host(
+        "upstream-definition",
+        "the text of an approved tool, card or manifest; 1 MiB of an upstream",
+        10_000,
+        octets_per_owner=64 * MIB,
+        indexed=("upstream",),
+        brief=("sha256",),
+        finished=ANY,
+    ),
     _of_the_host("mcp-tool-pin", "an approved tool of an MCP server", 100_000, remedy=_PINS),
     _of_the_host("mcp-tool-changed", "that a changed tool was told of", 100_000, remedy=_PINS),
 )
@@ -423,6 +432,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "adapters.a2a.agent:A2AAgent._dialects",
             "adapters.acp.server:ACPServer.changed",
             "adapters.acp.server:ACPServer.manifests",
+            "adapters.acp.server:ACPServer.pinned",
             "adapters.mcp.approval:Approval._servers",
             "adapters.mcp.catalogue:Catalogue.bindings",
             "adapters.mcp.catalogue:Catalogue.others",

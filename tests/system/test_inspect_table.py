@@ -61,6 +61,7 @@ EXPECTED: dict[str, dict[str, tuple[int, ...]]] = {
     "contract": MINE,
     "rcns-attempt": MINE,
     "upstreams": dict.fromkeys(MODES, (NO, NO, NO, NO, OK)),
+    "upstream-definition": dict.fromkeys(MODES, (NO, NO, NO, NO, NONE)),
     # Its delegator's, and for those above it; for others there is none.
     "delegated-task": dict.fromkeys(MODES, (WHO, OK, OK, NONE, OK)),
 }
@@ -152,6 +153,7 @@ def happen(table: Table, host: Host) -> dict[str, dict[str, Any]]:
         "contract": {"target": "contract", "synthesis_id": mine["synthesis_id"]},
         "rcns-attempt": {"target": "rcns-attempt", "attempt_id": stolen.headers.get("rcns-attempt-id")},
         "upstreams": {"target": "upstreams"},
+        "upstream-definition": {"target": "upstream-definition", "upstream": "mcp.none", "name": "none"},
         "delegated-task": {"target": "delegated-task", "delegation_id": delegated.result["delegation_id"]},
     }
 
@@ -202,7 +204,7 @@ def test_status_by_target_mode_and_caller(target: str, who: str, mode: tuple[str
     expected = EXPECTED[target][name][CALLERS.index(who)]
     assert reply.status == expected, reply.json()
     if reply.status in (WHO, NO):
-        if target not in ("decision", "contract", "rcns-attempt", "upstreams", "delegated-task"):
+        if target not in ("decision", "contract", "rcns-attempt", "upstreams", "upstream-definition", "delegated-task"):
             assert reply.json()["read_acl"] == name
             assert reply.reason == ("acl-anonymous-blocked" if reply.status == WHO else "acl-not-permitted")
         text = reply.body.decode()

@@ -188,7 +188,7 @@ def test_an_operator_sees_upstreams_and_approves(tmp_path: Path) -> None:
         assert {"late", "early", "shifty"} <= set(listed)
         assert listed["late"]["state"] == "up" and listed["late"]["pid"]
         assert "late" in host.agtp("upstreams", "ls").stdout
-        approved = host.agtp_json("tools", "approve", "shifty.work")
+        approved = host.agtp_json("tools", "approve", "shifty.work", "--yes")
         assert len(approved["definition_digest"]) == 64
         with client_of(host) as client:
             assert execute(host, client, "mcp.tools.call", {"tool": "shifty.work"}).status == 200

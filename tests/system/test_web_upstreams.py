@@ -198,10 +198,21 @@ def test_what_was_seen_first_stays_approved(tmp_path: Path) -> None:
             ]
             stale = host.agtp("upstreams", "approve", "a2a.moody", "--sha256", "0" * 64)
             assert (stale.returncode, "something else" in stale.stderr) == (1, True)
-            assert host.agtp_json("upstreams", "approve", "a2a.moody")["sha256"] == waiting
-            assert host.agtp_json("upstreams", "approve", "acp.hive", "worker")["name"] == "worker"
+            unasked = host.agtp("upstreams", "approve", "a2a.moody")
+            assert (unasked.returncode, f"--sha256 {waiting}" in unasked.stderr) == (2, True), unasked.stderr
+            for digest in ({}, {"sha256": "F" * 64}):
+                payload = execute("a2a.card.approve", A2A, digest)
+                assert agtp.call(host.uri, "EXECUTE", "/a2a/moody", payload).status == 422
+            assert agtp.call(host.uri, "EXECUTE", "/a2a/moody", send).status == 503
+            card = host.agtp("upstreams", "approve", "a2a.moody", "--yes", "--json")
+            assert json.loads(card.stdout)["sha256"] == waiting, card.stderr
+            manifest = host.agtp("upstreams", "approve", "acp.hive", "worker", "--yes", "--json")
+            assert json.loads(manifest.stdout)["name"] == "worker", manifest.stderr
+            for changed_text in (card.stderr, manifest.stderr):
+                signs = [line.strip()[:1] for line in changed_text.splitlines() if "first" in line or "second" in line]
+                assert signs == ["-", "+"], changed_text
             soon(lambda: agtp.call(host.uri, "EXECUTE", "/a2a/moody", send).ok)
-            again = host.agtp("upstreams", "approve", "a2a.moody")
+            again = host.agtp("upstreams", "approve", "a2a.moody", "--sha256", waiting)
             assert (again.returncode, "off because it changed" in again.stderr) == (1, True)
             approved = events(host, "upstream-definition-approved")
             assert {event["approved_by"] for event in approved} == {fingerprint}

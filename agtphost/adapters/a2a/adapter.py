@@ -117,6 +117,14 @@ class A2AAdapter:
             entries.append(entry)
         return entries
 
+    def definition(self, upstream: str, name: str) -> Mapping[str, Any] | None:
+        """The approved and the present card of an agent; None where there is none."""
+        agent = self._agents.get(upstream)
+        if agent is None or name != CARD:
+            return None
+        card = agent.candidate or agent.card
+        return agent.pins.shown(CARD, None if card is None else card.pinned)
+
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         """Everything there is to know of each agent, for operators."""
         return [_full(agent) for _, agent in sorted(self._agents.items())]

@@ -153,7 +153,7 @@ class A2AAgent:
         except Unreadable as failure:
             raise CardRefused(f"its card cannot be read: {failure}") from None
         card = cards.read(reply.body, settings.url, settings.card_keys)
-        if await self.pins.judge({CARD: card.digest}):
+        if await self.pins.judge({CARD: card.pinned}):
             self.candidate = card
             by = "[[a2a.agent]] pin" if self.pins.fixed(CARD) else f"agtp upstreams approve a2a.{settings.name}"
             raise CardRefused(

@@ -71,6 +71,9 @@ class Card:
     interfaces: tuple[Interface, ...]
     """Every one that this host speaks, of the configured origin."""
 
+    pinned: bytes
+    """That canonical JSON: what an approval is about."""
+
     trust: str
     """``verified``, ``unverified`` (signed by a key nobody named) or ``unsigned``."""
 
@@ -101,9 +104,11 @@ def read(octets: bytes, home: str, keys: Mapping[str, CardKey]) -> Card:
     capabilities = document.get("capabilities")
     able: Mapping[str, Any] = capabilities if isinstance(capabilities, dict) else {}
     unsigned = {name: value for name, value in document.items() if name != "signatures"}
+    pinned = canonical(unsigned)
     return Card(
         document=document,
-        digest=sha256(canonical(unsigned)).hexdigest(),
+        digest=sha256(pinned).hexdigest(),
+        pinned=pinned,
         interface=_choose(document, home),
         interfaces=tuple(_usable(document, home)),
         trust=_trust(document, unsigned, keys),

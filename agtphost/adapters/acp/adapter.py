@@ -105,6 +105,11 @@ class ACPAdapter:
             for name, server in sorted(self._servers.items())
         ]
 
+    def definition(self, upstream: str, name: str) -> Mapping[str, Any] | None:
+        """The approved and the present manifest of an agent; None where there is none."""
+        server = self._servers.get(upstream)
+        return None if server is None else server.pins.shown(name, server.pinned.get(name))
+
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         """Everything there is to know of each server, for operators."""
         return [_full(server) for _, server in sorted(self._servers.items())]

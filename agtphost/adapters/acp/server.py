@@ -54,6 +54,9 @@ class ACPServer:
         self.manifests: Mapping[str, Mapping[str, Any]] = {}
         """Approved manifests by agent, as received."""
 
+        self.pinned: Mapping[str, bytes] = {}
+        """What is pinned of each manifest as it was last listed, as canonical JSON."""
+
         self.unmatched: tuple[str, ...] = ()
         """Names under ``agents`` and ``pins`` of the configuration that the server does not list."""
 
@@ -128,13 +131,14 @@ class ACPServer:
         admitted = {name: manifest for name, manifest in found.items() if not wanted or name in wanted}
         if not admitted:
             raise NotApproved("it lists none of the agents that may be reached")
-        digests = {name: digest_of(manifest) for name, manifest in admitted.items()}
-        off = await self.pins.judge(digests)
+        pinned = {name: pinned_of(manifest) for name, manifest in admitted.items()}
+        off = await self.pins.judge(pinned)
+        self.pinned = pinned
         if off - self.changed.keys():
             self.service.say(
                 f"changed manifests are off until approved by agtp upstreams approve: {', '.join(sorted(off))}"
             )
-        self.changed = {name: digests[name] for name in sorted(off)}
+        self.changed = {name: sha256(pinned[name]).hexdigest() for name in sorted(off)}
         kept = {name: manifest for name, manifest in sorted(admitted.items()) if name not in off}
         if kept != self.manifests:
             self.manifests = kept
@@ -184,9 +188,9 @@ def _name(manifest: Mapping[str, Any]) -> str:
     return name
 
 
-def digest_of(manifest: Mapping[str, Any]) -> str:
-    """SHA-256 of what is pinned of a manifest, hex."""
-    return sha256(canonical({key: value for key, value in manifest.items() if key not in VOLATILE})).hexdigest()
+def pinned_of(manifest: Mapping[str, Any]) -> bytes:
+    """What an approval of a manifest is about, as canonical JSON."""
+    return canonical({key: value for key, value in manifest.items() if key not in VOLATILE})
 
 
 def _json(octets: bytes) -> Any:

@@ -76,6 +76,7 @@ class McpAdapter:
                 server.desk = known
         approval = Approval() if approval is None else approval
         approval.watch(self._servers)
+        self._approval = approval
         self._operations = None if known is None else Operations(self._servers, known, approval)
         self._lists = {name: list_binding((server,)) for name, server in self._servers.items()}
         self._list_all = list_binding(tuple(self._servers.values()))
@@ -84,6 +85,10 @@ class McpAdapter:
     def servers(self) -> Mapping[str, McpServer]:
         """The hosted servers by name."""
         return self._servers
+
+    def definition(self, upstream: str, name: str) -> Mapping[str, Any] | None:
+        """The approved and the present definition of a tool; None for one that there is not."""
+        return self._approval.shown(upstream, name)
 
     def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
         """

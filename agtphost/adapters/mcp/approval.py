@@ -14,10 +14,11 @@ from typing import Any
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from agtphost.adapters.definitions import Definitions
 from agtphost.adapters.mcp.kept_pins import KeptPins, pin
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.tool_record import ToolRecord
-from agtphost.adapters.mcp.tools import ToolPins
+from agtphost.adapters.mcp.tools import ToolPins, defining
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -61,7 +62,7 @@ class Approval:
             return ToolPins(configured, differs=differs)
         return self._kept.of(server, configured, differs)
 
-    def of(self, tool: str, server: str | None, shown: str | None) -> IBuiltInHandler:
+    def of(self, tool: str, server: str | None, shown: object) -> IBuiltInHandler:
         """What answers a request to approve a tool; ``shown`` as in :meth:`approve`."""
         return _Approve(self, tool, server, shown)
 
@@ -72,14 +73,21 @@ class Approval:
         """
         return self._authorization.require(context, APPROVER, "Tools are approved by operators.")
 
-    async def approve(
-        self, tool: str, server: str | None, approver: str, shown: str | None = None
-    ) -> Mapping[str, Any]:
+    def shown(self, server: str, tool: str) -> Mapping[str, Any] | None:
+        """The approved and the present definition of a tool; None where the server lists none of that name."""
+        found = self._servers.get(server)
+        if found is None or tool not in found.catalogue.tools:
+            return None
+        catalogue = found.catalogue
+        kept = Definitions("mcp", server, None) if self._kept is None else self._kept.definitions(server)
+        return kept.shown(tool, catalogue.pins.approved(tool), defining(catalogue.tools[tool].definition))
+
+    async def approve(self, tool: str, server: str | None, approver: str, shown: str) -> Mapping[str, Any]:
         """
         Approve the present definition of a tool, durably; first it is on record, then it counts.
 
         :param approver: the key fingerprint or the Agent-ID.
-        :param shown: the digest of the definition that the approver looked at; None: the present one, whatever it is.
+        :param shown: the digest of the definition that the approver looked at.
         :return: the tool and the digest of its definition.
         :raises Refusal: 409 where it changed once more meanwhile, and where the configuration names the digest;
             422 for an unknown tool; 503 where the store is down.
@@ -103,7 +111,7 @@ class Approval:
                 remedy=f"Look at the definition, and write its digest under pins of [[mcp.server]] {name}.",
                 details={"tool": f"{name}.{bare}", "definition_digest": digest},
             )
-        if shown is not None and shown != digest:
+        if shown != digest:
             raise _changed_again(f"{name}.{bare}", digest)
         if self._record is not None:
             await self._record.approved(pin(name, bare, digest), digest, pins.approved(bare), approver)
@@ -115,6 +123,24 @@ class Approval:
             instance.catalogue.judge()
         log.info("tool {tool} is approved as it is now", tool=f"{name}.{bare}")
         return {"tool": f"{name}.{bare}", "definition_digest": digest}
+
+
+def require_digest(shown: object) -> str:
+    """
+    The digest that an approval names: nobody approves what may have changed since it was looked at.
+
+    :raises Refusal: 422 where there is none.
+    """
+    if isinstance(shown, str) and len(shown) == 64 and not set(shown) - set("0123456789abcdef"):
+        return shown
+    missing = shown is None
+    raise Refusal(
+        Status.UNPROCESSABLE,
+        "missing-parameter" if missing else "invalid-parameter",
+        "An approval names the definition that was looked at: sha256, 64 hexadecimal digits in lower case.",
+        remedy="INSPECT with target upstream-definition shows it; agtp tools approve and agtp upstreams approve do so.",
+        details={"parameter": "sha256", "parameters": ["sha256"]},
+    )
 
 
 def _changed_again(tool: str, digest: str) -> Refusal:
@@ -133,7 +159,7 @@ class _Approve:
 
     kind = "mcp"
 
-    def __init__(self, approval: Approval, tool: str, server: str | None, shown: str | None) -> None:
+    def __init__(self, approval: Approval, tool: str, server: str | None, shown: object) -> None:
         self._shown = shown
         self._approval = approval
         self._tool = tool
@@ -141,5 +167,6 @@ class _Approve:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         approver = self._approval.require_operator(context)
-        result = await self._approval.approve(self._tool, self._server, approver, self._shown)
+        shown = require_digest(self._shown)
+        result = await self._approval.approve(self._tool, self._server, approver, shown)
         return Answer(result={"mcp_response": result}, extra={"mcp_tool_approved": dict(result)})

@@ -208,6 +208,7 @@ class Catalogue:
             if n not in changed and not tool.invalid and not self.barred
         }
         self.tools, self.changed, self.known = tools, changed, True
+        self.pins.learn({n: tool for n, tool in offered.items() if n not in changed})
         if before is not None and before != self._digests():
             self._tell()
 

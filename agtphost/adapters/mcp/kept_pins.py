@@ -7,11 +7,15 @@ can be called, and an approval is committed together with the event that tells o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from agtphost.adapters.definitions import Definitions
 from agtphost.adapters.mcp.tool_record import Submit
-from agtphost.adapters.mcp.tools import ToolPins
+from agtphost.adapters.mcp.tools import Tool, ToolPins, defining
 from agtphost.audit.drafts import Change, LedgerUnavailable, StaleChange
 from agtphost.audit.held import Held, HeldTable
 from agtphost.upstream.failures import UpstreamFailure
@@ -21,6 +25,8 @@ KIND = "mcp-tool-pin"
 
 MOST_AT_ONCE = 200
 """Pins in one commit."""
+
+log = Logger(namespace="agtphost.mcp")
 
 
 def pin(server: str, tool: str, digest: str, *, expected: int | None = None) -> Change:
@@ -50,7 +56,9 @@ class KeptPins:
         """
         if not self._pins:
             self._held.watch(KIND, self._watched)
-        pins = self._pins[server] = ToolPins(configured, differs=differs, keep=partial(self._keep, server))
+        pins = self._pins[server] = ToolPins(
+            configured, differs=differs, keep=partial(self._keep, server), learn=partial(self._learn, server)
+        )
         for item in self._held.all(KIND):
             self._watched(item.key, item)
         return pins
@@ -60,6 +68,22 @@ class KeptPins:
         pins = self._pins.get(server)
         if pins is not None and item is not None:
             pins.approve(tool, str(item.value["sha256"]))
+
+    def definitions(self, server: str) -> Definitions:
+        """The texts of the approved definitions of one server."""
+        return Definitions("mcp", server, self._held)
+
+    def _learn(self, server: str, tools: Mapping[str, Tool]) -> None:
+        digests = {name: tool.digest for name, tool in tools.items()}
+        changes = list(self.definitions(server).missing(digests, lambda name: defining(tools[name].definition)))
+        if changes:
+            # Without them a difference cannot be shown, and everything else is as it was.
+            keeping = Deferred.fromCoroutine(self._submitted(changes))
+            keeping.addErrback(lambda failure: log.warn("definitions of {server} are not kept", server=server))
+
+    async def _submitted(self, changes: Sequence[Change]) -> None:
+        for at in range(0, len(changes), MOST_AT_ONCE):
+            await self._submit(changes[at : at + MOST_AT_ONCE], ())
 
     async def _keep(self, server: str, first: Mapping[str, str]) -> None:
         """

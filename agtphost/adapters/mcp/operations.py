@@ -299,8 +299,8 @@ class Operations:
         return _local("mcp.requests.cancel", Cancellation(self._desk, text(payload, "task_id")))
 
     def _approve(self, payload: Mapping[str, Any], server: str | None) -> Binding:
-        shown = text(payload, "sha256") if "sha256" in payload else None
-        binding = _local("mcp.tools.approve", self._approval.of(text(payload, "tool"), server, shown))
+        handler = self._approval.of(text(payload, "tool"), server, payload.get("sha256"))
+        binding = _local("mcp.tools.approve", handler)
         # Operators are no agents: the handler decides by the certificate.
         return replace(binding, state_changing=True)
 

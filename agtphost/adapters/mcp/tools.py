@@ -74,6 +74,7 @@ class ToolPins:
     :param configured: digests by tool name, which win; for other tools the first definition seen is approved.
     :param differs: takes a tool, the digest of its definition, and the approved one, where they are not the same.
     :param keep: makes first definitions durable, and has :meth:`approve` called for each; None keeps them here alone.
+    :param learn: takes tools whose definitions are the approved ones, so that a difference from these can be shown.
     """
 
     def __init__(
@@ -81,7 +82,9 @@ class ToolPins:
         configured: Mapping[str, str] | None = None,
         differs: Callable[[str, str, str], None] = lambda name, digest, approved: None,
         keep: Callable[[Mapping[str, str]], Awaitable[None]] | None = None,
+        learn: Callable[[Mapping[str, Tool]], None] = lambda tools: None,
     ) -> None:
+        self.learn = learn
         self._configured = dict(configured or {})
         self._approved: dict[str, str] = {}
         self._differs = differs
@@ -172,10 +175,14 @@ def _fault(definition: Mapping[str, Any]) -> str | None:
     return None
 
 
+def defining(definition: Mapping[str, Any]) -> bytes:
+    """What an approval is about: name, texts, schemas and annotations, as canonical JSON."""
+    return canonical({key: definition[key] for key in _DEFINING if key in definition})
+
+
 def digest_of(definition: Mapping[str, Any]) -> str:
-    """What an approval pins: the digest of name, texts, schemas and annotations."""
-    defining = {key: definition[key] for key in _DEFINING if key in definition}
-    return hashlib.sha256(canonical(defining)).hexdigest()
+    """What an approval pins: the SHA-256 of :func:`defining`, hex."""
+    return hashlib.sha256(defining(definition)).hexdigest()
 
 
 def _read(definition: Mapping[str, Any], digest: str, log: UpstreamLog) -> Tool | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from zope.interface import implementer
 
+from agtphost.adapters.mcp.approval import require_digest
 from agtphost.adapters.web.pins import Pins
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
@@ -43,14 +44,15 @@ class Approve:
 
     def handle(self, context: BuiltInContext) -> Answer:
         """
-        Approve what is off, as it is now.
+        Approve what is off, as it was looked at.
 
-        :raises Refusal: 403 for everybody but operators; 409 where nothing is off, where it is another digest than
-            the one in the request, and where the configuration names the digest.
+        :raises Refusal: 403 for everybody but operators; 422 without the digest of what was looked at; 409 where
+            nothing is off, where it is another digest than that, and where the configuration names the digest.
         """
         approver = self._authorization.require(
             context, self._scope, "What upstreams say of themselves is approved by operators."
         )
+        wanted = require_digest(context.input.get("sha256"))
         name = context.input.get("name", "")
         digest = self._waiting().get(name) if isinstance(name, str) else None
         if digest is None:
@@ -59,7 +61,6 @@ class Approve:
             raise self._conflict(
                 "pinned-by-configuration", "The configuration names the approved digest; it has to be changed there."
             )
-        wanted = context.input.get("sha256", digest)
         if wanted != digest:
             raise self._conflict("definition-changed-again", "The upstream says something else of itself by now.")
         change, event = self._pins.approval(name, digest, approver)

@@ -8,9 +8,12 @@ signs: design decision 16.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
+from agtphost.adapters.definitions import Definitions
 from agtphost.audit.drafts import HOST_CHAIN, Change, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.audit.held import Held, HeldTable
 from agtphost.upstream.failures import NotApproved
@@ -48,6 +51,7 @@ class Pins:
         self._configured = configured
         self._held = held
         self._submit = submit
+        self.definitions = Definitions(protocol, upstream, held)
         self._memory: dict[str, dict[str, Any]] = {}
         self.on_approval: Callable[[], None] = lambda: None
         """Called once an operator has approved something."""
@@ -63,17 +67,18 @@ class Pins:
         """Whether the configuration names the digest, so that nobody else can approve another."""
         return name in self._configured
 
-    async def judge(self, found: Mapping[str, str]) -> frozenset[str]:
+    async def judge(self, texts: Mapping[str, bytes]) -> frozenset[str]:
         """
         Compare what an upstream says now with what is approved.
 
-        :param found: digests by name.
+        :param texts: what is pinned, as canonical JSON, by name.
         :return: the names of what is off.
         :raises NotApproved: the store is down: nothing is approved that would be forgotten.
         """
         changes: list[Change] = []
         events: list[StreamEvent] = []
         changed = set()
+        found = {name: sha256(text).hexdigest() for name, text in texts.items()}
         for name, digest in found.items():
             known, approved = self._known(name), self.approved(name)
             if not approved:
@@ -89,7 +94,17 @@ class Pins:
                     events.append(self._event(CHANGED, name, sha256=seen, approved_sha256=approved))
         if changes:
             await self._commit(changes, events)
+        approved_now = {name: digest for name, digest in found.items() if name not in changed}
+        kept = list(self.definitions.missing(approved_now, texts.__getitem__))
+        if kept:
+            with contextlib.suppress(NotApproved):  # Without them a difference cannot be shown, and no more.
+                await self._commit(kept, ())
         return frozenset(changed)
+
+    def shown(self, name: str, present: bytes | None) -> Mapping[str, Any] | None:
+        """The approved and the present definition of that name; None where nothing of it is known."""
+        approved = self.approved(name)
+        return None if present is None and not approved else self.definitions.shown(name, approved, present)
 
     def approval(self, name: str, digest: str, approver: str) -> tuple[Change, StreamEvent]:
         """What is committed with the answer to the operator that approves a digest."""
