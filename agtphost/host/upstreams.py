@@ -189,11 +189,11 @@ def mcp_adapter(
     entries = list(entries)
     submit = _submitter(ledger)
     approval = Approval(KeptPins(held, submit), authorization, ToolRecord(reactor, held, submit))
+    desk = Desk(reactor, held)
     servers = [
-        McpServer(reactor, settings, environ, pins=approval.pins(settings.name, settings.pins))
+        McpServer(reactor, settings, environ, desk=desk, pins=approval.pins(settings.name, settings.pins))
         for settings in (settings_of(entry, production=production) for entry in entries)
     ]
-    desk = Desk(reactor, held)
 
     def suspended(key: str, item: Held | None) -> None:
         # SUSPEND with a Task-ID is how a caller gives up what runs under it (adapters.md G6).

@@ -59,7 +59,7 @@ class McpAdapter:
     Carries MCP tool calls.
 
     :param servers: the hosted servers; their order decides nothing.
-    :param desk: attends to the calls of all servers.
+    :param desk: attends to the calls of all servers, each of which was given it.
     :param approval: lets operators approve changed tools.
     """
 
@@ -71,9 +71,6 @@ class McpAdapter:
     ) -> None:
         self._servers: dict[str, McpServer] = {server.settings.name: server for server in servers}
         known = desk or next((server.desk for server in self._servers.values()), None)
-        for server in self._servers.values():
-            if known is not None:
-                server.desk = known
         approval = Approval() if approval is None else approval
         approval.watch(self._servers)
         self._approval = approval

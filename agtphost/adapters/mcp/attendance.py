@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from agtphost.adapters.mcp.asking import Asking
 from agtphost.adapters.mcp.desk import configured_roots
-from agtphost.adapters.mcp.dialogue import Dialogue
+from agtphost.adapters.mcp.dialogue import Dialogue, Send
 from agtphost.adapters.mcp.eras import ANSWERABLE
 from agtphost.adapters.mcp.interviews import Interview, owner_of
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
-
-Send = Callable[[Dialogue, "float | None"], Deferred[Any]]
-"""Sends a request in a dialogue, with so many seconds for the answer; None: whoever waits keeps the time."""
 
 
 class Attendance:
@@ -32,7 +28,9 @@ class Attendance:
         self._clock = clock
         self._alone = alone
         self._roots = roots
-        self._interviews: list[Interview] = []
+        self._interviews: dict[Interview, Asking] = {}
+        """Calls that may be parked, and the request that began each: it hears what the server says meanwhile."""
+
         self._listening: list[Asking] = []
 
     def __len__(self) -> int:
@@ -59,8 +57,7 @@ class Attendance:
     def release(self, interview: Interview) -> None:
         """Give a parked call up."""
         interview.give_up()
-        if interview in self._interviews:
-            self._interviews.remove(interview)
+        self._interviews.pop(interview, None)
 
     def only_listener(self, dialogue: Dialogue | None, at_work: int) -> Asking | None:
         """Whose a log message is that names no call: known where there is one call, and no other caller."""
@@ -91,15 +88,16 @@ class Attendance:
             working = send(dialogue, None)
             allowed = ANSWERABLE if asking.capabilities is None else asking.capabilities
             interview = Interview(self._clock, peer.respond, working, peer.last_id, allowed)
-            asking.interview, interview.first = interview, asking
-            self._interviews.append(interview)
+            asking.interview = interview
+            self._interviews[interview] = asking
             outcome = interview.outcome(seconds)
         else:
-            if interview.first is not None:
-                interview.first.repeated = asking
+            first = self._interviews.get(interview)
+            if first is not None:
+                first.repeated = asking
             outcome = send(dialogue, seconds)
         try:
             return await asking.working(outcome)
         finally:
-            if interview.over and interview in self._interviews:
-                self._interviews.remove(interview)
+            if interview.over:
+                self._interviews.pop(interview, None)

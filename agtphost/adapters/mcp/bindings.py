@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
@@ -12,6 +12,7 @@ from agtphost.adapters.callers import caller_of
 from agtphost.adapters.mcp.asking import Asking
 from agtphost.adapters.mcp.dialogue import Dialogue, own_meta
 from agtphost.adapters.mcp.failures import RulesUnmatched
+from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.adapters.mcp.semantics import semantic_block
 from agtphost.adapters.mcp.settings import ToolOverride
 from agtphost.adapters.mcp.tools import Tool
@@ -20,10 +21,6 @@ from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.vocabulary.status import Status
-
-if TYPE_CHECKING:
-    from agtphost.adapters.mcp.server import McpServer
-
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -46,7 +43,7 @@ class ToolCall:
 
     def __init__(
         self,
-        server: McpServer,
+        server: SendsRequests,
         tool: str,
         meta: Mapping[str, Any] = _NOTHING,
         again: Mapping[str, Any] = _NOTHING,
@@ -60,7 +57,7 @@ class ToolCall:
 
     @property
     def named(self) -> str:
-        """See :class:`agtphost.adapters.mcp.desk.Carried`."""
+        """See :class:`agtphost.adapters.mcp.requests.Carried`."""
         return f"tools/call {self.server.settings.name}.{self._tool}"
 
     def given(self, meta: Mapping[str, Any], again: Mapping[str, Any]) -> ToolCall:
@@ -68,9 +65,9 @@ class ToolCall:
         return ToolCall(self.server, self._tool, meta, again, self._output)
 
     def perform(
-        self, instance: McpServer, context: BuiltInContext, seconds: float, asking: Asking | None
+        self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: Asking | None
     ) -> Awaitable[Mapping[str, Any]]:
-        """See :class:`agtphost.adapters.mcp.desk.Carried`."""
+        """See :class:`agtphost.adapters.mcp.requests.Carried`."""
         return instance.call_tool(self._tool, context.input, self.meta, seconds, asking, caller_of(context))
 
     async def handle(self, context: BuiltInContext) -> Answer:
@@ -127,7 +124,7 @@ class Request:
 
     def __init__(
         self,
-        server: McpServer,
+        server: SendsRequests,
         method: str,
         params: Mapping[str, Any],
         name: str,
@@ -142,12 +139,12 @@ class Request:
         self.again = again
 
     def perform(
-        self, instance: McpServer, context: BuiltInContext, seconds: float, asking: Asking | None
+        self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: Asking | None
     ) -> Awaitable[Mapping[str, Any]]:
-        """See :class:`agtphost.adapters.mcp.desk.Carried`."""
+        """See :class:`agtphost.adapters.mcp.requests.Carried`."""
 
         def send(dialogue: Dialogue, timeout: float | None) -> Deferred[Any]:
-            if instance.catalogue.barred:
+            if instance.barred:
                 raise RulesUnmatched
             params = dict(self._params)
             if self.meta:
@@ -177,7 +174,7 @@ def override_of(overrides: Mapping[str, ToolOverride], key: str) -> ToolOverride
 
 
 def offer_binding(
-    server: McpServer, handler: IBuiltInHandler, kind: str, name: str, override: ToolOverride | None
+    server: SendsRequests, handler: IBuiltInHandler, kind: str, name: str, override: ToolOverride | None
 ) -> Binding:
     """
     The binding of a resource or a prompt.
@@ -205,7 +202,7 @@ def offer_binding(
     )
 
 
-def tool_binding(server: McpServer, tool: Tool) -> Binding:
+def tool_binding(server: SendsRequests, tool: Tool) -> Binding:
     """The binding of a tool whose definition is known."""
     settings = server.settings
     override = settings.tools.get(tool.name)
@@ -236,7 +233,7 @@ def tool_binding(server: McpServer, tool: Tool) -> Binding:
     )
 
 
-def unlisted_binding(server: McpServer, tool: str) -> Binding:
+def unlisted_binding(server: SendsRequests, tool: str) -> Binding:
     """
     The binding of a tool whose server has not listed its tools yet.
 

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorThreads, IReactorTime
 from twisted.internet.threads import deferToThreadPool
 
 from agtphost.adapters.mcp import unmatched
-from agtphost.adapters.mcp.bindings import tool_binding
 from agtphost.adapters.mcp.dialogue import Dialogue
 from agtphost.adapters.mcp.failures import RulesUnmatched
 from agtphost.adapters.mcp.offers import KINDS
+from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.adapters.mcp.tools import Tool, ToolPins, invalid_schemas, read_tools
 from agtphost.contract.binding import Binding
 from agtphost.upstream.failures import ErrorAnswer, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
-
-if TYPE_CHECKING:
-    from agtphost.adapters.mcp.server import McpServer
 
 SHORTEST_INTERVAL = 1.0
 """Seconds between two listings, however often a server says that its tools changed."""
@@ -41,7 +37,8 @@ class Catalogue:
     then, and calls of them answer 503 and not 422.
 
     :param clock: schedules listings.
-    :param server: what the bindings call.
+    :param settings: the operator's rules.
+    :param bind: makes the binding of a tool.
     :param pins: which definitions are approved.
     :param log: where refused definitions are told.
     :param changed: called when the list has become another one.
@@ -50,14 +47,16 @@ class Catalogue:
     def __init__(
         self,
         clock: IReactorTime,
-        server: McpServer,
+        settings: McpServerSettings,
+        bind: Callable[[Tool], Binding],
         pins: ToolPins,
         log: UpstreamLog,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._tell = changed
         self._clock = clock
-        self._server = server
+        self._settings = settings
+        self._bind = bind
         self.pins = pins
         """Which definitions are approved."""
 
@@ -90,7 +89,7 @@ class Catalogue:
 
         :raises UpstreamFailure: the server did not list them, or their pins cannot be kept; what was known stays.
         """
-        listed = await dialogue.list_tools(self._server.settings.start_timeout)
+        listed = await dialogue.list_tools(self._settings.start_timeout)
         tools = await self._examined(read_tools(listed, self.tools, self._log))
         await self._list_others(dialogue)
         await self.pins.remember({name: tool.digest for name, tool in self._offered(tools).items()})
@@ -109,7 +108,7 @@ class Catalogue:
 
     async def _list_others(self, dialogue: Dialogue) -> None:
         """What rules are about has to be known before anything can be called, or a typo would leave it open."""
-        settings, found = self._server.settings, {}
+        settings, found = self._settings, {}
         for name in unmatched.needed(settings):
             kind = KINDS[name]
             entries = await dialogue.walk(kind.capability, kind.method, kind.member, settings.start_timeout)
@@ -189,7 +188,7 @@ class Catalogue:
 
     def _offered(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
         """Those that the configuration does not turn off."""
-        overrides = self._server.settings.tools
+        overrides = self._settings.tools
         return {n: t for n, t in tools.items() if n not in overrides or overrides[n].enabled}
 
     def _adopt(self, tools: Mapping[str, Tool]) -> None:
@@ -203,7 +202,7 @@ class Catalogue:
                 self._log.event(f"tool {name[:64]!r} is off: {'; '.join(tool.invalid)}"[:1024])
         before = self._digests() if self.known else None
         self.bindings = {
-            n: tool_binding(self._server, tool)
+            n: self._bind(tool)
             for n, tool in offered.items()
             if n not in changed and not tool.invalid and not self.barred
         }
@@ -215,10 +214,10 @@ class Catalogue:
     @property
     def barred(self) -> bool:
         """Whether everything of the server is off, because a rule that is meant for a part of it fits none."""
-        return bool(self.unmatched) and self._server.settings.unmatched_rules == "off"
+        return bool(self.unmatched) and self._settings.unmatched_rules == "off"
 
     def _match(self, tools: Mapping[str, Tool]) -> None:
-        settings, listed = self._server.settings, {**self.others, "tools": tools}
+        settings, listed = self._settings, {**self.others, "tools": tools}
         found = tuple(unmatched.unmatched(settings, listed))
         if found and found != self.unmatched:
             off = "; its tools are off until that is mended" if settings.unmatched_rules == "off" else ""
@@ -243,7 +242,7 @@ class Catalogue:
 
     def sentences(self) -> list[str]:
         """What an operator is told of :attr:`unmatched` and :attr:`invalid`."""
-        listed, server = {**self.others, "tools": self.tools}, self._server.settings.name
+        listed, server = {**self.others, "tools": self.tools}, self._settings.name
         rules = [unmatched.sentence(server, *each, listed) for each in self.unmatched]
         return [
             *rules,

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from twisted.logger import LogLevel
 from zope.interface import implementer
 
 from agtphost.adapters import precedence
+from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.contract.binding import Resolution
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-
-if TYPE_CHECKING:
-    from agtphost.adapters.mcp.server import McpServer
 
 SILENT = frozenset({"tool", "name", "server", "arguments", "inputResponses", "requestState"})
 """What the payload of a tool call has that can repeat no header field; arguments are the tool's and not looked at."""
 
 
-def noted(resolution: Resolution, places: tuple[Any, ...], servers: Mapping[str, McpServer]) -> Resolution:
+def noted(resolution: Resolution, places: tuple[Any, ...], servers: Mapping[str, SendsRequests]) -> Resolution:
     """
     The same resolution; where the payload repeats header fields, one whose call compares them first.
 
@@ -46,7 +44,7 @@ class Comparing:
 
     __slots__ = ("_handler", "_places", "_server", "kind")
 
-    def __init__(self, handler: IBuiltInHandler, server: McpServer, places: tuple[Mapping[str, Any], ...]) -> None:
+    def __init__(self, handler: IBuiltInHandler, server: SendsRequests, places: tuple[Mapping[str, Any], ...]) -> None:
         self.kind = handler.kind
         self._handler = handler
         self._server = server

@@ -11,8 +11,8 @@ from __future__ import annotations
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
@@ -22,6 +22,7 @@ from agtphost.adapters.mcp.asking import Asking
 from agtphost.adapters.mcp.eras import META
 from agtphost.adapters.mcp.feed import LEVELS, Feed
 from agtphost.adapters.mcp.refusals import refusal
+from agtphost.adapters.mcp.requests import Carried, SendsRequests
 from agtphost.adapters.mcp.waiting_calls import WaitingCall, WaitingCalls
 from agtphost.audit.drafts import Change
 from agtphost.audit.held import HeldTable
@@ -31,9 +32,6 @@ from agtphost.handlers.context import LAST_WORD
 from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
 from agtphost.vocabulary.holdings import HELD
 from agtphost.vocabulary.status import Status
-
-if TYPE_CHECKING:
-    from agtphost.adapters.mcp.server import McpServer
 
 TASK = "mcp-task"
 """The kind of held items that say whose a task is; the key is ``server taskId``."""
@@ -45,35 +43,6 @@ MOST_TASKS = HELD[TASK].per_owner
 MOST_LEVELS = 10_000
 ROUNDS = 8
 """Rounds in which the configuration alone answers a server; one that goes on asking is broken."""
-
-
-class Carried(Protocol):
-    """One request that EXECUTE carries to a server."""
-
-    @property
-    def server(self) -> McpServer:
-        """Whom it is for."""
-
-    @property
-    def named(self) -> str:
-        """What it is, so that input is given to the same thing that asked for it."""
-
-    @property
-    def member(self) -> str:
-        """Where the answer stands in ``result``."""
-
-    @property
-    def meta(self) -> Mapping[str, Any]:
-        """The caller's ``_meta``."""
-
-    @property
-    def again(self) -> Mapping[str, Any]:
-        """The caller's ``inputResponses`` and ``requestState``."""
-
-    def perform(
-        self, instance: McpServer, context: BuiltInContext, seconds: float, asking: Asking | None
-    ) -> Awaitable[Mapping[str, Any]]:
-        """Send it."""
 
 
 def configured_roots(roots: tuple[str, ...]) -> dict[str, Any]:
@@ -97,7 +66,7 @@ class Desk:
 
     def __init__(self, clock: IReactorTime, held: HeldTable | None = None) -> None:
         self._clock = clock
-        self._held = HeldTable() if held is None else held
+        self.held = HeldTable() if held is None else held
         self._running: dict[tuple[str, str], list[Asking]] = {}
         self._levels: OrderedDict[tuple[str, str], str] = OrderedDict()
         self.waiting = WaitingCalls(clock, lambda: secrets.token_urlsafe(24))
@@ -119,7 +88,7 @@ class Desk:
         asking = None if plain and not server.isolated else self._asking(context, carried, agent_id)
         try:
             if carried.meta and waiting is None:
-                instance = await server.sharing.serving(agent_id, context.session_id, carried.meta, seconds)
+                instance = await server.serving(agent_id, context.session_id, carried.meta, seconds)
             elif waiting is not None and not server.isolated:
                 instance = waiting.instance
             else:
@@ -169,7 +138,7 @@ class Desk:
 
         :return: None where the agent has no such task.
         """
-        for item in self._held.of(TASK, agent_id):
+        for item in self.held.of(TASK, agent_id):
             named, _, known = item.key.partition(" ")
             if known == task_id and server in (None, named):
                 return named, str(item.value["tool"])
@@ -182,7 +151,7 @@ class Desk:
         capabilities = meta.get(META + "clientCapabilities")
         if type(capabilities) is not dict:
             capabilities = None
-        elif "extensions" in capabilities and self._held.count(TASK, agent_id) >= MOST_TASKS:
+        elif "extensions" in capabilities and self.held.count(TASK, agent_id) >= MOST_TASKS:
             capabilities = {name: value for name, value in capabilities.items() if name != "extensions"}
         level = meta.get(META + "logLevel")
         if level not in LEVELS:
@@ -193,7 +162,7 @@ class Desk:
         self,
         context: BuiltInContext,
         carried: Carried,
-        instance: McpServer,
+        instance: SendsRequests,
         seconds: float,
         asking: Asking,
         waiting: WaitingCall | None,
@@ -224,7 +193,7 @@ class Desk:
         self,
         context: BuiltInContext,
         carried: Carried,
-        instance: McpServer,
+        instance: SendsRequests,
         seconds: float,
         asking: Asking,
         waiting: WaitingCall | None,
@@ -272,7 +241,7 @@ class Desk:
         self,
         context: BuiltInContext,
         carried: Carried,
-        instance: McpServer,
+        instance: SendsRequests,
         asking: Asking | None,
         result: Mapping[str, Any],
         agent_id: str,
@@ -303,7 +272,7 @@ class Desk:
         if type(task_id) is not str or not 0 < len(task_id) <= 256 or not task_id.isprintable():
             raise refusal(server, Unreadable("the server's task has no identifier"))
         key = f"{server} {task_id}"
-        known = self._held.get(TASK, key)
+        known = self.held.get(TASK, key)
         if known is not None and known.owner != agent_id:
             raise refusal(server, Unreadable("the server gave two tasks one identifier"))
         change = Change(

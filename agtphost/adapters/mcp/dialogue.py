@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -166,3 +166,7 @@ def own_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in meta.items()
         if not key.startswith(META) and key != "progressToken" and not precedence.is_claim(key)
     }
+
+
+Send = Callable[[Dialogue, "float | None"], Deferred[Any]]
+"""Sends a request in a dialogue, with so many seconds for the answer; None: whoever waits keeps the time."""

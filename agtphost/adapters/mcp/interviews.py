@@ -9,17 +9,14 @@ was asked as ``input_required`` and the call goes on with the answers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.python.failure import Failure
 
 from agtphost.upstream.failures import Timeout
-
-if TYPE_CHECKING:
-    from agtphost.adapters.mcp.asking import Asking
 
 GATHERING = 0.02
 """Seconds for which further requests are awaited before the caller is asked: servers may ask several things."""
@@ -62,9 +59,6 @@ class Interview:
         self._respond = respond
         self._working = working
         self.call_id = call_id
-        self.first: Asking | None = None
-        """The request that began the call: its later ones hear what the server says in the course of it."""
-
         self._capabilities = capabilities
         self._asked: dict[str, tuple[int | str, dict[str, Any]]] = {}
         self._count = 0
@@ -156,7 +150,7 @@ class Interview:
             waiter.errback(Timeout(f"the server did not answer within {seconds:g} s"))
 
 
-def owner_of(interviews: list[Interview], within: int | None) -> Interview | None:
+def owner_of(interviews: Collection[Interview], within: int | None) -> Interview | None:
     """
     Whose call a request of the server belongs to: all of them are of one caller.
 
@@ -166,5 +160,5 @@ def owner_of(interviews: list[Interview], within: int | None) -> Interview | Non
         if interview.call_id == within:
             return interview
     working = [interview for interview in interviews if not interview.parked]
-    candidates = working or interviews
+    candidates = working or list(interviews)
     return candidates[-1] if candidates else None

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import LogLevel
 
 from agtphost.adapters.mcp.dialogue import Dialogue
+from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.adapters.mcp.tools import deceptive_character
 from agtphost.upstream.failures import UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
-
-if TYPE_CHECKING:
-    from agtphost.adapters.mcp.server import McpServer
 
 FRESH = 60.0
 """Seconds for which a list is good, unless the server says before that it changed."""
@@ -51,18 +49,31 @@ _CHANGES = {
 }
 
 
+class HasRules(Protocol):
+    """Whose rules are about what is listed: :class:`agtphost.adapters.mcp.catalogue.Catalogue`."""
+
+    @property
+    def others(self) -> Mapping[str, Collection[str]]:
+        """Keys by kind, of the kinds that there are rules for."""
+
+    def note_others(self, name: str, keys: Collection[str]) -> None:
+        """Something was listed anew."""
+
+
 class Offers:
     """
     Lists what a server offers besides tools, when somebody asks.
 
     :param clock: for freshness.
     :param server: is asked.
+    :param rules: are told what is listed.
     :param log: where refused entries are told.
     """
 
-    def __init__(self, clock: IReactorTime, server: McpServer, log: UpstreamLog) -> None:
+    def __init__(self, clock: IReactorTime, server: SendsRequests, rules: HasRules, log: UpstreamLog) -> None:
         self._clock = clock
         self._server = server
+        self._rules = rules
         self._log = log
         self._known: dict[str, Mapping[str, Mapping[str, Any]]] = {}
         self._until: dict[str, float] = {}
@@ -97,7 +108,7 @@ class Offers:
         """The server says that a list changed."""
         for name in _CHANGES.get(method, ()):
             self._until[name] = 0.0
-            if name in self._server.catalogue.others:
+            if name in self._rules.others:
                 self._list_anew(name)
 
     def preload(self) -> None:
@@ -124,7 +135,7 @@ class Offers:
 
         found = await self._server.request(send, self._server.settings.timeout)
         self._known[name] = self._judged(kind, found["entries"])
-        self._server.catalogue.note_others(name, self._known[name])
+        self._rules.note_others(name, self._known[name])
 
     @staticmethod
     async def _walk(dialogue: Dialogue, kind: Kind, seconds: float) -> Mapping[str, Any]:

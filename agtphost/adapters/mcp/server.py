@@ -8,7 +8,7 @@ deadline, every queue a bound, and a call is sent at most once.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from math import ceil
 from typing import Any
 
@@ -20,10 +20,11 @@ from twisted.python.failure import Failure
 
 from agtphost import __version__
 from agtphost.adapters.mcp.asking import Asking
-from agtphost.adapters.mcp.attendance import Attendance, Send
+from agtphost.adapters.mcp.attendance import Attendance
+from agtphost.adapters.mcp.bindings import tool_binding
 from agtphost.adapters.mcp.catalogue import Catalogue
 from agtphost.adapters.mcp.desk import Desk
-from agtphost.adapters.mcp.dialogue import Dialogue
+from agtphost.adapters.mcp.dialogue import Dialogue, Send
 from agtphost.adapters.mcp.eras import ANSWERABLE, NOTHING, Terms, negotiate
 from agtphost.adapters.mcp.failures import NegotiationFailed
 from agtphost.adapters.mcp.instances import Instances, Key
@@ -35,8 +36,9 @@ from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.adapters.mcp.sharing import Sharing, own_settings
 from agtphost.adapters.mcp.snapshot import CallCounters, ServerSnapshot, agreed
 from agtphost.adapters.mcp.subscribers import Listeners, Subscribers
-from agtphost.adapters.mcp.tools import ToolPins
+from agtphost.adapters.mcp.tools import Tool, ToolPins
 from agtphost.adapters.mcp.transports import link_opener
+from agtphost.contract.binding import Binding
 from agtphost.upstream.failures import Cancelled, Down, ErrorAnswer, Lost, Refused, Timeout, Unreadable, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.queue import AwaitingStart, Caller, CallQueue
@@ -53,6 +55,7 @@ class McpServer(Service):
     :param reactor: spawns, connects and schedules.
     :param settings: what the operator says.
     :param environ: the host's environment, of which a child gets six names.
+    :param desk: attends to the calls of all servers; None: one for this server alone.
     :param open_link: opens links; None means by the settings.
     :param pins: which tool definitions are approved; None means those of the settings.
     :param jitter: a number from 0 to 1, anew each time.
@@ -66,6 +69,7 @@ class McpServer(Service):
         settings: McpServerSettings,
         environ: Mapping[str, str],
         *,
+        desk: Desk | None = None,
         open_link: OpenLink | None = None,
         pins: ToolPins | None = None,
         jitter: Callable[[], float] = random.random,
@@ -77,8 +81,8 @@ class McpServer(Service):
         self.isolated = settings.isolation in ("per-agent", "per-session")
         """Whether each caller has an instance of its own."""
 
-        self.desk = Desk(reactor)
-        """What is known of calls under way; the adapter's own once there is one."""
+        self.desk = Desk(reactor) if desk is None else desk
+        """What is known of calls under way."""
 
         self.last_used = 0.0
         """When it was last called, reactor time."""
@@ -91,10 +95,10 @@ class McpServer(Service):
         self._log = UpstreamLog(reactor, settings.name, settings.secrets())
         self._open_link = open_link or link_opener(reactor, settings, environ, self._log)
         approved = ToolPins(settings.pins) if pins is None else pins
-        self.catalogue = Catalogue(reactor, self, approved, self._log, self._tools_changed)
-        self.offers = Offers(reactor, self, self._log)
+        self.catalogue = Catalogue(reactor, settings, self._bind, approved, self._log, self._tools_changed)
+        self.offers = Offers(reactor, self, self.catalogue, self._log)
         self.events = Subscribers(self)
-        self.listeners = Listeners(self)
+        self.listeners = Listeners(lambda agent: [each.events for each in self.instances.of_agent(agent)])
         # Whose call a server of the handshake era asks in is known by there being one call.
         at_once = 1 if alone and not settings.url else settings.max_concurrency
         self._turns = CallQueue(reactor, at_once, settings.max_queue)
@@ -104,14 +108,21 @@ class McpServer(Service):
         def instance(key: Key) -> McpServer:
             lone, older = own_settings(self, key)
             made = McpServer(
-                reactor, lone, environ, open_link=open_link, pins=approved, jitter=jitter, alone=True, handshake=older
+                reactor,
+                lone,
+                environ,
+                desk=self.desk,
+                open_link=open_link,
+                pins=approved,
+                jitter=jitter,
+                alone=True,
+                handshake=older,
             )
-            made.desk = self.desk
-            self.listeners.introduce(key[0], made)
+            self.listeners.introduce(key[0], made.events)
             return made
 
         self.instances: Instances[McpServer] = Instances(reactor, instance, settings.max_instances, settings.idle_stop)
-        self.sharing = Sharing(self)
+        self.sharing = Sharing(self, self.instances)
         self._handshake = handshake
         self.not_spoken = False
         """Whether the last attempt failed because the server does not speak the revision that it has to."""
@@ -184,6 +195,11 @@ class McpServer(Service):
         return self._dialogue.terms if self._dialogue is not None else None
 
     @property
+    def barred(self) -> bool:
+        """Whether all of it is off: see :class:`agtphost.adapters.mcp.catalogue.Catalogue`."""
+        return self.catalogue.barred
+
+    @property
     def busy(self) -> bool:
         """Whether a call is under way or parked, or somebody listens."""
         return bool(self._at_work or self._attendance or self.events)
@@ -195,6 +211,12 @@ class McpServer(Service):
         :raises Busy: there are as many instances as may be.
         """
         return self if self._alone else self.sharing.known(agent_id, session_id)
+
+    def serving(
+        self, agent_id: str, session_id: str | None, meta: Mapping[str, Any], seconds: float
+    ) -> Coroutine[Any, Any, McpServer]:
+        """What serves one request: see :class:`agtphost.adapters.mcp.sharing.Sharing`."""
+        return self.sharing.serving(agent_id, session_id, meta, seconds)
 
     def call_tool(
         self,
@@ -437,6 +459,9 @@ class McpServer(Service):
         else:
             self.offers.note_change(method)
             self.events.tell(method, params)
+
+    def _bind(self, tool: Tool) -> Binding:
+        return tool_binding(self, tool)
 
     def _tools_changed(self) -> None:
         self.events.tell("notifications/tools/list_changed", {})

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 from twisted.logger import LogLevel
 
 from agtphost.adapters.mcp.eras import HANDSHAKE, META, STATELESS
-from agtphost.adapters.mcp.instances import Key
+from agtphost.adapters.mcp.instances import Instances, Key
 from agtphost.adapters.mcp.interviews import KINDS
+from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.upstream.failures import UpstreamFailure
 
-if TYPE_CHECKING:
-    from agtphost.adapters.mcp.server import McpServer
+T = TypeVar("T", bound=SendsRequests)
 
 _ASKABLE = frozenset(KINDS.values())
 
@@ -38,7 +38,7 @@ def shakes_hands(meta: Mapping[str, Any]) -> bool:
     return meta.get(META + "protocolVersion") in HANDSHAKE
 
 
-def own_settings(server: McpServer, key: Key) -> tuple[McpServerSettings, bool]:
+def own_settings(server: SendsRequests, key: Key) -> tuple[McpServerSettings, bool]:
     """The settings of a caller's own process, and whether the server is spoken to in it as one of the handshake era."""
     # What it speaks is known by now: every caller's own process need not be asked again.
     agreed = server.settings.protocol if server.terms is None else server.terms.version
@@ -46,32 +46,32 @@ def own_settings(server: McpServer, key: Key) -> tuple[McpServerSettings, bool]:
     return replace(server.settings, start="lazy", protocol="auto" if older else agreed), older
 
 
-class Sharing:
+class Sharing(Generic[T]):
     """
     Finds what serves a caller at one server.
 
     :param server: the one that is shared.
+    :param instances: callers' own.
     """
 
-    def __init__(self, server: McpServer) -> None:
+    def __init__(self, server: T, instances: Instances[T]) -> None:
         self._server = server
+        self._instances = instances
         self._refuses_handshake = False
 
-    def known(self, agent_id: str, session_id: str | None) -> McpServer:
+    def known(self, agent_id: str, session_id: str | None) -> T:
         """
         What serves a caller: the shared server, or the caller's own where it has one or ``isolation`` demands it.
 
         :raises Busy: there are as many instances as may be.
         """
         server = self._server
-        own = server.instances.get(self._key(agent_id, session_id, handshake=True))
+        own = self._instances.get(self._key(agent_id, session_id, handshake=True))
         if own is not None or not server.isolated:
             return own or server
-        return server.instances.of(self._key(agent_id, session_id, handshake=False))
+        return self._instances.of(self._key(agent_id, session_id, handshake=False))
 
-    async def serving(
-        self, agent_id: str, session_id: str | None, meta: Mapping[str, Any], seconds: float
-    ) -> McpServer:
+    async def serving(self, agent_id: str, session_id: str | None, meta: Mapping[str, Any], seconds: float) -> T:
         """
         What serves one request; see :meth:`known`.
 
@@ -87,11 +87,11 @@ class Sharing:
             await server.risen(seconds)
         stateless = server.terms is not None and server.terms.stateless
         if stateless and (settings.protocol != "auto" or self._refuses_handshake or not shakes_hands(meta)):
-            return server if not server.isolated else server.instances.of(self._key(agent_id, session_id, False))
+            return server if not server.isolated else self._instances.of(self._key(agent_id, session_id, False))
         if server.isolated and not stateless:
-            return server.instances.of(self._key(agent_id, session_id, False))
+            return self._instances.of(self._key(agent_id, session_id, False))
         key = self._key(agent_id, session_id, handshake=True)
-        own = server.instances.of(key)
+        own = self._instances.of(key)
         if stateless and own.terms is None:
             try:
                 await own.risen(seconds)
@@ -100,7 +100,7 @@ class Sharing:
                     raise
                 # A server of 2026-07-28 alone; that it does not speak older revisions is no fault of it.
                 self._refuses_handshake = True
-                server.instances.end(key)
+                self._instances.end(key)
                 return self.known(agent_id, session_id)
         return own
 

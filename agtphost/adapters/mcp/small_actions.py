@@ -13,6 +13,7 @@ from agtphost.adapters.mcp.asking import Asking
 from agtphost.adapters.mcp.bindings import unlisted_binding
 from agtphost.adapters.mcp.desk import Desk
 from agtphost.adapters.mcp.dialogue import Dialogue
+from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -72,7 +73,7 @@ class Cancellation:
 
 
 class _OfTask:
-    """One request about a task: see :class:`agtphost.adapters.mcp.desk.Carried`."""
+    """One request about a task: see :class:`agtphost.adapters.mcp.requests.Carried`."""
 
     member = "mcp_response"
     meta = _NOTHING
@@ -85,9 +86,9 @@ class _OfTask:
         self._params = params
 
     def perform(
-        self, instance: McpServer, context: BuiltInContext, seconds: float, asking: Asking | None
+        self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: Asking | None
     ) -> Awaitable[Mapping[str, Any]]:
-        """See :class:`agtphost.adapters.mcp.desk.Carried`."""
+        """See :class:`agtphost.adapters.mcp.requests.Carried`."""
 
         def send(dialogue: Dialogue, timeout: float | None) -> Deferred[Any]:
             asked = Asking(capabilities={"extensions": {"io.modelcontextprotocol/tasks": {}}})

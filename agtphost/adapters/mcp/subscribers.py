@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from twisted.internet.defer import Deferred
 
-if TYPE_CHECKING:
-    from agtphost.adapters.mcp.server import McpServer
+from agtphost.adapters.mcp.requests import SendsRequests
 
 LIST_CHANGES = {
     "notifications/tools/list_changed": "toolsListChanged",
@@ -59,7 +58,7 @@ class Subscribers:
     :param server: is asked to tell of resources.
     """
 
-    def __init__(self, server: McpServer) -> None:
+    def __init__(self, server: SendsRequests) -> None:
         self._server = server
         self._subscribers: list[Subscriber] = []
         self._guests = 0
@@ -145,18 +144,18 @@ class Listeners:
     An agent's call may work in another process than the one that its subscription began with, and what it changes is
     told there. So all processes of an agent tell all that it listens for, and no process of another's does.
 
-    :param server: the one that is shared.
+    :param of_agent: the subscribers at each of an agent's own processes.
     """
 
-    def __init__(self, server: McpServer) -> None:
-        self._server = server
+    def __init__(self, of_agent: Callable[[str], Iterable[Subscribers]]) -> None:
+        self._of_agent = of_agent
         self._of: dict[str, list[Subscriber]] = {}
 
     def add(self, agent_id: str, subscriber: Subscriber) -> None:
         """Have every process of an agent tell, those yet to come included."""
         self._of.setdefault(agent_id, []).append(subscriber)
-        for instance in self._server.instances.of_agent(agent_id):
-            instance.events.add(subscriber, guest=True)
+        for events in self._of_agent(agent_id):
+            events.add(subscriber, guest=True)
 
     def remove(self, agent_id: str, subscriber: Subscriber) -> None:
         """Have them tell no more."""
@@ -164,10 +163,10 @@ class Listeners:
         listening.remove(subscriber)
         if not listening:
             del self._of[agent_id]
-        for instance in self._server.instances.of_agent(agent_id):
-            instance.events.remove(subscriber, guest=True)
+        for events in self._of_agent(agent_id):
+            events.remove(subscriber, guest=True)
 
-    def introduce(self, agent_id: str, instance: McpServer) -> None:
+    def introduce(self, agent_id: str, events: Subscribers) -> None:
         """A new process of an agent."""
         for subscriber in self._of.get(agent_id, ()):
-            instance.events.add(subscriber, guest=True)
+            events.add(subscriber, guest=True)

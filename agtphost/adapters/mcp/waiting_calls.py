@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from agtphost.adapters.mcp.interviews import Interview
+from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.errors import Refusal
 from agtphost.vocabulary.status import Status
-
-if TYPE_CHECKING:
-    from agtphost.adapters.mcp.server import McpServer
 
 PATIENCE = 600.0
 """Seconds that a call waits for input."""
@@ -31,7 +29,7 @@ class WaitingCall:
     agent_id: str
     task_id: str | None
     named: str
-    instance: McpServer
+    instance: SendsRequests
     interview: Interview | None
     """The call itself, parked; None where the request is sent anew with the input."""
 

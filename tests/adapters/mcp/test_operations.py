@@ -15,8 +15,6 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 
 from agtphost.adapters.mcp import McpAdapter, McpServer, State
-from agtphost.adapters.mcp.desk import Desk
-from agtphost.audit.held import HeldTable
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
@@ -39,9 +37,9 @@ class Host:
     """An adapter over one server, and callers of it."""
 
     def __init__(self, server: McpServer) -> None:
-        self.held = HeldTable()
+        self.held = server.desk.held
         self.server = server
-        self.adapter = McpAdapter([server], desk=Desk(reactor, self.held))
+        self.adapter = McpAdapter([server])
         self.events: list[Mapping[str, Any]] = []
 
     async def __call__(

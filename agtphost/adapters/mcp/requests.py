@@ -1,0 +1,139 @@
+"""What callers of a server need of it: the seam between :mod:`.server` and everything that it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.logger import LogLevel
+
+from agtphost.adapters.mcp.asking import Asking
+from agtphost.adapters.mcp.dialogue import Send
+from agtphost.adapters.mcp.eras import Terms
+from agtphost.adapters.mcp.interviews import Interview
+from agtphost.adapters.mcp.settings import McpServerSettings
+from agtphost.handlers.built_in import Answer, BuiltInContext
+from agtphost.upstream.queue import Caller
+
+
+class SendsRequests(Protocol):
+    """A server, or a caller's own instance of it: see :class:`agtphost.adapters.mcp.server.McpServer`."""
+
+    settings: McpServerSettings
+    isolated: bool
+    not_spoken: bool
+
+    @property
+    def terms(self) -> Terms | None:
+        """What was agreed with it; None while it is not up."""
+
+    @property
+    def desk(self) -> CarriesCalls:
+        """What attends to its calls."""
+
+    @property
+    def barred(self) -> bool:
+        """Whether all of it is off, because a rule of the operator fits nothing."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call is under way or parked, or somebody listens."""
+
+    @property
+    def last_used(self) -> float:
+        """When it was last called, reactor time."""
+
+    def startService(self) -> None:
+        """Begin."""
+
+    def stopService(self) -> Deferred[None]:
+        """End."""
+
+    def seconds(self) -> float:
+        """The reactor's time."""
+
+    def say(self, text: str, level: LogLevel) -> None:
+        """Log what concerns one caller."""
+
+    def instance_of(self, agent_id: str, session_id: str | None) -> SendsRequests:
+        """What serves a caller."""
+
+    async def serving(
+        self, agent_id: str, session_id: str | None, meta: Mapping[str, Any], seconds: float
+    ) -> SendsRequests:
+        """What serves one request."""
+
+    async def risen(self, seconds: float | None = None) -> None:
+        """Wait until it is up."""
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        seconds: float,
+        asking: Asking | None = None,
+        caller: Caller = None,
+    ) -> Awaitable[Mapping[str, Any]]:
+        """Call a tool, once."""
+
+    async def request(
+        self, send: Send, seconds: float, asking: Asking | None = None, caller: Caller = None
+    ) -> Mapping[str, Any]:
+        """Ask something, once."""
+
+    async def resume(
+        self,
+        interview: Interview,
+        responses: Mapping[str, Any],
+        seconds: float,
+        asking: Asking,
+        caller: Caller = None,
+    ) -> Mapping[str, Any]:
+        """Go on with a call that was parked."""
+
+    def release(self, interview: Interview) -> None:
+        """Give a parked call up."""
+
+    def post(self, method: str, params: dict[str, Any], seconds: float) -> Deferred[Any]:
+        """Send a request that no caller waits for."""
+
+    def listen(self, method: str, params: dict[str, Any]) -> Deferred[Any]:
+        """Send a request that lasts."""
+
+
+class Carried(Protocol):
+    """One request that EXECUTE carries to a server."""
+
+    @property
+    def server(self) -> SendsRequests:
+        """Whom it is for."""
+
+    @property
+    def named(self) -> str:
+        """What it is, so that input is given to the same thing that asked for it."""
+
+    @property
+    def member(self) -> str:
+        """Where the answer stands in ``result``."""
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The caller's ``_meta``."""
+
+    @property
+    def again(self) -> Mapping[str, Any]:
+        """The caller's ``inputResponses`` and ``requestState``."""
+
+    def perform(
+        self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: Asking | None
+    ) -> Awaitable[Mapping[str, Any]]:
+        """Send it."""
+
+
+class CarriesCalls(Protocol):
+    """:class:`agtphost.adapters.mcp.desk.Desk`."""
+
+    async def carry(self, context: BuiltInContext, carried: Carried) -> Answer:
+        """Call a server for a caller."""
