@@ -15,9 +15,12 @@ from agtphost.handlers.threads import Threads
 class _NoThreads:
     """A pool of threads that has none: what it is given is done at once, by the caller."""
 
+    done = 0
+
     def callInThreadWithCallback(
         self, done: Callable[[bool, Any], object], function: Callable[..., Any], *arguments: Any, **named: Any
     ) -> None:
+        self.done += 1
         try:
             result: Any = function(*arguments, **named)
         except Exception:
@@ -39,6 +42,11 @@ class MemoryReactor(Clock):
     def __init__(self) -> None:
         super().__init__()
         self._pool = _NoThreads()
+
+    @property
+    def aside(self) -> int:
+        """How many functions a real host would have run in a thread."""
+        return self._pool.done
 
     def getThreadPool(self) -> Any:
         """What :func:`twisted.internet.threads.deferToThreadPool` is given."""

@@ -16,7 +16,7 @@ from agtphost.contract.built_in_contracts import CONTRACTS, contract_of
 from agtphost.contract.manifest import project_binding
 from agtphost.contract.manifest_validation import examine
 from agtphost.vocabulary.catalog import Catalog
-from tests.methods.play import Play
+from tests.methods.floor_hosts import FloorHost
 
 CATALOG = Catalog.load()
 OLD: dict[str, Any] = json.loads((Path(__file__).parent / "manifests" / "before_contracts.json").read_text())
@@ -34,8 +34,8 @@ INNER = {"kinds", "type", "properties", "items"}
 
 
 def projections() -> list[Mapping[str, Any]]:
-    on = Play()
-    own = [binding for binding in on.bindings if binding.tier == "A"]
+    on = FloorHost()
+    own = [binding for binding in on.core.on.registry.all() if binding.tier == "A"]
     return [project_binding(binding, CATALOG) for binding in own]
 
 

@@ -24,7 +24,7 @@ from agtphost.adapters.mcp.tools import ToolPins
 from agtphost.adapters.web.pins import Pins
 from agtphost.wire.events import Response
 from tests.adapters.peers import Book
-from tests.methods.play import JUDGE, OTHER, Play, body_of
+from tests.methods.floor_hosts import JUDGE, OTHER, FloorHost, body_of
 from tests.negotiation.table import ALICE, BOB, BOOK_ROOM, ROOT, Table, told
 from tests.negotiation.test_propose import OPEN
 
@@ -40,39 +40,39 @@ ESCALATION_SAYS = {
 """What it tells who decides, where it was sent, and what was decided; ``owner_id`` shares out the inbox."""
 
 
-def _escalated(play: Play, task: str = "t-1", **options: Any) -> str:
+def _escalated(host: FloorHost, task: str = "t-1", **options: Any) -> str:
     given = {"task_id": task, "reason": "scope_limit", "context": {}}
-    return str(play.result("ESCALATE", code=202, **{**given, **options})["escalation_id"])
+    return str(host.result("ESCALATE", code=202, **{**given, **options})["escalation_id"])
 
 
-def _paused(play: Play, task: str = "t-1", **options: Any) -> bool:
-    return play.ask("ECHO", "/text", headers={"Task-ID": task}, **options).status == 409
+def _paused(host: FloorHost, task: str = "t-1", **options: Any) -> bool:
+    return host.ask("ECHO", "/text", headers={"Task-ID": task}, **options).status == 409
 
 
-def _of_another_task(play: Play, number: str) -> bool:
-    _escalated(play, "t-2")
-    play.result("CONFIRM", target_id=number, status="accepted", by=JUDGE)
-    return _paused(play, "t-2") and not _paused(play)
+def _of_another_task(host: FloorHost, number: str) -> bool:
+    _escalated(host, "t-2")
+    host.result("CONFIRM", target_id=number, status="accepted", by=JUDGE)
+    return _paused(host, "t-2") and not _paused(host)
 
 
-def _of_another_agent(play: Play, number: str) -> bool:
-    _escalated(play, by=OTHER)
-    play.result("CONFIRM", target_id=number, status="accepted", by=JUDGE)
-    return _paused(play, by=OTHER) and not _paused(play)
+def _of_another_agent(host: FloorHost, number: str) -> bool:
+    _escalated(host, by=OTHER)
+    host.result("CONFIRM", target_id=number, status="accepted", by=JUDGE)
+    return _paused(host, by=OTHER) and not _paused(host)
 
 
-def _by_who_was_not_asked(play: Play, number: str) -> bool:
-    refused = [play.ask("CONFIRM", target_id=number, status="accepted", by=who).status for who in (OTHER, None)]
-    return _paused(play) and all(status >= 400 for status in refused)
+def _by_who_was_not_asked(host: FloorHost, number: str) -> bool:
+    refused = [host.ask("CONFIRM", target_id=number, status="accepted", by=who).status for who in (OTHER, None)]
+    return _paused(host) and all(status >= 400 for status in refused)
 
 
-def _once(play: Play, number: str) -> bool:
-    play.result("CONFIRM", target_id=number, status="rejected", by=JUDGE)
-    again = play.ask("CONFIRM", target_id=number, status="accepted", by=JUDGE)
-    return (again.status, body_of(again)["reason"]) == (409, "already-decided") and _paused(play)
+def _once(host: FloorHost, number: str) -> bool:
+    host.result("CONFIRM", target_id=number, status="rejected", by=JUDGE)
+    again = host.ask("CONFIRM", target_id=number, status="accepted", by=JUDGE)
+    return (again.status, body_of(again)["reason"]) == (409, "already-decided") and _paused(host)
 
 
-ESCALATION: dict[str, Callable[[Play, str], bool]] = {
+ESCALATION: dict[str, Callable[[FloorHost, str], bool]] = {
     "task_id": _of_another_task,
     "escalated_by": _of_another_agent,
     "recipient": _by_who_was_not_asked,
@@ -83,19 +83,19 @@ ESCALATION: dict[str, Callable[[Play, str], bool]] = {
 @pytest.mark.parametrize("member", ESCALATION)
 def test_each_member_of_an_escalation(member: str) -> None:
     """Only what was decided, for whom it was decided, goes on."""
-    play = Play()
-    assert ESCALATION[member](play, _escalated(play))
+    host = FloorHost()
+    assert ESCALATION[member](host, _escalated(host))
 
 
 def test_an_escalation_has_no_other_members() -> None:
     """What is kept of one is what the rows are about."""
-    play = Play()
-    number = _escalated(play)
-    item = play.held.get("escalation", number)
+    host = FloorHost()
+    number = _escalated(host)
+    item = host.held.get("escalation", number)
     assert item is not None and item.value.keys() == ESCALATION.keys() | ESCALATION_SAYS
-    assert _paused(play), "the control"
-    play.result("CONFIRM", target_id="t-1", status="accepted", by=JUDGE)
-    assert not _paused(play), "named by its task, it is the same decision"
+    assert _paused(host), "the control"
+    host.result("CONFIRM", target_id="t-1", status="accepted", by=JUDGE)
+    assert not _paused(host), "named by its task, it is the same decision"
 
 
 # Resuming what was suspended
@@ -104,41 +104,41 @@ SUSPENSION_SAYS = {"suspension_id", "reason", "checkpoint", "suspended_at", "res
 """``resume_by`` is ``until`` as text."""
 
 
-def _suspended(play: Play, name: str = "t-1", **options: Any) -> str:
-    return str(play.result("SUSPEND", task_id=name, **options)["resumption_nonce"])
+def _suspended(host: FloorHost, name: str = "t-1", **options: Any) -> str:
+    return str(host.result("SUSPEND", task_id=name, **options)["resumption_nonce"])
 
 
-def _resume(play: Play, nonce: str, name: str = "t-1", **options: Any) -> Response:
-    return play.ask("RESUME", workflow_id=name, resumption_nonce=nonce, **options)
+def _resume(host: FloorHost, nonce: str, name: str = "t-1", **options: Any) -> Response:
+    return host.ask("RESUME", workflow_id=name, resumption_nonce=nonce, **options)
 
 
-def _used_twice(play: Play, nonce: str) -> Response:
-    assert _resume(play, nonce).status == 200
-    return _resume(play, nonce)
+def _used_twice(host: FloorHost, nonce: str) -> Response:
+    assert _resume(host, nonce).status == 200
+    return _resume(host, nonce)
 
 
-def _late(play: Play, nonce: str) -> Response:
-    play.ahead = 61
-    return _resume(play, nonce)
+def _late(host: FloorHost, nonce: str) -> Response:
+    host.advance(61)
+    return _resume(host, nonce)
 
 
-def _another_kind(play: Play, nonce: str) -> Response:
+def _another_kind(host: FloorHost, nonce: str) -> Response:
     """A session of the same name has a nonce of its own, and that of the task does not resume it."""
-    play.ask("ECHO", "/text", headers={"Session-ID": "t-1"})
-    play.result("SUSPEND", session_id="t-1", headers={"Session-ID": "t-1"})
-    assert _resume(play, nonce).status == 200
-    return play.ask("ECHO", "/text", headers={"Session-ID": "t-1"})
+    host.ask("ECHO", "/text", headers={"Session-ID": "t-1"})
+    host.result("SUSPEND", session_id="t-1", headers={"Session-ID": "t-1"})
+    assert _resume(host, nonce).status == 200
+    return host.ask("ECHO", "/text", headers={"Session-ID": "t-1"})
 
 
-def _another_name(play: Play, nonce: str) -> Response:
-    _suspended(play, "t-2")
-    return _resume(play, nonce, "t-2")
+def _another_name(host: FloorHost, nonce: str) -> Response:
+    _suspended(host, "t-2")
+    return _resume(host, nonce, "t-2")
 
 
-SUSPENSION: dict[str, tuple[Callable[[Play, str], Response], int]] = {
+SUSPENSION: dict[str, tuple[Callable[[FloorHost, str], Response], int]] = {
     "of": (_another_kind, 409),
     "name": (_another_name, 409),
-    "nonce_hash": (lambda play, nonce: _resume(play, nonce[::-1]), 409),
+    "nonce_hash": (lambda host, nonce: _resume(host, nonce[::-1]), 409),
     "until": (_late, 408),
     "status": (_used_twice, 409),
 }
@@ -151,28 +151,28 @@ def _soon() -> str:
 @pytest.mark.parametrize("member", SUSPENSION)
 def test_each_member_of_a_suspension(member: str) -> None:
     """A nonce resumes what it was issued for, once, in its time."""
-    play = Play()
-    nonce = _suspended(play, resume_by=_soon())
+    host = FloorHost()
+    nonce = _suspended(host, resume_by=_soon())
     call, status = SUSPENSION[member]
-    assert call(play, nonce).status == status
+    assert call(host, nonce).status == status
 
 
 @pytest.mark.parametrize("left_out", ["workflow_id", "resumption_nonce"])
 def test_a_resumption_leaves_nothing_out(left_out: str) -> None:
     """Without the name, or without the nonce, nothing is resumed; nor by another agent that has both."""
-    play = Play()
-    given = {"workflow_id": "t-1", "resumption_nonce": _suspended(play)}
-    assert play.ask("RESUME", by=OTHER, **given).status == 404
-    assert play.ask("RESUME", **{name: value for name, value in given.items() if name != left_out}).status == 422
-    assert _paused(play)
-    assert play.ask("RESUME", **given).status == 200 and not _paused(play), "the control"
+    host = FloorHost()
+    given = {"workflow_id": "t-1", "resumption_nonce": _suspended(host)}
+    assert host.ask("RESUME", by=OTHER, **given).status == 404
+    assert host.ask("RESUME", **{name: value for name, value in given.items() if name != left_out}).status == 422
+    assert _paused(host)
+    assert host.ask("RESUME", **given).status == 200 and not _paused(host), "the control"
 
 
 def test_a_suspension_has_no_other_members() -> None:
     """What is kept of one is what the rows are about."""
-    play = Play()
-    _suspended(play)
-    (item,) = play.held.all("suspension")
+    host = FloorHost()
+    _suspended(host)
+    (item,) = host.held.all("suspension")
     assert item.value.keys() == SUSPENSION.keys() | SUSPENSION_SAYS
 
 
@@ -264,13 +264,13 @@ FIRST, SECOND = b'{"says":1}', b'{"says":2}'
 def test_an_approved_tool_is_that_definition_of_that_tool() -> None:
     """Another definition of it is off, and so is another tool that has the approved one's digest but another pin."""
     assert set(pin("files", "work", ONE).value or ()) == {"sha256"}
-    assert pin("files", "work", ONE).key != pin("other", "work", ONE).key != pin("files", "play", ONE).key
+    assert pin("files", "work", ONE).key != pin("other", "work", ONE).key != pin("files", "host", ONE).key
     pins = ToolPins({})
     pins.approve("work", ONE)
-    pins.approve("play", TWO)
+    pins.approve("host", TWO)
     assert pins.admits("work", ONE) and not pins.admits("work", TWO)
     pins.approve("work", TWO)
-    assert pins.admits("work", TWO) and not pins.admits("work", ONE) and not pins.admits("play", ONE)
+    assert pins.admits("work", TWO) and not pins.admits("work", ONE) and not pins.admits("host", ONE)
 
 
 class Catalogue:

@@ -186,6 +186,9 @@ class Toolbox:
     def tools(self) -> Iterable[Binding]:
         return self.bound
 
+    def upstreams(self) -> Sequence[Mapping[str, object]]:
+        return []
+
     def hosted(self) -> Sequence[Mapping[str, object]]:
         return [{"protocol": "mcp", "name": "files", "state": self.state, "tools": len(self.bound)}]
 

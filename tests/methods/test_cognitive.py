@@ -12,7 +12,7 @@ from agtphost.errors import Problem
 from agtphost.identity.peer import Assurance
 from agtphost.methods import documents, relevance
 from agtphost.methods.documents import Document, Library, read_documents
-from tests.methods.play import CALLER, OTHER, Play, endpoint
+from tests.methods.floor_hosts import CALLER, OTHER, FloorHost, endpoint
 from tests.methods.stage import Toolbox
 
 LEAVE = Document(
@@ -23,7 +23,7 @@ PARKING = Document(name="parking.txt", text="Cars are parked in the yard. The ya
 SECRET = endpoint("FETCH", "/vault", "Opens the vault of holidays.", required_scopes=("vault:open",))
 
 
-def play() -> Play:
+def informed() -> FloorHost:
     tool = Binding(
         method="EXECUTE",
         path="/mcp/files",
@@ -33,12 +33,12 @@ def play() -> Play:
         description="Reads a file about parked cars.",
         min_assurance=Assurance.HEADER,
     )
-    return Play(documents=[LEAVE, PARKING], endpoints=[SECRET], adapter=Toolbox(tool))
+    return FloorHost(documents=[LEAVE, PARKING], endpoints=[SECRET], adapter=Toolbox(tool))
 
 
 def test_results_have_source_and_confidence() -> None:
     """A question is answered from the documents, with provenance and confidence (AGTP-060, AGTP-185, AGTP-186)."""
-    found = play().result("QUERY", intent="How many days of holiday does an employee have?")
+    found = informed().result("QUERY", intent="How many days of holiday does an employee have?")
     first = found["results"][0]
     assert first["source"] == "document:staff/leave.md"
     assert "28 days of holiday" in first["text"]
@@ -49,8 +49,8 @@ def test_results_have_source_and_confidence() -> None:
 def test_the_threshold_leaves_out(threshold: float) -> None:
     """Results below the threshold are left out, and those above it are not (AGTP-186)."""
     question = "parked cars in the yard"
-    every = play().result("QUERY", intent=question)["results"]
-    shown = play().result("QUERY", intent=question, confidence_threshold=threshold)["results"]
+    every = informed().result("QUERY", intent=question)["results"]
+    shown = informed().result("QUERY", intent=question, confidence_threshold=threshold)["results"]
     assert shown == [result for result in every if result["confidence"] >= threshold]
     assert len(every) > 1
 
@@ -76,7 +76,7 @@ def test_the_threshold_leaves_out(threshold: float) -> None:
 )
 def test_bad_parameters_are_422(name: str, value: Any) -> None:
     """Each bad value is 422 and names its parameter (AGTP-185)."""
-    answer = play().ask("QUERY", **{"intent": "cars", name: value})
+    answer = informed().ask("QUERY", **{"intent": "cars", name: value})
     assert answer.status == 422
     assert f'"parameter":"{name}"'.encode() in answer.body.replace(b": ", b":")
 
@@ -93,7 +93,7 @@ def test_bad_parameters_are_422(name: str, value: Any) -> None:
 )
 def test_scope_includes_and_excludes(scope: Any, kinds: set[str]) -> None:
     """``scope`` says what is asked, down to a folder or document (AGTP-185)."""
-    found = play().result("QUERY", intent="parked cars", scope=scope)["results"]
+    found = informed().result("QUERY", intent="parked cars", scope=scope)["results"]
     assert {result["kind"] for result in found} <= kinds
     assert bool(found) is bool(kinds & {"documents", "tools"})
 
@@ -101,7 +101,7 @@ def test_scope_includes_and_excludes(scope: Any, kinds: set[str]) -> None:
 def test_formats() -> None:
     """``raw`` shows all of a passage, ``natural`` words it, ``structured`` is what goes without saying (AGTP-185)."""
     long = Document(name="long.txt", text="Cars here. " + "Cars are parked in the yard at night. " * 25)
-    host = Play(documents=[long])
+    host = FloorHost(documents=[long])
     short, raw = (host.result("QUERY", intent="cars", format=form)["results"][0] for form in ("structured", "raw"))
     assert len(short["text"]) < 410 < len(raw["text"])
     natural = host.result("QUERY", intent="cars", format="natural")
@@ -112,14 +112,14 @@ def test_formats() -> None:
 
 def test_a_structured_intent() -> None:
     """An intent may be an object; its words are what is asked (core 7.2.1)."""
-    found = play().result("QUERY", intent={"about": "holiday", "who": ["employee"]}, scope="documents")["results"]
+    found = informed().result("QUERY", intent={"about": "holiday", "who": ["employee"]}, scope="documents")["results"]
     assert found[0]["title"] == "staff/leave.md"
 
 
 def test_nobody_finds_what_he_may_not_call() -> None:
     """Endpoints without whose scopes the caller is are not told of (design decision 14)."""
-    assert "FETCH /vault" not in str(play().result("QUERY", intent="open the vault"))
-    allowed = Play(endpoints=[endpoint("FETCH", "/vault", "Opens the vault.", required_scopes=("booking:room",))])
+    assert "FETCH /vault" not in str(informed().result("QUERY", intent="open the vault"))
+    allowed = FloorHost(endpoints=[endpoint("FETCH", "/vault", "Opens the vault.", required_scopes=("booking:room",))])
     assert "FETCH /vault" in str(allowed.result("QUERY", intent="open the vault", by=CALLER))
     assert "FETCH /vault" not in str(allowed.result("QUERY", intent="open the vault", by=OTHER))
 
@@ -130,14 +130,14 @@ def test_nobody_finds_what_he_may_not_call() -> None:
 )
 def test_agents_are_shown_to_whom_the_operator_shows_them(disclosure: str, certain: bool, seen: bool) -> None:
     """``policies.agent_disclosure`` holds for QUERY as it does for DISCOVER."""
-    host = Play(disclosure=disclosure)
+    host = FloorHost({"policies": {"agent_disclosure": disclosure}})
     found = host.result("QUERY", intent="the agent desk", scope="agents", certain=certain)["results"]
     assert bool(found) is seen
 
 
 def test_the_same_question_has_the_same_answer() -> None:
     """QUERY is idempotent (core 7.2.1)."""
-    host = play()
+    host = informed()
     first, second = (host.ask("QUERY", intent="cars or holiday").body for _ in range(2))
     assert first == second
 

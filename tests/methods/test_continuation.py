@@ -9,15 +9,15 @@ import pytest
 
 from agtphost.methods import continuation
 from agtphost.methods.continuation import Continuations
-from tests.methods.play import CALLER, JUDGE, OTHER, Play, body_of, endpoint
+from tests.methods.floor_hosts import CALLER, JUDGE, OTHER, FloorHost, body_of, endpoint
 
 
-def parts(play: Play, method: str, path: str, member: str, *, by: Any = CALLER, **asked: Any) -> list[list[Any]]:
+def parts(host: FloorHost, method: str, path: str, member: str, *, by: Any = CALLER, **asked: Any) -> list[list[Any]]:
     """Every part of a list, each fetched with the token of the one before."""
     found: list[list[Any]] = []
     headers: dict[str, str] = {}
     while True:
-        answer = play.ask(method, path, by=by, headers=headers, **asked)
+        answer = host.ask(method, path, by=by, headers=headers, **asked)
         assert answer.status == 200, answer.body
         found.append(body_of(answer)["result"][member])
         token = answer.headers.get("continuation-token")
@@ -27,33 +27,33 @@ def parts(play: Play, method: str, path: str, member: str, *, by: Any = CALLER, 
         headers = {"Continuation-Token": token}
 
 
-def sent(play: Play, count: int, to: Any = OTHER) -> None:
+def sent(host: FloorHost, count: int, to: Any = OTHER) -> None:
     for number in range(count):
-        play.result("NOTIFY", code=202, recipient=to.agent_id, content={"n": number})
+        host.result("NOTIFY", code=202, recipient=to.agent_id, content={"n": number})
 
 
 def test_an_inbox_is_read_in_parts() -> None:
     """AGTP-052: the parts together are the list, in its order, each item once; the last has no token."""
-    play = Play()
-    sent(play, 7)
-    found = parts(play, "QUERY", "/notifications", "notifications", by=OTHER, limit=3)
+    host = FloorHost()
+    sent(host, 7)
+    found = parts(host, "QUERY", "/notifications", "notifications", by=OTHER, limit=3)
     assert [len(part) for part in found] == [3, 3, 1]
-    whole = play.result("QUERY", "/notifications", by=OTHER)["notifications"]
+    whole = host.result("QUERY", "/notifications", by=OTHER)["notifications"]
     assert [each for part in found for each in part] == whole
-    exact = parts(play, "QUERY", "/notifications", "notifications", by=OTHER, limit=7)
+    exact = parts(host, "QUERY", "/notifications", "notifications", by=OTHER, limit=7)
     assert [len(part) for part in exact] == [7]
 
 
 def test_items_that_come_and_go_shift_nothing() -> None:
     """What stays between two parts is neither repeated nor left out."""
-    play = Play()
-    sent(play, 4)
-    first = play.ask("QUERY", "/notifications", by=OTHER, limit=2)
+    host = FloorHost()
+    sent(host, 4)
+    first = host.ask("QUERY", "/notifications", by=OTHER, limit=2)
     token = first.headers.get("continuation-token")
     shown = body_of(first)["result"]["notifications"]
-    play.result("CONFIRM", by=OTHER, target_id=shown[0]["notification_id"], status="accepted")
-    rest = body_of(play.ask("QUERY", "/notifications", by=OTHER, limit=2, headers={"Continuation-Token": token or ""}))
-    left = play.result("QUERY", "/notifications", by=OTHER)["notifications"]
+    host.result("CONFIRM", by=OTHER, target_id=shown[0]["notification_id"], status="accepted")
+    rest = body_of(host.ask("QUERY", "/notifications", by=OTHER, limit=2, headers={"Continuation-Token": token or ""}))
+    left = host.result("QUERY", "/notifications", by=OTHER)["notifications"]
     assert [each["notification_id"] for each in [shown[1], *rest["result"]["notifications"]]] == [
         each["notification_id"] for each in left
     ]
@@ -61,49 +61,49 @@ def test_items_that_come_and_go_shift_nothing() -> None:
 
 def test_escalations_come_in_parts() -> None:
     """AGTP-052: the same of QUERY /escalations."""
-    play = Play()
+    host = FloorHost()
     for number in range(3):
-        play.result("ESCALATE", code=202, task_id=f"t-{number}", reason="scope_limit", context={"n": number})
-    found = parts(play, "QUERY", "/escalations", "escalations", limit=2)
+        host.result("ESCALATE", code=202, task_id=f"t-{number}", reason="scope_limit", context={"n": number})
+    found = parts(host, "QUERY", "/escalations", "escalations", limit=2)
     assert [len(part) for part in found] == [2, 1]
 
 
 def test_a_token_is_good_for_its_caller_and_query_alone() -> None:
     """AGTP-052: another caller, another query, another method, a changed octet and another host's are 422."""
-    play, other = Play(), Play()
-    sent(play, 4)
+    host, other = FloorHost(), FloorHost()
+    sent(host, 4)
     sent(other, 4)
-    sent(play, 4, JUDGE)
-    token = play.ask("QUERY", "/notifications", by=OTHER, limit=2).headers.get("continuation-token") or ""
+    sent(host, 4, JUDGE)
+    token = host.ask("QUERY", "/notifications", by=OTHER, limit=2).headers.get("continuation-token") or ""
     good = {"Continuation-Token": token}
-    again = play.ask("QUERY", "/notifications", by=OTHER, limit=2, headers=good)
+    again = host.ask("QUERY", "/notifications", by=OTHER, limit=2, headers=good)
     assert again.status == 200
     refused = [
-        play.ask("QUERY", "/notifications", by=JUDGE, limit=2, headers=good),
-        play.ask("QUERY", "/notifications", by=OTHER, limit=3, headers=good),
-        play.ask("QUERY", "/notifications", by=OTHER, limit=2, box="sent", headers=good),
-        play.ask("QUERY", "/escalations", by=OTHER, limit=2, headers=good),
+        host.ask("QUERY", "/notifications", by=JUDGE, limit=2, headers=good),
+        host.ask("QUERY", "/notifications", by=OTHER, limit=3, headers=good),
+        host.ask("QUERY", "/notifications", by=OTHER, limit=2, box="sent", headers=good),
+        host.ask("QUERY", "/escalations", by=OTHER, limit=2, headers=good),
         other.ask("QUERY", "/notifications", by=OTHER, limit=2, headers=good),
-        play.ask("QUERY", "/notifications", by=OTHER, limit=2, headers={"Continuation-Token": ""}),
-        play.ask("QUERY", "/notifications", by=OTHER, limit=2, headers={"Continuation-Token": "A" * 2_000}),
-        play.ask("QUERY", "/notifications", by=OTHER, limit=2, continuation_token=7),
+        host.ask("QUERY", "/notifications", by=OTHER, limit=2, headers={"Continuation-Token": ""}),
+        host.ask("QUERY", "/notifications", by=OTHER, limit=2, headers={"Continuation-Token": "A" * 2_000}),
+        host.ask("QUERY", "/notifications", by=OTHER, limit=2, continuation_token=7),
     ]
     for number in range(0, len(token), 7):
         changed = token[:number] + ("A" if token[number] != "A" else "B") + token[number + 1 :]
-        refused.append(play.ask("QUERY", "/notifications", by=OTHER, limit=2, headers={"Continuation-Token": changed}))
+        refused.append(host.ask("QUERY", "/notifications", by=OTHER, limit=2, headers={"Continuation-Token": changed}))
     for answer in refused:
         assert (answer.status, body_of(answer)["reason"]) == (422, "continuation-token-invalid")
 
 
 def test_the_parameter_does_as_well_as_the_header() -> None:
     """For callers that write no header fields; both together have to agree."""
-    play = Play()
-    sent(play, 4)
-    token = play.ask("QUERY", "/notifications", by=OTHER, limit=2).headers.get("continuation-token") or ""
-    whole = play.result("QUERY", "/notifications", by=OTHER)["notifications"]
-    rest = play.result("QUERY", "/notifications", by=OTHER, limit=2, continuation_token=token)
+    host = FloorHost()
+    sent(host, 4)
+    token = host.ask("QUERY", "/notifications", by=OTHER, limit=2).headers.get("continuation-token") or ""
+    whole = host.result("QUERY", "/notifications", by=OTHER)["notifications"]
+    rest = host.result("QUERY", "/notifications", by=OTHER, limit=2, continuation_token=token)
     assert rest["notifications"] == whole[2:]
-    answer = play.ask(
+    answer = host.ask(
         "QUERY", "/notifications", by=OTHER, limit=2, continuation_token=token, headers={"Continuation-Token": "x"}
     )
     assert answer.status == 422
@@ -111,23 +111,23 @@ def test_the_parameter_does_as_well_as_the_header() -> None:
 
 def test_a_token_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is good for a while, and nothing is kept for it."""
-    play = Play()
-    sent(play, 4)
-    token = play.ask("QUERY", "/notifications", by=OTHER, limit=2).headers.get("continuation-token") or ""
-    play.ahead = continuation.LIFE + 2
-    answer = play.ask("QUERY", "/notifications", by=OTHER, limit=2, headers={"Continuation-Token": token})
+    host = FloorHost()
+    sent(host, 4)
+    token = host.ask("QUERY", "/notifications", by=OTHER, limit=2).headers.get("continuation-token") or ""
+    host.advance(continuation.LIFE + 2)
+    answer = host.ask("QUERY", "/notifications", by=OTHER, limit=2, headers={"Continuation-Token": token})
     assert answer.status == 422
 
 
 def test_a_token_tells_nothing() -> None:
     """It is opaque: where the list goes on cannot be read from it, and no two are the same."""
-    play = Play()
-    sent(play, 4)
+    host = FloorHost()
+    sent(host, 4)
     tokens = {
-        play.ask("QUERY", "/notifications", by=OTHER, limit=2).headers.get("continuation-token") or "" for _ in range(3)
+        host.ask("QUERY", "/notifications", by=OTHER, limit=2).headers.get("continuation-token") or "" for _ in range(3)
     }
     assert len(tokens) == 3
-    shown = play.result("QUERY", "/notifications", by=OTHER)["notifications"]
+    shown = host.result("QUERY", "/notifications", by=OTHER)["notifications"]
     assert not any(shown[1]["notification_id"] in token or "ntf" in token for token in tokens)
 
 

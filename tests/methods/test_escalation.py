@@ -10,32 +10,32 @@ import pytest
 from agtphost.methods import escalation
 from agtphost.methods.escalation import PRIORITIES, REASONS
 from agtphost.vocabulary import holdings
-from tests.methods.play import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, Play, body_of
+from tests.methods.floor_hosts import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, FloorHost, body_of
 
 ASK: dict[str, Any] = {"task_id": "t-1", "reason": "scope_limit", "context": {"resource": "contract", "n": [1, "é"]}}
 TASK = {"Task-ID": "t-1"}
 
 
-def escalated(play: Play, **changes: Any) -> str:
-    return str(play.result("ESCALATE", code=202, **{**ASK, **changes})["escalation_id"])
+def escalated(host: FloorHost, **changes: Any) -> str:
+    return str(host.result("ESCALATE", code=202, **{**ASK, **changes})["escalation_id"])
 
 
 def test_an_escalation_is_accepted_and_its_task_paused() -> None:
     """202 with escalation_id, routed_to and task_paused; the deadline is told back (AGTP-061, AGTP-217)."""
-    found = Play().result("ESCALATE", code=202, **ASK, deadline="2027-01-31T00:00:00Z", recipient="usr-cfo")
+    found = FloorHost().result("ESCALATE", code=202, **ASK, deadline="2027-01-31T00:00:00Z", recipient="usr-cfo")
     assert found["escalation_id"]
     assert (found["routed_to"], found["status"], found["task_paused"]) == ("usr-cfo", "pending_review", True)
     assert found["estimated_review_by"] == "2027-01-31T00:00:00Z"
-    assert Play().result("ESCALATE", code=202, **ASK)["routed_to"] == "operator"
+    assert FloorHost().result("ESCALATE", code=202, **ASK)["routed_to"] == "operator"
 
 
 @pytest.mark.parametrize("reason", REASONS)
 @pytest.mark.parametrize("priority", PRIORITIES)
 def test_every_reason_and_priority(reason: str, priority: str) -> None:
     """Each word of the text is taken, and kept as it is (AGTP-217)."""
-    play = Play()
-    play.result("ESCALATE", code=202, **{**ASK, "reason": reason, "priority": priority})
-    (kept,) = play.result("QUERY", "/escalations")["escalations"]
+    host = FloorHost()
+    host.result("ESCALATE", code=202, **{**ASK, "reason": reason, "priority": priority})
+    (kept,) = host.result("QUERY", "/escalations")["escalations"]
     assert (kept["reason"], kept["priority"], kept["context"]) == (reason, priority, ASK["context"])
 
 
@@ -54,49 +54,49 @@ def test_every_reason_and_priority(reason: str, priority: str) -> None:
 )
 def test_bad_parameters_are_422(name: str, value: Any) -> None:
     """Each names its parameter; nobody is the judge of its own escalation (AGTP-217)."""
-    answer = Play().ask("ESCALATE", **{**ASK, name: value})
+    answer = FloorHost().ask("ESCALATE", **{**ASK, name: value})
     assert (answer.status, body_of(answer)["parameter"]) == (422, name)
 
 
 def test_an_unknown_agent_as_recipient_is_404() -> None:
     """An Agent-ID that resolves to nobody (AGTP-217)."""
-    assert Play().refused("ESCALATE", **ASK, recipient="9" * 64) == (404, "recipient-unknown")
+    assert FloorHost().refused("ESCALATE", **ASK, recipient="9" * 64) == (404, "recipient-unknown")
 
 
 def test_a_paused_task_stands_still_until_confirmed() -> None:
     """Its calls are 409 until the decision, and other tasks and agents go on (AGTP-074, AGTP-218)."""
-    play = Play()
-    number = escalated(play)
-    assert play.refused("ECHO", "/text", headers=TASK) == (409, "task-paused")
-    assert play.ask("ECHO", "/text", headers={"Task-ID": "t-2"}).status == 200
-    assert play.ask("ECHO", "/text", headers=TASK, by=OTHER).status == 200
-    assert play.ask("ECHO", "/text").status == 200
-    assert play.ask("DISCOVER", "/methods", headers=TASK).status == 200
-    assert play.result("CONFIRM", target_id=number, status="deferred", by=JUDGE)["task_paused"] is True
-    assert play.refused("ECHO", "/text", headers=TASK) == (409, "task-paused")
-    assert play.result("CONFIRM", target_id=number, status="accepted", by=JUDGE)["task_paused"] is False
-    assert play.ask("ECHO", "/text", headers=TASK).status == 200
+    host = FloorHost()
+    number = escalated(host)
+    assert host.refused("ECHO", "/text", headers=TASK) == (409, "task-paused")
+    assert host.ask("ECHO", "/text", headers={"Task-ID": "t-2"}).status == 200
+    assert host.ask("ECHO", "/text", headers=TASK, by=OTHER).status == 200
+    assert host.ask("ECHO", "/text").status == 200
+    assert host.ask("DISCOVER", "/methods", headers=TASK).status == 200
+    assert host.result("CONFIRM", target_id=number, status="deferred", by=JUDGE)["task_paused"] is True
+    assert host.refused("ECHO", "/text", headers=TASK) == (409, "task-paused")
+    assert host.result("CONFIRM", target_id=number, status="accepted", by=JUDGE)["task_paused"] is False
+    assert host.ask("ECHO", "/text", headers=TASK).status == 200
 
 
 def test_a_rejected_task_stays_shut() -> None:
     """Rejected is decided as well: the task is not to go on, and says why."""
-    play = Play()
-    number = escalated(play)
-    play.result("CONFIRM", target_id=number, status="rejected", reason="too dear", by=JUDGE)
-    assert play.refused("ECHO", "/text", headers=TASK) == (409, "task-rejected")
-    (kept,) = play.result("QUERY", "/escalations", escalation_id=number)["escalations"]
+    host = FloorHost()
+    number = escalated(host)
+    host.result("CONFIRM", target_id=number, status="rejected", reason="too dear", by=JUDGE)
+    assert host.refused("ECHO", "/text", headers=TASK) == (409, "task-rejected")
+    (kept,) = host.result("QUERY", "/escalations", escalation_id=number)["escalations"]
     assert kept["decision"]["reason"] == "too dear"
     assert kept["decision"]["by"] == JUDGE.agent_id
 
 
 def test_the_same_escalation_is_one() -> None:
     """Repeated it has the same number, and is kept once; another one has another (AGTP-218)."""
-    play = Play()
-    numbers = {escalated(play) for _ in range(3)}
+    host = FloorHost()
+    numbers = {escalated(host) for _ in range(3)}
     assert len(numbers) == 1
-    assert len(list(play.held.all("escalation"))) == 1
-    assert escalated(play, context={"resource": "other"}) not in numbers
-    assert play.result("ESCALATE", code=202, by=OTHER, **ASK)["escalation_id"] not in numbers
+    assert len(list(host.held.all("escalation"))) == 1
+    assert escalated(host, context={"resource": "other"}) not in numbers
+    assert host.result("ESCALATE", code=202, by=OTHER, **ASK)["escalation_id"] not in numbers
 
 
 @pytest.mark.parametrize(
@@ -118,49 +118,49 @@ def test_the_same_escalation_is_one() -> None:
 )
 def test_who_may_decide(recipient: str | None, by: Any, status: int) -> None:
     """The recipient, the scope's holder where it went to people, the registrar, an operator; nobody else."""
-    play = Play()
-    number = escalated(play, **({} if recipient is None else {"recipient": recipient}))
-    listed = play.ask("QUERY", "/escalations", by=by)
-    assert play.ask("CONFIRM", target_id=number, status="accepted", by=by).status == status
+    host = FloorHost()
+    number = escalated(host, **({} if recipient is None else {"recipient": recipient}))
+    listed = host.ask("QUERY", "/escalations", by=by)
+    assert host.ask("CONFIRM", target_id=number, status="accepted", by=by).status == status
     assert (number in listed.body.decode()) is (status != 404)
 
 
 def test_a_task_names_its_escalation() -> None:
     """CONFIRM takes the Task-ID too, where one escalation of it waits (core 7.2.11)."""
-    play = Play()
-    number = escalated(play)
-    assert play.result("CONFIRM", target_id="t-1", status="deferred", by=JUDGE)["escalation_id"] == number
-    escalated(play, reason="ethical_flag")
-    assert play.refused("CONFIRM", target_id="t-1", status="accepted", by=JUDGE) == (409, "target-ambiguous")
-    assert play.refused("CONFIRM", target_id="t-1", status="accepted", by=OTHER) == (404, "target-unknown")
+    host = FloorHost()
+    number = escalated(host)
+    assert host.result("CONFIRM", target_id="t-1", status="deferred", by=JUDGE)["escalation_id"] == number
+    escalated(host, reason="ethical_flag")
+    assert host.refused("CONFIRM", target_id="t-1", status="accepted", by=JUDGE) == (409, "target-ambiguous")
+    assert host.refused("CONFIRM", target_id="t-1", status="accepted", by=OTHER) == (404, "target-unknown")
 
 
 def test_a_decision_is_made_once() -> None:
     """The same answer again has the same receipt; another one is 409 (AGTP-074, AGTP-220)."""
-    play = Play()
-    number = escalated(play)
-    first, second = (play.result("CONFIRM", target_id=number, status="accepted", by=JUDGE) for _ in range(2))
+    host = FloorHost()
+    number = escalated(host)
+    first, second = (host.result("CONFIRM", target_id=number, status="accepted", by=JUDGE) for _ in range(2))
     assert first == second
     assert first["attestation_id"] and first["timestamp"]
-    assert play.refused("CONFIRM", target_id=number, status="rejected", by=JUDGE) == (409, "already-decided")
+    assert host.refused("CONFIRM", target_id=number, status="rejected", by=JUDGE) == (409, "already-decided")
 
 
 def test_two_deciders_at_once_are_one_decision() -> None:
     """The second of two decisions on one state is 409: the item carries its version into the commit."""
-    play = Play()
-    number = escalated(play)
-    drafts = len(play.ledger.drafts)
-    play.result("CONFIRM", target_id=number, status="accepted", by=JUDGE)
-    (change,) = [each for each in play.ledger.drafts[drafts].changes if each.kind == "escalation"]
+    host = FloorHost()
+    number = escalated(host)
+    drafts = len(host.ledger.drafts)
+    host.result("CONFIRM", target_id=number, status="accepted", by=JUDGE)
+    (change,) = [each for each in host.ledger.drafts[drafts].changes if each.kind == "escalation"]
     assert change.expected == 1
 
 
 def test_the_record_is_the_evidence() -> None:
     """Decision, decider and attestation are in the signed record (core 7.2.11)."""
-    play = Play()
-    number = escalated(play)
-    receipt = play.result("CONFIRM", target_id=number, status="accepted", attestation={"sig": "x"}, by=JUDGE)
-    extra = play.ledger.drafts[-1].payload["extra"]
+    host = FloorHost()
+    number = escalated(host)
+    receipt = host.result("CONFIRM", target_id=number, status="accepted", attestation={"sig": "x"}, by=JUDGE)
+    extra = host.ledger.drafts[-1].payload["extra"]
     assert extra == {
         "attestation_id": receipt["attestation_id"],
         "target_id": number,
@@ -173,51 +173,51 @@ def test_floods_are_marked_and_queued(monkeypatch: pytest.MonkeyPatch) -> None:
     """AGTP-314: beyond a measure they are marked, beyond another queued behind all others; none is dropped."""
     monkeypatch.setattr(escalation, "FLOOD", 2)
     monkeypatch.setattr(escalation, "OPEN_PER_AGENT", 4)
-    play = Play()
+    host = FloorHost()
     for number in range(4):
-        escalated(play, task_id=f"t-{number}")
-    last = escalated(play, task_id="t-9", priority="urgent")
-    assert play.ask("ESCALATE", by=OTHER, **ASK).status == 202
-    kept = [item.value for item in play.held.of("escalation", CALLER.agent_id)]
+        escalated(host, task_id=f"t-{number}")
+    last = escalated(host, task_id="t-9", priority="urgent")
+    assert host.ask("ESCALATE", by=OTHER, **ASK).status == 202
+    kept = [item.value for item in host.held.of("escalation", CALLER.agent_id)]
     assert [value["flood"] for value in kept] == [False, False, True, True, True]
     assert [value["queued"] for value in kept] == [False, False, False, False, True]
-    assert play.result("QUERY", "/escalations")["escalations"][-1]["escalation_id"] == last
+    assert host.result("QUERY", "/escalations")["escalations"][-1]["escalation_id"] == last
     # What is queued takes no room of the owner's, and is decided as any other.
     monkeypatch.setattr(escalation, "OPEN_PER_OWNER", 4)
     monkeypatch.setattr(escalation, "URGENT_PER_OWNER", 0)
-    escalated(play, task_id="t-10")
-    play.result("CONFIRM", target_id=last, status="accepted", by=JUDGE)
+    escalated(host, task_id="t-10")
+    host.result("CONFIRM", target_id=last, status="accepted", by=JUDGE)
 
 
 def test_the_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the host can hold of one agent has an end, and the agent is told so."""
     holding = holdings.HELD["escalation"]
     monkeypatch.setitem(holdings.HELD, "escalation", replace(holding, per_owner=3))  # type: ignore[misc]
-    play = Play()
+    host = FloorHost()
     for number in range(3):
-        escalated(play, task_id=f"t-{number}")
-    assert play.refused("ESCALATE", **{**ASK, "task_id": "t-9"}) == (429, "too-many-escalations")
-    assert play.result("QUERY", "/escalations")["count"] == 3
+        escalated(host, task_id=f"t-{number}")
+    assert host.refused("ESCALATE", **{**ASK, "task_id": "t-9"}) == (429, "too-many-escalations")
+    assert host.result("QUERY", "/escalations")["count"] == 3
 
 
 def test_listing_is_filtered_and_sorted() -> None:
     """Urgent ones first; by status, task and number; each agent sees its own alone."""
-    play = Play()
-    low, urgent = (escalated(play, priority=priority) for priority in ("low", "urgent"))
-    play.result("ESCALATE", code=202, by=OTHER, **ASK)
-    found = play.result("QUERY", "/escalations")
+    host = FloorHost()
+    low, urgent = (escalated(host, priority=priority) for priority in ("low", "urgent"))
+    host.result("ESCALATE", code=202, by=OTHER, **ASK)
+    found = host.result("QUERY", "/escalations")
     assert [each["escalation_id"] for each in found["escalations"]] == [urgent, low]
-    play.result("CONFIRM", target_id=low, status="accepted", by=JUDGE)
-    assert play.result("QUERY", "/escalations", status="pending")["count"] == 1
-    assert play.result("QUERY", "/escalations", task_id="nope")["count"] == 0
-    assert play.result("QUERY", "/escalations", by=JUDGE)["count"] == 3
-    assert play.result("QUERY", "/escalations", by=JUDGE, limit=1)["count"] == 3
+    host.result("CONFIRM", target_id=low, status="accepted", by=JUDGE)
+    assert host.result("QUERY", "/escalations", status="pending")["count"] == 1
+    assert host.result("QUERY", "/escalations", task_id="nope")["count"] == 0
+    assert host.result("QUERY", "/escalations", by=JUDGE)["count"] == 3
+    assert host.result("QUERY", "/escalations", by=JUDGE, limit=1)["count"] == 3
 
 
 def test_escalations_have_no_end_of_their_own() -> None:
     """A pending one never expires; a decided one is kept for a week and then forgotten."""
-    play = Play()
-    number = escalated(play)
-    assert play.held.get("escalation", number).expires_at is None  # type: ignore[union-attr]
-    play.result("CONFIRM", target_id=number, status="rejected", by=JUDGE)
-    assert play.held.get("escalation", number).expires_at is not None  # type: ignore[union-attr]
+    host = FloorHost()
+    number = escalated(host)
+    assert host.held.get("escalation", number).expires_at is None  # type: ignore[union-attr]
+    host.result("CONFIRM", target_id=number, status="rejected", by=JUDGE)
+    assert host.held.get("escalation", number).expires_at is not None  # type: ignore[union-attr]

@@ -10,7 +10,7 @@ import pytest
 from agtphost.contract.reserved import MECHANICS, OPEN, RESERVED
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.catalog import FLOOR
-from tests.methods.play import CALLER, DESK, ISSUER, Play, body_of, endpoint
+from tests.methods.floor_hosts import CALLER, DESK, ISSUER, FloorHost, body_of, endpoint
 
 PROOF = {"Session-ID": "s-1"}
 VALID: dict[str, dict[str, Any]] = {
@@ -36,7 +36,7 @@ MINE = ("QUERY", "SUMMARIZE", "PLAN", "ESCALATE", "SUSPEND", "NOTIFY")
 @pytest.mark.parametrize("method", VALID)
 def test_no_floor_method_is_unknown(method: str) -> None:
     """Called with valid parameters, none is 404 for its path, 405, 459 or 501 (AGTP-183)."""
-    answer = Play().ask(method, headers=PROOF, **VALID[method])
+    answer = FloorHost().ask(method, headers=PROOF, **VALID[method])
     assert answer.status not in (405, 459, 501)
     assert body_of(answer).get("reason") not in ("not-found", "method-not-allowed")
 
@@ -52,12 +52,12 @@ def test_a_context_is_accepted(method: str, wrapped: bool) -> None:
     """``context: {}`` is accepted among the parameters and in the envelope (AGTP-184)."""
     given = {**VALID[method], "context": {}}
     body = {"method": method, "parameters": given, "context": {}} if wrapped else given
-    assert Play().ask(method, body=body, headers=PROOF).status in (200, 202)
+    assert FloorHost().ask(method, body=body, headers=PROOF).status in (200, 202)
 
 
 def test_lower_case_is_no_method() -> None:
     """Method names are upper-case (AGTP-184)."""
-    assert Play().ask("query", intent="x").status == 459
+    assert FloorHost().ask("query", intent="x").status == 459
 
 
 @pytest.mark.parametrize(
@@ -78,15 +78,15 @@ def test_lower_case_is_no_method() -> None:
 )
 def test_what_is_missing_is_named(method: str, name: str) -> None:
     """A missing parameter is 422 and named; the same call with it is not (AGTP-077)."""
-    play, given = Play(), {key: value for key, value in VALID[method].items() if key != name}
-    answer = play.ask(method, headers=PROOF, **given)
+    host, given = FloorHost(), {key: value for key, value in VALID[method].items() if key != name}
+    answer = host.ask(method, headers=PROOF, **given)
     assert (answer.status, body_of(answer)["reason"], body_of(answer)["parameter"]) == (422, "missing-parameter", name)
-    assert play.ask(method, headers=PROOF, **VALID[method]).status != 422
+    assert host.ask(method, headers=PROOF, **VALID[method]).status != 422
 
 
 def test_who_is_not_sure_enough_changes_nothing() -> None:
     """Callers known by header alone read, and change nothing, unless the host is relaxed (design decision 4)."""
-    strict, relaxed = Play(), Play(assurance=Assurance.HEADER)
+    strict, relaxed = FloorHost(), FloorHost(floor=Assurance.HEADER)
     for method in ("ESCALATE", "CONFIRM", "SUSPEND", "NOTIFY"):
         refused = strict.refused(method, certain=False, headers=PROOF, **VALID[method])
         assert refused == (401, "agent-unauthenticated")
@@ -101,13 +101,13 @@ def test_who_is_not_sure_enough_changes_nothing() -> None:
 
 def test_every_method_is_listed_and_described() -> None:
     """DISCOVER /methods and DESCRIBE name them all, with a sentence each (AGTP-183)."""
-    play = Play()
-    listed = json.loads(play.ask("DISCOVER", "/methods").body)
+    host = FloorHost()
+    listed = json.loads(host.ask("DISCOVER", "/methods").body)
     statements = {(entry["method"], entry["path"]): entry["description"] for entry in listed}
     floor = [place for place in (*OPEN, *MECHANICS) if place != ("QUOTE", "/")]
     for method, path in floor:
         assert len(statements[method, path]) > 10
-    methods = set(play.result("DESCRIBE")["methods"])
+    methods = set(host.result("DESCRIBE")["methods"])
     assert {method for method, _ in floor} <= methods
 
 
@@ -115,9 +115,9 @@ def test_an_operators_endpoint_takes_the_place_of_a_cognitive_method() -> None:
     """QUERY, SUMMARIZE and PLAN on / are the operator's where one is declared there; the mechanics never are."""
     cognitive = [place for place in OPEN if place != ("QUOTE", "/")]
     own = [endpoint(method, path, "Mine.", lambda context: {"mine": True}) for method, path in cognitive]
-    play = Play(endpoints=own)
+    host = FloorHost(endpoints=own)
     for method, path in cognitive:
-        assert play.result(method, path) == {"mine": True}
+        assert host.result(method, path) == {"mine": True}
         assert (method, path) not in RESERVED
     assert set(MECHANICS) <= set(RESERVED)
 
@@ -125,37 +125,37 @@ def test_an_operators_endpoint_takes_the_place_of_a_cognitive_method() -> None:
 @pytest.mark.parametrize("method", ["ESCALATE", "SUSPEND", "NOTIFY"])
 def test_a_keyed_request_is_done_once(method: str) -> None:
     """An Idempotency-Key answers a repeat with what was answered before, and keeps nothing twice."""
-    play = Play()
+    host = FloorHost()
     headers = {**PROOF, "Idempotency-Key": "k-1"}
-    first, second = (play.ask(method, headers=headers, **VALID[method]) for _ in range(2))
+    first, second = (host.ask(method, headers=headers, **VALID[method]) for _ in range(2))
     assert first.body == second.body
     kinds = ("escalation", "suspension", "notification")
-    assert sum(len(list(play.held.all(kind))) for kind in kinds) == 1
+    assert sum(len(list(host.held.all(kind))) for kind in kinds) == 1
 
 
 @pytest.mark.parametrize("method", ["ESCALATE", "SUSPEND", "NOTIFY"])
 def test_what_changes_state_says_so_in_its_record(method: str) -> None:
     """The record has an action_id and names what was made; one that only reads has neither (companion 5.2)."""
-    play = Play()
-    play.ask(method, headers=PROOF, **VALID[method])
-    record = play.ledger.drafts[-1].payload
+    host = FloorHost()
+    host.ask(method, headers=PROOF, **VALID[method])
+    record = host.ledger.drafts[-1].payload
     assert record["action_id"]
     assert any(name.endswith("_id") for name in record["extra"])  # type: ignore[attr-defined]
-    play.ask("QUERY", **VALID["QUERY"])
-    assert "action_id" not in play.ledger.drafts[-1].payload
+    host.ask("QUERY", **VALID["QUERY"])
+    assert "action_id" not in host.ledger.drafts[-1].payload
 
 
 def test_reading_and_planning_keep_nothing() -> None:
     """QUERY, SUMMARIZE and PLAN change no held item (AGTP-206)."""
-    play = Play()
+    host = FloorHost()
     for method in ("QUERY", "SUMMARIZE", "PLAN"):
-        play.ask(method, **VALID[method])
-        assert play.ledger.drafts[-1].changes == ()
+        host.ask(method, **VALID[method])
+        assert host.ledger.drafts[-1].changes == ()
 
 
 def test_a_registrar_is_no_agent() -> None:
     """What belongs to an agent needs one: a registrar's certificate alone escalates nothing."""
-    play = Play(assurance=Assurance.NONE)
+    host = FloorHost(floor=Assurance.NONE)
     for method in ("ESCALATE", "SUSPEND", "NOTIFY"):
-        assert play.refused(method, by=ISSUER, **VALID[method]) == (401, "agent-unauthenticated")
-    assert play.ask("NOTIFY", by=CALLER, **VALID["NOTIFY"]).status == 202
+        assert host.refused(method, by=ISSUER, **VALID[method]) == (401, "agent-unauthenticated")
+    assert host.ask("NOTIFY", by=CALLER, **VALID["NOTIFY"]).status == 202

@@ -12,22 +12,22 @@ from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.keys import SigningKey
 from agtphost.methods import notification
-from agtphost.methods.notification import GUARANTEES, URGENCIES, Addresses
+from agtphost.methods.notification import GUARANTEES, URGENCIES
 from agtphost.stores import MemoryStore
 from agtphost.vocabulary.holdings import HELD
 from agtphost.vocabulary.status import Status
-from tests.methods.play import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, Play, body_of, endpoint
+from tests.methods.floor_hosts import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, FloorHost, body_of, endpoint
 from tests.methods.stage import of_key, reading
 
 CONTENT = {"text": "hello", "n": [1, None, "é"]}
 
 
-def notify(play: Play, recipient: str = OTHER.agent_id, code: int = 202, **more: Any) -> dict[str, Any]:
-    return play.result("NOTIFY", code=code, **{"recipient": recipient, "content": CONTENT, **more})
+def notify(host: FloorHost, recipient: str = OTHER.agent_id, code: int = 202, **more: Any) -> dict[str, Any]:
+    return host.result("NOTIFY", code=code, **{"recipient": recipient, "content": CONTENT, **more})
 
 
-def inbox(play: Play, by: Any = OTHER, **more: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = play.result("QUERY", "/notifications", by=by, **more)["notifications"]
+def inbox(host: FloorHost, by: Any = OTHER, **more: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = host.result("QUERY", "/notifications", by=by, **more)["notifications"]
     return found
 
 
@@ -37,22 +37,22 @@ def later(seconds: float) -> str:
 
 def test_a_notification_waits_for_its_recipient() -> None:
     """The receipt has its number; the recipient reads it unchanged, and nobody else does (AGTP-226)."""
-    play = Play()
-    receipt = notify(play, topic="greeting")
-    (read,) = inbox(play)
+    host = FloorHost()
+    receipt = notify(host, topic="greeting")
+    (read,) = inbox(host)
     assert read["notification_id"] == receipt["notification_id"]
     assert (read["content"], read["topic"], read["sender"]) == (CONTENT, "greeting", CALLER.agent_id)
-    assert inbox(play, by=CALLER) == inbox(play, by=JUDGE) == []
+    assert inbox(host, by=CALLER) == inbox(host, by=JUDGE) == []
 
 
 @pytest.mark.parametrize("urgency", URGENCIES)
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_every_urgency_and_guarantee(urgency: str, guarantee: str) -> None:
     """Each word of the text is taken (AGTP-226)."""
-    play = Play()
-    found = notify(play, urgency=urgency, delivery_guarantee=guarantee)
+    host = FloorHost()
+    found = notify(host, urgency=urgency, delivery_guarantee=guarantee)
     assert (found["urgency"], found["delivery_guarantee"]) == (urgency, guarantee)
-    assert len(inbox(play)) == 1
+    assert len(inbox(host)) == 1
 
 
 @pytest.mark.parametrize(
@@ -68,84 +68,84 @@ def test_every_urgency_and_guarantee(urgency: str, guarantee: str) -> None:
 )
 def test_bad_parameters_are_422(name: str, value: Any) -> None:
     """Each names its parameter (AGTP-226)."""
-    answer = Play().ask("NOTIFY", **{"recipient": "desk", "content": 1, name: value})
+    answer = FloorHost().ask("NOTIFY", **{"recipient": "desk", "content": 1, name: value})
     assert (answer.status, body_of(answer)["parameter"]) == (422, name)
 
 
 @pytest.mark.parametrize("recipient", ["9" * 64, "nobody", "demo"])
 def test_an_unknown_recipient_is_404(recipient: str) -> None:
     """Neither an agent nor the operator (AGTP-226)."""
-    assert Play().refused("NOTIFY", recipient=recipient, content=1) == (404, "recipient-unknown")
+    assert FloorHost().refused("NOTIFY", recipient=recipient, content=1) == (404, "recipient-unknown")
 
 
 def test_what_has_expired_is_not_delivered() -> None:
     """Not when it is sent too late, and not once its time has passed (AGTP-227)."""
-    play = Play()
-    assert notify(play, code=200, expiry=later(-5))["status"] == "expired"
-    assert inbox(play) == []
-    notify(play, expiry=later(3600))
-    (item,) = play.held.all("notification")
+    host = FloorHost()
+    assert notify(host, code=200, expiry=later(-5))["status"] == "expired"
+    assert inbox(host) == []
+    notify(host, expiry=later(3600))
+    (item,) = host.held.all("notification")
     assert item.expires_at is not None
     assert abs(item.expires_at / 1000 - datetime.now(UTC).timestamp() - 3600) < 60
-    assert len(inbox(play)) == 1
+    assert len(inbox(host)) == 1
 
 
 def test_expired_items_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """An inbox doesn't show what expired since (AGTP-227)."""
-    play = Play()
-    notify(play, expiry=later(3600))
+    host = FloorHost()
+    notify(host, expiry=later(3600))
     now = datetime.now(UTC).timestamp()
-    play.held._now = lambda: now + 3601
-    assert inbox(play) == []
+    host.held._now = lambda: now + 3601
+    assert inbox(host) == []
 
 
 def test_exactly_once_is_kept_once() -> None:
     """The same notification again is the one that is there already; without the guarantee there are two."""
-    play = Play()
-    first, second = (notify(play, delivery_guarantee="exactly_once") for _ in range(2))
+    host = FloorHost()
+    first, second = (notify(host, delivery_guarantee="exactly_once") for _ in range(2))
     assert first["notification_id"] == second["notification_id"]
     assert second["duplicate"] is True
-    assert len(inbox(play)) == 1
-    notify(play)
-    notify(play)
-    assert len(inbox(play)) == 3
+    assert len(inbox(host)) == 1
+    notify(host)
+    notify(host)
+    assert len(inbox(host)) == 3
 
 
 def test_critical_ones_come_first() -> None:
     """The inbox is sorted by urgency, and can be asked for one."""
-    play = Play()
+    host = FloorHost()
     for urgency in reversed(URGENCIES):
-        notify(play, urgency=urgency)
-    assert [read["urgency"] for read in inbox(play)] == list(URGENCIES)
-    assert [read["urgency"] for read in inbox(play, urgency="critical")] == ["critical"]
-    assert len(inbox(play, limit=2)) == 2
+        notify(host, urgency=urgency)
+    assert [read["urgency"] for read in inbox(host)] == list(URGENCIES)
+    assert [read["urgency"] for read in inbox(host, urgency="critical")] == ["critical"]
+    assert len(inbox(host, limit=2)) == 2
 
 
 def test_a_confirmed_one_leaves_the_inbox() -> None:
     """CONFIRM by the recipient alone; the sender sees that it was read, and a repeat changes nothing (AGTP-220)."""
-    play = Play()
-    number = notify(play)["notification_id"]
-    assert play.refused("CONFIRM", target_id=number, status="accepted", by=JUDGE) == (404, "target-unknown")
-    assert play.refused("CONFIRM", target_id=number, status="accepted", by=CALLER) == (404, "target-unknown")
-    play.result("CONFIRM", target_id=number, status="deferred", by=OTHER)
-    assert len(inbox(play)) == 1
-    first, second = (play.result("CONFIRM", target_id=number, status="accepted", by=OTHER) for _ in range(2))
+    host = FloorHost()
+    number = notify(host)["notification_id"]
+    assert host.refused("CONFIRM", target_id=number, status="accepted", by=JUDGE) == (404, "target-unknown")
+    assert host.refused("CONFIRM", target_id=number, status="accepted", by=CALLER) == (404, "target-unknown")
+    host.result("CONFIRM", target_id=number, status="deferred", by=OTHER)
+    assert len(inbox(host)) == 1
+    first, second = (host.result("CONFIRM", target_id=number, status="accepted", by=OTHER) for _ in range(2))
     assert first == second
-    assert inbox(play) == []
-    (sent,) = inbox(play, by=CALLER, box="sent")
+    assert inbox(host) == []
+    (sent,) = inbox(host, by=CALLER, box="sent")
     assert (sent["status"], sent["confirmed"], sent["content"]) == ("acknowledged", "accepted", None)
 
 
 @pytest.mark.parametrize(("by", "sees"), [(OPERATOR, True), (ISSUER, True), (JUDGE, False), (CALLER, False)])
 def test_the_operators_inbox(by: Any, sees: bool) -> None:
     """``operator`` reaches the people who run the host, and the registrar of the sender."""
-    play = Play()
-    number = notify(play, "operator")["notification_id"]
-    assert bool(inbox(play, by=by)) is sees
-    assert play.ask("CONFIRM", target_id=number, status="accepted", by=by).status == (200 if sees else 404)
+    host = FloorHost()
+    number = notify(host, "operator")["notification_id"]
+    assert bool(inbox(host, by=by)) is sees
+    assert host.ask("CONFIRM", target_id=number, status="accepted", by=by).status == (200 if sees else 404)
     # What is broadcast to infrastructure is for whoever runs the host (companion 9.3).
-    notify(play, "infrastructure:broadcast", topic="certificate-revocation")
-    assert [told["topic"] for told in inbox(play, by=by)] == (["certificate-revocation"] if sees else [])
+    notify(host, "infrastructure:broadcast", topic="certificate-revocation")
+    assert [told["topic"] for told in inbox(host, by=by)] == (["certificate-revocation"] if sees else [])
 
 
 def test_an_agents_own_endpoint_gets_it() -> None:
@@ -157,14 +157,14 @@ def test_an_agents_own_endpoint_gets_it() -> None:
         return {}
 
     own = endpoint("NOTIFY", "/notifications", "Takes notifications.", take, agents=frozenset({DESK.agent_id}))
-    play = Play(endpoints=[own])
-    receipt = notify(play, "desk", code=200, topic="x")
+    host = FloorHost(endpoints=[own])
+    receipt = notify(host, "desk", code=200, topic="x")
     assert receipt["status"] == "delivered"
     assert got[0].input["content"] == CONTENT
     assert got[0].input["notification_id"] == receipt["notification_id"]
     assert got[0].caller is not None and got[0].caller.agent_id == CALLER.agent_id
-    assert [draft.payload["path"] for draft in play.ledger.drafts] == ["/agents/desk/notifications", "/"]
-    assert notify(play)["status"] == "held"
+    assert [draft.payload["path"] for draft in host.ledger.drafts] == ["/agents/desk/notifications", "/"]
+    assert notify(host)["status"] == "held"
 
 
 @pytest.mark.parametrize(("guarantee", "status", "kept"), [("at_most_once", 200, 0), ("at_least_once", 202, 1)])
@@ -174,100 +174,102 @@ def test_an_endpoint_that_fails(guarantee: str, status: int, kept: int) -> None:
     def fail(context: EndpointContext) -> Any:
         raise Refusal(Status.UNAVAILABLE, "closed", "Closed.")
 
-    play = Play(endpoints=[endpoint("NOTIFY", "/notifications", "Fails.", fail)])
-    found = notify(play, "desk", code=status, delivery_guarantee=guarantee)
+    host = FloorHost(endpoints=[endpoint("NOTIFY", "/notifications", "Fails.", fail)])
+    found = notify(host, "desk", code=status, delivery_guarantee=guarantee)
     assert found["status"] == ("held" if kept else "undelivered")
-    assert len(inbox(play, by=DESK)) == kept
+    assert len(inbox(host, by=DESK)) == kept
 
 
 def test_inboxes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """One sender cannot fill an inbox, and all of them together find an end."""
     monkeypatch.setattr(notification, "PER_SENDER", 2)
     monkeypatch.setattr(notification, "INBOX", 3)
-    play = Play()
-    notify(play), notify(play)
-    assert play.refused("NOTIFY", recipient=OTHER.agent_id, content=1) == (429, "inbox-full")
-    assert play.ask("NOTIFY", by=JUDGE, recipient=OTHER.agent_id, content=1).status == 202
-    assert play.refused("NOTIFY", by=DESK, recipient=OTHER.agent_id, content=1) == (429, "inbox-full")
-    assert play.ask("NOTIFY", recipient="desk", content=1).status == 202
+    host = FloorHost()
+    notify(host), notify(host)
+    assert host.refused("NOTIFY", recipient=OTHER.agent_id, content=1) == (429, "inbox-full")
+    assert host.ask("NOTIFY", by=JUDGE, recipient=OTHER.agent_id, content=1).status == 202
+    assert host.refused("NOTIFY", by=DESK, recipient=OTHER.agent_id, content=1) == (429, "inbox-full")
+    assert host.ask("NOTIFY", recipient="desk", content=1).status == 202
 
 
 @pytest.mark.parametrize("status", ["maybe", "", 1])
 def test_an_unknown_confirmation_is_422(status: object) -> None:
     """accepted, rejected or deferred (AGTP-220)."""
-    assert Play().refused("CONFIRM", target_id="x", status=status) == (422, "invalid-parameter")
+    assert FloorHost().refused("CONFIRM", target_id="x", status=status) == (422, "invalid-parameter")
 
 
 @pytest.mark.parametrize("target", ["nothing", "esc-0", "0" * 64])
 def test_an_unknown_target_is_404(target: str) -> None:
     """Also where it has the form of an Audit-ID (AGTP-220)."""
-    play = Play(records=reading(MemoryStore()))
-    assert play.refused("CONFIRM", target_id=target, status="accepted") == (404, "target-unknown")
+    host = FloorHost(records=reading(MemoryStore()))
+    assert host.refused("CONFIRM", target_id=target, status="accepted") == (404, "target-unknown")
 
 
 def test_receipts_are_bounded() -> None:
     """The oldest receipt goes when a caller has many; the newest is there for a repeat."""
-    play = Play()
-    play.held._kinds = {**HELD, "attestation": replace(HELD["attestation"], per_owner=3)}
+    host = FloorHost()
+    host.held._kinds = {**HELD, "attestation": replace(HELD["attestation"], per_owner=3)}
     for _ in range(5):
-        number = notify(play)["notification_id"]
-        receipt = play.result("CONFIRM", target_id=number, status="accepted", by=OTHER)
-    kept = [item.key for item in play.held.of("attestation", OTHER.agent_id)]
+        number = notify(host)["notification_id"]
+        receipt = host.result("CONFIRM", target_id=number, status="accepted", by=OTHER)
+    kept = [item.key for item in host.held.of("attestation", OTHER.agent_id)]
     assert len(kept) == 3
     assert receipt["attestation_id"] in kept
 
 
 def test_notifications_are_read_in_the_order_of_their_arrival() -> None:
     """Also those of one second, whatever their random numbers say; and escalations likewise."""
-    play = Play()
-    sent = [notify(play, topic=f"t{number}")["notification_id"] for number in range(20)]
-    assert [each["notification_id"] for each in inbox(play)] == sent
+    host = FloorHost()
+    sent = [notify(host, topic=f"t{number}")["notification_id"] for number in range(20)]
+    assert [each["notification_id"] for each in inbox(host)] == sent
 
 
 CFO = SigningKey.generate()
-ADDRESSES = Addresses(
-    people={"usr-cfo": CFO.public.fingerprint},
-    groups={
-        "finance": ["usr-cfo", OTHER.agent_id, "desk", "operator", "usr-cfo"],
-        "ghosts": [OTHER.agent_id, "nobody"],
-    },
-)
+ADDRESSES = {
+    "notify": {
+        "people": {"usr-cfo": CFO.public.fingerprint},
+        "groups": {
+            "finance": ["usr-cfo", OTHER.agent_id, "desk", "operator", "usr-cfo"],
+            "ghosts": [OTHER.agent_id, "nobody"],
+        },
+    }
+}
 
 
 def test_a_person_has_an_inbox() -> None:
     """AGTP-332: a configured person reads by the key that is configured, and confirms what was read."""
-    play = Play(addresses=ADDRESSES)
-    receipt = notify(play, "usr-cfo")
-    assert inbox(play, by=OPERATOR) == inbox(play, by=ISSUER) == []
+    host = FloorHost(ADDRESSES)
+    receipt = notify(host, "usr-cfo")
+    assert inbox(host, by=OPERATOR) == inbox(host, by=ISSUER) == []
     number = receipt["notification_id"]
-    assert play.refused("CONFIRM", by=OPERATOR, target_id=number, status="accepted") == (404, "target-unknown")
-    (read,) = inbox(play, by=of_key(CFO))
+    assert host.refused("CONFIRM", by=OPERATOR, target_id=number, status="accepted") == (404, "target-unknown")
+    (read,) = inbox(host, by=of_key(CFO))
     assert (read["notification_id"], read["content"]) == (number, CONTENT)
-    play.result("CONFIRM", by=of_key(CFO), target_id=number, status="accepted")
-    assert inbox(play, by=of_key(CFO)) == []
+    host.result("CONFIRM", by=of_key(CFO), target_id=number, status="accepted")
+    assert inbox(host, by=of_key(CFO)) == []
 
 
 def test_a_group_is_each_of_its_members() -> None:
     """AGTP-332: NOTIFY to a configured group reaches each inbox once; an unknown one, and an unknown member, is 404."""
-    play = Play(addresses=ADDRESSES)
-    told = notify(play, "finance")["notifications"]
+    host = FloorHost(ADDRESSES)
+    told = notify(host, "finance")["notifications"]
     assert len(told) == 4
     numbers = {each["notification_id"] for each in told}
-    read = [inbox(play, by=by)[0]["notification_id"] for by in (of_key(CFO), OTHER, DESK, OPERATOR)]
+    read = [inbox(host, by=by)[0]["notification_id"] for by in (of_key(CFO), OTHER, DESK, OPERATOR)]
     assert set(read) == numbers
-    before = len(list(play.held.of("notification", OTHER.agent_id)))
+    before = len(list(host.held.of("notification", OTHER.agent_id)))
     for wrong in ("ghosts", "nobody"):
-        refused = play.ask("NOTIFY", recipient=wrong, content=CONTENT)
+        refused = host.ask("NOTIFY", recipient=wrong, content=CONTENT)
         assert (refused.status, body_of(refused)["reason"]) == (404, "recipient-unknown")
-    assert len(list(play.held.of("notification", OTHER.agent_id))) == before
-    once = [notify(play, "finance", code, delivery_guarantee="exactly_once") for code in (202, 200)]
+    assert len(list(host.held.of("notification", OTHER.agent_id))) == before
+    once = [notify(host, "finance", code, delivery_guarantee="exactly_once") for code in (202, 200)]
     assert all(each["duplicate"] for each in once[1]["notifications"])
 
 
 def test_a_full_inbox_keeps_a_group_from_being_told_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """One transaction: where one member's inbox takes no more, nobody's does."""
     monkeypatch.setattr(notification, "PER_SENDER", 1)
-    play = Play(addresses=ADDRESSES)
-    notify(play, "desk")
-    assert play.refused("NOTIFY", recipient="finance", content=CONTENT) == (429, "inbox-full")
-    assert inbox(play) == inbox(play, by=of_key(CFO)) == []
+    host = FloorHost(ADDRESSES)
+    notify(host, "desk")
+    assert host.refused("NOTIFY", recipient="finance", content=CONTENT) == (429, "inbox-full")
+    assert inbox(host) == inbox(host, by=of_key(CFO)) == []

@@ -10,7 +10,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.peer import Assurance
-from tests.methods.play import CALLER, OTHER, Play, body_of, endpoint
+from tests.methods.floor_hosts import CALLER, OTHER, FloorHost, body_of, endpoint
 from tests.methods.stage import Toolbox
 
 CALLS: list[str] = []
@@ -63,15 +63,15 @@ MAIL = endpoint(
 HOTEL = (FIND, RATE, BOOK, MAIL)
 
 
-def steps(play: Play, **options: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = play.result("PLAN", **options)["ordered_steps"]
+def steps(host: FloorHost, **options: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = host.result("PLAN", **options)["ordered_steps"]
     return found
 
 
 def test_a_plan_is_ordered_and_chained() -> None:
     """Steps are calls; each comes after those whose output it takes (AGTP-206)."""
     CALLS.clear()
-    plan = Play(endpoints=HOTEL).result("PLAN", goal="Book a room and send the invoice", by=CALLER)
+    plan = FloorHost(endpoints=HOTEL).result("PLAN", goal="Book a room and send the invoice", by=CALLER)
     names = [f"{step['method']} {step['path']}" for step in plan["ordered_steps"]]
     assert names == ["FIND /customers", "FETCH /rates", "BOOK /room", "SEND /invoice"]
     book, mail = plan["ordered_steps"][2:]
@@ -91,7 +91,7 @@ def test_a_plan_is_ordered_and_chained() -> None:
 def test_what_the_goal_says_is_not_looked_up() -> None:
     """Members of a structured goal become parameters, and spare the step that would find them."""
     goal = {"want": "book a room", "customer_id": 7, "price": 90, "nights": 2}
-    (step,) = steps(Play(endpoints=HOTEL), goal=goal)
+    (step,) = steps(FloorHost(endpoints=HOTEL), goal=goal)
     assert step["parameters"] == {"customer_id": 7, "price": 90, "nights": 2}
     assert step["needs"] == []
 
@@ -99,15 +99,15 @@ def test_what_the_goal_says_is_not_looked_up() -> None:
 def test_types_must_fit() -> None:
     """An output of another type is no input."""
     odd = endpoint("FIND", "/codes", "Finds codes.", never, given=giving(customer_id="string"))
-    (step,) = steps(Play(endpoints=(odd, BOOK)), goal="book a room")
+    (step,) = steps(FloorHost(endpoints=(odd, BOOK)), goal="book a room")
     assert "customer_id" in step["needs"]
 
 
 def test_only_what_the_caller_may_call() -> None:
     """Without its scope, an endpoint is in no plan (design decision 14)."""
-    play = Play(endpoints=HOTEL)
-    assert any(step["path"] == "/room" for step in steps(play, goal="book a room", by=CALLER))
-    answer = play.ask("PLAN", goal="book a room", by=OTHER)
+    host = FloorHost(endpoints=HOTEL)
+    assert any(step["path"] == "/room" for step in steps(host, goal="book a room", by=CALLER))
+    answer = host.ask("PLAN", goal="book a room", by=OTHER)
     assert b"/room" not in answer.body
 
 
@@ -123,21 +123,21 @@ def test_only_what_the_caller_may_call() -> None:
 )
 def test_constraints_and_available_methods_hold(options: dict[str, Any], methods: set[str]) -> None:
     """A plan keeps to the methods and limits that it was given (AGTP-206)."""
-    assert {step["method"] for step in steps(Play(endpoints=HOTEL), goal="book a room", **options)} == methods
+    assert {step["method"] for step in steps(FloorHost(endpoints=HOTEL), goal="book a room", **options)} == methods
 
 
 def test_constraints_on_impact_and_scopes_hold() -> None:
     """Nothing that does more, or needs more, than allowed is in the plan."""
-    play = Play(endpoints=HOTEL)
-    found = steps(play, goal="book a room, tell what a night costs", constraints={"impact": "informational"})
+    host = FloorHost(endpoints=HOTEL)
+    found = steps(host, goal="book a room, tell what a night costs", constraints={"impact": "informational"})
     assert {step["impact"] for step in found} == {"informational"}
-    found = steps(play, goal="book a room, send the invoice", constraints={"scopes": []})
+    found = steps(host, goal="book a room, send the invoice", constraints={"scopes": []})
     assert all(step["required_scopes"] == [] for step in found)
 
 
 def test_what_cannot_be_checked_is_said() -> None:
     """Constraints in words, open inputs and unserved parts of the goal are among the assumptions (AGTP-206)."""
-    plan = Play(endpoints=HOTEL).result("PLAN", goal="book a room on saturn", constraints="before Friday")
+    plan = FloorHost(endpoints=HOTEL).result("PLAN", goal="book a room on saturn", constraints="before Friday")
     assert any("before Friday" in line for line in plan["assumptions"])
     assert any("saturn" in line for line in plan["assumptions"])
     assert any("nights" in line for line in plan["assumptions"])
@@ -147,7 +147,7 @@ def test_what_cannot_be_checked_is_said() -> None:
 @pytest.mark.parametrize("goal", ["zzz qqq", "the of and"])
 def test_an_unsatisfiable_goal_is_422(goal: str) -> None:
     """No plan is better than a made-up one (core 7.2.6)."""
-    assert Play(endpoints=HOTEL).refused("PLAN", goal=goal) == (422, "goal-unsatisfiable")
+    assert FloorHost(endpoints=HOTEL).refused("PLAN", goal=goal) == (422, "goal-unsatisfiable")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_bad_parameters_are_422(name: str, value: Any) -> None:
     """Each names its parameter (AGTP-206)."""
     inside = name in ("max_steps", "impact", "methods")
     given = {"constraints": {name: value}} if inside else {name: value}
-    answer = Play(endpoints=HOTEL).ask("PLAN", **{"goal": "book a room", **given})
+    answer = FloorHost(endpoints=HOTEL).ask("PLAN", **{"goal": "book a room", **given})
     assert answer.status == 422
     assert body_of(answer)["parameter"].endswith(name)
 
@@ -175,7 +175,7 @@ def test_cycles_end() -> None:
     """Two endpoints that need each other's output are planned once each, or not at all."""
     one = endpoint("FIND", "/eggs", "Finds an egg.", never, taken=taking(hen="string"), given=giving(egg="string"))
     two = endpoint("FIND", "/hens", "Finds a hen.", never, taken=taking(egg="string"), given=giving(hen="string"))
-    found = steps(Play(endpoints=(one, two)), goal="find an egg and a hen")
+    found = steps(FloorHost(endpoints=(one, two)), goal="find an egg and a hen")
     assert sorted(step["path"] for step in found) == ["/eggs", "/hens"]
     for step in found:
         assert all(before < step["step"] for before in step["after"])
@@ -195,6 +195,6 @@ def test_tools_are_steps_as_they_are_called() -> None:
             {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}, role="tool"
         ),
     )
-    (step,) = steps(Play(adapter=Toolbox(tool)), goal={"do": "count the words of a file", "path": "a.txt"})
+    (step,) = steps(FloorHost(adapter=Toolbox(tool)), goal={"do": "count the words of a file", "path": "a.txt"})
     assert step["method"] == "EXECUTE"
     assert step["parameters"]["payload"] == {"tool": "files.word_count", "arguments": {"path": "a.txt"}}

@@ -8,11 +8,11 @@ import pytest
 
 from agtphost.methods import escalation, sharing
 from agtphost.methods.sharing import CRITICAL_OF_AN_OWNER, OF_A_HOST, ORDINARY_OF_AN_OWNER
-from tests.methods.play import CALLER, JUDGE, OPERATOR, OTHER, Play, body_of
+from tests.methods.floor_hosts import CALLER, JUDGE, OPERATOR, OTHER, FloorHost, body_of
 
 
-def tell(play: Play, by: Any = CALLER, **more: Any) -> tuple[int, str]:
-    answer = play.ask("NOTIFY", by=by, recipient="operator", content="x", **more)
+def tell(host: FloorHost, by: Any = CALLER, **more: Any) -> tuple[int, str]:
+    answer = host.ask("NOTIFY", by=by, recipient="operator", content="x", **more)
     return int(answer.status), str(body_of(answer).get("reason", ""))
 
 
@@ -30,33 +30,33 @@ def test_an_owner_is_who_the_documents_name() -> None:
 
 def test_one_owner_has_its_share_and_others_are_heard(owners: None) -> None:
     """The agents of one owner share; at the share its own refusal, and another owner's message still arrives."""
-    play = Play()
+    host = FloorHost()
     for _ in range(ORDINARY_OF_AN_OWNER):
-        assert tell(play)[0] == 202
-    assert tell(play) == tell(play, JUDGE) == (429, "owner-share-used")
-    assert tell(play, OTHER)[0] == 202
-    assert tell(play, urgency="critical")[0] == 202, "what is critical has places of its own"
+        assert tell(host)[0] == 202
+    assert tell(host) == tell(host, JUDGE) == (429, "owner-share-used")
+    assert tell(host, OTHER)[0] == 202
+    assert tell(host, urgency="critical")[0] == 202, "what is critical has places of its own"
 
 
 def test_critical_ones_have_a_share_too(owners: None) -> None:
     """Calling everything critical fills an owner's critical places, and no one else's."""
-    play = Play()
+    host = FloorHost()
     for _ in range(CRITICAL_OF_AN_OWNER):
-        assert tell(play, urgency="critical")[0] == 202
-    assert tell(play, JUDGE, urgency="critical") == (429, "owner-share-used")
-    assert tell(play, OTHER, urgency="critical")[0] == 202
+        assert tell(host, urgency="critical")[0] == 202
+    assert tell(host, JUDGE, urgency="critical") == (429, "owner-share-used")
+    assert tell(host, OTHER, urgency="critical")[0] == 202
 
 
 def test_a_full_inbox_takes_critical_ones_and_other_hosts(owners: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever many owners send, the places of critical messages and of the named hosts are not theirs."""
     monkeypatch.setattr(sharing, "ORDINARY", 2)
     monkeypatch.setattr(sharing, "CRITICAL", 1)
-    play = Play(hosts=[OTHER.agent_id])
-    assert [tell(play)[0] for _ in range(3)] == [202, 202, 429]
-    assert [tell(play, urgency="critical")[0] for _ in range(2)] == [202, 429]
-    assert [tell(play, OTHER, urgency="critical")[0] for _ in range(OF_A_HOST)] == [202] * OF_A_HOST
-    assert tell(play, OTHER, urgency="critical") == (429, "owner-share-used")
-    read = play.result("QUERY", "/notifications", by=OPERATOR, limit=5)["notifications"]
+    host = FloorHost({"lifecycle": {"hosts": [OTHER.agent_id]}})
+    assert [tell(host)[0] for _ in range(3)] == [202, 202, 429]
+    assert [tell(host, urgency="critical")[0] for _ in range(2)] == [202, 429]
+    assert [tell(host, OTHER, urgency="critical")[0] for _ in range(OF_A_HOST)] == [202] * OF_A_HOST
+    assert tell(host, OTHER, urgency="critical") == (429, "owner-share-used")
+    read = host.result("QUERY", "/notifications", by=OPERATOR, limit=5)["notifications"]
     assert {item["urgency"] for item in read} == {"critical"} and "places" not in read[0]
 
 
@@ -64,32 +64,32 @@ def test_a_name_that_is_only_said_has_no_places_of_a_host(owners: None, monkeypa
     """The places of a host take its certificate."""
     monkeypatch.setattr(sharing, "ORDINARY", 0)
     monkeypatch.setattr(sharing, "CRITICAL", 0)
-    play = Play(hosts=[OTHER.agent_id])
-    answer = play.ask("NOTIFY", by=OTHER, certain=False, recipient="operator", content="x", urgency="critical")
+    host = FloorHost({"lifecycle": {"hosts": [OTHER.agent_id]}})
+    answer = host.ask("NOTIFY", by=OTHER, certain=False, recipient="operator", content="x", urgency="critical")
     assert int(answer.status) in (401, 429)
-    assert tell(play, OTHER, urgency="critical")[0] == 202
+    assert tell(host, OTHER, urgency="critical")[0] == 202
 
 
 def test_reading_gives_the_place_back(owners: None) -> None:
     """A confirmed message takes no place."""
-    play = Play()
-    receipts = [play.result("NOTIFY", code=202, recipient="operator", content="x") for _ in range(ORDINARY_OF_AN_OWNER)]
-    assert tell(play)[0] == 429
-    play.result("CONFIRM", target_id=receipts[0]["notification_id"], status="accepted", by=OPERATOR)
-    assert tell(play)[0] == 202
+    host = FloorHost()
+    receipts = [host.result("NOTIFY", code=202, recipient="operator", content="x") for _ in range(ORDINARY_OF_AN_OWNER)]
+    assert tell(host)[0] == 429
+    host.result("CONFIRM", target_id=receipts[0]["notification_id"], status="accepted", by=OPERATOR)
+    assert tell(host)[0] == 202
 
 
 def test_escalations_of_one_owner_are_shared(owners: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """All agents of an owner together; what is urgent has a reserve, others have theirs, and none is dropped."""
     monkeypatch.setattr(escalation, "OPEN_PER_OWNER", 2)
     monkeypatch.setattr(escalation, "URGENT_PER_OWNER", 1)
-    play = Play()
+    host = FloorHost()
 
     def escalate(number: int, by: Any = CALLER, priority: str = "normal") -> int:
-        answer = play.ask("ESCALATE", by=by, task_id=f"T-{number}", reason="scope_limit", context={}, priority=priority)
+        answer = host.ask("ESCALATE", by=by, task_id=f"T-{number}", reason="scope_limit", context={}, priority=priority)
         return int(answer.status)
 
     assert [escalate(1), escalate(2, JUDGE), escalate(3), escalate(4, JUDGE)] == [202, 202, 429, 429]
     assert [escalate(5, priority="urgent"), escalate(6, priority="urgent")] == [202, 429]
     assert escalate(7, OTHER) == 202
-    assert play.held.count("escalation") == 4
+    assert host.held.count("escalation") == 4

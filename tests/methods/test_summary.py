@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agtphost.methods.documents import Document
 from agtphost.methods.summary import LENGTHS, SMALL, Wish, summarize
 from agtphost.stores import MemoryStore
-from tests.methods.play import Play, body_of
+from tests.methods.floor_hosts import FloorHost, body_of
 from tests.methods.stage import reading
 
 TEXT = " ".join(
@@ -25,16 +25,16 @@ TEXT = " ".join(
 
 def test_a_summary_says_what_its_source_says() -> None:
     """Each sentence of it stands in the source, and the hash is the source's (AGTP-205)."""
-    found = Play().result("SUMMARIZE", source=TEXT)
+    found = FloorHost().result("SUMMARIZE", source=TEXT)
     assert found["source_hash"] == sha256(TEXT.encode()).hexdigest()
     assert 0 < found["confidence"] <= 1
     assert all(sentence in TEXT for sentence in re.split(r"(?<=\.) ", found["summary"]))
-    assert found == Play().result("SUMMARIZE", source=TEXT)
+    assert found == FloorHost().result("SUMMARIZE", source=TEXT)
 
 
 def test_lengths_grow() -> None:
     """Brief is shorter than standard, and that than detailed (AGTP-205)."""
-    host = Play()
+    host = FloorHost()
     sizes = [len(host.result("SUMMARIZE", source=TEXT, length=length)["summary"]) for length in LENGTHS]
     assert sizes == sorted(set(sizes))
     assert host.result("SUMMARIZE", source=TEXT)["length"] == "standard"
@@ -42,7 +42,7 @@ def test_lengths_grow() -> None:
 
 def test_the_focus_moves_it() -> None:
     """``focus`` brings what it names into the summary (AGTP-205)."""
-    host = Play()
+    host = FloorHost()
     for focus, word in [("engine oil", "oil"), ("crew painting", "paints"), ("winter storms", "storms")]:
         summary = host.result("SUMMARIZE", source=TEXT, length="brief", focus=focus)["summary"]
         assert summary.count(word) >= 2
@@ -50,7 +50,7 @@ def test_the_focus_moves_it() -> None:
 
 def test_the_formats() -> None:
     """Bullets are lines, structured has a headline and points, prose is text (AGTP-205)."""
-    host = Play()
+    host = FloorHost()
     bullets = host.result("SUMMARIZE", source=TEXT, format="bullets")["summary"]
     assert all(line.startswith("- ") for line in bullets.splitlines())
     structured = host.result("SUMMARIZE", source=TEXT, format="structured")["summary"]
@@ -74,13 +74,13 @@ def test_the_audience_is_minded() -> None:
 )
 def test_bad_parameters_are_422(name: str, value: Any) -> None:
     """Each names its parameter (AGTP-205)."""
-    answer = Play().ask("SUMMARIZE", **{"source": TEXT, name: value})
+    answer = FloorHost().ask("SUMMARIZE", **{"source": TEXT, name: value})
     assert (answer.status, body_of(answer)["parameter"]) == (422, name)
 
 
 def test_a_document_of_the_library_is_a_source() -> None:
     """``document:NAME`` names what QUERY cites; nothing else of the machine can be named."""
-    host = Play(documents=[Document(name="a/ship.txt", text=TEXT)])
+    host = FloorHost(documents=[Document(name="a/ship.txt", text=TEXT)])
     found = host.result("SUMMARIZE", source="document:a/ship.txt")
     assert found["source_hash"] == sha256(TEXT.encode()).hexdigest()
     for source in (
@@ -95,7 +95,7 @@ def test_a_document_of_the_library_is_a_source() -> None:
 
 def test_a_record_is_a_source_under_the_rules_of_inspect() -> None:
     """An Audit-ID is read through INSPECT, so that its access rules hold; a missing one is 404."""
-    host = Play(records=reading(MemoryStore()))
+    host = FloorHost(records=reading(MemoryStore()))
     assert host.refused("SUMMARIZE", source="0" * 64) == (404, "record-not-found")
     assert host.refused("SUMMARIZE", source=f"audit:{'1' * 64}") == (404, "record-not-found")
     methods = [draft.payload["method"] for draft in host.ledger.drafts]
@@ -104,11 +104,11 @@ def test_a_record_is_a_source_under_the_rules_of_inspect() -> None:
 
 def test_long_sources_are_worked_on_aside() -> None:
     """The reactor does not wait for long texts."""
-    host = Play()
+    host = FloorHost()
     host.result("SUMMARIZE", source="Short. Text.")
-    assert host.asides == 0
+    assert host.clock.aside == 0
     host.result("SUMMARIZE", source=(TEXT * 10)[: SMALL * 2])
-    assert host.asides == 1
+    assert host.clock.aside == 1
 
 
 @settings(max_examples=60, deadline=None)
@@ -122,7 +122,7 @@ def test_every_text_has_a_summary(text: str, form: str) -> None:
 
 def test_uris_of_the_host_itself_are_read() -> None:
     """An ``agtp:`` URI of this host is what the caller could read there; any other host's is not fetched."""
-    host = Play(server_id="host.test")
+    host = FloorHost(server_id="host.test")
     for uri, word in (("agtp://host.test/agents/desk", "agtp-identity"), ("agtp://host.test", "DISCOVER /")):
         found = host.result("SUMMARIZE", source=uri, length="detailed")
         assert word in found["summary"]

@@ -13,18 +13,19 @@ from agtphost.identity.peer import Assurance
 from agtphost.methods import sessions, suspension
 from agtphost.methods.sessions import Sightings
 from agtphost.methods.suspension import REASONS
-from tests.methods.play import CALLER, OTHER, Play, body_of
+from agtphost.negotiation.negotiator import Negotiator
+from tests.methods.floor_hosts import CALLER, OTHER, FloorHost, body_of
 
 SESSION = {"Session-ID": "s-1"}
 TASK = {"Task-ID": "t-1"}
 
 
-def suspended(play: Play, **changes: Any) -> dict[str, Any]:
-    return play.result("SUSPEND", headers=SESSION, **{"session_id": "s-1", **changes})
+def suspended(host: FloorHost, **changes: Any) -> dict[str, Any]:
+    return host.result("SUSPEND", headers=SESSION, **{"session_id": "s-1", **changes})
 
 
-def resume(play: Play, nonce: str, workflow: str = "s-1", **options: Any) -> Any:
-    return play.ask("RESUME", workflow_id=workflow, resumption_nonce=nonce, **options)
+def resume(host: FloorHost, nonce: str, workflow: str = "s-1", **options: Any) -> Any:
+    return host.ask("RESUME", workflow_id=workflow, resumption_nonce=nonce, **options)
 
 
 def later(seconds: float) -> str:
@@ -33,7 +34,7 @@ def later(seconds: float) -> str:
 
 def test_the_receipt() -> None:
     """All members of the text's receipt (AGTP-221)."""
-    found = suspended(Play(), reason="awaiting_input", resume_by=later(60))
+    found = suspended(FloorHost(), reason="awaiting_input", resume_by=later(60))
     assert set(found) >= {"suspension_id", "session_id", "resumption_nonce", "resume_by", "status"}
     assert (found["session_id"], found["status"], found["reason"]) == ("s-1", "suspended", "awaiting_input")
 
@@ -41,7 +42,7 @@ def test_the_receipt() -> None:
 @pytest.mark.parametrize("reason", REASONS)
 def test_every_reason(reason: str) -> None:
     """Each word of the text is taken (AGTP-221)."""
-    assert suspended(Play(), reason=reason)["reason"] == reason
+    assert suspended(FloorHost(), reason=reason)["reason"] == reason
 
 
 @pytest.mark.parametrize(
@@ -56,108 +57,108 @@ def test_every_reason(reason: str) -> None:
 )
 def test_bad_parameters_are_422(name: str, value: Any) -> None:
     """Each names its parameter (AGTP-221)."""
-    answer = Play().ask("SUSPEND", headers=SESSION, **{"session_id": "s-1", name: value})
+    answer = FloorHost().ask("SUSPEND", headers=SESSION, **{"session_id": "s-1", name: value})
     assert (answer.status, body_of(answer)["parameter"]) == (422, name)
 
 
 def test_an_unknown_session_is_404() -> None:
     """A session that the agent was not seen with, also where another was (AGTP-221)."""
-    play = Play()
-    assert play.refused("SUSPEND", session_id="s-1") == (404, "session-unknown")
-    play.ask("ECHO", "/text", headers=SESSION)
-    assert play.refused("SUSPEND", session_id="s-1", by=OTHER) == (404, "session-unknown")
-    assert play.ask("SUSPEND", session_id="s-1").status == 200
+    host = FloorHost()
+    assert host.refused("SUSPEND", session_id="s-1") == (404, "session-unknown")
+    host.ask("ECHO", "/text", headers=SESSION)
+    assert host.refused("SUSPEND", session_id="s-1", by=OTHER) == (404, "session-unknown")
+    assert host.ask("SUSPEND", session_id="s-1").status == 200
 
 
 def test_a_suspended_session_refuses_calls_until_resumed() -> None:
     """409 while it stands still, for that session alone, and the checkpoint comes back (AGTP-221)."""
-    play = Play()
-    nonce = suspended(play, checkpoint={"at": 3})["resumption_nonce"]
-    assert play.refused("ECHO", "/text", headers=SESSION) == (409, "session-suspended")
-    assert play.refused("SUSPEND", session_id="s-1") == (409, "session-suspended")
-    assert play.ask("ECHO", "/text", headers={"Session-ID": "s-2"}).status == 200
-    assert play.ask("DESCRIBE", headers=SESSION).status == 200
-    answer = body_of(resume(play, nonce))["result"]
+    host = FloorHost()
+    nonce = suspended(host, checkpoint={"at": 3})["resumption_nonce"]
+    assert host.refused("ECHO", "/text", headers=SESSION) == (409, "session-suspended")
+    assert host.refused("SUSPEND", session_id="s-1") == (409, "session-suspended")
+    assert host.ask("ECHO", "/text", headers={"Session-ID": "s-2"}).status == 200
+    assert host.ask("DESCRIBE", headers=SESSION).status == 200
+    answer = body_of(resume(host, nonce))["result"]
     assert (answer["status"], answer["checkpoint"], answer["session_id"]) == ("active", {"at": 3}, "s-1")
-    assert play.ask("ECHO", "/text", headers=SESSION).status == 200
+    assert host.ask("ECHO", "/text", headers=SESSION).status == 200
 
 
 def test_a_checkpoint_can_be_overridden() -> None:
     """RESUME's own checkpoint wins (METH-048)."""
-    play = Play()
-    nonce = suspended(play, checkpoint=1)["resumption_nonce"]
-    assert body_of(resume(play, nonce, checkpoint=2))["result"]["checkpoint"] == 2
+    host = FloorHost()
+    nonce = suspended(host, checkpoint=1)["resumption_nonce"]
+    assert body_of(resume(host, nonce, checkpoint=2))["result"]["checkpoint"] == 2
 
 
 def test_a_nonce_works_once() -> None:
     """A second presentation, a wrong one and none are refused (AGTP-222, METH-048, METH-062)."""
-    play = Play()
-    nonce = suspended(play)["resumption_nonce"]
-    wrong = resume(play, "A" * 22)
+    host = FloorHost()
+    nonce = suspended(host)["resumption_nonce"]
+    wrong = resume(host, "A" * 22)
     assert (wrong.status, body_of(wrong)["reason"]) == (409, "nonce-invalid")
-    assert play.refused("RESUME", workflow_id="s-1") == (422, "missing-parameter")
-    assert play.refused("RESUME", resumption_nonce=nonce) == (422, "missing-parameter")
-    assert resume(play, nonce).status == 200
-    again = resume(play, nonce)
+    assert host.refused("RESUME", workflow_id="s-1") == (422, "missing-parameter")
+    assert host.refused("RESUME", resumption_nonce=nonce) == (422, "missing-parameter")
+    assert resume(host, nonce).status == 200
+    again = resume(host, nonce)
     assert (again.status, body_of(again)["reason"]) == (409, "nonce-used")
-    second = suspended(play)["resumption_nonce"]
-    assert resume(play, nonce).status == 409
-    assert resume(play, second).status == 200
+    second = suspended(host)["resumption_nonce"]
+    assert resume(host, nonce).status == 409
+    assert resume(host, second).status == 200
 
 
 def test_nonces_are_random_and_never_kept() -> None:
     """128 bits, base64url, distinct; the host keeps a hash alone (AGTP-222)."""
-    play, nonces = Play(), set()
+    host, nonces = FloorHost(), set()
     for number in range(60):
         name = f"s-{number}"
-        nonce = play.result("SUSPEND", headers={"Session-ID": name}, session_id=name)["resumption_nonce"]
+        nonce = host.result("SUSPEND", headers={"Session-ID": name}, session_id=name)["resumption_nonce"]
         assert len(base64.urlsafe_b64decode(nonce + "==")) >= 16
         nonces.add(nonce)
     assert len(nonces) == 60
-    kept = str([item.value for item in play.held.all("suspension")]) + str([d.payload for d in play.ledger.drafts])
+    kept = str([item.value for item in host.held.all("suspension")]) + str([d.payload for d in host.ledger.drafts])
     assert not any(nonce in kept for nonce in nonces)
 
 
 def test_nobody_elses_session_is_resumed() -> None:
     """The nonce alone, in other hands, resumes nothing."""
-    play = Play()
-    nonce = suspended(play)["resumption_nonce"]
-    assert resume(play, nonce, by=OTHER).status == 404
-    assert resume(play, nonce).status == 200
+    host = FloorHost()
+    nonce = suspended(host)["resumption_nonce"]
+    assert resume(host, nonce, by=OTHER).status == 404
+    assert resume(host, nonce).status == 200
 
 
 def test_past_its_time_a_session_has_expired() -> None:
     """RESUME and calls are 408 then; a time already passed is refused at once (AGTP-224)."""
-    play = Play()
-    assert play.refused("SUSPEND", headers=SESSION, session_id="s-1", resume_by=later(-5)) == (408, "resume-by-passed")
-    nonce = suspended(play, resume_by=later(60))["resumption_nonce"]
-    play.ahead = 61
-    late = resume(play, nonce)
+    host = FloorHost()
+    assert host.refused("SUSPEND", headers=SESSION, session_id="s-1", resume_by=later(-5)) == (408, "resume-by-passed")
+    nonce = suspended(host, resume_by=later(60))["resumption_nonce"]
+    host.advance(61)
+    late = resume(host, nonce)
     assert (late.status, body_of(late)["reason"]) == (408, "resumption-expired")
-    assert resume(play, nonce).status == 408
-    assert play.refused("ECHO", "/text", headers=SESSION) == (408, "session-expired")
+    assert resume(host, nonce).status == 408
+    assert host.refused("ECHO", "/text", headers=SESSION) == (408, "session-expired")
 
 
 def test_the_agent_itself_goes_on() -> None:
     """The lifecycle state is another matter (AGTP-223)."""
-    play = Play()
-    suspended(play)
-    assert play.states.state_of(CALLER).status.value == "active"
-    assert play.ask("ECHO", "/text").status == 200
-    assert all(draft.event is None and draft.events == () for draft in play.ledger.drafts)
+    host = FloorHost()
+    suspended(host)
+    assert host.states.state_of(CALLER).status.value == "active"
+    assert host.ask("ECHO", "/text").status == 200
+    assert all(draft.event is None and draft.events == () for draft in host.ledger.drafts)
 
 
 def test_a_task_can_be_suspended_too() -> None:
     """``task_id`` in place of ``session_id``: its calls stand still, and RESUME takes its identifier."""
-    play = Play()
-    found = play.result("SUSPEND", task_id="t-1")
-    assert play.refused("ECHO", "/text", headers=TASK) == (409, "task-suspended")
-    assert play.ask("ECHO", "/text", headers=TASK, by=OTHER).status == 200
-    assert resume(play, found["resumption_nonce"], "t-1").status == 200
-    assert play.ask("ECHO", "/text", headers=TASK).status == 200
+    host = FloorHost()
+    found = host.result("SUSPEND", task_id="t-1")
+    assert host.refused("ECHO", "/text", headers=TASK) == (409, "task-suspended")
+    assert host.ask("ECHO", "/text", headers=TASK, by=OTHER).status == 200
+    assert resume(host, found["resumption_nonce"], "t-1").status == 200
+    assert host.ask("ECHO", "/text", headers=TASK).status == 200
 
 
-def test_contracts_are_released_by_who_negotiates() -> None:
+def test_contracts_are_released_by_who_negotiates(monkeypatch: pytest.MonkeyPatch) -> None:
     """``synthesis_id`` goes to the negotiator; without one no contract is known (AGTP-225)."""
     seen: list[EndpointContext] = []
 
@@ -165,28 +166,30 @@ def test_contracts_are_released_by_who_negotiates() -> None:
         seen.append(context)
         return EndpointResponse(result={"released": context.input["synthesis_id"]})
 
-    assert Play(release=release).result("SUSPEND", synthesis_id="syn-1") == {"released": "syn-1"}
+    with monkeypatch.context() as patched:
+        patched.setattr(Negotiator, "release_contract", staticmethod(release))
+        assert FloorHost().result("SUSPEND", synthesis_id="syn-1") == {"released": "syn-1"}
     assert len(seen) == 1
-    assert Play().refused("SUSPEND", synthesis_id="syn-1") == (404, "contract-unknown")
+    assert FloorHost().refused("SUSPEND", synthesis_id="syn-1") == (404, "contract-unknown")
 
 
 def test_suspensions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """One agent's use of the host's memory ends somewhere, and another's is untouched."""
     monkeypatch.setattr(suspension, "HELD_PER_AGENT", 2)
-    play = Play()
+    host = FloorHost()
     for name in ("a", "b"):
-        play.result("SUSPEND", task_id=name)
-    assert play.refused("SUSPEND", task_id="c") == (429, "too-many-suspensions")
-    assert play.ask("SUSPEND", task_id="c", by=OTHER).status == 200
+        host.result("SUSPEND", task_id=name)
+    assert host.refused("SUSPEND", task_id="c") == (429, "too-many-suspensions")
+    assert host.ask("SUSPEND", task_id="c", by=OTHER).status == 200
 
 
 def test_a_session_belongs_to_its_agent_and_client() -> None:
     """Another agent, or the same one by another client identity, gets 401 with it (AGTP-316)."""
-    play = Play(assurance=Assurance.HEADER)
-    assert play.ask("ECHO", "/text", headers=SESSION).status == 200
-    assert play.refused("ECHO", "/text", headers=SESSION, by=OTHER) == (401, "session-binding-mismatch")
-    assert play.refused("ECHO", "/text", headers=SESSION, certain=False) == (401, "session-binding-mismatch")
-    assert play.ask("ECHO", "/text", headers=SESSION).status == 200
+    host = FloorHost(floor=Assurance.HEADER)
+    assert host.ask("ECHO", "/text", headers=SESSION).status == 200
+    assert host.refused("ECHO", "/text", headers=SESSION, by=OTHER) == (401, "session-binding-mismatch")
+    assert host.refused("ECHO", "/text", headers=SESSION, certain=False) == (401, "session-binding-mismatch")
+    assert host.ask("ECHO", "/text", headers=SESSION).status == 200
 
 
 def test_sightings_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,9 +210,10 @@ def test_sightings_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_gate_is_what_holds_it() -> None:
     """The control: with the gate taken out, a suspended session is served."""
-    play = Play()
-    suspended(play)
-    play.dispatcher._checks = tuple(
-        check for check in play.dispatcher._checks if getattr(check, "__self__", None) is not play.floor.gate
+    host = FloorHost()
+    suspended(host)
+    gate = host.core.methods.floor.gate
+    host.dispatcher._checks = tuple(
+        check for check in host.dispatcher._checks if getattr(check, "__self__", None) is not gate
     )
-    assert play.ask("ECHO", "/text", headers=SESSION).status == 200
+    assert host.ask("ECHO", "/text", headers=SESSION).status == 200

@@ -18,7 +18,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.methods import visibility
 from agtphost.methods.visibility import Visibility
 from agtphost.wire.events import Response
-from tests.methods.play import Play
+from tests.methods.floor_hosts import FloorHost
 from tests.methods.stage import BARE, CALLER, DESK, STRANGER, Stage, agent, body_of, of_agent, of_key
 
 WATCHER = agent("watcher", hosted=False, scopes=("inspect:all",))
@@ -134,7 +134,7 @@ def test_questions_follow_the_same_rule() -> None:
     """API-159, API-161: QUERY finds those agents that DISCOVER lists."""
     asked = "QUERY", "/", {"intent": "the agent desk", "scope": "agents"}
     for disclosure, state, certain in product(DISCLOSURES, STATES, (False, True)):
-        on = Play(disclosure=disclosure, agents=(DESK, BARE, CALLER))
+        on = FloorHost({"policies": {"agent_disclosure": disclosure}}, agents=(DESK, BARE, CALLER))
         if state != "active":
             on.states.apply(DESK.agent_id, _row(state))
         response = on.ask(*asked, certain=certain)
@@ -172,9 +172,9 @@ def test_lists_name_the_state() -> None:
 # anonymous_discovery
 
 
-def reading(on: Play | Stage) -> list[Asked]:
+def reading(on: FloorHost | Stage) -> list[Asked]:
     """Every built-in that reads."""
-    bound = on.bindings if isinstance(on, Play) else on.built_ins
+    bound = on.core.on.registry.all() if isinstance(on, FloorHost) else on.built_ins
     return [
         (binding.method, binding.path.replace("{name}", "desk"), None)
         for binding in bound

@@ -11,8 +11,7 @@ import pytest
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import decode
-from agtphost.methods.zones import Zones
-from tests.methods.play import CALLER, Play
+from tests.methods.floor_hosts import CALLER, FloorHost
 from tests.methods.stage import SIGNING, Stage, agent, body_of, of_agent
 
 ME = of_agent(CALLER.agent_id)
@@ -56,22 +55,23 @@ def test_what_is_withheld_leaves_no_mark(method: str) -> None:
     assert SIGNING.public.verify(decode(signature["value"]), canonical(document))
 
 
-def sources(play: Play) -> list[str]:
-    found = play.result("QUERY", intent="agent near far free", scope="agents")["results"]
+def sources(host: FloorHost) -> list[str]:
+    found = host.result("QUERY", intent="agent near far free", scope="agents")["results"]
     return sorted(entry["source"] for entry in found)
 
 
 def test_a_question_finds_no_agent_of_another_zone() -> None:
     """AGTP-188: QUERY searches the hosted agents as candidate search does, filtered or not."""
     for filtering in (False, True):
-        assert sources(Play(agents=everyone(), zones=Zones(filtering=filtering))) == ["/agents/free", "/agents/near"]
-    wider = Zones({"zone:a": ["zone:b"]})
-    assert sources(Play(agents=everyone(), zones=wider)) == ["/agents/far", "/agents/free", "/agents/near"]
-    assert sources(Play(agents=everyone(None), zones=Zones(filtering=True))) == ["/agents/free"]
+        chosen = {"policies": {"zone_filtering": filtering}}
+        assert sources(FloorHost(chosen, agents=everyone())) == ["/agents/free", "/agents/near"]
+    wider = {"policies": {"zones": {"zone:a": ["zone:b"]}}}
+    assert sources(FloorHost(wider, agents=everyone())) == ["/agents/far", "/agents/free", "/agents/near"]
+    assert sources(FloorHost({"policies": {"zone_filtering": True}}, agents=everyone(None))) == ["/agents/free"]
 
 
 def test_a_question_finds_no_agent_of_tier_3() -> None:
     """AGTP-169: what is in no public list is in no answer either."""
     near, *others = everyone()
     hidden = replace(near, posture=replace(near.posture, trust_tier=3))
-    assert sources(Play(agents=[hidden, *others])) == ["/agents/free"]
+    assert sources(FloorHost(agents=[hidden, *others])) == ["/agents/free"]

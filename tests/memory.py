@@ -1,0 +1,140 @@
+"""The host in memory with what the project's own tests exchange in it, and look into."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.contract.binding import Binding
+from agtphost.handlers.authorization import Authorization
+from agtphost.host.foundation import Foundation
+from agtphost.host.registry import Registry
+from agtphost.host.upstreams import Upstreams, WebUpstreams
+from agtphost.iagtp import IPayloadAdapter, IRecordStore
+from agtphost.identity.agents import Agent
+from agtphost.identity.peer import Assurance, Peer, PeerCertificate
+from agtphost.testing import MemoryHost
+from agtphost.wire.events import Request, Response
+from agtphost.wire.headers import Headers
+from tests.fakes import FakeLedger
+
+
+def request_of(
+    method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, query: str | None = None
+) -> Request:
+    """One request, as the wire yields it."""
+    octets = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    fields = dict(headers or {})
+    if octets:
+        fields.setdefault("Content-Type", "application/vnd.agtp+json")
+    return Request(
+        method=method,
+        path=path,
+        query=query,
+        headers=Headers(list(fields.items())),
+        body=octets,
+        line=f"AGTP/1.0 {method} {path}\r\n".encode(),
+    )
+
+
+def body_of(response: Response) -> Any:
+    """The decoded body."""
+    return json.loads(response.body)
+
+
+class OpenHost(MemoryHost):
+    """
+    A host in memory whose parts a test may exchange, and whose ledger shows what it is given.
+
+    :param settings: as in ``host.toml``.
+    :param agents: whom it knows.
+    :param bindings: what can be called besides its own methods.
+    :param ledger: by default one that signs nothing and remembers every draft.
+    :param records: what readers of records read.
+    :param states: by default every agent is active.
+    :param adapter: what carries payloads, in place of MCP.
+    :param floor: how surely a caller of what changes state must be known; by default what the settings say.
+    :param materials: members of :class:`agtphost.host.materials.Materials` to put others in place of.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        agents: Iterable[Agent] = (),
+        bindings: Iterable[Binding] = (),
+        ledger: Any = None,
+        records: IRecordStore | None = None,
+        states: LifecycleTable | None = None,
+        adapter: IPayloadAdapter | None = None,
+        floor: Assurance | None = None,
+        **materials: Any,
+    ) -> None:
+        super().__init__(settings)
+        self.ledger = FakeLedger() if ledger is None else ledger
+        self.states = LifecycleTable() if states is None else states
+        self._records, self._adapter, self._floor, self._materials = records, adapter, floor, materials
+        if isinstance(self.ledger, FakeLedger):
+            self.ledger.held._now = self.seconds
+        self.directory.admit(agents)
+        for binding in bindings:
+            self.bind(binding)
+
+    def foundation(self, on: Foundation) -> Foundation:
+        """With what was exchanged."""
+        floor = on.floor if self._floor is None else self._floor
+        materials = replace(on.materials, **self._materials)
+        kept = on.evidence
+        evidence = replace(
+            kept,
+            ledger=self.ledger,
+            held=getattr(self.ledger, "held", kept.held),
+            states=self.states,
+            records=self._records or kept.records,
+        )
+        return replace(
+            on,
+            materials=materials,
+            evidence=evidence,
+            floor=floor,
+            authorization=Authorization(self.config.audit.operators, materials.directory, floor),
+            registry=Registry(materials.policy),
+        )
+
+    def upstreams(self, on: Foundation) -> Upstreams:
+        """The adapter that was given, in place of MCP."""
+        if self._adapter is None:
+            return super().upstreams(on)
+        none = WebUpstreams(adapters=(), upkeep=(), endings=(), a2a={})
+        return Upstreams(mcp=self._adapter, web=none)  # type: ignore[arg-type]
+
+    def start(
+        self,
+        method: str,
+        path: str = "/",
+        body: Any = None,
+        *,
+        certificate: PeerCertificate | None = None,
+        peer: Peer | None = None,
+        headers: Mapping[str, str] | None = None,
+        query: str | None = None,
+    ) -> Deferred[Response]:
+        """Dispatch one request that no client would send, or of a peer that none can be."""
+        who = Peer(address="127.0.0.1", certificate=certificate) if peer is None else peer
+        return Deferred.fromCoroutine(
+            self.dispatcher.dispatch(request_of(method, path, body, headers, query), who)  # type: ignore[arg-type]
+        )
+
+    def ask(self, method: str, path: str = "/", body: Any = None, **options: Any) -> Response:
+        """The same, which must be answered without waiting."""
+        answers: list[Response] = []
+        self.start(method, path, body, **options).addCallback(answers.append)
+        # A large answer is written in several turns where the machine is busy: they are due at once.
+        self.clock.settle()
+        assert answers, "the dispatcher is still waiting"
+        return answers[0]
