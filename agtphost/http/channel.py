@@ -30,12 +30,14 @@ from agtphost.protocols.accepting import AcceptingFactory, compact
 from agtphost.protocols.automaton import Wait
 from agtphost.protocols.limits import (
     ABORT_AFTER,
+    HELD,
     READ_AHEAD,
     SLOWEST_READER,
     STALL,
     UNREAD,
     ConnectionLimits,
 )
+from agtphost.protocols.reading import Reading
 
 MOST_FIELDS = 100
 """Of one head."""
@@ -113,6 +115,7 @@ class BoundedChannel(HTTPChannel):
         self._spent = False  # whether the next answer is the last
         self._closing = False  # whether nothing is read as a request any more
         self._ended = False  # whether our side has ended
+        self._reading = Reading()
         self._held = False
         self._known = False
         self._served = 0
@@ -139,12 +142,16 @@ class BoundedChannel(HTTPChannel):
         if now >= self._expires:
             self._spent = True
         if now < self.deadline:
+            if len(self._output) > HELD and self._reading.idle(self.transport, now):
+                self.cut()
             return
         if self._wait is Wait.BODY or (self._wait is Wait.HEADER and (self.requests or self._buffer)):
             self.write(LATE)
             self.loseConnection()
         elif self._wait is Wait.IDLE or self._wait is Wait.HEADER:
             self.loseConnection()
+        elif self._wait is Wait.TAKING and self._reading.took(self.transport, self._limits.output_high_water):
+            self._expect(Wait.TAKING)
         else:
             self.cut()
 
@@ -355,6 +362,7 @@ class BoundedChannel(HTTPChannel):
             self.deadline = math.inf  # a handler's deadline is the dispatcher's
         elif wait is Wait.TAKING:
             patience = limits.write_timeout
+            self._reading.mark(self.transport)
             self.deadline = now + (min(patience, STALL) if len(self._output) > UNREAD else patience)
         elif wait is Wait.CLOSE:
             self.deadline = now + min(ABORT_AFTER + self._last / SLOWEST_READER, limits.write_timeout)

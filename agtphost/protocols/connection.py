@@ -43,6 +43,7 @@ from agtphost.protocols.automaton import Wait, automaton
 from agtphost.protocols.driving import drive
 from agtphost.protocols.limits import (
     ABORT_AFTER,
+    HELD,
     READ_AHEAD,
     SLOWEST_READER,
     STALL,
@@ -51,10 +52,14 @@ from agtphost.protocols.limits import (
     ConnectionLimits,
 )
 from agtphost.protocols.peers import peer_of
+from agtphost.protocols.reading import Reading
 from agtphost.vocabulary.status import Status
 from agtphost.wire import Connection, Request, Response
 
 log = Logger()
+
+TAKES = (Wait.TAKING, Wait.FLUSHING)
+"""Where the peer is to take what it is sent."""
 
 
 class Owner(Protocol):
@@ -120,6 +125,7 @@ class ServerConnection:
         "_owner",
         "_peer",
         "_pumping",
+        "_reading",
         "_reads",
         "_seconds",
         "_served",
@@ -162,6 +168,7 @@ class ServerConnection:
         self._owing = False  # whether a request is in dispatch
         self._pumping = False
         self._choked = False  # whether the transport asked for no more
+        self._reading = Reading()
         self._held = False  # whether we asked the transport for no more
         self._spent = False  # whether the next answer is the last
 
@@ -262,6 +269,8 @@ class ServerConnection:
             self._spent = True
         if now >= self.deadline:
             self._give_up()
+        elif len(self._output) > HELD and self._reading.idle(self._transport, now):
+            self._machine.broken()
 
     def drain(self) -> None:
         """End the connection, after the answer that is owed, if one is."""
@@ -293,10 +302,11 @@ class ServerConnection:
             self._reads = True
             self._body_since = self._seconds()
             self.deadline = self._body_since + limits.body_gap_timeout
-        elif wait is Wait.TAKING or wait is Wait.FLUSHING:
+        elif wait in TAKES:
             patience = limits.write_timeout
             if len(self._output) > UNREAD:
                 patience = min(patience, STALL)
+            self._reading.mark(self._transport)
             self.deadline = self._seconds() + patience
         elif wait is Wait.CLOSE:
             # An answer just given to the system is still on its way; cutting would lose it.
@@ -372,6 +382,8 @@ class ServerConnection:
             self._machine.malformed(_late("header"))
         elif self._wait is Wait.BODY:
             self._machine.malformed(_late("body"))
+        elif self._wait in TAKES and self._reading.took(self._transport, self._limits.output_high_water):
+            self.expect(self._wait)
         else:
             self._machine.broken()
         self._flush()

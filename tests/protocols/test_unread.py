@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import select
+import socket
 from collections.abc import Awaitable
 from sys import getsizeof
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from twisted.internet.defer import succeed
 
 from agtphost.identity.peer import Peer
-from agtphost.protocols import AGTPServerFactory, ConnectionLimits, accepting
-from agtphost.protocols.limits import LAGGING_IN_ALL, STALL, UNREAD
+from agtphost.protocols import AGTPServerFactory, ConnectionLimits, accepting, reading
+from agtphost.protocols.limits import HASTE, HELD, LAGGING_IN_ALL, STALL, UNREAD
 from agtphost.wire import Request, Response
 from tests.protocols.links import FakeDispatcher, Link, reply
+from tests.system.hosting import until
 
 ASK = b"AGTP/1.0 QUERY /\r\nTask-ID: 1\r\n\r\n"
 
@@ -38,6 +42,68 @@ def test_the_more_waits_the_shorter_it_is_kept(octets: int, patience: float) -> 
     link.wait(0.2)
     assert "abort" in link.calls
     assert link.connection.unread == 0
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> dict[Any, int]:
+    """What the peers' systems have acknowledged, by transport."""
+    found: dict[Any, int] = {}
+    monkeypatch.setattr(reading, "acknowledged", lambda transport: found.get(transport, 0))
+    return found
+
+
+def test_more_than_two_mebibytes_wait_for_a_second(taken: dict[Any, int]) -> None:
+    """Whoever takes nothing in a second is cut; with less there is the time that there was."""
+    few, many = Link(answering(HELD)), Link(answering(HELD + 2 * UNREAD))
+    for link in (few, many):
+        link.receive(ASK)
+        link.wait(0.5)
+        link.wait(HASTE - 0.1)
+        assert "abort" not in link.calls
+        link.wait(0.2)
+    assert "abort" not in few.calls and few.connection.unread <= HELD
+    assert "abort" in many.calls and many.connection.unread == 0
+    few.wait(STALL)
+    assert "abort" in few.calls
+
+
+def test_a_slow_reader_takes_something_in_each_second(taken: dict[Any, int]) -> None:
+    """It keeps its answer, though our system says of nothing that it takes more; too little of it is not enough."""
+    links = slow, slowest = Link(answering(16 * UNREAD)), Link(answering(16 * UNREAD))
+    limits = ConnectionLimits()
+    for link, each_second in zip(links, (limits.output_high_water // 4, 1), strict=True):
+        link.receive(ASK)
+        for _ in range(20):
+            taken[link.transport] = taken.get(link.transport, 0) + each_second
+            link.wait(HASTE - 0.1)
+    assert "abort" not in slow.calls
+    assert "abort" in slowest.calls
+    slow.wait(0.1)
+    slow.wait(HASTE)
+    assert "abort" in slow.calls
+
+
+def test_what_a_system_has_acknowledged_is_told() -> None:
+    """Of a real connection: of what nobody reads it is what the other system keeps, and then no more."""
+    server = socket.create_server(("127.0.0.1", 0))
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client = socket.create_connection(server.getsockname())
+    peer, _ = server.accept()
+    with server, client, peer:
+        transport = SimpleNamespace(transport=SimpleNamespace(socket=client))
+        client.setblocking(False)
+        sent = client.send(b"x" * (4 << 20))
+        found = [reading.acknowledged(transport)]
+        while len(found) < 3 or found[-1] != found[-2]:
+            select.select([], [], [], 0.05)
+            found.append(reading.acknowledged(transport))
+        assert found[-1] is not None and 0 < found[-1] < sent
+        before, read = found[-1], 0
+        while read < sent // 2:
+            read += len(peer.recv(65_536))
+        until(lambda: (reading.acknowledged(transport) or 0) > before, 10)
+    assert reading.acknowledged(transport) is None
+    assert reading.acknowledged(SimpleNamespace()) is None
 
 
 def test_a_slow_reader_of_a_large_answer_is_not_cut() -> None:

@@ -73,8 +73,13 @@ class Sealed:
         return self._outgoing.read()
 
 
-def _drip(peers: Sequence[tuple[socket.socket, Iterable[bytes]]], seconds: float) -> None:
-    """A portion of each peer, again and again, until all is said or the time is over; then they leave."""
+def _drip(peers: Sequence[tuple[socket.socket, Iterable[bytes]]], seconds: float, *, patience: float = 0.0) -> None:
+    """
+    A portion of each peer, again and again, until all is said or the time is over; then they leave.
+
+    :param patience: seconds that they wait for an answer before, once each has said what is left at once; 0: they say
+        no more.
+    """
     end = time.monotonic() + seconds
     turns = [(link, iter(portions)) for link, portions in peers]
     while turns and time.monotonic() < end:
@@ -87,8 +92,22 @@ def _drip(peers: Sequence[tuple[socket.socket, Iterable[bytes]]], seconds: float
                 link.send(portion)
                 left.append((link, portions))
         turns = left
+    if patience:
+        for link, portions in turns:
+            with contextlib.suppress(OSError):
+                link.send(b"".join(portions))
+        _wait([link for link, _ in peers], patience)
     for link, _ in peers:
         link.close()
+
+
+def _wait(links: Sequence[socket.socket], seconds: float) -> None:
+    """Until the host has said something to each, or ended it."""
+    end = time.monotonic() + seconds
+    for link in links:
+        with contextlib.suppress(OSError):
+            link.settimeout(max(0.001, end - time.monotonic()))
+            link.recv(1)
 
 
 def _sealed(link: Sealed, say: bytes, then: bytes) -> Iterator[bytes]:
@@ -126,7 +145,7 @@ def split_records(target: Target, seconds: float) -> None:
 
 
 def split_handshakes(target: Target, seconds: float) -> None:
-    """A greeting octet by octet, at all three listeners."""
+    """A greeting octet by octet, at all three listeners; those who have not said all of it in time say the rest."""
     first = hello(client_context(target, identified=False))
     peers: list[tuple[socket.socket, Iterable[bytes]]] = []
     ports = (target.port, target.front, target.wellknown)
@@ -136,7 +155,7 @@ def split_handshakes(target: Target, seconds: float) -> None:
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             link.setblocking(False)
             peers.append((link, [first[at : at + 1] for at in range(len(first))]))
-    _drip(peers, seconds)
+    _drip(peers, seconds, patience=5.0)
 
 
 def _expanded(secret: bytes, label: bytes, length: int) -> bytes:
