@@ -333,8 +333,8 @@ alone. What an owner has stays: nothing is forgotten to make room for somebody e
 rule.
 
 Answers that nobody reads are not on the list, for they end with their connection. A peer that has taken nothing for
-``write_timeout`` is cut. Where more than 1 MiB of an answer waits for it, it has to take 64 KiB in 5 seconds; where more
-than 2 MiB do, something in each second. So one that reads nothing has 2 MiB at the most after one to two seconds,
+``write_timeout`` is cut. Where more than 1 MiB of an answer waits for it, it has to take 64 KiB in 5 seconds; where
+more than 2 MiB do, something in each second. So one that reads nothing has 2 MiB at the most after one to two seconds,
 and what counts is what its system acknowledges, so that a slow reader of a large answer gets all of it. Answers of more
 than 1 MiB have 40 MiB for all peers of a listener, everything that waits 128 MiB.
 
