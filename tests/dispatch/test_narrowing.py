@@ -28,10 +28,11 @@ from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Response
 from tests.dispatch.market import CART, Market
 from tests.dispatch.scene import STRANGER, document
+from tests.memory import body_of
 from tests.methods import test_delegation as delegating
 from tests.methods import test_governance as governing
 from tests.methods.stage import DEMO
-from tests.negotiation.table import BOB, Table, told
+from tests.negotiation.hosts import BOB, NegotiatingHost
 from tests.negotiation.test_ends import BOTH, accepted
 
 NOW = time.time
@@ -359,19 +360,19 @@ CONTRACT_SAYS = {
 """What describes a contract, and bounds nothing."""
 
 
-def _commit(table: Table, contract: str, **changed: Any) -> None:
+def _commit(table: NegotiatingHost, contract: str, **changed: Any) -> None:
     known = table.negotiator._contracts.get(contract)
     assert known is not None
     table.ledger._change([known.held(**changed)])
 
 
-def _after(table: Table, contract: str, **changed: Any) -> Response:
+def _after(table: NegotiatingHost, contract: str, **changed: Any) -> Response:
     """A call under a contract that was committed with some members changed."""
     _commit(table, contract, **changed)
     return table.under(contract)
 
 
-CONTRACT: dict[str, tuple[Callable[[Table, str], Response], int, str]] = {
+CONTRACT: dict[str, tuple[Callable[[NegotiatingHost, str], Response], int, str]] = {
     "agent_id": (lambda table, name: table.under(name, who=BOB), 464, "contract-not-yours"),
     "definition": (lambda table, name: table.under(name, path="/hall"), 404, "contract-mismatch"),
     "scope": (lambda table, name: _after(table, name, scope="connection"), 404, "contract-unknown"),
@@ -388,29 +389,29 @@ CONTRACT: dict[str, tuple[Callable[[Table, str], Response], int, str]] = {
 }
 
 
-def _lapsed(table: Table) -> Response:
+def _lapsed(table: NegotiatingHost) -> Response:
     """A preview that was not accepted in its time."""
-    name = told(table.opted(who=BOB))["synthesis_id"]
+    name = body_of(table.opted(who=BOB))["synthesis_id"]
     table.clock.advance(301)
     return table.under(name, who=BOB)
 
 
-def _restarted(table: Table, name: str, **changed: Any) -> Response:
+def _restarted(table: NegotiatingHost, name: str, **changed: Any) -> Response:
     """A binding is made once: what changes in the store counts after a restart."""
     _commit(table, name, **changed)
-    return Table(BOTH, ledger=table.ledger, clock=table.clock).under(name)
+    return NegotiatingHost(BOTH, ledger=table.ledger, clock=table.clock).under(name)
 
 
 @pytest.mark.parametrize("member", CONTRACT)
 def test_each_member_of_a_contract(member: str) -> None:
     """Refused, whether the request has a counterpart or leaves it out; the contract as it was is answered."""
-    table = Table(BOTH)
+    table = NegotiatingHost(BOTH)
     name = accepted(table)
     assert table.under(name).status == 200, "the control"
     calls = len(table.calls)
     call, status, reason = CONTRACT[member]
     response = call(table, name)
-    assert (response.status, told(response)["reason"]) == (status, reason)
+    assert (response.status, body_of(response)["reason"]) == (status, reason)
     assert len(table.calls) == calls
 
 

@@ -25,7 +25,7 @@ from agtphost.adapters.web.pins import Pins
 from agtphost.wire.events import Response
 from tests.adapters.peers import Book
 from tests.methods.floor_hosts import JUDGE, OTHER, FloorHost, body_of
-from tests.negotiation.table import ALICE, BOB, BOOK_ROOM, ROOT, Table, told
+from tests.negotiation.hosts import ALICE, BOB, BOOK_ROOM, ROOT, NegotiatingHost
 from tests.negotiation.test_propose import OPEN
 
 TASK = {"Task-ID": "t-1"}
@@ -186,8 +186,8 @@ class Review:
     """A proposal of Alice's that waits."""
 
     def __init__(self, **beside: Any) -> None:
-        self.table = Table(replace(OPEN, by_operator=True))
-        taken = told(self.table.propose(BOOK_ROOM, beside={"requested_duration": "1h", **beside}))
+        self.table = NegotiatingHost(replace(OPEN, by_operator=True))
+        taken = body_of(self.table.propose(BOOK_ROOM, beside={"requested_duration": "1h", **beside}))
         self.where = f"/proposals/{taken['proposal_id']}"
 
     def accept(self, **given: Any) -> Response:
@@ -195,7 +195,7 @@ class Review:
 
     def contract(self) -> str:
         assert self.accept().status == 200
-        return str(told(self.table.ask("QUERY", self.where))["synthesis_id"])
+        return str(body_of(self.table.ask("QUERY", self.where))["synthesis_id"])
 
 
 def _decided(review: Review) -> bool:
@@ -208,7 +208,7 @@ def _found(review: Review) -> bool:
     refused = review.accept(definition={"method": "BOOK", "path": "/hall"})
     if refused.status == 422:
         assert review.accept().status == 200
-    contract = str(told(review.table.ask("QUERY", review.where))["synthesis_id"])
+    contract = str(body_of(review.table.ask("QUERY", review.where))["synthesis_id"])
     good, other = review.table.under(contract), review.table.under(contract, path="/hall")
     return (good.status, other.status) == (200, 404)
 

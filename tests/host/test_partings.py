@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from agtphost.host.partings import SECONDS, Partings
 from agtphost.identity.peer import Peer
-from tests.negotiation.table import ALICE, BOB, BOOK_ROOM, OPEN, ROOT, Table, told
+from tests.memory import body_of
+from tests.negotiation.hosts import ALICE, BOB, BOOK_ROOM, OPEN, ROOT, NegotiatingHost
 
 
 def close(peer: Peer) -> None:
@@ -15,21 +16,21 @@ def close(peer: Peer) -> None:
         leave()
 
 
-def listed(table: Table, who: str = ALICE) -> list[str]:
-    return [entry["synthesis_id"] for entry in told(table.ask("DISCOVER", "/contracts", who=who))]
+def listed(table: NegotiatingHost, who: str = ALICE) -> list[str]:
+    return [entry["synthesis_id"] for entry in body_of(table.ask("DISCOVER", "/contracts", who=who))]
 
 
-def inspected(table: Table, synthesis_id: str) -> int:
+def inspected(table: NegotiatingHost, synthesis_id: str) -> int:
     return table.ask("INSPECT", "/", {"target": "contract", "synthesis_id": synthesis_id}).status
 
 
-def serving(table: Table) -> Partings:
+def serving(table: NegotiatingHost) -> Partings:
     service = Partings(table.clock, table.negotiator, table.ledger)
     service.startService()
     return service
 
 
-def released(table: Table) -> list[str]:
+def released(table: NegotiatingHost) -> list[str]:
     """Contracts whose end is on record, in the stream of the agent that they are of."""
     found = []
     for draft in table.ledger.drafts:
@@ -44,11 +45,11 @@ def released(table: Table) -> list[str]:
 
 def test_a_closed_connection_ends_its_contracts() -> None:
     """AGTP-266, API-052: listed while it is open; afterwards in no list, for nobody, unknown to INSPECT, on record."""
-    table = Table()
+    table = NegotiatingHost()
     serving(table)
     peer, other = table.peer(ALICE), table.peer(BOB)
-    mine = [told(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"] for _ in range(2)]
-    theirs = told(table.propose(BOOK_ROOM, who=BOB, peer=other))["synthesis_id"]
+    mine = [body_of(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"] for _ in range(2)]
+    theirs = body_of(table.propose(BOOK_ROOM, who=BOB, peer=other))["synthesis_id"]
     assert set(listed(table)) == set(mine) and inspected(table, mine[0]) == 200
     close(peer)
     assert listed(table) == [] and listed(table, ROOT) == [theirs]
@@ -60,7 +61,7 @@ def test_a_closed_connection_ends_its_contracts() -> None:
 
 def test_they_take_no_room() -> None:
     """An agent with as many contracts as it may have: those of closed connections do not count."""
-    table = Table(replace(OPEN, max_contracts=2))
+    table = NegotiatingHost(replace(OPEN, max_contracts=2))
     serving(table)
     lasting = {"requested_duration": "PT1H"}
     for _ in range(5):
@@ -72,10 +73,10 @@ def test_they_take_no_room() -> None:
 
 def test_what_is_revoked_first_is_ended_once() -> None:
     """REVOKE, then the end of the connection: one event, and it is remembered as revoked."""
-    table = Table()
+    table = NegotiatingHost()
     serving(table)
     peer = table.peer(ALICE)
-    synthesis_id = told(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"]
+    synthesis_id = body_of(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"]
     assert table.ask("REVOKE", "/", {"target": "contract", "synthesis_id": synthesis_id}, peer=peer).status == 200
     close(peer)
     assert released(table) == [] and not peer.leaving
@@ -84,13 +85,13 @@ def test_what_is_revoked_first_is_ended_once() -> None:
 
 def test_after_a_restart_none_is_left() -> None:
     """The host was killed while the connection was open: the next run ends its contracts, and no others."""
-    first = Table()
-    lost = told(first.propose(BOOK_ROOM))["synthesis_id"]
+    first = NegotiatingHost()
+    lost = body_of(first.propose(BOOK_ROOM))["synthesis_id"]
     kept = [
-        told(first.propose(BOOK_ROOM, beside={"requested_duration": "PT1H"}))["synthesis_id"],
-        told(first.propose(BOOK_ROOM, headers={"Session-ID": "s-1"}))["synthesis_id"],
+        body_of(first.propose(BOOK_ROOM, beside={"requested_duration": "PT1H"}))["synthesis_id"],
+        body_of(first.propose(BOOK_ROOM, headers={"Session-ID": "s-1"}))["synthesis_id"],
     ]
-    table = Table(ledger=first.ledger, clock=first.clock)
+    table = NegotiatingHost(ledger=first.ledger, clock=first.clock)
     # Even before it is on record.
     assert set(listed(table)) == set(kept)
     serving(table)
@@ -99,10 +100,10 @@ def test_after_a_restart_none_is_left() -> None:
 
 def test_while_the_store_is_down_they_wait() -> None:
     """Nothing is lost and nothing is listed: the end is recorded once it can be."""
-    table = Table()
+    table = NegotiatingHost()
     service = serving(table)
     peer = table.peer(ALICE)
-    synthesis_id = told(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"]
+    synthesis_id = body_of(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"]
     table.ledger.failing = True
     close(peer)
     table.ledger.failing = False
@@ -114,10 +115,10 @@ def test_while_the_store_is_down_they_wait() -> None:
 
 def test_the_end_of_the_host_ends_them() -> None:
     """Connections are closed before this stops: what could not be written yet is tried once more."""
-    table = Table()
+    table = NegotiatingHost()
     service = serving(table)
     peer = table.peer(ALICE)
-    synthesis_id = told(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"]
+    synthesis_id = body_of(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"]
     table.ledger.failing = True
     close(peer)
     table.ledger.failing = False
@@ -128,8 +129,8 @@ def test_the_end_of_the_host_ends_them() -> None:
 
 def test_without_the_service_the_store_keeps_them() -> None:
     """The control: what is durable here is the service's doing."""
-    table = Table()
+    table = NegotiatingHost()
     peer = table.peer(ALICE)
-    synthesis_id = told(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"]
+    synthesis_id = body_of(table.propose(BOOK_ROOM, peer=peer))["synthesis_id"]
     close(peer)
     assert table.ledger.held.get("contract", synthesis_id) is not None and released(table) == []

@@ -17,12 +17,13 @@ import pytest
 
 from agtphost.contract.schemas import SchemaError, compile_schema
 from agtphost.negotiation.compiling import MOST, SHARE, compiled, memo
-from tests.negotiation.table import BOOK_ROOM, OPEN, Table, told
+from tests.memory import body_of
+from tests.negotiation.hosts import BOOK_ROOM, OPEN, NegotiatingHost
 from tests.test_parser_bounds import limit
 
 Schema = dict[str, Any]
 
-TABLE = Table(replace(OPEN, rate_limit_per_minute=10**6, max_contracts=1_000))
+TABLE = NegotiatingHost(replace(OPEN, rate_limit_per_minute=100_000, max_contracts=1_000))
 
 
 def _fixed() -> dict[str, Schema]:
@@ -104,7 +105,7 @@ def _proposed(schema: Schema) -> Callable[[], object]:
 
     def ask() -> None:
         answer = TABLE.ask("PROPOSE", "/", {"parameters": {"endpoint": definition}})
-        assert int(answer.status) in (263, 400, 413, 463), told(answer)
+        assert int(answer.status) in (263, 400, 413, 463), body_of(answer)
 
     return ask
 
@@ -144,7 +145,7 @@ def test_an_approved_proposal_is_compiled_once() -> None:
 
     def ask() -> None:
         answer = TABLE.ask("PROPOSE", "/", {"parameters": {"endpoint": definition}})
-        assert int(answer.status) == 263, told(answer)
+        assert int(answer.status) == 263, body_of(answer)
 
     taken = _seconds(ask)
     assert taken < limit()

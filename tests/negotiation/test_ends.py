@@ -10,46 +10,47 @@ import pytest
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.settings import OnPolicyChange, Settings
-from tests.negotiation.table import ALICE, BOB, BOOK_ROOM, GATE, LOCATE, ROOT, Table, room, told
+from tests.memory import body_of
+from tests.negotiation.hosts import ALICE, BOB, BOOK_ROOM, GATE, LOCATE, ROOT, NegotiatingHost, room
 
 BOTH = Settings(gate=GATE, synthesis_enabled=True)
 
 
-def accepted(table: Table, who: str = ALICE) -> str:
+def accepted(table: NegotiatingHost, who: str = ALICE) -> str:
     """A contract in force."""
-    synthesis_id = str(told(table.opted(who=who))["synthesis_id"])
+    synthesis_id = str(body_of(table.opted(who=who))["synthesis_id"])
     assert table.under(synthesis_id, who=who).status == 200
     return synthesis_id
 
 
-def revoke(table: Table, body: dict[str, Any], who: str = ALICE, **options: Any) -> Any:
+def revoke(table: NegotiatingHost, body: dict[str, Any], who: str = ALICE, **options: Any) -> Any:
     return table.ask("REVOKE", "/", body, who=who, **options)
 
 
 @pytest.mark.parametrize("who", [ALICE, ROOT])
 def test_a_revoked_contract_is_464(who: str) -> None:
     """Core v08 7.2.16.1, API-105: by its agent or the operator; rcns_revoke in the stream; a repeat is a no-op."""
-    table = Table(BOTH)
+    table = NegotiatingHost(BOTH)
     synthesis_id = accepted(table)
     body = {"target": "contract", "synthesis_id": synthesis_id, "reason": "done with"}
     answer = revoke(table, body, who)
-    assert (answer.status, told(answer)["result"]["event_type"]) == (200, "rcns_revoke")
+    assert (answer.status, body_of(answer)["result"]["event_type"]) == (200, "rcns_revoke")
     assert table.events()[-1] == (ALICE, "rcns_revoke")
     fields = table.ledger.drafts[-1].events[0].fields
     assert (fields["reason"], fields["synthesis_id"]) == ("done with", synthesis_id)
     assert (fields["operator_agent_id"], fields["originating_agent_id"]) == (who, ALICE)
     refused = table.under(synthesis_id)
-    assert (refused.status, told(refused)["reason"]) == (464, "contract-revoked")
+    assert (refused.status, body_of(refused)["reason"]) == (464, "contract-revoked")
     assert refused.headers.get("rcns-attempt-id")
-    assert told(revoke(table, body, who))["result"]["noop"] is True
+    assert body_of(revoke(table, body, who))["result"]["noop"] is True
     assert [kind for _, kind in table.events()].count("rcns_revoke") == 1
-    later = Table(BOTH, ledger=table.ledger, clock=table.clock)
-    assert told(later.under(synthesis_id))["reason"] == "contract-revoked"
+    later = NegotiatingHost(BOTH, ledger=table.ledger, clock=table.clock)
+    assert body_of(later.under(synthesis_id))["reason"] == "contract-revoked"
 
 
 def test_nobody_else_revokes() -> None:
     """Core v08 7.2.16.1: 403 for other agents and for an agent known by header alone; 404 for unknown ids."""
-    table = Table(BOTH)
+    table = NegotiatingHost(BOTH)
     synthesis_id = accepted(table)
     body = {"target": "contract", "synthesis_id": synthesis_id}
     assert revoke(table, body, BOB).status == 403
@@ -62,7 +63,7 @@ def test_nobody_else_revokes() -> None:
 
 def test_a_released_contract_is_forgotten() -> None:
     """Core v08 7.2.12.1, spec-conflicts 53: its agent alone releases it; rcns_release; 404 afterwards."""
-    table = Table(BOTH)
+    table = NegotiatingHost(BOTH)
     synthesis_id = accepted(table)
 
     def context(who: str) -> BuiltInContext:
@@ -89,20 +90,20 @@ def test_a_released_contract_is_forgotten() -> None:
 
 def test_the_sweep_reports_and_evicts() -> None:
     """API-106, API-107, T-CT-30: grandfathered contracts go on; evicted ones are 404, the operator's name signed."""
-    table = Table(BOTH, recipes=room("3"))
+    table = NegotiatingHost(BOTH, recipes=room("3"))
     synthesis_id = accepted(table)
     sweep = {"target": "stale-contracts", "actor": "ops@acme"}
-    (entry,) = told(revoke(table, sweep, ROOT))["result"]["contracts"]
+    (entry,) = body_of(revoke(table, sweep, ROOT))["result"]["contracts"]
     assert entry["disposition"] == "unchanged"
-    edited = Table(BOTH, recipes=room("4"), ledger=table.ledger, clock=table.clock)
+    edited = NegotiatingHost(BOTH, recipes=room("4"), ledger=table.ledger, clock=table.clock)
     assert revoke(edited, sweep).status == 403
-    result = told(revoke(edited, sweep, ROOT))["result"]
+    result = body_of(revoke(edited, sweep, ROOT))["result"]
     assert (result["mode"], result["grandfathered"]) == ("grandfather", 1)
     assert (result["contracts"][0]["captured_version"], result["contracts"][0]["current_version"]) == ("3", "4")
     assert edited.under(synthesis_id).status == 200
     assert "rcns_release" not in [kind for _, kind in edited.events()]
     assert revoke(edited, {**sweep, "mode": "sometimes"}, ROOT).status == 400
-    assert told(revoke(edited, {**sweep, "mode": "invalidate"}, ROOT))["result"]["evicted"] == 1
+    assert body_of(revoke(edited, {**sweep, "mode": "invalidate"}, ROOT))["result"]["evicted"] == 1
     (event,) = [event for draft in edited.ledger.drafts for event in draft.events if event.event_type == "rcns_release"]
     assert event.chain == ALICE
     assert event.fields["reason"] == "policy-change-invalidation"
@@ -112,33 +113,33 @@ def test_the_sweep_reports_and_evicts() -> None:
 
 def test_the_sweep_skips_what_has_no_recipe_and_notices_a_removed_one() -> None:
     """API-108: passthrough contracts are skipped; a removed recipe is drift to null."""
-    table = Table(BOTH)
+    table = NegotiatingHost(BOTH)
     accepted(table)
     assert table.propose(LOCATE, beside={"requested_duration": "1h"}).status == 263
     settings = replace(BOTH, gate=replace(GATE, on_policy_change=OnPolicyChange.INVALIDATE))
-    later = Table(settings, recipes="", ledger=table.ledger, clock=table.clock)
-    result = told(revoke(later, {"target": "stale-contracts"}, ROOT))["result"]
+    later = NegotiatingHost(settings, recipes="", ledger=table.ledger, clock=table.clock)
+    result = body_of(revoke(later, {"target": "stale-contracts"}, ROOT))["result"]
     assert (result["mode"], result["skipped"], result["examined"]) == ("invalidate", 1, 1)
     assert (result["contracts"][0]["current_version"], result["contracts"][0]["disposition"]) == (None, "evicted")
 
 
 def test_a_revoked_agents_contracts_end_with_it() -> None:
     """Design decision 10: what REVOKE of an agent commits revokes all its contracts, nobody else's."""
-    table = Table(BOTH)
+    table = NegotiatingHost(BOTH)
     mine, other = accepted(table), accepted(table, BOB)
-    told(table.propose(BOOK_ROOM))
+    body_of(table.propose(BOOK_ROOM))
     before = len(table.events())
     answer = revoke(table, {"agent_id": ALICE, "reason": "gone"}, ROOT)
-    assert answer.status == 200 and told(answer)["result"]["status"] == "retired", told(answer)
+    assert answer.status == 200 and body_of(answer)["result"]["status"] == "retired", body_of(answer)
     assert table.events()[before:] == [(ALICE, "rcns_revoke")] * 2
     # Its requests are 410 from now on; here the contract itself is looked at.
-    assert told(table.under(mine))["reason"] == "contract-revoked"
+    assert body_of(table.under(mine))["reason"] == "contract-revoked"
     assert table.under(other, who=BOB).status == 200
 
 
 def test_tombstones_are_bounded() -> None:
     """However often an agent negotiates and revokes, what is kept of it is bounded."""
-    table = Table(replace(BOTH, max_contracts=3, gate=replace(GATE, rate_limit_per_minute=1_000)))
+    table = NegotiatingHost(replace(BOTH, max_contracts=3, gate=replace(GATE, rate_limit_per_minute=1_000)))
     for _ in range(12):
         synthesis_id = accepted(table)
         revoke(table, {"target": "contract", "synthesis_id": synthesis_id})

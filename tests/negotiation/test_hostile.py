@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.negotiation.table import BOOK_ROOM, LOCATE, OPEN, OUTLOOK, Table, told
+from tests.memory import body_of
+from tests.negotiation.hosts import BOOK_ROOM, LOCATE, OPEN, OUTLOOK, NegotiatingHost
 
 EXPECTED = {261, 262, 263, 400, 459, 460, 463}
 MEMBERS = (
@@ -44,12 +45,12 @@ values = st.recursive(
     max_leaves=8,
 )
 
-TABLE = Table(replace(OPEN, rate_limit_per_minute=10**6, max_contracts=4))
+TABLE = NegotiatingHost(replace(OPEN, rate_limit_per_minute=100_000, max_contracts=4))
 
 
 def propose(parameters: dict[str, Any]) -> int:
     answer = TABLE.ask("PROPOSE", "/", {"parameters": parameters})
-    assert int(answer.status) in EXPECTED, told(answer)
+    assert int(answer.status) in EXPECTED, body_of(answer)
     return int(answer.status)
 
 
@@ -82,4 +83,4 @@ def test_no_presented_identifier_breaks_the_host(header: str) -> None:
     """Any value of Contract-Synthesized and Negotiation-ID is refused with a specified status."""
     assert TABLE.under(header).status == 404
     answer = TABLE.propose(BOOK_ROOM, headers={"Negotiation-ID": header})
-    assert told(answer)["reason"] == "negotiation-unknown"
+    assert body_of(answer)["reason"] == "negotiation-unknown"

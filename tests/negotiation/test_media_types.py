@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.negotiation.table import BOOK_ROOM, Table, told
+from tests.memory import body_of
+from tests.negotiation.hosts import BOOK_ROOM, NegotiatingHost
 
 
 @pytest.mark.parametrize(
@@ -18,5 +19,5 @@ from tests.negotiation.table import BOOK_ROOM, Table, told
 )
 def test_a_proposal_by_media_type(content_type: str, status: int) -> None:
     """API-155: the endpoint's own type, the protocol's, and plain JSON are read; what is no JSON is not."""
-    answer = Table().propose(BOOK_ROOM, headers={"Content-Type": content_type})
-    assert answer.status == status, told(answer)
+    answer = NegotiatingHost().propose(BOOK_ROOM, headers={"Content-Type": content_type})
+    assert answer.status == status, body_of(answer)

@@ -18,7 +18,8 @@ from agtphost.contract.policy import MethodPolicy
 from agtphost.negotiation.settings import Mode, Settings
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.catalog import Catalog
-from tests.negotiation.table import (
+from tests.memory import body_of
+from tests.negotiation.hosts import (
     ALICE,
     BOB,
     BOOK_ROOM,
@@ -29,26 +30,25 @@ from tests.negotiation.table import (
     OUTLOOK,
     ROOT,
     WEATHER,
-    Table,
+    NegotiatingHost,
     room,
-    told,
 )
 
 CONFIRM = Settings(gate=GATE)
 OPTIMISTIC = Settings(gate=replace(GATE, mode=Mode.OPTIMISTIC))
 
 
-def contracts(table: Table) -> int:
+def contracts(table: NegotiatingHost) -> int:
     return len(list(table.ledger.held.all("contract")))
 
 
-def attempt(table: Table, answer: Any, who: str = ALICE) -> Any:
+def attempt(table: NegotiatingHost, answer: Any, who: str = ALICE) -> Any:
     """The attempt that a 464 names, by INSPECT."""
     attempt_id = answer.headers.get("rcns-attempt-id")
     assert attempt_id
     found = table.ask("INSPECT", "/", {"target": "rcns-attempt", "attempt_id": attempt_id}, who=who)
-    assert found.status == 200, told(found)
-    return told(found)["result"]
+    assert found.status == 200, body_of(found)
+    return body_of(found)["result"]
 
 
 # Delivery
@@ -56,9 +56,9 @@ def attempt(table: Table, answer: Any, who: str = ALICE) -> Any:
 
 def test_a_preview_and_then_the_call() -> None:
     """AGTP-084, API-095, API-102, API-103: 461 with all seven fields and nothing done; accepting it runs it once."""
-    table = Table(CONFIRM)
+    table = NegotiatingHost(CONFIRM)
     offer = table.opted()
-    body = told(offer)
+    body = body_of(offer)
     assert offer.status == 461, body
     seven = {"synthesis_id", "method", "path", "endpoint", "recipe_lineage", "contract_hash", "expires_at"}
     assert seven <= body.keys()
@@ -67,7 +67,7 @@ def test_a_preview_and_then_the_call() -> None:
     assert table.calls == []
     assert table.events() == [(ALICE, "rcns_propose_accepted")]
     answer = table.under(body["synthesis_id"])
-    assert (answer.status, told(answer)["result"]["reservation"]) == (200, "R1")
+    assert (answer.status, body_of(answer)["result"]["reservation"]) == (200, "R1")
     assert table.under(body["synthesis_id"]).status == 200
     # Once accepted, the pair resolves by itself (AGTP-API section 10.1.1).
     assert table.ask("BOOK", "/room", {"guest": "Ann"}).status == 200
@@ -76,8 +76,8 @@ def test_a_preview_and_then_the_call() -> None:
 
 def test_records_name_the_contract_they_ran_under() -> None:
     """AGTP-API 10.1.6: the three extension fields, on these records only."""
-    table = Table(CONFIRM)
-    body = told(table.opted())
+    table = NegotiatingHost(CONFIRM)
+    body = body_of(table.opted())
     table.under(body["synthesis_id"])
     expected = {
         "synthesis_id": body["synthesis_id"],
@@ -93,22 +93,22 @@ def test_records_name_the_contract_they_ran_under() -> None:
 
 def test_an_ignored_preview_is_forgotten() -> None:
     """API-103: after its time the preview is 404; before that it does not resolve by itself."""
-    table = Table(CONFIRM)
-    body = told(table.opted())
+    table = NegotiatingHost(CONFIRM)
+    body = body_of(table.opted())
     assert table.ask("BOOK", "/room", {"guest": "Ann"}).status == 404
     table.clock.advance(301)
     assert table.under(body["synthesis_id"]).status == 404
     assert table.calls == []
     # Its row goes with the next contract.
-    told(table.opted())
+    body_of(table.opted())
     assert contracts(table) == 1
 
 
 def test_optimistic_delivery_runs_inline() -> None:
     """API-104, spec-conflicts 48: 200 with Contract-Synthesized, which works again without the gate."""
-    table = Table(OPTIMISTIC)
+    table = NegotiatingHost(OPTIMISTIC)
     answer = table.opted()
-    assert (answer.status, told(answer)["result"]["reservation"]) == (200, "R1")
+    assert (answer.status, body_of(answer)["result"]["reservation"]) == (200, "R1")
     synthesis_id = answer.headers.get("contract-synthesized") or ""
     assert table.payload["synthesis_id"] == synthesis_id
     assert table.events() == [(ALICE, "rcns_propose_accepted")]
@@ -121,16 +121,16 @@ def test_optimistic_delivery_runs_inline() -> None:
 
 def test_a_keyed_request_is_offered_once_and_run_once() -> None:
     """AGTP-API 10.1.5: the key repeats the 461; with the contract the same key runs, and then repeats the answer."""
-    table = Table(CONFIRM)
+    table = NegotiatingHost(CONFIRM)
     key = {"Idempotency-Key": "k1"}
-    one, other = told(table.opted(headers=key)), told(table.opted(headers=key))
+    one, other = body_of(table.opted(headers=key)), body_of(table.opted(headers=key))
     assert one["synthesis_id"] == other["synthesis_id"] and contracts(table) == 1
-    first = told(table.under(one["synthesis_id"], headers=key))
-    again = told(table.under(one["synthesis_id"], headers=key))
+    first = body_of(table.under(one["synthesis_id"], headers=key))
+    again = body_of(table.under(one["synthesis_id"], headers=key))
     assert first["result"] == again["result"] == {"reservation": "R1", "by": "3"}
     assert len(table.calls) == 1
     # Another agent's same key is another request.
-    assert told(table.opted(headers=key, who=BOB))["synthesis_id"] != one["synthesis_id"]
+    assert body_of(table.opted(headers=key, who=BOB))["synthesis_id"] != one["synthesis_id"]
 
 
 # Locks
@@ -138,18 +138,18 @@ def test_a_keyed_request_is_offered_once_and_run_once() -> None:
 
 def test_lock_one_is_the_operators() -> None:
     """API-096, API-101, AGTP-086: off by default, 464 rcns-disabled with an attempt to look at."""
-    table = Table(Settings())
+    table = NegotiatingHost(Settings())
     answer = table.opted()
-    assert (answer.status, told(answer)["reason"]) == (464, "rcns-disabled")
+    assert (answer.status, body_of(answer)["reason"]) == (464, "rcns-disabled")
     assert attempt(table, answer)["locks"]["policy"] is False
-    assert told(answer)["explanation"]
+    assert body_of(answer)["explanation"]
 
 
 @pytest.mark.parametrize("value", [None, "TRUE1", "optimistic", "false", "", "true, true", "1"])
 @pytest.mark.parametrize("settings_", [CONFIRM, Settings()])
 def test_lock_two_is_the_callers_header(value: str | None, settings_: Settings) -> None:
     """API-097, spec-conflicts 47: without the opt-in a plain 404 that tells of no negotiation, on or off."""
-    table = Table(settings_)
+    table = NegotiatingHost(settings_)
     answer = table.ask("BOOK", "/room", {"guest": "Ann"}, headers={} if value is None else {"Allow-RCNS": value})
     assert answer.status == 404
     assert answer.headers.get("rcns-attempt-id") is None
@@ -161,67 +161,67 @@ def test_lock_two_is_the_callers_header(value: str | None, settings_: Settings) 
 def test_lock_three_is_the_scope() -> None:
     """API-098: 262 scope-required naming rcns:negotiate; a wildcard over everything is not it; anonymous likewise."""
     for held in (["desks:book"], ["desks:book", "*:*"]):
-        table = Table(CONFIRM, scopes=held)
-        body = told(table.opted())
+        table = NegotiatingHost(CONFIRM, scopes=held)
+        body = body_of(table.opted())
         assert (body["status"], body["type"], body["scope"]) == (262, "scope-required", "rcns:negotiate")
-    narrowed = Table(CONFIRM)
-    body = told(narrowed.opted(headers={"Authority-Scope": "desks:book"}))
+    narrowed = NegotiatingHost(CONFIRM)
+    body = body_of(narrowed.opted(headers={"Authority-Scope": "desks:book"}))
     assert body["status"] == 262
-    assert told(narrowed.opted(who=None))["scope"] == "rcns:negotiate"
+    assert body_of(narrowed.opted(who=None))["scope"] == "rcns:negotiate"
     assert contracts(narrowed) == 0
 
 
 def test_lock_four_is_trust() -> None:
     """API-099, spec-conflicts 46: a tier 2 caller meets the default minimum 464, and passes a minimum of 2."""
-    table = Table(Settings(gate=replace(GATE, min_trust_tier=1)))
+    table = NegotiatingHost(Settings(gate=replace(GATE, min_trust_tier=1)))
     answer = table.opted()
-    assert (answer.status, told(answer)["reason"]) == (464, "trust-tier-insufficient")
+    assert (answer.status, body_of(answer)["reason"]) == (464, "trust-tier-insufficient")
     seen = attempt(table, answer)
     assert (seen["trust_tier"], seen["locks"]["trust_tier"]) == (2, False)
-    assert Table(Settings(gate=replace(GATE, min_trust_tier=1)), tier=1).opted().status == 461
-    assert Table(CONFIRM, tier=3).opted().status == 464
+    assert NegotiatingHost(Settings(gate=replace(GATE, min_trust_tier=1)), tier=1).opted().status == 461
+    assert NegotiatingHost(CONFIRM, tier=3).opted().status == 464
 
 
 def test_nothing_is_synthesized_behind_any_closed_lock() -> None:
     """API-095: each lock alone keeps the gate shut, and the control with all open does not."""
     closed = [
-        Table(Settings()).opted(),
-        Table(CONFIRM).ask("BOOK", "/room", {"guest": "Ann"}),
-        Table(CONFIRM, scopes=["desks:book"]).opted(),
-        Table(CONFIRM, tier=3).opted(),
-        Table(CONFIRM).opted(sure=False),
+        NegotiatingHost(Settings()).opted(),
+        NegotiatingHost(CONFIRM).ask("BOOK", "/room", {"guest": "Ann"}),
+        NegotiatingHost(CONFIRM, scopes=["desks:book"]).opted(),
+        NegotiatingHost(CONFIRM, tier=3).opted(),
+        NegotiatingHost(CONFIRM).opted(sure=False),
     ]
     assert [answer.status for answer in closed] == [464, 404, 262, 464, 401]
-    assert Table(CONFIRM).opted().status == 461
+    assert NegotiatingHost(CONFIRM).opted().status == 461
 
 
 def test_what_no_pattern_fits_cannot_be_had() -> None:
     """AGTP-086: 464 composition-impossible, with the attempt."""
-    table = Table(CONFIRM)
+    table = NegotiatingHost(CONFIRM)
     answer = table.opted("BOOK", "/boat")
-    assert (answer.status, told(answer)["reason"]) == (464, "composition-impossible")
+    assert (answer.status, body_of(answer)["reason"]) == (464, "composition-impossible")
     assert attempt(table, answer)["path"] == "/boat"
-    assert told(Table(replace(CONFIRM, max_depth=1), recipes=room()).opted())["status"] == 461
-    assert told(Table(CONFIRM, scopes=["rcns:negotiate"]).opted())["missing_scopes"] == ["desks:book"]
+    assert body_of(NegotiatingHost(replace(CONFIRM, max_depth=1), recipes=room()).opted())["status"] == 461
+    assert body_of(NegotiatingHost(CONFIRM, scopes=["rcns:negotiate"]).opted())["missing_scopes"] == ["desks:book"]
 
 
 def test_too_many_contracts_is_an_error_of_synthesis() -> None:
     """AGTP-086: 464 synthesis-error."""
-    table = Table(replace(CONFIRM, max_contracts=1))
-    body = told(table.opted())
+    table = NegotiatingHost(replace(CONFIRM, max_contracts=1))
+    body = body_of(table.opted())
     table.under(body["synthesis_id"])
     table.negotiator._contracts.implicit = lambda *given: None  # type: ignore[method-assign]
-    assert told(table.opted())["reason"] == "synthesis-error"
+    assert body_of(table.opted())["reason"] == "synthesis-error"
 
 
 def test_the_rate_is_for_evaluations_only() -> None:
     """API-110: the eleventh in a minute is 429 scope rcns; presenting a contract does not count."""
-    table = Table(CONFIRM)
-    synthesis_id = told(table.opted())["synthesis_id"]
+    table = NegotiatingHost(CONFIRM)
+    synthesis_id = body_of(table.opted())["synthesis_id"]
     for _ in range(9):
         assert table.opted("BOOK", "/boat").status == 464
     limited = table.opted("BOOK", "/boat")
-    assert (limited.status, told(limited)["scope"]) == (429, "rcns")
+    assert (limited.status, body_of(limited)["scope"]) == (429, "rcns")
     assert limited.headers.get("retry-after")
     for _ in range(20):
         assert table.under(synthesis_id).status == 200
@@ -235,7 +235,7 @@ def test_the_rate_is_for_evaluations_only() -> None:
 
 def test_attempts_are_a_ring() -> None:
     """At most so many are kept, the newest; others' are not shown."""
-    table = Table(Settings())
+    table = NegotiatingHost(Settings())
     first = table.opted().headers.get("rcns-attempt-id")
     for _ in range(60):
         last = table.opted()
@@ -256,10 +256,10 @@ def test_attempts_are_a_ring() -> None:
 
 def test_a_stolen_contract_is_useless() -> None:
     """API-094, API-105, AGTP-API 10.1.4: another agent's is 464, and an unproven identity's is 401."""
-    table = Table(CONFIRM)
-    synthesis_id = told(table.opted())["synthesis_id"]
+    table = NegotiatingHost(CONFIRM)
+    synthesis_id = body_of(table.opted())["synthesis_id"]
     stolen = table.under(synthesis_id, who=BOB)
-    assert (stolen.status, told(stolen)["reason"]) == (464, "contract-not-yours")
+    assert (stolen.status, body_of(stolen)["reason"]) == (464, "contract-not-yours")
     assert attempt(table, stolen, who=BOB)["synthesis_id"] is None
     assert synthesis_id.encode() not in stolen.body
     assert table.under(synthesis_id, sure=False).status == 401
@@ -269,32 +269,32 @@ def test_a_stolen_contract_is_useless() -> None:
 
 def test_a_contract_that_nobody_knows_is_404_and_makes_none() -> None:
     """API-100, API-105: an unknown id never leads to a synthesis, whatever else the request allows."""
-    table = Table(CONFIRM)
+    table = NegotiatingHost(CONFIRM)
     answer = table.under("0" * 36, headers={"Allow-RCNS": "true"})
     assert answer.status == 404 and contracts(table) == 0
-    mismatch = told(table.opted())["synthesis_id"]
+    mismatch = body_of(table.opted())["synthesis_id"]
     for method, path in (("BOOK", "/boat"), ("RESERVE", "/room"), ("RESERVE", "/desk")):
         other = table.under(mismatch, method, path, headers={"Allow-RCNS": "true"})
-        assert (other.status, told(other)["reason"]) == (404, "contract-mismatch")
+        assert (other.status, body_of(other)["reason"]) == (404, "contract-mismatch")
     assert contracts(table) == 1 and table.calls == []
 
 
 def test_the_old_header_name_is_read() -> None:
     """Spec-conflicts 27: Synthesis-Id presents a contract, too."""
-    table = Table(CONFIRM)
-    synthesis_id = told(table.opted())["synthesis_id"]
+    table = NegotiatingHost(CONFIRM)
+    synthesis_id = body_of(table.opted())["synthesis_id"]
     answer = table.ask("BOOK", "/room", {"guest": "Ann"}, headers={"Synthesis-Id": synthesis_id})
     assert answer.status == 200
 
 
 def test_an_expired_contract_is_464() -> None:
     """API-094, API-105: contract-revoked after its time, and 404 once it is forgotten."""
-    table = Table(CONFIRM)
-    synthesis_id = told(table.opted())["synthesis_id"]
+    table = NegotiatingHost(CONFIRM)
+    synthesis_id = body_of(table.opted())["synthesis_id"]
     table.under(synthesis_id)
     table.clock.advance(86_401)
     answer = table.under(synthesis_id)
-    assert (answer.status, told(answer)["reason"]) == (464, "contract-revoked")
+    assert (answer.status, body_of(answer)["reason"]) == (464, "contract-revoked")
     assert attempt(table, answer)["synthesis_id"] == synthesis_id
     table.clock.advance(8 * 86_400)
     assert table.under(synthesis_id).status == 404
@@ -302,45 +302,49 @@ def test_an_expired_contract_is_464() -> None:
 
 def test_a_recipe_edit_changes_no_contract() -> None:
     """API-116, API-117, T-CT-30: over a restart with a new version the old contract runs as before; both live."""
-    table = Table(CONFIRM, recipes=room("3"))
-    old = told(table.opted())["synthesis_id"]
+    table = NegotiatingHost(CONFIRM, recipes=room("3"))
+    old = body_of(table.opted())["synthesis_id"]
     table.under(old)
-    edited = Table(replace(CONFIRM, synthesis_enabled=True), recipes=room("4"), ledger=table.ledger, clock=table.clock)
-    assert told(edited.under(old))["result"]["by"] == "3"
-    new = told(edited.propose(BOOK_ROOM, beside={"requested_duration": "1h"}))["synthesis_id"]
-    assert told(edited.under(new))["result"]["by"] == "4"
+    edited = NegotiatingHost(
+        replace(CONFIRM, synthesis_enabled=True), recipes=room("4"), ledger=table.ledger, clock=table.clock
+    )
+    assert body_of(edited.under(old))["result"]["by"] == "3"
+    new = body_of(edited.propose(BOOK_ROOM, beside={"requested_duration": "1h"}))["synthesis_id"]
+    assert body_of(edited.under(new))["result"]["by"] == "4"
     listed = {
         entry["synthesis_id"]: entry["recipe_lineage"]["recipe_version"]
-        for entry in told(edited.ask("DISCOVER", "/contracts"))
+        for entry in body_of(edited.ask("DISCOVER", "/contracts"))
     }
     assert listed == {old: "3", new: "4"}
 
 
 def test_a_step_whose_verb_is_gone_fails_with_structure() -> None:
     """API-018: a captured recipe that this host can no longer run is 464 synthesis-error."""
-    table = Table(CONFIRM)
-    synthesis_id = told(table.opted())["synthesis_id"]
+    table = NegotiatingHost(CONFIRM)
+    synthesis_id = body_of(table.opted())["synthesis_id"]
     item = table.ledger.held.get("contract", synthesis_id)
     assert item is not None
     gone = {**item.value["recipe"], "step": [{"method": "ABOLISH", "path": "/desk"}]}
     object.__setattr__(item, "kept", {**item.value, "recipe": gone})
-    later = Table(CONFIRM, ledger=table.ledger, clock=table.clock)
+    later = NegotiatingHost(CONFIRM, ledger=table.ledger, clock=table.clock)
     answer = later.under(synthesis_id)
-    assert (answer.status, told(answer)["reason"]) == (464, "synthesis-error")
-    assert "ABOLISH" in told(answer)["explanation"]
+    assert (answer.status, body_of(answer)["reason"]) == (464, "synthesis-error")
+    assert "ABOLISH" in body_of(answer)["explanation"]
 
 
 def test_the_method_policy_reaches_contracts() -> None:
     """A method that the operator shuts out later is 405 under a contract, too."""
-    table = Table(CONFIRM)
-    synthesis_id = told(table.opted())["synthesis_id"]
-    later = Table(CONFIRM, ledger=table.ledger, clock=table.clock, policy=MethodPolicy(disallow=frozenset({"BOOK"})))
+    table = NegotiatingHost(CONFIRM)
+    synthesis_id = body_of(table.opted())["synthesis_id"]
+    later = NegotiatingHost(
+        CONFIRM, ledger=table.ledger, clock=table.clock, policy=MethodPolicy(disallow=frozenset({"BOOK"}))
+    )
     assert later.under(synthesis_id).status == 405
 
 
 def test_calls_inside_the_host_negotiate_nothing() -> None:
     """API-100: neither a gateway's caller nor an inner call opens lock 2."""
-    table = Table(CONFIRM)
+    table = NegotiatingHost(CONFIRM)
     for transport in ("gateway", "internal"):
         peer = replace(table.peer(ALICE), transport=transport)
         assert table.opted(peer=peer).status == 404
@@ -356,9 +360,9 @@ TOKENS = ("customers:read", "weather:read", "desks:book", "rcns:negotiate")
 @given(held=st.sets(st.sampled_from(TOKENS)), which=st.sampled_from(("BOOK", "LOCATE", "OUTLOOK")))
 def test_a_contract_never_exceeds_its_caller(held: set[str], which: str) -> None:
     """Security.md invariant 7: whatever is claimed while using a contract, no step runs without its scope."""
-    table = Table(OPEN)
+    table = NegotiatingHost(OPEN)
     definition: Any = {"BOOK": BOOK_ROOM, "LOCATE": LOCATE, "OUTLOOK": OUTLOOK}[which]
-    synthesis_id = told(table.propose(definition))["synthesis_id"]
+    synthesis_id = body_of(table.propose(definition))["synthesis_id"]
     path = definition["path"].replace("{customerId}", "7")
     body = {"BOOK": {"guest": "Ann"}, "LOCATE": {}, "OUTLOOK": {"customer_id": "7"}}[which]
     answer = table.under(
@@ -374,30 +378,30 @@ def test_a_contract_never_exceeds_its_caller(held: set[str], which: str) -> None
 
 def test_the_steps_gates_hold_even_if_the_contract_forgot_its_scopes() -> None:
     """The control: a contract robbed of its required scopes still runs no step that the caller may not call."""
-    table = Table(OPEN)
-    synthesis_id = told(table.propose(BOOK_ROOM))["synthesis_id"]
+    table = NegotiatingHost(OPEN)
+    synthesis_id = body_of(table.propose(BOOK_ROOM))["synthesis_id"]
     entry = table.negotiator._contracts._entries[synthesis_id]
     assert entry.binding is not None
     entry.binding = replace(entry.binding, required_scopes=())
     answer = table.under(synthesis_id, headers={"Authority-Scope": "weather:read"})
-    assert (answer.status, told(answer)["reason"]) == (422, "composition_failed")
-    assert told(answer)["details"]["status"] == 262 and table.calls == []
+    assert (answer.status, body_of(answer)["reason"]) == (422, "composition_failed")
+    assert body_of(answer)["details"]["status"] == 262 and table.calls == []
 
 
 def test_lists_show_what_is_the_callers() -> None:
     """API-051, API-052, API-053: patterns on or off; contracts of the caller, all for inspect:all."""
-    table = Table(CONFIRM)
-    told(table.opted())
-    told(table.opted(who=BOB))
-    patterns = told(table.ask("DISCOVER", "/patterns"))
+    table = NegotiatingHost(CONFIRM)
+    body_of(table.opted())
+    body_of(table.opted(who=BOB))
+    patterns = body_of(table.ask("DISCOVER", "/patterns"))
     assert patterns["rcns_enabled"] is True
     (pattern,) = patterns["patterns"]
     assert (pattern["recipe_name"], pattern["recipe_version"], pattern["method"]) == ("book-room", "3", "BOOK")
     assert ("path_exact" in pattern) != ("path_regex" in pattern)
-    off = told(Table(Settings()).ask("DISCOVER", "/patterns", who=None))
+    off = body_of(NegotiatingHost(Settings()).ask("DISCOVER", "/patterns", who=None))
     assert off["rcns_enabled"] is False and len(off["patterns"]) == 1
-    (mine,) = told(table.ask("DISCOVER", "/contracts"))
-    assert told(table.ask("DISCOVER", "/contracts", sure=False)) == []
+    (mine,) = body_of(table.ask("DISCOVER", "/contracts"))
+    assert body_of(table.ask("DISCOVER", "/contracts", sure=False)) == []
     needed = {
         "synthesis_id",
         "method",
@@ -410,8 +414,8 @@ def test_lists_show_what_is_the_callers() -> None:
         "expires_at",
     }
     assert needed <= mine.keys() and mine["originating_agent_id"] == ALICE
-    assert len(told(table.ask("DISCOVER", "/contracts", who=ROOT))) == 2
-    shown = told(table.ask("INSPECT", "/", {"target": "contract", "synthesis_id": mine["synthesis_id"]}))["result"]
+    assert len(body_of(table.ask("DISCOVER", "/contracts", who=ROOT))) == 2
+    shown = body_of(table.ask("INSPECT", "/", {"target": "contract", "synthesis_id": mine["synthesis_id"]}))["result"]
     assert shown["state"] == "offered" and shown["contract_hash"] == mine["contract_hash"]
     foreign = table.ask("INSPECT", "/", {"target": "contract", "synthesis_id": mine["synthesis_id"]}, who=BOB)
     assert foreign.status == 404
@@ -419,8 +423,8 @@ def test_lists_show_what_is_the_callers() -> None:
 
 def test_a_contract_whose_verb_the_catalog_removed_is_invalid(tmp_path: Path) -> None:
     """API-018: after the upgrade it is named in the log, and its presentation fails with a structured reason."""
-    table = Table(CONFIRM)
-    synthesis_id = told(table.opted())["synthesis_id"]
+    table = NegotiatingHost(CONFIRM)
+    synthesis_id = body_of(table.opted())["synthesis_id"]
     assert table.under(synthesis_id).status == 200
     methods = json.loads((files("agtphost.vocabulary") / "methods.json").read_text())
     del methods["verbs"]["RESERVE"]
@@ -434,7 +438,7 @@ def test_a_contract_whose_verb_the_catalog_removed_is_invalid(tmp_path: Path) ->
 
     globalLogPublisher.addObserver(observe)
     try:
-        later = Table(
+        later = NegotiatingHost(
             CONFIRM,
             recipes="",
             endpoints=(CUSTOMER,),
@@ -442,10 +446,11 @@ def test_a_contract_whose_verb_the_catalog_removed_is_invalid(tmp_path: Path) ->
             clock=table.clock,
             catalog=Catalog.load(upgraded),
         )
+        assert later.negotiator
     finally:
         globalLogPublisher.removeObserver(observe)
     assert [line for line in lines if synthesis_id in line and "can no longer run" in line]
     answer = later.under(synthesis_id)
-    body = told(answer)
+    body = body_of(answer)
     assert (answer.status, body["reason"]) == (464, "synthesis-error")
     assert "RESERVE" in body["explanation"] and later.calls == []

@@ -14,7 +14,7 @@ from agtphost.negotiation import durations
 from agtphost.negotiation.fields import feeds, fields_of
 from agtphost.negotiation.patterns import path_regex
 from agtphost.negotiation.settings import Mode, OnPolicyChange, settings_of
-from tests.negotiation.table import Table, schema
+from tests.negotiation.hosts import NegotiatingHost, schema
 
 HOST = '[host]\nserver_id = "host.test"\nprofile = "development"\n'
 
@@ -126,7 +126,7 @@ def test_patterns_are_anchored() -> None:
 
 def test_contracts_are_presented_early() -> None:
     """Design decision 6: after aliases, before the catalog; without a negotiator there is no such gate."""
-    table = Table()
+    table = NegotiatingHost()
     names = [gate.name for gate in (check.__self__ for check in table.dispatcher._checks)]  # type: ignore[attr-defined]
     at = names.index("contract presentation")
     assert names[at - 1] == "alias" and names[at + 1] == "catalog"

@@ -1,53 +1,30 @@
-"""A host in memory at which agents negotiate: real gates, dispatcher, recipes and negotiator around a fake ledger."""
+"""A host in memory at which agents negotiate."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
-
-from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.contract.endpoint import Endpoint, HandlerReference
 from agtphost.contract.policy import MethodPolicy
-from agtphost.contract.recipe import Recipe
 from agtphost.contract.recipe_book import RecipeBook
 from agtphost.contract.recipe_graph import RecipeGraph
 from agtphost.contract.recipe_loading import RecipeRules, read_recipes
 from agtphost.contract.schemas import compile_schema
 from agtphost.contract.semantic import Impact, Semantic
-from agtphost.contract.table import EndpointTable
-from agtphost.dispatch.dispatcher import Dispatcher
-from agtphost.dispatch.order import Collaborators, gates
-from agtphost.dispatch.sealing import Sealer
-from agtphost.handlers.authorization import Authorization
-from agtphost.handlers.composition import Composition
 from agtphost.handlers.context import EndpointContext
-from agtphost.host import bindings
 from agtphost.host.recipes import NEVER
 from agtphost.identity.agents import Agent
-from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance, Peer
-from agtphost.methods.description import Description
-from agtphost.methods.discovery import Discovery, document
-from agtphost.methods.execution import ActionGate, Carrier
-from agtphost.methods.inspection import Inspection, ReadACL
-from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
-from agtphost.methods.proposal import Ending, Proposing
-from agtphost.methods.visibility import Visibility
-from agtphost.negotiation.negotiator import Negotiator
 from agtphost.negotiation.settings import GateSettings, Settings
-from agtphost.stores import MemoryStore
+from agtphost.testing.reactor import MemoryReactor
 from agtphost.vocabulary.catalog import Catalog
-from agtphost.vocabulary.paths import PathGrammar
-from agtphost.wire.events import Request, Response
-from agtphost.wire.headers import Headers
+from agtphost.vocabulary.catalog_set import CatalogSet
+from agtphost.wire.events import Response
 from tests.dispatch.scene import Recorder, agent, certificate
 from tests.fakes import FakeLedger
-from tests.methods.stage import reading
+from tests.memory import OpenHost
 
 ALICE, BOB, ROOT = "a" * 64, "b" * 64, "d" * 64
 HOSTED = "e" * 64
@@ -191,12 +168,47 @@ def room(version: str = "3") -> str:
     return ROOM.format(version=version)
 
 
-class Table:
+def tables_of(settings: Settings) -> dict[str, Any]:
+    """The tables of ``host.toml`` that say these settings."""
+    gate = settings.gate
+    return {
+        "host": {"server_id": "host.test"},
+        "policies": {
+            "synthesis_enabled": settings.synthesis_enabled,
+            "max_synthesis_depth": settings.max_depth,
+            "synthesis": {
+                "approval": "operator" if settings.by_operator else "automatic",
+                "review_seconds": settings.review,
+                "session_ttl_seconds": settings.session_ttl,
+                "max_duration_seconds": settings.max_duration,
+                "persistent": settings.persistent,
+                "max_impact": settings.max_impact.value,
+                "rate_limit_per_minute": settings.rate_limit_per_minute,
+                "max_contracts_per_agent": settings.max_contracts,
+            },
+            "rcns": {
+                "enabled": gate.enabled,
+                "mode": gate.mode.value,
+                "min_trust_tier": gate.min_trust_tier,
+                "rate_limit_per_minute": gate.rate_limit_per_minute,
+                "contract_ttl_seconds": gate.contract_ttl,
+                "preview_ttl_seconds": gate.preview_ttl,
+                "on_policy_change": gate.on_policy_change.value,
+            },
+        },
+        "data_class": [
+            {"name": name, "sensitivity": terms.sensitivity, "requires_authorization": terms.requires_authorization}
+            for name, terms in settings.data_classes.items()
+        ],
+    }
+
+
+class NegotiatingHost(OpenHost):
     """
     One host.
 
     :param recipes: TOML.
-    :param ledger: of an earlier table, to play a restart.
+    :param ledger: of an earlier host, to play a restart.
     :param catalog: perhaps another than at that time.
     """
 
@@ -208,96 +220,53 @@ class Table:
         endpoints: Sequence[Endpoint] = (CUSTOMER, WEATHER, BOOKING, ERASURE),
         ledger: FakeLedger | None = None,
         policy: MethodPolicy | None = None,
-        clock: Clock | None = None,
+        clock: MemoryReactor | None = None,
         scopes: Sequence[str] = ("customers:read", "weather:read", "desks:book", "rcns:negotiate"),
         tier: int = 2,
         answers: Mapping[str, Callable[[EndpointContext], Any]] | None = None,
         catalog: Catalog = CATALOG,
     ) -> None:
-        policy = policy or MethodPolicy()
-        self.clock = clock or Clock()
-        if clock is None:
-            self.clock.advance(1_800_000_000)
-        self.ledger = ledger or FakeLedger()
-        self.ledger.held._now = self.clock.seconds
+        read, problems = read_recipes(recipes, "recipes.toml", RecipeRules(catalog=catalog, never=NEVER))
+        assert not problems, problems
         self.alice = self._agent(ALICE, "alice", scopes, tier)
         self.bob = self._agent(BOB, "bob", scopes, tier)
         self.root = self._agent(ROOT, "root", ("inspect:all",), tier)
         self.hosted = agent(HOSTED, "librarian", hosted=True)
-        self.directory = AgentDirectory([self.alice, self.bob, self.root, self.hosted])
         self.calls: list[tuple[str, Mapping[str, Any], str]] = []
         self.answers = dict(answers or {})
-        read, problems = read_recipes(recipes, "recipes.toml", RecipeRules(catalog=catalog, never=NEVER))
-        assert not problems, problems
-        book = RecipeBook(read, RecipeGraph(read, endpoints))
-        self.bound = [each.bind(Recorder(self._answer)) for each in endpoints]
-        everything: list[Any] = []
-        self.negotiator = Negotiator(
-            settings,
-            self.ledger.held,
-            book=book,
-            rules=RecipeRules(catalog=catalog, never=NEVER),
+        super().__init__(
+            tables_of(settings),
+            agents=(self.alice, self.bob, self.root, self.hosted),
+            ledger=ledger,
+            catalogs=CatalogSet(primary=catalog),
+            policy=policy or MethodPolicy(),
             endpoints=endpoints,
-            bindings=lambda: (*everything, *self.bound),
-            policy=policy,
-            compose=self._compose,
-            authorization=Authorization(directory=self.directory),
-            now=self.clock.seconds,
+            recipes=RecipeBook(read, RecipeGraph(read, endpoints)),
         )
-        targets = {"contract": self.negotiator.contract, "rcns-attempt": self.negotiator.attempt}
-        inspection = Inspection(reading(MemoryStore()), ReadACL.PUBLIC, Authorization(), more=targets)
-        carrier = Carrier()
-        built_ins = bindings.built_ins(
-            catalog,
-            discover=Discovery(
-                self.directory,
-                lambda: (),
-                (),
-                lambda *shown: document({}),
-                Visibility(self.state_of),
-                patterns=self.negotiator.patterns,
-                contracts=self.negotiator.contracts,
-            ),
-            describe=Description(self.directory, lambda: (), (), self.state_of, dict),
-            inspect=inspection,
-            change=Lifecycle(self.directory, self.state_of, LifecycleAuth.OPEN, Ending(self.negotiator)),
-            carrier=carrier,
-            propose=Proposing(self.negotiator),
-        )
-        everything.extend(built_ins)
-        self.dispatcher = Dispatcher(
-            gates(
-                Collaborators(
-                    directory=self.directory,
-                    states=self.state_of,
-                    by_server_name={},
-                    catalog=catalog,
-                    custom_methods=(),
-                    grammar=PathGrammar(catalog.methods),
-                    policy=policy,
-                    table=EndpointTable((*built_ins, *self.bound)),
-                    action=ActionGate(carrier, ()),
-                    ledger=self.ledger,
-                    negotiator=self.negotiator,
-                )
-            ),
-            self.ledger,
-            Sealer("host.test", ()),
-            self.clock,
-            30.0,
-        )
+        # Only on loopback in development can lifecycles be changed by anybody; here nothing else is relaxed with it.
+        lifecycle = self.config.lifecycle.model_copy(update={"auth": "open"})
+        self.config = self.config.model_copy(update={"lifecycle": lifecycle})
+        for each in endpoints:
+            self.bind(each.bind(Recorder(self._answer)))
+        if clock is None:
+            self.clock.advance(1_800_000_000)
+        else:
+            self.clock = clock
         self.links: dict[str, Peer] = {}
+
+    def seconds(self) -> float:
+        """The clock's own."""
+        return self.clock.seconds()
+
+    @property
+    def negotiator(self) -> Any:
+        """What the host negotiates with."""
+        return self.core.negotiating
 
     @staticmethod
     def _agent(agent_id: str, name: str, scopes: Sequence[str], tier: int) -> Agent:
         made = agent(agent_id, name, hosted=False, scopes=frozenset(scopes))
         return replace(made, posture=replace(made.posture, trust_tier=tier))
-
-    def _compose(self, recipe: Recipe) -> Composition:
-        return Composition(recipe, self.clock)
-
-    def state_of(self, which: Agent) -> LifecycleState:
-        return LifecycleState(status=LifecycleStatus.ACTIVE)
 
     def _answer(self, context: EndpointContext) -> Any:
         assert context.caller is None or context.caller.agent_id
@@ -334,33 +303,16 @@ class Table:
         sure: bool = True,
     ) -> Response:
         """One request, on the agent's own connection unless another one is given."""
-        octets = b"" if body is None else json.dumps(body).encode()
         fields = dict(headers or {})
         if who is not None:
             fields.setdefault("Agent-ID", who)
-        if octets:
-            fields.setdefault("Content-Type", "application/vnd.agtp+json")
         if peer is None:
             name = f"{who}{sure}"
             peer = self.links.get(name)
             if peer is None:
                 peer = self.links[name] = self.peer(who, sure=sure)
         path, _, query = path.partition("?")
-        request = Request(
-            method=method,
-            path=path,
-            query=query or None,
-            headers=Headers(list(fields.items())),
-            body=octets,
-            line=f"AGTP/1.0 {method} {path}\r\n".encode(),
-        )
-        answers: list[Response] = []
-        Deferred.fromCoroutine(self.dispatcher.dispatch(request, peer)).addCallback(answers.append)
-        # A large body has several turns, which are due at once.
-        while not answers and any(call.getTime() <= self.clock.seconds() for call in self.clock.getDelayedCalls()):
-            self.clock.advance(0)
-        assert answers, "the dispatcher is still waiting"
-        return answers[0]
+        return super().ask(method, path, body, peer=peer, headers=fields, query=query or None)
 
     def propose(self, definition: Mapping[str, Any], **options: Any) -> Response:
         """PROPOSE in the wrapped form; ``beside`` goes beside the definition."""
@@ -387,11 +339,6 @@ class Table:
     def events(self) -> list[tuple[str, str]]:
         """Chain and type of every stream event, in order."""
         return [(event.chain, event.event_type) for draft in self.ledger.drafts for event in draft.events]
-
-
-def told(response: Response) -> Any:
-    """The decoded body."""
-    return json.loads(response.body)
 
 
 BOOK_ROOM: Mapping[str, Any] = {
