@@ -2,8 +2,8 @@
 What all services behind this host have in common, whatever protocol they speak.
 
 :mod:`.failures` says why a call has no result, and :mod:`.refusals` what its
-caller is answered. :mod:`.supervision` has the
-states of one upstream, :mod:`.queue` its calls at work and waiting,
+caller is answered. :mod:`.service` is the service of one upstream:
+:mod:`.supervision` has its states, :mod:`.queue` its calls at work and waiting,
 :mod:`.counters` those that ended, :mod:`.throttle` what it may make the host
 read and log, and :mod:`.log` is its part of the host's log.
 """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agtphost.upstream.failures import Timeout, UpstreamFailure
+
 SMOOTHING = 0.1
 """Weight of the newest call in the mean latency."""
 
@@ -23,7 +25,7 @@ class Counters:
         self.ok += 1
         self.latency = seconds if self.ok == 1 else self.latency + SMOOTHING * (seconds - self.latency)
 
-    def failed(self, *, timed_out: bool) -> None:
+    def failed(self, failure: UpstreamFailure) -> None:
         """Count a call without a result."""
         self.errors += 1
-        self.timeouts += timed_out
+        self.timeouts += isinstance(failure, Timeout)

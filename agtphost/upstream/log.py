@@ -1,4 +1,4 @@
-"""What one MCP server says besides answers: escaped, redacted, bounded, and labelled with its name."""
+"""What one upstream says besides answers, and what is said of it: escaped, redacted, bounded, under its name."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ SHORTEST_SECRET = 6
 PASSING_SECRETS = 8
 """Values that are no configuration, of which that many are never shown."""
 
-_log = Logger(namespace="agtphost.mcp")
-
 
 def escaped(text: str) -> str:
     """``text`` with every character escaped that a terminal or a reader would not show as itself."""
@@ -34,15 +32,20 @@ def escaped(text: str) -> str:
 
 class UpstreamLog:
     """
-    The log of one server.
+    The log of one upstream.
 
     :param clock: for the quota.
-    :param server: the label.
+    :param server: its name.
     :param secrets: values that never appear, such as those of its environment.
+    :param kind: what it is called in the host's log.
     """
 
-    def __init__(self, clock: IReactorTime, server: str, secrets: Collection[str] = ()) -> None:
+    def __init__(
+        self, clock: IReactorTime, server: str, secrets: Collection[str] = (), kind: str = "MCP server"
+    ) -> None:
         self._server = server
+        self._said = f"{kind} {{server}}: {{text}}"
+        self._log = Logger(namespace="agtphost.mcp" if kind == "MCP server" else "agtphost.upstreams")
         self._quota = LogThrottle(clock)
         self._secrets = sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True)
         self._passing: deque[str] = deque(maxlen=PASSING_SECRETS)
@@ -76,11 +79,11 @@ class UpstreamLog:
     def say(self, text: str, level: LogLevel = LogLevel.info) -> None:
         """Log one line about or from the server, if the quota admits it."""
         if self._quota.admits():
-            _log.emit(level, "MCP server {server}: {text}", server=self._server, text=self.clean(text))
+            self._log.emit(level, self._said, server=self._server, text=self.clean(text))
 
     def event(self, text: str, level: LogLevel = LogLevel.warn) -> None:
         """Log a change of the server's state; these are few and never suppressed."""
-        _log.emit(level, "MCP server {server}: {text}", server=self._server, text=self.clean(text))
+        self._log.emit(level, self._said, server=self._server, text=self.clean(text))
 
     def clean(self, text: str) -> str:
         """``text`` without secrets and control characters."""
@@ -105,4 +108,4 @@ class UpstreamLog:
         if self._quota.admits():
             shown = self.clean(text) + (" [cut]" if cut else "")
             self._kept.append(shown)
-            _log.emit(LogLevel.info, "MCP server {server}: stderr: {text}", server=self._server, text=shown)
+            self._log.emit(LogLevel.info, "MCP server {server}: stderr: {text}", server=self._server, text=shown)

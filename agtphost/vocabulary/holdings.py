@@ -499,6 +499,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
         {
             "adapters.a2a.fronted:FrontedTasks._calls",
             "adapters.a2a.fronted:FrontedTasks._withdrawn",
+            "adapters.mcp.attendance:Attendance._interviews",
             "adapters.mcp.desk:Desk._running",
             "adapters.mcp.feed:Feed._queue",
             "adapters.mcp.http_body:Answer._unread",
@@ -514,7 +515,6 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "adapters.mcp.waiting_calls:WaitingCalls._of",
             "adapters.web.endings:Endings._ending",
             "adapters.web.exchange:_Reading._texts",
-            "adapters.web.upkeep:Upkeep._waiters",
             "audit.keyed:Quotas._changed",
             "audit.merkle:Growth._changed",
             "audit.merkle:Tree._known",

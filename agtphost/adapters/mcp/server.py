@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from math import ceil
 from typing import Any
 
-from twisted.application.service import Service
-from twisted.internet.defer import CancelledError, Deferred, DeferredList, TimeoutError, fail, succeed
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.defer import Deferred, DeferredList, fail, succeed
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import LogLevel
-from twisted.python.failure import Failure
 
 from agtphost import __version__
 from agtphost.adapters.mcp.asking import Asking
@@ -34,21 +31,21 @@ from agtphost.adapters.mcp.links import OpenLink
 from agtphost.adapters.mcp.offers import Offers
 from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.adapters.mcp.sharing import Sharing, own_settings
-from agtphost.adapters.mcp.snapshot import CallCounters, ServerSnapshot, agreed
+from agtphost.adapters.mcp.snapshot import ServerSnapshot, agreed
 from agtphost.adapters.mcp.subscribers import Listeners, Subscribers
 from agtphost.adapters.mcp.tools import Tool, ToolPins
 from agtphost.adapters.mcp.transports import link_opener
 from agtphost.contract.binding import Binding
-from agtphost.upstream.failures import Cancelled, Down, ErrorAnswer, Lost, Refused, Timeout, Unreadable, UpstreamFailure
+from agtphost.upstream.failures import ErrorAnswer, Lost, Refused, Unreadable, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
-from agtphost.upstream.queue import AwaitingStart, Caller, CallQueue
-from agtphost.upstream.supervision import Delays, State, supervise
+from agtphost.upstream.queue import Caller
+from agtphost.upstream.service import UpstreamService
 
 CLIENT = {"name": "agtphost", "version": __version__}
 """How this host presents itself to servers."""
 
 
-class McpServer(Service):
+class McpServer(UpstreamService):
     """
     The service of one ``[[mcp.server]]``.
 
@@ -76,8 +73,11 @@ class McpServer(Service):
         alone: bool = False,
         handshake: bool = False,
     ) -> None:
-        self.name = f"mcp.{settings.name}"
-        self.settings = settings
+        # Whose call a server of the handshake era asks in is known by there being one call.
+        at_once = 1 if alone and not settings.url else None
+        log = UpstreamLog(reactor, settings.name, settings.secrets())
+        super().__init__(reactor, settings, "mcp", log, at_once=at_once, jitter=jitter)
+        self.settings: McpServerSettings = settings
         self.isolated = settings.isolation in ("per-agent", "per-session")
         """Whether each caller has an instance of its own."""
 
@@ -90,18 +90,13 @@ class McpServer(Service):
         self.clock: IReactorTime = reactor
         """The reactor's clock."""
 
-        self._clock = reactor
         self._alone = alone
-        self._log = UpstreamLog(reactor, settings.name, settings.secrets())
         self._open_link = open_link or link_opener(reactor, settings, environ, self._log)
         approved = ToolPins(settings.pins) if pins is None else pins
         self.catalogue = Catalogue(reactor, settings, self._bind, approved, self._log, self._tools_changed)
         self.offers = Offers(reactor, self, self.catalogue, self._log)
         self.events = Subscribers(self)
         self.listeners = Listeners(lambda agent: [each.events for each in self.instances.of_agent(agent)])
-        # Whose call a server of the handshake era asks in is known by there being one call.
-        at_once = 1 if alone and not settings.url else settings.max_concurrency
-        self._turns = CallQueue(reactor, at_once, settings.max_queue)
         self._attendance = Attendance(reactor, alone, settings.roots)
         self._at_work = 0
 
@@ -126,53 +121,51 @@ class McpServer(Service):
         self._handshake = handshake
         self.not_spoken = False
         """Whether the last attempt failed because the server does not speak the revision that it has to."""
-        self._delays = Delays(jitter)
-        self._machine = supervise(self)
-        self._counters = CallCounters()
-        self._state = State.STOPPED
         self._dialogue: Dialogue | None = None
         self._peer: JsonRpcPeer | None = None
-        self._attempt: Deferred[None] | None = None
         self._closing: Deferred[None] = succeed(None)
-        self._timer: IDelayedCall | None = None
-        self._starting = AwaitingStart(reactor, settings.max_queue)
-        self._up_since = 0.0
-        self._next_attempt = 0.0
-        self._reason = ""
         self._probe = not handshake
-        self._attempts = 0
 
-    # The service
+    # The service: see UpstreamService
 
-    def startService(self) -> None:
-        """Start the server, or wait for its first call."""
-        super().startService()  # type: ignore[no-untyped-call]
-        if self.settings.start == "lazy":
-            self._machine.arm()
-        else:
-            self._machine.start()
+    async def _establish(self) -> None:
+        await self._closed()
+        # A link may end before its peer is known here; the peer then fails the negotiation.
+        peer = self._peer = JsonRpcPeer(self._clock, self._open_link, self._notified, self._lost, self._asked)
+        probing, known = self._probe, self.settings
+        try:
+            able = self._capabilities()
+            terms = await negotiate(peer, CLIENT, known.protocol, known.start_timeout, probe=probing, capabilities=able)
+        except UpstreamFailure as failure:
+            self.not_spoken = isinstance(failure, (NegotiationFailed, Refused, ErrorAnswer))
+            # Some servers die of a method they do not know, others of its absence: alternate.
+            self._probe = not probing and not self._handshake
+            raise
+        dialogue = Dialogue(peer, terms, CLIENT)
+        await self.catalogue.load(dialogue)
+        self._dialogue = dialogue
 
-    def stopService(self) -> Deferred[None]:
-        """End the server; fires when nothing of it is left."""
-        super().stopService()  # type: ignore[no-untyped-call]
-        self._machine.stop()
+    def _rose(self, *, first: bool) -> None:
+        dialogue = self._dialogue
+        assert dialogue is not None, "a server that is up was negotiated with"
+        self._log.event(f"up, protocol {dialogue.terms.version}, {len(self.catalogue.bindings)} tools", LogLevel.info)
+        self.catalogue.attend(dialogue, notified=not self.settings.url)
+        self.events.restore(again=self._attempts > 1)
+        if not self._alone:
+            self.offers.preload()
+
+    def _release(self) -> None:
+        peer, self._peer, self._dialogue = self._peer, None, None
+        self.catalogue.rest()
+        self.offers.forget()
+        self.events.lost()
+        if peer is not None:
+            self._closing = peer.link.close()
+
+    def _ended(self) -> Deferred[None]:
         return DeferredList([self._closed(), self.instances.stop()]).addCallback(lambda _: None)
 
     # Calls
-
-    @property
-    def state(self) -> State:
-        """Its present state."""
-        return self._state
-
-    def seconds(self) -> float:
-        """The reactor's time."""
-        now: float = self._clock.seconds()
-        return now
-
-    def say(self, text: str, level: LogLevel) -> None:
-        """Log what concerns one caller, within the quota of what is logged of this server."""
-        self._log.say(text, level)
 
     async def risen(self, seconds: float | None = None) -> None:
         """
@@ -253,15 +246,16 @@ class McpServer(Service):
         :raises UpstreamFailure: for every other outcome.
         """
         began = self.last_used = self._clock.seconds()
+        noted: Callable[[Deferred[None]], Deferred[None]]
+        noted = (lambda waiting: waiting) if asking is None else asking.working
         if self._alone:
             caller = None
         self._at_work += 1
         try:
             if self._dialogue is None:
-                await self._risen(seconds, asking, caller)
+                await self._risen(seconds, caller, noted)
             if not self._turns.take(caller):
-                turn = self._turns.wait(seconds - (self._clock.seconds() - began), caller)
-                await (turn if asking is None else asking.working(turn))
+                await noted(self._turns.wait(seconds - (self._clock.seconds() - began), caller))
             try:
                 left = seconds - (self._clock.seconds() - began)
                 dialogue = self._dialogue
@@ -325,128 +319,22 @@ class McpServer(Service):
     def snapshot(self) -> ServerSnapshot:
         """What an operator may see; nothing secret, nothing of a caller."""
         peer = self._peer
-        now = self._clock.seconds()
-        waiting = self._state in (State.BACKOFF, State.FAILED)
+        moment = self.moment()
+        moment["in_flight"] = peer.in_flight if peer is not None else 0
         return ServerSnapshot(
-            name=self.settings.name,
+            **moment,
             transport="http" if self.settings.url else "stdio",
-            state=self._state.value,
             pid=peer.link.pid if peer is not None else None,
             tools=len(self.catalogue.bindings),
             changed_tools=tuple(sorted(self.catalogue.changed)),
             unmatched_rules=self.catalogue.rules_shown,
             invalid_tools=self.catalogue.invalid,
-            restarts=max(self._attempts - 1, 0),
             instances=len(self.instances),
-            up_for=now - self._up_since if self._state is State.UP else None,
-            next_attempt_in=max(self._next_attempt - now, 0.0) if waiting else None,
-            reason=self._log.clean(self._reason),
-            in_flight=peer.in_flight if peer is not None else 0,
-            waiting=self._turns.waiting,
-            calls=self._counters,
             link={**peer.link.facts(), **peer.facts()} if peer is not None else {},
             **agreed(self.terms),
         )
 
-    # What the machine causes: agtphost.upstream.supervision.Effects
-
-    def entered(self, state: State) -> None:
-        """Note the state."""
-        self._state = state
-        if state is State.UP:
-            self._up_since = self._clock.seconds()
-            self._reason = ""
-
-    def connect(self) -> None:
-        """Begin an attempt."""
-        self._attempts += 1
-        attempt = Deferred.fromCoroutine(self._establish())
-        self._attempt = attempt
-        attempt.addTimeout(self.settings.start_timeout, self._clock)
-        attempt.addCallbacks(self._established, self._not_established)
-
-    def disconnect(self) -> None:
-        """End what there is."""
-        attempt, self._attempt = self._attempt, None
-        if attempt is not None:
-            attempt.cancel()
-        self._release()
-        self._starting.failed(self._down)
-
-    def wait(self, delay: float) -> None:
-        """Try again later."""
-        self._next_attempt = self._clock.seconds() + delay
-        self._timer = self._clock.callLater(delay, self._machine.due)
-
-    def forget(self) -> None:
-        """Do not try again."""
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
-        self._timer = None
-
     # Behind these
-
-    async def _risen(self, seconds: float, asking: Asking | None = None, caller: Caller = None) -> None:
-        """Wait for the first start; a server that failed is not waited for."""
-        self._machine.demand()
-        if self._dialogue is not None:
-            return
-        if self._state is not State.STARTING or self._delays.failures:
-            raise self._down()
-        if not self._starting.admits(caller):
-            raise self._down()
-        waiting = self._starting.wait(seconds, caller)
-        try:
-            await (waiting if asking is None else asking.working(waiting))
-        except TimeoutError:
-            raise Timeout("the server did not start in time") from None
-
-    def _down(self) -> Down:
-        wait = 1.0
-        if self._state in (State.BACKOFF, State.FAILED):
-            wait = max(self._next_attempt - self._clock.seconds(), 1.0)
-        return Down(self._state.value, ceil(wait), self._reason)
-
-    async def _establish(self) -> None:
-        await self._closed()
-        # A link may end before its peer is known here; the peer then fails the negotiation.
-        peer = self._peer = JsonRpcPeer(self._clock, self._open_link, self._notified, self._lost, self._asked)
-        probing, known = self._probe, self.settings
-        try:
-            able = self._capabilities()
-            terms = await negotiate(peer, CLIENT, known.protocol, known.start_timeout, probe=probing, capabilities=able)
-        except UpstreamFailure as failure:
-            self.not_spoken = isinstance(failure, (NegotiationFailed, Refused, ErrorAnswer))
-            # Some servers die of a method they do not know, others of its absence: alternate.
-            self._probe = not probing and not self._handshake
-            raise
-        dialogue = Dialogue(peer, terms, CLIENT)
-        await self.catalogue.load(dialogue)
-        self._dialogue = dialogue
-
-    def _established(self, _: None) -> None:
-        self._attempt = None
-        dialogue = self._dialogue
-        if dialogue is None:
-            return
-        self._machine.established()
-        self._log.event(f"up, protocol {dialogue.terms.version}, {len(self.catalogue.bindings)} tools", LogLevel.info)
-        self.catalogue.attend(dialogue, notified=not self.settings.url)
-        self.events.restore(again=self._attempts > 1)
-        if not self._alone:
-            self.offers.preload()
-        self._starting.up()
-
-    def _not_established(self, failure: Failure) -> None:
-        self._attempt = None
-        if self._state is not State.STARTING:
-            return
-        if isinstance(failure.value, (TimeoutError, CancelledError, Cancelled)):
-            reason = f"it did not start within {self.settings.start_timeout:g} s"
-        else:
-            named = "" if isinstance(failure.value, UpstreamFailure) else f"{type(failure.value).__name__}: "
-            reason = f"{named}{failure.value}"
-        self._fail(Lost(reason), up_for=0.0)
 
     def _notified(self, method: str, params: Mapping[str, Any]) -> None:
         if method == "notifications/tools/list_changed":
@@ -478,26 +366,7 @@ class McpServer(Service):
 
     def _lost(self, failure: Lost) -> None:
         """The link ended; while starting, the attempt's own failure tells the same."""
-        if self._state is State.UP:
-            self._fail(failure, up_for=self._clock.seconds() - self._up_since)
-
-    def _fail(self, failure: Lost, up_for: float) -> None:
-        self._reason = str(failure)
-        delay, given_up = self._delays.after_failure(self._clock.seconds(), up_for)
-        self._log.event(f"{failure}; next attempt in {delay:.1f} s")
-        (self._machine.suspend if given_up else self._machine.retry)(delay)
-        self._release()
-        self._starting.failed(self._down)
-
-    def _release(self) -> None:
-        """Let go of the link and of everyone who waits for it."""
-        peer, self._peer, self._dialogue = self._peer, None, None
-        self.catalogue.rest()
-        self.offers.forget()
-        self.events.lost()
-        if peer is not None:
-            self._closing = peer.link.close()
-        self._turns.fail_all(self._down)
+        self.lost(str(failure))
 
     def _closed(self) -> Deferred[None]:
         """Fires when the last link is gone."""
