@@ -2,6 +2,34 @@
 agtphost hosts MCP servers, agents and Python functions behind the Agent Transfer Protocol (AGTP).
 
 Handler authors need only what this module exports; see :mod:`agtphost.handlers.context`.
+
+The host itself, package by package (``docs/architecture.rst`` has the drawing):
+
+- :mod:`.adapters`: MCP, A2A and ACP upstreams, carried on EXECUTE
+- :mod:`.audit`: Attribution-Records: what was answered, to whom, provably
+- :mod:`.bridge`: an AGTP host as an MCP server: what ``agtp mcp-bridge`` runs
+- :mod:`.cli`: the ``agtp`` command
+- :mod:`.client`: calling AGTP hosts
+- :mod:`.config`: ``host.toml`` as one frozen value; the only reader of TOML and of the environment
+- :mod:`.conformance`: a black-box examination of an AGTP server, over the wire
+- :mod:`.contract`: what a host offers and how it decides what a request means
+- :mod:`.dispatch`: the one way in and the one way out
+- :mod:`.errors`: the errors that cross package boundaries
+- :mod:`.extras`: what a plain install leaves out: the extra that brings each package, and what is said where one is
+  missing
+- :mod:`.host`: the composition root: the only place that knows concrete classes
+- :mod:`.http`: HTTP beside AGTP
+- :mod:`.iagtp`: every interface of agtphost, and what each does not promise
+- :mod:`.identity`: who agents are, and how that is proven
+- :mod:`.methods`: the protocol's own methods, each a binding like any endpoint
+- :mod:`.negotiation`: runtime negotiation
+- :mod:`.protocols`: AGTP over TLS over TCP, the server's side
+- :mod:`.stores`: where records are kept
+- :mod:`.tap`: ``twistd agtp``: options, then assembly
+- :mod:`.testing`: a whole host in memory, for tests
+- :mod:`.upstream`: what all services behind this host have in common, whatever protocol they speak
+- :mod:`.vocabulary`: the words of the protocol: data and grammar, importing nothing
+- :mod:`.wire`: AGTP framing without I/O
 """
 
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse

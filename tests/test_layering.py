@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -139,6 +140,47 @@ def test_the_table_names_every_room() -> None:
 def test_a_forbidden_import_is_noticed(room: str, source: str) -> None:
     """The control: sources that break the table are caught."""
     assert violations(room, source)
+
+
+REBUILT = {"adapters/mcp", "adapters/web"}
+"""Packages whose modules are being moved: their tables of contents come after that."""
+
+
+def contents(init: Path) -> tuple[set[str], set[str]]:
+    """
+    A package's modules and sub-packages that the text of its ``__init__`` does not name, and what it names that is not.
+    """
+    folder, text = init.parent, ast.get_docstring(ast.parse(init.read_text())) or ""
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    modules |= {path.parent.name for path in folder.glob("*/__init__.py")}
+    own = "agtphost" if folder == ROOT else "agtphost." + ".".join(folder.relative_to(ROOT).parts)
+    roles = re.findall(r":(?:mod|class|func|data):`~?([A-Za-z0-9_.]+)`", text)
+    inside = {name.removeprefix(own).split(".")[1] for name in roles if name.startswith((".", f"{own}."))}
+    return modules - inside - set(re.findall(r"``([a-z0-9_]+)``", text)), inside - modules
+
+
+PLACES = [str(path.parent.relative_to(ROOT)) for path in sorted(ROOT.rglob("__init__.py"))]
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES if place not in REBUILT])
+def test_a_package_is_its_own_table_of_contents(place: str) -> None:
+    """Its text names each of its modules, and none that is gone."""
+    missing, gone = contents(ROOT / place / "__init__.py")
+    assert (missing, gone) == (set(), set())
+
+
+def test_a_module_that_is_not_named_is_noticed(tmp_path: Path) -> None:
+    """The control, in a copy of a package: one more module, and one that is gone."""
+    copy = tmp_path / "wire"
+    copy.mkdir()
+    text = (ROOT / "wire" / "__init__.py").read_text().replace("agtphost.wire.", ".")
+    (copy / "__init__.py").write_text(text)
+    for name in ("headers", "events", "grammar", "readers", "codec", "planted"):
+        (copy / f"{name}.py").touch()
+    folder = copy.resolve()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{__name__}.ROOT", folder.parent)
+        assert contents(folder / "__init__.py") == ({"planted"}, {"connection"})
 
 
 def test_modules_are_read_in_one_sitting() -> None:

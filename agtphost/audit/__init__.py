@@ -11,4 +11,10 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.merkle`, :mod:`.checkpoint`, :mod:`.tree`: the tree over all records, and its signed checkpoints
 - :mod:`.witness`, :mod:`.remote_witness`, :mod:`.cosignature`: who remembers them outside the store
 - :mod:`.held`: durable state of built-in methods, committed together with records
+- :mod:`.acceptance`: on record: that the operator went on with a store although its witness contradicted it
+- :mod:`.domains`: domains that expired, were renewed, or went to another owner
+- :mod:`.keyed`: keyed requests: what an agent's stored answers may take, and what is kept of one that is too long
+- :mod:`.opening`: what a ledger reads of its store before it serves, and what it says of damage
+- :mod:`.retention`: what stays of an agent that was revoked or deprecated, for how long, and when its label is free
+- :mod:`.summaries`: refusals and strangers' reads by the thousand, told in a few records
 """

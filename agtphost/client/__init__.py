@@ -13,6 +13,13 @@ Calling AGTP hosts.
   both clients are made of, without I/O
 - :mod:`.connection`, :mod:`.tls_context`: the Twisted client's connections
 - :mod:`.terminal`: text of others, made safe to print
+- :mod:`.bootstrap_blocking`: fetching a bootstrap document with the blocking client: one bounded GET, nothing
+  followed, everything verified
+- :mod:`.bootstrap_fetch`: fetching a bootstrap document with the Twisted client: one bounded GET, nothing followed,
+  everything verified
+- :mod:`.client`: the Twisted client
+- :mod:`.greetings`: what servers said they can do: the ``Supported-Methods`` of the first answer on a connection
+- :mod:`.purchasing`: buying from a merchant: its identity is verified before PURCHASE goes out
 """
 
 from __future__ import annotations

@@ -8,6 +8,27 @@
 - :mod:`.secret`: values that never show themselves
 - :mod:`.lines`: the line of every key
 - :mod:`.faults`: validation errors in the words of the file
+- :mod:`.anchors`: ``[[identity.anchor]]``: who may issue a Genesis, by key or by identity provider
+- :mod:`.attestation`: ``[attestation]``: evidence of what this host runs on, for others to appraise
+- :mod:`.bounds`: what bounds calls: ``[[policies.scope_dimensions]]``
+- :mod:`.delegation`: ``[delegation]``: how far callers may hand on what they may do
+- :mod:`.delegation_checks`: what ``[[delegation.peers]]`` needs besides sound keys
+- :mod:`.extras_checks`: what is configured and needs a package that a plain install leaves out
+- :mod:`.limits`: ``[limits]``: what one peer, one agent and all together may cost this host
+- :mod:`.merchant`: ``[merchant]``: what hosted merchants ask of PURCHASE, and how long their quotes are good
+- :mod:`.merchant_checks`: what ``[[merchant.platform]]`` needs besides sound keys
+- :mod:`.oauth`: ``[policies.oauth]``: external credentials, and who may issue them
+- :mod:`.oauth_checks`: what ``[policies.oauth]`` needs besides sound keys
+- :mod:`.peers`: ``[[a2a.agent]]``, ``[[acp.agent]]`` and ``[a2a.front]``: A2A and ACP, behind this host and before it
+- :mod:`.peers_checks`: what no key of ``[a2a]`` and ``[acp]`` tells alone
+- :mod:`.presence`: what a configuration says of its domain: the facts of the bootstrap document
+- :mod:`.published`: what is published beside the endpoints: ``[[api]]``, ``[[data_class]]``, ``[manifest]``,
+  ``[wellknown]``
+- :mod:`.published_checks`: what no key tells alone of the sections in :mod:`agtphost.config.published`
+- :mod:`.service_secrets`: the header fields of an external service with their secrets
+- :mod:`.values`: the kinds of values that sections are made of, and how each is read from what the file says
+- :mod:`.witnessing`: hosts that witness this one's log, and logs that this one witnesses
+- :mod:`.witnessing_checks`: what witnesses and witnessed logs need besides sound keys
 """
 
 from agtphost.config.policies import MethodPolicy, Policies, Redirect

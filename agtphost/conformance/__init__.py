@@ -6,4 +6,15 @@ observation; :mod:`~agtphost.conformance.target` learns what the server offers;
 :mod:`~agtphost.conformance.running` runs the cases, and
 :mod:`~agtphost.conformance.reporting` says what came of them. Nothing here
 knows which server it is talking to.
+
+- :mod:`.access`: what the operator of a run supplies
+- :mod:`.asking`: requests as octets
+- :mod:`.case`: what a case is, and how the modules of cases are written
+- :mod:`.expectations`: what cases say of answers
+- :mod:`.link`: raw octets over TLS, with the standard library's blocking sockets
+- :mod:`.patterns`: texts that match a pattern, for the plain patterns that endpoint schemas use
+- :mod:`.records`: Attribution-Records, taken apart without the code that makes them
+- :mod:`.samples`: inputs made from a declared schema: such as it admits, and such as it must refuse
+- :mod:`.surface`: endpoints and tools of a target, as it declares them, and how they are called
+- :mod:`.verdict`: how a case ends that does not pass, and what cases need
 """

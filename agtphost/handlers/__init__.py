@@ -7,4 +7,5 @@ What answers an endpoint.
 - :mod:`.function` and :mod:`.threads`: registered Python functions
 - :mod:`.composition` and :mod:`.steps`: recipes
 - :mod:`.external`, over :mod:`.upstream`, :mod:`.addresses`, :mod:`.octet_limit` and :mod:`.circuit`: HTTPS services
+- :mod:`.calls`: which call a line of the log belongs to
 """

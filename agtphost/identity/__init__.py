@@ -10,4 +10,24 @@ Who agents are, and how that is proven. No Twisted, no network; files are read b
 - :mod:`.peer`: the other end of a connection
 - :mod:`.certificates`, :mod:`.extensions`: X.509 with the AGTP extensions
 - :mod:`.provisioning`: new agents, and the development profile's files; :mod:`.files`: writing them whole
+- :mod:`.anchoring`: what a Tier 1 Genesis rests on, as far as the DNS can show it
+- :mod:`.authorities`: which client authority may vouch for which agents: what ``[[tls.client_authority]]`` gives it,
+  and no others
+- :mod:`.bearer`: bearer tokens of external identity providers: on whose behalf an agent acts
+- :mod:`.cose`: COSE_Sign1 for lifecycle events
+- :mod:`.delegation`: delegation and governance tokens: signed, short-lived and used once
+- :mod:`.detached`: signatures that stand beside a document instead of in it: a JWS with detached content
+- :mod:`.envelope`: signed records in either envelope: JWS Compact or COSE_Sign1
+- :mod:`.intent`: Intent-Assertions: a principal wants one purchase, and the platform that governs its agent says so
+- :mod:`.issuing`: issuing an agent: what is checked before, and the registrar's statement of it
+- :mod:`.kept_forms`: long arrays of a document that keep their texts, so that the whole is written and signed without
+  looking at each item
+- :mod:`.key_history`: the host's signing key and those before it: issue of a new one, the statement that links both,
+  and what is kept
+- :mod:`.key_ring`: the keys of one host over time: which are trusted, which followed which, and until when each
+  counts
+- :mod:`.manifest_signature`: the signature of a server manifest
+- :mod:`.packages`: packaged agents
+- :mod:`.rendering`: an Identity Document for people
+- :mod:`.revocation`: certificate revocation lists: reading them, issuing them, and asking them on every request
 """

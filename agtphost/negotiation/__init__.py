@@ -7,4 +7,12 @@ Runtime negotiation: AGTP-API section 10.
 ``contracts`` are what came of it, ``rcns`` is the gate for requests that
 nobody registered an answer for, ``turns`` counts, ``pending`` waits for an
 operator, and ``sweep`` ends contracts.
+
+- :mod:`.attempts`: failed attempts, for whoever wants to know why: ``RCNS-Attempt-Id`` and INSPECT
+- :mod:`.compiling`: the schemas of proposals and contracts, compiled while others wait for the reactor
+- :mod:`.durations`: requested durations: ISO 8601 (``PT24H``) and the drafts' own short form (``24h``, ``7d``)
+- :mod:`.fields`: which fields of one schema can feed which fields of another
+- :mod:`.patterns`: what this host would synthesize: DISCOVER /patterns
+- :mod:`.rate`: how often one agent may ask: a fixed ceiling in any minute
+- :mod:`.settings`: what the operator decides about negotiation
 """

@@ -9,6 +9,9 @@ Where records are kept.
 - :mod:`.connection`, :mod:`.upgrade`, ``schema/``: how the database is opened and made
 - :mod:`.state_lock`: one host per state directory and store
 - :mod:`.memory`: a store without a disk
+- :mod:`.ballast`: a file that takes space on the store's disk, to be given back piece by piece when the disk is full
+- :mod:`.folding`: folds the write-ahead log into the database beside the commits, not between them
+- :mod:`.rehearsed`: a store as a host would find it, for looking whether it could start: nothing is written
 """
 
 from __future__ import annotations

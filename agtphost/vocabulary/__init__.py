@@ -9,4 +9,17 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.scopes`: Authority-Scope tokens and what covers what
 - :mod:`.media_types`: the registered media types
 - :mod:`.jsontext`: the one strict JSON decoder
+- :mod:`.a2a_errors`: errors of A2A 1.0: codes in JSON-RPC, statuses in HTTP+JSON, reasons in an ErrorInfo
+- :mod:`.budget`: budgets: ``Budget-Limit`` and ``Cost-Estimate``
+- :mod:`.catalog_pin`: pins: which content of a catalog file its operator approved
+- :mod:`.catalog_profile`: profiles: methods of one industry, valid where a deployment declares them
+- :mod:`.catalog_set`: everything that decides which methods one host knows: its catalogs, their versions, its
+  profiles
+- :mod:`.catalog_versions`: versions of the method catalog: semver, and which one two parties use
+- :mod:`.holdings`: everything that the host keeps because of somebody's requests: one list, with a bound for each
+- :mod:`.jsonslices`: large JSON texts, written in slices: so that whoever writes one can do something else in between
+- :mod:`.money`: amounts of money in requests: of PURCHASE, of carts, and of the ceiling that a principal allows
+- :mod:`.steps`: long work that is cut into steps: done at once, or with turns of the reactor in between
+- :mod:`.uri_templates`: URI templates as far as it takes to see whose a URI may be
+- :mod:`.yamltext`: the one YAML decoder for bodies from outside, where the operator asks for YAML
 """

@@ -8,6 +8,9 @@ reads what callers send; :mod:`.handlers` are the actions and :mod:`.bindings`
 what the gates see of them; :mod:`.adapter` is what EXECUTE asks. :mod:`.relay`
 carries whole operations for A2A clients of the front, :mod:`.relayed` says in
 which terms; :mod:`.fronted` keeps their tasks with the host's own agents.
+
+- :mod:`.failures`: errors of A2A as AGTP responses
+- :mod:`.settings`: what the operator says about one A2A agent
 """
 
 from agtphost.adapters.a2a.adapter import A2AAdapter

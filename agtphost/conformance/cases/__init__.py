@@ -1,4 +1,29 @@
-"""Every case, by area, in the order of a run."""
+"""
+Every case, by area, in the order of a run.
+
+- :mod:`.audit`: Attribution-Records and their chains
+- :mod:`.catalog`: methods
+- :mod:`.cognition`: methods of the floor that think, plan, hand over and negotiate
+- :mod:`.discovery`: DISCOVER and its built-in documents
+- :mod:`.documents`: agents under their names, and what is returned for them
+- :mod:`.endpoint`: endpoints and their schemas
+- :mod:`.framing`: what several wire modules do with raw octets
+- :mod:`.headers`: fields of requests and responses
+- :mod:`.identity`: callers, agents, Genesis and Identity Documents
+- :mod:`.inspect`: INSPECT
+- :mod:`.lifecycle`: lifecycle methods
+- :mod:`.manifest`: the server manifest
+- :mod:`.manifest_rules`: the rules that ``agtp manifest validate`` holds manifests to, each as a case
+- :mod:`.path`: paths
+- :mod:`.policy`: the method policy, as the manifest publishes it
+- :mod:`.status`: which status says what
+- :mod:`.tls`: the transport
+- :mod:`.tour`: one answer of every kind that a target can be made to give without harm
+- :mod:`.wire_fields`: field lines
+- :mod:`.wire_flow`: connections over time
+- :mod:`.wire_framing`: Content-Length, bodies and line ends
+- :mod:`.wire_lines`: the request line
+"""
 
 from __future__ import annotations
 
