@@ -48,9 +48,11 @@ host.toml: every section and key
 ``agtp check host.toml`` reports everything that is wrong with a file, with its line and what to do; a key that is not
 listed here is an error. Relative paths are relative to the file. Times are in seconds, sizes in octets, where nothing
 else is said. What a key holds where it is left out stands behind *default*. The last section is of another file:
-``~/.config/agtphost/config.toml``, from which ``agtp --profile NAME`` takes a host elsewhere.
+``~/.config/agtphost/config.toml``, from which ``--profile NAME`` of many commands takes a host elsewhere.
 
-The tests read every example as it stands, with these lines before it where it has no ``[host]`` of its own::
+The tests read every example as it stands, with these lines before it where it has no ``[host]`` of its own:
+
+.. code-block:: toml
 
 """
 

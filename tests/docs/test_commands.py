@@ -1,0 +1,258 @@
+"""Every command that the documentation shows is run by a test, and this list says by which."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from agtphost.cli.root import agtp
+from agtphost.contract.service import UPSTREAM_ERRORS
+from tests.supply.test_supply import PROJECT
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [*sorted((ROOT / "docs").rglob("*.rst")), *(ROOT / name for name in ("README.rst", "CONTRIBUTING.rst"))]
+PAGES = [page for page in PAGES if page.parent.name != "changes" and page.name not in ("configuration.rst",)]
+TEXTS = [*PAGES, ROOT / "SECURITY.md", ROOT / "docs" / "configuration.rst"]
+
+README = "tests/system/test_readme.py::"
+TRY_IT = README + "test_try_it_line_by_line"
+NEGOTIATION = README + "test_an_agent_obtains_an_endpoint"
+SELECTION = "tests/docs/test_commands.py::test_a_selection_of_tests_is_not_empty"
+CONTAINER = "tests/supply/test_supply.py::test_the_commands_of_the_container_recipe_work"
+
+RUN_BY: dict[tuple[str, str], str] = {
+    ("README.rst", "python3 -m venv .venv && .venv/bin/pip install -q '.[samples]'"): README
+    + "test_the_start_command_installs_and_starts",
+    ("README.rst", "cd etc && export PATH="): TRY_IT,
+    ("README.rst", "agtp tools "): TRY_IT,
+    ("README.rst", "agtp audit "): TRY_IT,
+    ("README.rst", "agtp agent revoke demo"): TRY_IT,
+    ("README.rst", "python3 -m venv .venv && .venv/bin/pip install -q --require-hashes"): README
+    + "test_ci_runs_the_documented_command",
+    ("README.rst", "agtp init my-host"): README + "test_init_makes_the_documented_deployment",
+    ("README.rst", "twistd -n agtp --config my-host/host.toml"): "tests/system/test_new_host.py::",
+    ("README.rst", "agtp call - EXECUTE"): README + "test_the_call_by_hand",
+    ("README.rst", "agtp call - FIND"): NEGOTIATION,
+    ("README.rst", "agtp propose"): NEGOTIATION,
+    ("README.rst", "agtp contracts ls"): NEGOTIATION,
+    ("README.rst", "from agtphost import"): README + "test_the_endpoint_example_is_python",
+    ("CONTRIBUTING.rst", "python3 -m venv .venv &&"): README + "test_ci_runs_the_documented_command",
+    ("CONTRIBUTING.rst", ".venv/bin/python -m pytest "): SELECTION,
+    ("CONTRIBUTING.rst", ".venv/bin/python -m ruff check ."): "tests/test_static.py::test_ruff_finds_nothing",
+    ("CONTRIBUTING.rst", ".venv/bin/python -m ruff format --check ."): "tests/test_static.py::"
+    "test_the_formatter_changes_nothing",
+    (
+        "CONTRIBUTING.rst",
+        ".venv/bin/python -m mypy --no-error-summary",
+    ): "tests/test_static.py::test_mypy_finds_nothing",
+    ("CONTRIBUTING.rst", ".venv/bin/python docs/generate.py"): "tests/docs/test_commands.py::test_the_generator_is_run",
+    (
+        "CONTRIBUTING.rst",
+        ".venv/bin/python -m sphinx -W --keep-going -b html docs build/site",
+    ): "tests/docs/test_site.py::test_every_page_is_in_the_site",
+    ("docs/a2a.rst", "agtp upstreams "): "tests/system/test_web_upstreams.py::",
+    ("docs/operations.rst", "agtp agent new desk --hosted --package"): "tests/cli/test_identity_commands.py::",
+    ("docs/operations.rst", "AGTPHOST_LOG_FILE="): "tests/system/test_operation.py::"
+    "test_the_log_is_for_the_hosts_user_alone",
+    ("docs/recipes.rst", 'type = "external_service"'): "tests/docs/test_commands.py::"
+    "test_the_handler_of_an_external_service_is_read",
+    **{
+        ("docs/testing.rst", beginning): "tests/testing/test_fixture.py::test_the_pages_example_passes"
+        for beginning in ("from agtphost import", "method = ", "import pytest")
+    },
+    ("docs/testing.rst", "host = agtp_host()"): "tests/testing/test_memory_host.py::",
+    # No container is built where the tests run: they run what its recipe runs.
+    ("docs/supply-chain.rst", "podman "): CONTAINER,
+    ("docs/threats.rst", "python -m tests.attacks"): "tests/attacks/test_programme.py::test_the_host_withstands",
+}
+"""Page and beginning of a line to the test, or the module of tests, that runs it."""
+
+SOURCES = ("from ", "import ", "type = ", "method = ", "host = ")
+"""What a file begins with whose text a page shows: it is known by its first line."""
+
+SHOWN: dict[str, tuple[str, ...]] = {
+    "docs/bridge.rst": ('{"code": -32010,',),
+    "docs/evidence.rst": ("1,204 refusals of agent-unauthenticated",),
+    "docs/operations.rst": ("AGTP-Agent-Warning: deprecated;",),
+    "docs/design/interface.rst": ("ca.pem ",),
+    "docs/architecture.rst": ("  agents (TLS 1.3, client certificates)", "agents (TLS 1.3, client certificates)"),
+}
+"""Blocks that are no commands: what a host says, and drawings."""
+
+
+def blocks(text: str) -> list[str]:
+    """The literal blocks of a page, without their indentation."""
+    return [dedent(block).strip("\n") for block in re.findall(r"::\n\n((?:(?: {4}.*)?\n)+?)(?=\S|\Z)", text + "\n")]
+
+
+def commands(page: str, text: str) -> Iterator[str]:
+    """
+    The lines of a page that nothing else runs by their form alone.
+
+    ``tests/system/test_docs.py`` runs ``$`` lines of the pages under docs/ and reads their pieces of host.toml, and
+    ``tests/system/test_readme.py`` those of the README.
+    """
+    for block in blocks(text):
+        if (page.startswith("docs/") and page.count("/") == 1 and block.startswith("$ ")) or re.match(
+            r"\[\[?[a-z]", block
+        ):
+            continue
+        if any(block.startswith(beginning) for beginning in SHOWN.get(page, ())):
+            continue
+        if block.startswith(SOURCES):
+            yield block.splitlines()[0]
+        else:
+            yield from (line for line in block.replace("\\\n", " ").splitlines() if line)
+
+
+def unknown(page: str, text: str) -> list[str]:
+    """Lines that no test is named for."""
+    known = [beginning for where, beginning in RUN_BY if where == page]
+    return [line for line in commands(page, text) if not any(line.startswith(each) for each in known)]
+
+
+@pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in PAGES])
+def test_a_test_is_known_for_every_command(page: str) -> None:
+    """Whoever adds a command to a page says which test runs it."""
+    assert unknown(page, (ROOT / page).read_text()) == []
+
+
+def test_an_unknown_command_is_noticed() -> None:
+    """The control: in a page of its own kind, and in one below docs/design, whose lines nothing runs by their form."""
+    planted = "Title\n=====\n\nDo this::\n\n    {}agtp tools ls --loudly\n\nAnd go on.\n"
+    assert unknown("docs/mcp.rst", planted.format("")) == ["agtp tools ls --loudly"]
+    assert unknown("docs/mcp.rst", planted.format("$ ")) == []
+    assert unknown("docs/design/security.rst", planted.format("$ ")) == ["$ agtp tools ls --loudly"]
+
+
+@pytest.mark.parametrize("key", list(RUN_BY), ids=lambda key: " ".join(key))
+def test_what_is_known_is_there(key: tuple[str, str]) -> None:
+    """The line still stands in its page, and the test in its module."""
+    page, beginning = key
+    assert any(line.startswith(beginning) for line in commands(page, (ROOT / page).read_text()))
+    module, _, name = RUN_BY[key].partition("::")
+    defined = [
+        node.name for node in ast.walk(ast.parse((ROOT / module).read_text())) if isinstance(node, ast.FunctionDef)
+    ]
+    assert any(each.startswith("test_") for each in defined)
+    assert not name or name in defined
+
+
+def inline(text: str) -> list[list[str]]:
+    """Commands inside the text, as words: in double back quotes (in Markdown, in single ones)."""
+    found = re.findall(r"``?((?:agtp|python -m|pip install|twistd|requirements/lock) ?[^`]*)``?", text)
+    return [re.sub(r"\s+", " ", each).strip().split(" ") for each in found]
+
+
+def wrong(words: list[str]) -> str:
+    """What is wrong with a command that the text names; empty where it exists with its options."""
+    if words[0] == "python":
+        module = words[2] if words[1] == "-m" else ""
+        return "" if not module or importlib.util.find_spec(module) else f"no module {module}"
+    if words[:2] == ["pip", "install"]:
+        extra = re.search(r"\[([a-z,]+)\]", words[-1])
+        asked = set(extra.group(1).split(",")) if extra else set()
+        return "" if asked <= set(PROJECT["optional-dependencies"]) else f"no extra {asked}"
+    if words[0] == "requirements/lock":
+        return "" if os.access(ROOT / words[0], os.X_OK) else "not a command"
+    if words[0] != "agtp":
+        return ""
+    command: click.Command = agtp
+    context = click.Context(command)
+    rest = words[1:]
+    while isinstance(command, click.Group) and rest and re.fullmatch(r"[a-z][a-z-]*", rest[0]):
+        found = command.get_command(context, rest[0])
+        if found is None:
+            return f"no command {' '.join(words[: len(words) - len(rest) + 1])}"
+        command, rest = found, rest[1:]
+    options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    said = {word.partition("=")[0] for word in rest if word.startswith("--")}
+    return f"no option {sorted(said - options)}" if said - options - {"--help"} else ""
+
+
+@pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in TEXTS])
+def test_commands_inside_the_text_exist(page: str) -> None:
+    """Each ``agtp`` command with its options, each module, extra and script that a sentence names."""
+    found = {" ".join(words): wrong(words) for words in inline((ROOT / page).read_text())}
+    assert {words: why for words, why in found.items() if why} == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["agtp tools lst", "agtp check --asc", "python -m tests.attack", "pip install 'agtphost[x]'"]
+)
+def test_a_command_that_does_not_exist_is_noticed(text: str) -> None:
+    """The control."""
+    (words,) = inline(f"Run ``{text}``.")
+    assert wrong(words)
+
+
+CONTRIBUTING = (ROOT / "CONTRIBUTING.rst").read_text()
+SELECTIONS = [line for block in blocks(CONTRIBUTING) for line in block.splitlines() if " -m pytest " in line]
+
+
+@pytest.mark.parametrize("line", [line for line in SELECTIONS if "tests/" in line])
+def test_a_selection_of_tests_is_not_empty(line: str) -> None:
+    """
+    What CONTRIBUTING.rst shows collects tests (and its smallest runs them, below). Not ``--programmes`` of the whole
+    suite: collecting all of it takes a minute, and it is the same option.
+    """
+    words = [sys.executable, *line.split()[1:], "-n", "0"]
+    done = subprocess.run([*words, "--collect-only", "-q"], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert re.search(r"^[1-9][0-9/]* tests collected", done.stdout, re.MULTILINE), done.stdout[-2000:]
+
+
+def test_the_smallest_selection_runs() -> None:
+    """By word, as documented."""
+    (line,) = [line for line in SELECTIONS if " -k " in line]
+    done = subprocess.run([sys.executable, *line.split()[1:]], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and " passed" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+def test_the_generator_is_run(tmp_path: Path) -> None:
+    """In a copy, from pages that are gone: it writes what is here."""
+    (tmp_path / "docs" / "changes").mkdir(parents=True)
+    for name in ("generate.py", "examples.toml", *(f"changes/{each.name}" for each in ROOT.glob("docs/changes/*.rst"))):
+        (tmp_path / "docs" / name).write_text((ROOT / "docs" / name).read_text())
+    (tmp_path / "CHANGELOG.rst").write_text((ROOT / "CHANGELOG.rst").read_text())
+    done = subprocess.run([sys.executable, "docs/generate.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for name in ("CHANGELOG.rst", "docs/configuration.rst"):
+        assert (tmp_path / name).read_text() == (ROOT / name).read_text()
+
+
+def test_the_handler_of_an_external_service_is_read(tmp_path: Path) -> None:
+    """The piece of an endpoint's file in docs/recipes.rst, as ``[handler]`` of a whole one, passes ``agtp check``."""
+    (piece,) = [block for block in blocks((ROOT / "docs" / "recipes.rst").read_text()) if block.startswith("type = ")]
+    (tmp_path / "endpoints").mkdir()
+    (tmp_path / "host.toml").write_text(
+        '[host]\nserver_id = "localhost"\nprofile = "development"\n\n[endpoints]\ndirectory = "endpoints"\n'
+    )
+    whole = (ROOT / "etc" / "endpoints" / "library.toml").read_text()
+    for old, new in (
+        ("/library/{isbn}", "/orders/{order_id}"),
+        ("isbn", "order_id"),
+        ('["book_unknown"]', str(["order_unknown", *UPSTREAM_ERRORS]).replace("'", '"')),
+    ):
+        whole = whole.replace(old, new)
+    endpoint = re.sub(r"(?<=\[handler\]\n)(.+\n)+", piece + "\n", whole)
+    assert piece in endpoint and "handlers.library" not in endpoint
+    file = tmp_path / "endpoints" / "orders.toml"
+    file.write_text(endpoint)
+    words, environ = ["check", str(tmp_path / "host.toml")], {"ORDERS_TOKEN": "Bearer x"}
+    done = CliRunner().invoke(agtp, words, prog_name="agtp", env=environ)
+    assert done.exit_code == 0, done.output
+    file.write_text(endpoint.replace("timeout_seconds", "timeout_secs"))
+    broken = CliRunner().invoke(agtp, words, prog_name="agtp", env=environ)
+    assert broken.exit_code == 2 and "timeout_secs" in broken.output
