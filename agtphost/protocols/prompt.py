@@ -9,14 +9,15 @@ goes Twisted's way, back-pressure included. Twisted reads whenever there is an o
 here a peer that sends small portions and is owed nothing waits for its turn
 (:mod:`agtphost.protocols.trickles`). And Twisted accepts a hundred and more
 connections in one turn of the reactor, which keeps everybody else waiting for
-as long as it takes to make their TLS; here a few are accepted in each turn.
+as long as it takes to make their TLS; here a few are accepted in each turn, and none that is reset already.
 
 Every listener has such connections: :class:`Prompting` is what its endpoint takes for the reactor.
 """
 
 from __future__ import annotations
 
-from socket import AF_INET, AF_INET6
+from errno import EPERM
+from socket import AF_INET, AF_INET6, socket
 from typing import Any
 
 from twisted.internet import tcp
@@ -104,10 +105,43 @@ class PromptServer(tcp.Server):
             super().write(data[sent:])  # type: ignore[no-untyped-call]
 
 
+class _Living:
+    """
+    A listening socket that hands out no connection which its peer has reset already: making TLS for it is in vain.
+
+    :param listening: everything else is asked of it.
+    """
+
+    def __init__(self, listening: Any) -> None:
+        self._listening = listening
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._listening, name)
+
+    def accept(self) -> tuple[socket, Any]:
+        """
+        The next connection.
+
+        :raises OSError: none waits; PERM, after which Twisted asks for the next one, where it is gone again.
+        """
+        link, address = self._listening.accept()
+        try:
+            link.getpeername()
+        except OSError:
+            link.close()
+            raise PermissionError(EPERM, "the peer has reset it") from None
+        return link, address
+
+
 class PromptPort(tcp.Port):
     """A listening port whose connections are :class:`PromptServer`."""
 
     transport = PromptServer
+
+    def startListening(self) -> None:
+        """See :class:`twisted.internet.interfaces.IListeningPort`."""
+        super().startListening()
+        self.socket: Any = _Living(self.socket)
 
     def doRead(self) -> None:
         """Accept a few; the reactor comes back for what is left."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 from typing import Any
 
 import pytest_twisted
@@ -127,3 +128,34 @@ async def test_a_crowd_is_accepted_a_few_at_a_time() -> None:
     assert max(await in_turns(prompt.MOST_ACCEPTED)) == prompt.MOST_ACCEPTED
     # The control: Twisted's own number takes all of them in one turn.
     assert max(await in_turns(100)) == 60
+
+
+@pytest_twisted.ensureDeferred
+async def test_who_has_reset_its_connection_costs_no_protocol() -> None:
+    """Of a row of connections the one that lives is the first that a protocol is made for; it can be spoken to."""
+    built: list[Protocol] = []
+    spoken: Deferred[bytes] = Deferred()
+
+    class Listening(Protocol):
+        def dataReceived(self, data: bytes) -> None:
+            spoken.callback(data)
+
+    class Counting(Factory):
+        def buildProtocol(self, addr: object) -> Protocol:
+            built.append(Listening())
+            return built[-1]
+
+    port = await TCP4ServerEndpoint(Prompting(reactor), 0, 50, "127.0.0.1").listen(Counting())
+    place = ("127.0.0.1", port.getHost().port)
+    for number in range(20):
+        gone = socket.create_connection(place)
+        if number % 2:
+            gone.send(b"half a greeting")
+        gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        gone.close()
+    with socket.create_connection(place) as client:
+        client.send(b"whole")
+        assert await spoken == b"whole"
+        assert len(built) == 1
+        built[0].transport.loseConnection()
+    await port.stopListening()

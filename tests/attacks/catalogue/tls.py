@@ -183,7 +183,14 @@ ATTACKS = (
     _attack("half-handshakes", "stranger", "400 peers greet and fall silent.", half_handshakes, memory=40 * MIB),
     _attack("handshake-flood", "stranger", "Handshakes of 40 addresses, as fast as they go.", handshakes),
     _attack("certified-reconnects", "agent", "A connection for each request.", certified_handshakes),
-    _attack("connection-resets", "stranger", "Reset at once, or within the handshake.", resets, connections=True),
+    _attack(
+        "connection-resets",
+        "stranger",
+        "Reset at once, or within the handshake.",
+        resets,
+        connections=True,
+        memory=40 * MIB,
+    ),
     _attack("old-tls", "stranger", "TLS 1.2: refused.", old_versions),
     _attack(
         "strange-certificates",
