@@ -201,6 +201,7 @@ def test_a_summary_is_written_when_its_time_is_over(tmp_path: Path) -> None:
     with running(limited(tmp_path, seconds=1)) as host:
         answers = flood(host, request("DISCOVER", "/agents", Agent_ID="e" * 64))
         counted = sum("audit-summary" in answer.headers for answer in answers)
+        assert counted, "every refusal has a record of its own"
         until(lambda: sum(summary["count"] for summary in summaries(database(host))) == counted)
 
 
