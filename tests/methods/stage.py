@@ -189,6 +189,9 @@ class Toolbox:
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         return []
 
+    def definition(self, server: str, name: str) -> Any:
+        return None
+
     def hosted(self) -> Sequence[Mapping[str, object]]:
         return [{"protocol": "mcp", "name": "files", "state": self.state, "tools": len(self.bound)}]
 
