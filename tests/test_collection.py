@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,35 @@ def test_the_control_is_noticed(tmp_path: Path) -> None:
         "def test_it(word): pass\n"
     )
     assert collected(1, str(tmp_path)) != collected(2, str(tmp_path))
+
+
+def drawn(source: str) -> Iterator[int]:
+    """Lines that draw by chance when a module is imported, or its tests are collected."""
+    for node in ast.parse(source).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            parts: list[ast.AST] = list(node.decorator_list)
+        else:
+            parts = [node]
+        for part in parts:
+            for call in ast.walk(part):
+                if isinstance(call, ast.Call) and ast.unparse(call.func) in DRAWING:
+                    yield call.lineno
+
+
+DRAWING = frozenset({"SigningKey.generate", "os.urandom", "uuid.uuid4", "random.random", "secrets.token_hex"})
+
+
+def test_no_module_draws_by_chance_when_it_is_imported() -> None:
+    """Keys of a module are made of their names: a text in a signature that looks like another comes once in a while."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for line in drawn(path.read_text())
+    ]
+    assert found == []
+
+
+def test_a_module_that_draws_is_noticed() -> None:
+    """The control: at import, in a decorator; and what a test draws while it runs is its own."""
+    assert list(drawn("KEY = SigningKey.generate()\n")) == [1]
+    assert list(drawn("@parametrize('n', [os.urandom(2)])\ndef test_it(n):\n    uuid.uuid4()\n")) == [1]

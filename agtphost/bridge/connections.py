@@ -87,115 +87,122 @@ class Gathered:
             self._transport.write(octets)
 
 
+class BoundedProtocol(H11Protocol):
+    """Uvicorn's protocol, with an end to waiting; :func:`bounded_protocol` makes the one of a port."""
+
+    places: Places
+    head_seconds: float
+    write_seconds: float
+
+    address = ""
+    _below: asyncio.Transport | None = None
+    _head: float | None = None
+    _stall: float | None = None
+    _left = 0
+
+    # As its listener sees it
+
+    @property
+    def unread(self) -> int:
+        """Octets that wait here for the client to read on."""
+        return 0 if self._below is None else self._below.get_write_buffer_size()
+
+    @property
+    def expendable(self) -> int:
+        """
+        How readily it is cut for another's sake.
+
+        Not while an answer is owed, unless nobody takes it, or more was asked before it came.
+        """
+        if self._stall is not None or self.flow.read_paused:
+            return 1
+        if self.cycle is not None and not self.cycle.response_complete:
+            return 2 if self.conn.their_state is h11.SEND_BODY else 0
+        return 3 if self._head is None else 4
+
+    def sweep(self, now: float) -> None:
+        """Act on the deadlines."""
+        if self._head is not None and now >= self._head:
+            self.cut()
+        elif self._stall is not None:
+            left, self._left = self._left, self.unread
+            if self._left < left:
+                self._wait_for_reader()
+            elif now >= self._stall:
+                self.cut()
+
+    def drain(self) -> None:
+        """Uvicorn does that."""
+
+    def cut(self) -> None:
+        """End the connection at once."""
+        if self._below is not None:
+            self._below.abort()
+
+    # As the loop sees it
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A connection, if there is room."""
+        peer = transport.get_extra_info("peername") or ("unix",)
+        address = self.places.admitted(SimpleNamespace(host=peer[0]))  # type: ignore[arg-type]
+        if address is None:
+            transport.abort()
+            return
+        self.address, self._below = address, transport
+        super().connection_made(transport)
+        self.transport = Gathered(transport)  # type: ignore[assignment]
+        self.places.opened(self)
+        self._begin_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Octets; of an answer's request, or of the head that is waited for."""
+        if self._below is None:
+            return
+        begins = self.conn.their_state is h11.IDLE
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE and begins:
+            self._begin_head()
+        else:
+            self._head = None
+
+    def eof_received(self) -> None:
+        """The client's side ended."""
+        if self._below is not None:
+            super().eof_received()
+
+    def pause_writing(self) -> None:
+        """The client does not take what it is sent."""
+        super().pause_writing()
+        self._wait_for_reader()
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        super().resume_writing()
+        self._stall = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is over."""
+        if self._below is not None:
+            super().connection_lost(exc)
+            self._below = None
+            self.places.closed(self)
+
+    def _begin_head(self) -> None:
+        if self._head is None:
+            self._head = self.loop.time() + self.head_seconds
+
+    def _wait_for_reader(self) -> None:
+        self._left = self.unread
+        patience = min(self.write_seconds, STALL) if self._left > UNREAD else self.write_seconds
+        self._stall = self.loop.time() + patience
+
+
 def bounded_protocol(places: Places, head_seconds: float, write_seconds: float) -> type[H11Protocol]:
     """
-    Uvicorn's protocol, with an end to waiting.
+    The protocol of a port's connections.
 
     :param head_seconds: for the head of a request: from the connection, or the first octet of a further request.
     :param write_seconds: for a client that takes nothing of what waits for it; less where much waits.
     """
-
-    class BoundedProtocol(H11Protocol):
-        address = ""
-        _below: asyncio.Transport | None = None
-        _head: float | None = None
-        _stall: float | None = None
-        _left = 0
-
-        # As its listener sees it
-
-        @property
-        def unread(self) -> int:
-            """Octets that wait here for the client to read on."""
-            return 0 if self._below is None else self._below.get_write_buffer_size()
-
-        @property
-        def expendable(self) -> int:
-            """
-            How readily it is cut for another's sake.
-
-            Not while an answer is owed, unless nobody takes it, or more was asked before it came.
-            """
-            if self._stall is not None or self.flow.read_paused:
-                return 1
-            if self.cycle is not None and not self.cycle.response_complete:
-                return 2 if self.conn.their_state is h11.SEND_BODY else 0
-            return 3 if self._head is None else 4
-
-        def sweep(self, now: float) -> None:
-            """Act on the deadlines."""
-            if self._head is not None and now >= self._head:
-                self.cut()
-            elif self._stall is not None:
-                left, self._left = self._left, self.unread
-                if self._left < left:
-                    self._wait_for_reader()
-                elif now >= self._stall:
-                    self.cut()
-
-        def drain(self) -> None:
-            """Uvicorn does that."""
-
-        def cut(self) -> None:
-            """End the connection at once."""
-            if self._below is not None:
-                self._below.abort()
-
-        # As the loop sees it
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            """A connection, if there is room."""
-            peer = transport.get_extra_info("peername") or ("unix",)
-            address = places.admitted(SimpleNamespace(host=peer[0]))  # type: ignore[arg-type]
-            if address is None:
-                transport.abort()
-                return
-            self.address, self._below = address, transport
-            super().connection_made(transport)
-            self.transport = Gathered(transport)  # type: ignore[assignment]
-            places.opened(self)
-            self._begin_head()
-
-        def data_received(self, data: bytes) -> None:
-            """Octets; of an answer's request, or of the head that is waited for."""
-            if self._below is None:
-                return
-            begins = self.conn.their_state is h11.IDLE
-            super().data_received(data)
-            if self.conn.their_state is h11.IDLE and begins:
-                self._begin_head()
-            else:
-                self._head = None
-
-        def eof_received(self) -> None:
-            """The client's side ended."""
-            if self._below is not None:
-                super().eof_received()
-
-        def pause_writing(self) -> None:
-            """The client does not take what it is sent."""
-            super().pause_writing()
-            self._wait_for_reader()
-
-        def resume_writing(self) -> None:
-            """It does again."""
-            super().resume_writing()
-            self._stall = None
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            """It is over."""
-            if self._below is not None:
-                super().connection_lost(exc)
-                self._below = None
-                places.closed(self)
-
-        def _begin_head(self) -> None:
-            if self._head is None:
-                self._head = self.loop.time() + head_seconds
-
-        def _wait_for_reader(self) -> None:
-            self._left = self.unread
-            patience = min(write_seconds, STALL) if self._left > UNREAD else write_seconds
-            self._stall = self.loop.time() + patience
-
-    return BoundedProtocol
+    members = {"places": places, "head_seconds": head_seconds, "write_seconds": write_seconds}
+    return type("PortProtocol", (BoundedProtocol,), members)

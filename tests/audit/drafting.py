@@ -9,12 +9,12 @@ from agtphost.audit.chain import RecordSigner
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LifecycleEvent, Sealed
 from agtphost.audit.writer import Entry, GroupWriter, Submission
 from agtphost.iagtp import IChainStore
-from agtphost.identity.keys import SigningKey
 from agtphost.stores import SQLiteStore, open_store
+from tests.identity.samples import key_of
 
 ALICE = "a1" * 32
 BOB = "b0" * 32
-KEY = SigningKey.generate()
+KEY = key_of("drafting key")
 KEYS = {KEY.kid: KEY.public}
 
 _numbers = count()

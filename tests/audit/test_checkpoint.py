@@ -11,6 +11,7 @@ from agtphost.audit import checkpoint
 from agtphost.audit.checkpoint import CheckpointError
 from agtphost.identity.keys import SigningKey
 from tests.audit.drafting import KEY
+from tests.identity.samples import key_of
 
 ROOT = sha256(b"root").digest()
 
@@ -66,7 +67,7 @@ NOTE = checkpoint.issue("agtp.example", 42, ROOT, KEY).note
         NOTE + "more\n",
         NOTE + "x" * 20_000,
         checkpoint.issue("agtp.example", 42, ROOT, None).note,
-        checkpoint.issue("agtp.example", 42, ROOT, SigningKey.generate()).note,
+        checkpoint.issue("agtp.example", 42, ROOT, key_of("checkpoint test_everything_else_is_refused")).note,
     ],
     ids=lambda note: str(len(note)),
 )

@@ -10,9 +10,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import CheckpointError
-from agtphost.identity.keys import SigningKey
+from tests.identity.samples import key_of
 
-LOG, WITNESS, OTHER = (SigningKey.generate() for _ in range(3))
+LOG, WITNESS, OTHER = (key_of(name) for name in ("log", "witness", "other"))
 NOTE = checkpoint.issue("log.test", 7, bytes(range(32)), LOG).note
 LINE = cosignature.cosign(NOTE, "witness.test", WITNESS, 1_795_000_000)
 

@@ -29,15 +29,14 @@ from agtphost.audit.tree import TreeKeeper
 from agtphost.identity import documents, encoding, jws
 from agtphost.identity.documents import DocumentError
 from agtphost.identity.genesis import Genesis, GenesisError
-from agtphost.identity.keys import SigningKey
 from agtphost.identity.manifest_signature import sign_manifest, verify_manifest
 from agtphost.stores import Selection
 from agtphost.vocabulary import jsontext
 from tests.audit.drafting import ALICE, KEY, KEYS, draft, group_writer, sealed, sqlite_store, transition
 from tests.contract.test_manifest import manifest
-from tests.identity.samples import document, genesis_octets
+from tests.identity.samples import document, genesis_octets, key_of
 
-OTHER = SigningKey.generate()
+OTHER = key_of("mutations other")
 
 Case = tuple[str, Any]
 """What is mutated, in words, and the outcome."""

@@ -16,8 +16,9 @@ from agtphost.iagtp import IWitness
 from agtphost.identity.key_history import succeed
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.stores import StoreError
+from tests.identity.samples import key_of
 
-LOG, WITNESS = SigningKey.generate(), SigningKey.generate()
+LOG, WITNESS = key_of("remote_witness log witness 2"), key_of("remote_witness log witness")
 ROOT = bytes(32)
 WHEN = "2026-11-21T00:00:00Z"
 
@@ -230,7 +231,7 @@ def test_what_it_saw_last_is_read_and_continued() -> None:
     "note",
     [
         "nonsense",
-        checkpoint.issue("log.test", 5, ROOT, SigningKey.generate()).note,
+        checkpoint.issue("log.test", 5, ROOT, key_of("unbelieved")).note,
         checkpoint.issue("other.test", 5, ROOT, LOG).note,
         checkpoint.issue("log.test", 5, ROOT, LOG).note.replace("\n5\n", "\n4\n"),
     ],

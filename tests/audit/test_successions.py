@@ -32,8 +32,9 @@ from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.stores import Selection
 from tests.audit import independent
 from tests.audit.drafting import ALICE, BOB, draft, sealed, sqlite_store
+from tests.identity.samples import key_of
 
-KEYS = [SigningKey.generate() for _ in range(3)]
+KEYS = [key_of(f"succession {number}") for number in range(3)]
 FIRST = {KEYS[0].kid: KEYS[0].public}
 START = 1_795_000_000.0
 

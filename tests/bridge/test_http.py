@@ -360,8 +360,12 @@ async def exchanged(url: str, pieces: Sequence[bytes], pause: float) -> tuple[by
             await asyncio.sleep(pause)
 
     sending = asyncio.create_task(send())
+    answer = b""
     try:
-        answer = await asyncio.wait_for(reader.read(), 10)
+        # Where octets were still on their way, the system tells of the end by a reset.
+        with contextlib.suppress(ConnectionError):
+            while octets := await asyncio.wait_for(reader.read(65_536), 60):
+                answer += octets
     finally:
         sending.cancel()
         writer.close()
@@ -378,7 +382,7 @@ def test_a_header_that_takes_too_long_ends_the_connection(drips: list[bytes]) ->
     async def story() -> None:
         async with serving(HttpLimits(head_seconds=0.4)) as (url, _):
             answer, seconds = await exchanged(url, drips, 0.05)
-            assert seconds < 3
+            assert seconds < 60
             assert b" 200 " not in answer
 
     run(story)
@@ -390,9 +394,9 @@ def test_a_further_request_has_the_same_time_for_its_header() -> None:
     async def story() -> None:
         async with serving(HttpLimits(head_seconds=0.4)) as (url, _):
             whole = b"GET /none HTTP/1.1\r\nHost: %b\r\n\r\n" % httpx.URL(url).netloc
-            answer, seconds = await exchanged(url, [whole, b"GET /n", *[b"o"] * 60], 0.1)
+            answer, seconds = await exchanged(url, [whole, b"GET /n", *[b"o"] * 4_000], 0.1)
             assert answer.count(b"HTTP/1.1 404") == 1
-            assert seconds < 3
+            assert seconds < 60
 
     run(story)
 
@@ -402,11 +406,11 @@ def test_a_body_that_takes_too_long_is_refused() -> None:
 
     async def story() -> None:
         async with serving(HttpLimits(body_seconds=0.4)) as (url, _):
-            head = HEAD % httpx.URL(url).netloc + b"Content-Type: application/json\r\nContent-Length: 500\r\n\r\n"
-            answer, seconds = await exchanged(url, [head, *[b"x"] * 60], 0.05)
+            head = HEAD % httpx.URL(url).netloc + b"Content-Type: application/json\r\nContent-Length: 5000\r\n\r\n"
+            answer, seconds = await exchanged(url, [head, *[b"x"] * 4_000], 0.05)
             assert answer.startswith(b"HTTP/1.1 408")
             assert b"mcp-session-id" not in answer.lower()
-            assert seconds < 3
+            assert seconds < 60
 
     run(story)
 

@@ -20,9 +20,10 @@ from agtphost.wire import Headers, Response
 from tests.client.credentials import Credentials
 from tests.client.drivers import Driver
 from tests.client.scripted_host import Exchange, ScriptedHost, answer, refuse
+from tests.identity.samples import key_of
 
 NewClient = Callable[..., Driver]
-KEY = SigningKey.generate()
+KEY = key_of("manifests key")
 KEYS = {KEY.kid: KEY.public}
 
 

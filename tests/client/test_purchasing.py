@@ -18,12 +18,12 @@ from agtphost.wire import Headers, Response
 from tests.client.credentials import Credentials
 from tests.client.drivers import Driver
 from tests.client.scripted_host import Exchange, ScriptedHost, answer, refuse
-from tests.identity.samples import document
+from tests.identity.samples import document, key_of
 
 NewClient = Callable[..., Driver]
 SHOP = "0123456789abcdef" * 4
-REGISTRAR = SigningKey.generate()
-STRANGER = SigningKey.generate()
+REGISTRAR = key_of("purchasing registrar")
+STRANGER = key_of("purchasing stranger")
 GOODS = {"item": "tea", "principal_id": "alice", "amount": "20.00 EUR"}
 
 

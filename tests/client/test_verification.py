@@ -19,9 +19,10 @@ from agtphost.identity.keys import SigningKey
 from agtphost.vocabulary import jsontext
 from agtphost.wire import Headers, Request
 from tests.client.scripted_host import sealed
+from tests.identity.samples import key_of
 
-KEY = SigningKey.generate()
-OTHER = SigningKey.generate()
+KEY = key_of("verification key")
+OTHER = key_of("verification other")
 KEYS = {KEY.kid: KEY.public}
 AGENT = "ab" * 32
 REQUEST = Request(method="QUERY", path="/room", line=b"AGTP/1.0 QUERY /room\r\n", body=b'{"parameters":{}}')

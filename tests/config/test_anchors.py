@@ -8,9 +8,9 @@ import pytest
 
 from agtphost.config import load
 from agtphost.errors import ConfigurationError
-from agtphost.identity.keys import SigningKey
+from tests.identity.samples import key_of
 
-KEY = SigningKey.generate().public.text
+KEY = key_of("anchors key").public.text
 HEAD = '[host]\nserver_id = "h"\nprofile = "development"\nstate_dir = "state"\n'
 
 

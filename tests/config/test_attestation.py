@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from agtphost.errors import ConfigurationError
-from agtphost.identity.keys import SigningKey
 from tests.config.test_load import loaded
+from tests.identity.samples import key_of
 
-KEY = SigningKey.generate()
+KEY = key_of("attestation key")
 AGENT = "a" * 64
 
 

@@ -15,9 +15,10 @@ from agtphost.identity.keys import SigningKey
 from agtphost.methods.inspection import ReadACL
 from agtphost.stores import MemoryStore
 from tests.config.test_load import loaded
+from tests.identity.samples import key_of
 from tests.methods.stage import reading
 
-KEY = SigningKey.generate()
+KEY = key_of("witnessing key")
 
 
 def built(config: Config) -> Witnesses:

@@ -33,9 +33,10 @@ from agtphost.identity.trust import TrustPosture
 from agtphost.vocabulary.catalog import FLOOR, Catalog
 from tests.contract.declarations import SOUND
 from tests.contract.test_table import Silent
+from tests.identity.samples import key_of
 
 CATALOG = Catalog.load()
-KEY = SigningKey.generate()
+KEY = key_of("manifest key")
 FACTS = ServerFacts(
     server_id="agents.example",
     operator="Example",

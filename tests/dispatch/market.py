@@ -20,21 +20,20 @@ from agtphost.handlers.context import EndpointContext
 from agtphost.identity.agents import Agent, load_agents
 from agtphost.identity.bearer import TokenIssuer, read_keys
 from agtphost.identity.intent import IntentAssertions
-from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Peer
 from agtphost.methods.merchant import Estimates, Quotation, quoting
 from agtphost.wire.events import Response
 from tests.dispatch.scene import CALLER, Recorder, Scene, agent, certificate
 from tests.fakes import FakeLedger
-from tests.identity.samples import place_agent
+from tests.identity.samples import key_of, place_agent
 
 PLATFORM = "https://platform.example.com"
 KEY = OKPKey.generate_key("Ed25519", {"kid": "platform-1"})
 OTHER = OKPKey.generate_key("Ed25519", {"kid": "platform-1"})
 EC = ECKey.generate_key("P-256", {"kid": "platform-ec"})
 PUBLIC = json.dumps(KeySet([KEY, EC]).as_dict(private=False)).encode()
-REGISTRAR = SigningKey.generate()
-HOST_KEY = SigningKey.generate()
+REGISTRAR = key_of("market registrar")
+HOST_KEY = key_of("market host_key")
 
 CART = {
     "lines": [{"sku": "tea", "qty": 2, "unit_price": "4.50"}, {"sku": "cup", "qty": 1, "unit_price": "7.00"}],

@@ -15,12 +15,11 @@ from pathlib import Path
 import pytest
 
 from agtphost.identity.agents import Agent, load_agents
-from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Peer
 from tests.dispatch.scene import CALLER, STRANGER, Scene, agent, certificate, document, payload
-from tests.identity.samples import place_agent
+from tests.identity.samples import key_of, place_agent
 
-KEY = SigningKey.generate()
+KEY = key_of("unverified_callers key")
 GOOD = {"text": "x"}
 Spoil = Callable[[Path], None]
 

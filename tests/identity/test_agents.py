@@ -22,9 +22,9 @@ from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.trust import TrustedIssuers
-from tests.identity.samples import document, genesis_octets, place_agent
+from tests.identity.samples import document, genesis_octets, key_of, place_agent
 
-KEY = SigningKey.generate()
+KEY = key_of("agents key")
 
 
 def load(
@@ -132,7 +132,7 @@ def test_without_a_genesis_in_development_only(tmp_path: Path) -> None:
     assert load(tmp_path, production=True, issuers=(KEY,))[0] == []
 
 
-@pytest.mark.parametrize("issuers", [(), (SigningKey.generate(),)])
+@pytest.mark.parametrize("issuers", [(), (key_of("agents test_production_trusts_named_issuers_only"),)])
 def test_production_trusts_named_issuers_only(tmp_path: Path, issuers: tuple[SigningKey, ...]) -> None:
     """AGTP-149, AGTP-165: unknown issuers are refused; none named means none trusted."""
     place_agent(tmp_path, KEY)

@@ -26,10 +26,10 @@ from agtphost.identity.certificates import (
 )
 from agtphost.identity.extensions import Extension, ExtensionError
 from agtphost.identity.keys import SigningKey
-from tests.identity.samples import NOW
+from tests.identity.samples import NOW, key_of
 
 AUTHORITY = certificates.create_authority(now=NOW)
-KEY = SigningKey.generate()
+KEY = key_of("certificates key")
 AGENT_ID = "ab" * 32
 SCOPES = ("mcp:tools:execute", "booking:*", "documents:query")
 IGNORE_CRITICAL = 0x10

@@ -16,9 +16,9 @@ from pycose.messages import Sign1Message
 from agtphost.identity import cose, envelope
 from agtphost.identity.cose import COSEError
 from agtphost.identity.jws import JWSError, compact, protected_header
-from agtphost.identity.keys import SigningKey
+from tests.identity.samples import key_of
 
-KEY = SigningKey.generate()
+KEY = key_of("cose key")
 KEYS = {KEY.kid: KEY.public}
 PAYLOAD = b'{"agent_id":"a","event_type":"agent-genesis-revoked"}'
 MESSAGE = cose.sign1(PAYLOAD, KEY)

@@ -14,9 +14,9 @@ from joserfc.jwk import OKPKey
 
 from agtphost.identity import delegation
 from agtphost.identity.delegation import DelegationError
-from agtphost.identity.keys import SigningKey
+from tests.identity.samples import key_of
 
-KEY = SigningKey.generate()
+KEY = key_of("delegation key")
 KEYS = {KEY.kid: KEY.public}
 NOW = 1_800_000_000
 

@@ -8,8 +8,9 @@ from agtphost.identity import detached, jws
 from agtphost.identity.encoding import encode
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import SigningKey
+from tests.identity.samples import key_of
 
-KEY, OTHER = SigningKey.generate(), SigningKey.generate()
+KEY, OTHER = key_of("detached key other 2"), key_of("detached key other")
 KEYS = {KEY.kid: KEY.public}
 BODY = b'{"agent_id": "x"}'
 GOOD = detached.sign(BODY, KEY)

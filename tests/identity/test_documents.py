@@ -11,10 +11,9 @@ import pytest
 from agtphost.identity import documents, encoding
 from agtphost.identity.canonical import canonical
 from agtphost.identity.documents import DocumentError
-from agtphost.identity.keys import SigningKey
-from tests.identity.samples import document
+from tests.identity.samples import document, key_of
 
-KEY = SigningKey.generate()
+KEY = key_of("documents key")
 ISSUER = "registrar.acme.tld"
 SIGNED = documents.sign(document(), ISSUER, KEY)
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from agtphost.identity import encoding, genesis
 from agtphost.identity.genesis import Genesis, GenesisError
 from agtphost.identity.keys import SigningKey
-from tests.identity.samples import genesis_octets, reference_genesis, resign
+from tests.identity.samples import genesis_octets, key_of, reference_genesis, resign
 
-KEY = SigningKey.generate()
+KEY = key_of("genesis key")
 OCTETS = genesis_octets(KEY)
 MEMBERS: dict[str, Any] = json.loads(OCTETS)
 

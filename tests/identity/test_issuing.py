@@ -23,10 +23,10 @@ from agtphost.identity.genesis import Genesis
 from agtphost.identity.issuing import IssueError, inspect_package, read_statement
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.packages import PackageError
-from tests.identity.samples import document, genesis_octets
+from tests.identity.samples import document, genesis_octets, key_of
 
 NOW = datetime.now(UTC)
-KEY = SigningKey.generate()
+KEY = key_of("issuing key")
 ORIGIN = Genesis.load(genesis_octets(KEY))
 Edit = Callable[[dict[str, bytes]], None]
 

@@ -19,9 +19,10 @@ from agtphost.identity import jws
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import SigningKey
 from agtphost.vocabulary import jsontext
+from tests.identity.samples import key_of
 
-KEY = SigningKey.generate()
-STRANGER = SigningKey.generate()
+KEY = key_of("jws key")
+STRANGER = key_of("jws stranger")
 KEYS = {KEY.kid: KEY.public}
 PROTECTED = jws.protected_header(KEY)
 PAYLOAD = b'{"audit_record_version":"1","status":200}'

@@ -14,6 +14,7 @@ from agtphost.identity.encoding import encode
 from agtphost.identity.key_history import HostKey, Succession, read_history, read_statement, succeed
 from agtphost.identity.key_ring import known_keys
 from agtphost.identity.keys import KeyFormatError, SigningKey
+from tests.identity.samples import key_of
 
 WHEN = "2026-11-21T00:00:00Z"
 
@@ -28,7 +29,15 @@ def test_both_keys_sign() -> None:
     assert read_statement(json.loads(json.dumps(dict(linked(old, new).statement)))) == linked(old, new)
 
 
-@pytest.mark.parametrize("name", sorted(linked(SigningKey.generate(), SigningKey.generate()).statement))
+@pytest.mark.parametrize(
+    "name",
+    sorted(
+        linked(
+            key_of("key_history test_every_changed_member_is_found 2"),
+            key_of("key_history test_every_changed_member_is_found"),
+        ).statement
+    ),
+)
 def test_every_changed_member_is_found(name: str) -> None:
     """Mutated, missing, or of another type: it counts for nothing."""
     good = dict(linked(SigningKey.generate(), SigningKey.generate()).statement)

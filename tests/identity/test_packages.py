@@ -15,9 +15,9 @@ from agtphost.identity.agents import Agent, load_agents
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.packages import PackageError, open_package, pack
-from tests.identity.samples import document, genesis_octets
+from tests.identity.samples import document, genesis_octets, key_of
 
-KEY = SigningKey.generate()
+KEY = key_of("packages key")
 
 
 def manifest(**changes: Any) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from agtphost.identity import trust
 from agtphost.identity.genesis import PATHS, Genesis
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.identity.trust import TrustedIssuers, resolve_posture, trusted_issuers
-from tests.identity.samples import genesis_octets
+from tests.identity.samples import genesis_octets, key_of
 
-KEY = SigningKey.generate()
+KEY = key_of("trust key")
 
 
 def loaded(**changes: Any) -> Genesis:
@@ -133,7 +133,7 @@ def test_trusted_issuers_are_keys_or_files(tmp_path: Path) -> None:
 
 # Registrars by zone, and precedence for any documents
 
-HERE, THERE, ANYWHERE, EVERYWHERE = (SigningKey.generate().public for _ in range(4))
+HERE, THERE, ANYWHERE, EVERYWHERE = (key_of(name).public for name in ("here", "there", "anywhere", "everywhere"))
 ISSUERS = TrustedIssuers(everywhere=[EVERYWHERE], zones={"zone:here": [HERE], "*": [ANYWHERE]})
 
 

@@ -11,21 +11,21 @@ from agtphost.contract.schemas import compile_schema
 from agtphost.handlers.context import EndpointContext
 from agtphost.handlers.function import RegisteredFunction
 from agtphost.identity.agents import Agent
-from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import PeerCertificate
 from agtphost.wire.events import Response
+from tests.identity.samples import key_of
 from tests.memory import OpenHost, body_of
 from tests.methods.stage import CALLER, DESK, REGISTRAR, agent, of_agent, of_key
 
 JUDGE = agent("judge", hosted=False, scopes=("escalation:confirm",))
 OTHER = agent("other", hosted=False, scopes=())
-KEYS = {who.agent_id: SigningKey.generate() for who in (CALLER, JUDGE, OTHER, DESK)}
+KEYS = {who.agent_id: key_of(who.name) for who in (CALLER, JUDGE, OTHER, DESK)}
 _CERTIFICATES = {
     who.agent_id: of_agent(who.agent_id, KEYS[who.agent_id], sorted(who.scopes) or ["none:at-all"])
     for who in (CALLER, JUDGE, OTHER, DESK)
 }
 ISSUER = of_key(REGISTRAR)
-OPERATOR_KEY = SigningKey.generate()
+OPERATOR_KEY = key_of("operator")
 OPERATOR = of_key(OPERATOR_KEY)
 OPERATORS = [OPERATOR_KEY.public.fingerprint]
 ANYTHING_SAID = {

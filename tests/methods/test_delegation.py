@@ -28,6 +28,7 @@ from agtphost.methods.delegation import Delegation
 from agtphost.methods.hops import KIND, Hops
 from agtphost.wire.events import Response
 from tests.fakes import FakeLedger
+from tests.identity.samples import key_of
 from tests.methods.stage import CALLER, DEMO, REGISTRAR, SIGNING, STRANGER, Stage, agent, body_of, of_agent
 
 SCOPES = frozenset({"documents:query", "documents:write"})
@@ -35,7 +36,7 @@ BOSS = replace(CALLER, scopes=SCOPES)
 ALICE = agent("alice", hosted=True)
 BOB = agent("bob", hosted=True, zone="zone:elsewhere")
 CAROL = agent("carol", hosted=True)
-PLATFORM = SigningKey.generate()
+PLATFORM = key_of("delegation platform")
 TASK = {"method": "QUERY", "path": "/papers", "parameters": {"text": "x"}}
 COMMITMENT = ("documents:*",)
 
@@ -579,7 +580,7 @@ def test_chains_are_bounded() -> None:
         assert not host.seen
 
 
-ALICE_KEY = SigningKey.generate()
+ALICE_KEY = key_of("delegation alice_key")
 
 
 def outside(parent: str | None, **changes: Any) -> str:

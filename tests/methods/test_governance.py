@@ -17,8 +17,9 @@ from agtphost.methods.governance import USED, Governance, GovernanceGate, parame
 from agtphost.methods.hops import Hops
 from tests.dispatch.scene import CALLER, STRANGER, Scene, document
 from tests.fakes import FakeLedger
+from tests.identity.samples import key_of
 
-PLATFORM, OTHER = SigningKey.generate(), SigningKey.generate()
+PLATFORM, OTHER = key_of("governance platform other 2"), key_of("governance platform other")
 GIVEN = {"text": "hello"}
 HOST = "agtp.test"
 

@@ -10,12 +10,12 @@ import pytest
 
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
-from agtphost.identity.keys import SigningKey
 from agtphost.methods import notification
 from agtphost.methods.notification import GUARANTEES, URGENCIES
 from agtphost.stores import MemoryStore
 from agtphost.vocabulary.holdings import HELD
 from agtphost.vocabulary.status import Status
+from tests.identity.samples import key_of
 from tests.methods.floor_hosts import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, FloorHost, body_of, endpoint
 from tests.methods.stage import of_key, reading
 
@@ -224,7 +224,7 @@ def test_notifications_are_read_in_the_order_of_their_arrival() -> None:
     assert [each["notification_id"] for each in inbox(host)] == sent
 
 
-CFO = SigningKey.generate()
+CFO = key_of("chief financial officer")
 ADDRESSES = {
     "notify": {
         "people": {"usr-cfo": CFO.public.fingerprint},

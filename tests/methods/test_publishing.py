@@ -21,15 +21,14 @@ from agtphost.identity.agents import Agent, AgentCertificate, load_agents
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.jws import JWSError
-from agtphost.identity.keys import SigningKey
 from agtphost.identity.packages import pack
 from agtphost.methods.description import Description
 from agtphost.methods.publishing import FORMS, DocumentPublisher
-from tests.identity.samples import document, genesis_octets, place_agent
+from tests.identity.samples import document, genesis_octets, key_of, place_agent
 from tests.methods.stage import BARE, DESK, Stage
 
-HOST = SigningKey.generate()
-REGISTRAR = SigningKey.generate()
+HOST = key_of("publishing host")
+REGISTRAR = key_of("publishing registrar")
 KEYS = {HOST.kid: HOST.public}
 ACTIVE = LifecycleState(status=LifecycleStatus.ACTIVE)
 METHODS = (*documents.FLOOR_METHODS, "BOOK")

@@ -27,9 +27,10 @@ from agtphost.methods.witnessing import WitnessedLog, Witnessing
 from agtphost.stores.rows import HeldRow
 from agtphost.vocabulary import jsontext
 from tests.audit.drafting import KEY, draft, group_writer, sealed, sqlite_store
+from tests.identity.samples import key_of
 from tests.methods.stage import REGISTRAR, STRANGER, of_key
 
-WITNESS = SigningKey.generate()
+WITNESS = key_of("witnessing witness")
 
 
 class Log:
