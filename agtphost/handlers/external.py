@@ -21,11 +21,12 @@ from zope.interface import implementer
 
 from agtphost.contract.service import BODY_METHODS, ServiceReference
 from agtphost.errors import Refusal
-from agtphost.handlers.addresses import AddressPolicy
 from agtphost.handlers.circuit import Circuit
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.interface import IHandler
-from agtphost.handlers.upstream import Answer, TooLong, Unreachable, Upstream
+from agtphost.handlers.upstream import Answer, Upstream
+from agtphost.upstream.addresses import AddressPolicy
+from agtphost.upstream.failures import Lost, TooLong
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
 
@@ -110,7 +111,7 @@ class ExternalService:
             decided = True
             self._circuit.succeeded()
             return result
-        except (TimeoutError, Unreachable, TooLong, EndpointError) as error:
+        except (TimeoutError, Lost, TooLong, EndpointError) as error:
             decided = True
             raise self._failure(context, error) from None
         finally:

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList
-from twisted.internet.ssl import Certificate, platformTrust, trustRootFromCertificates
 
 from agtphost.config.service_secrets import headers_of
 from agtphost.contract.binding import Binding
@@ -27,11 +26,10 @@ from agtphost.handlers.external import ExternalService
 from agtphost.handlers.function import BlockingFunction, Function, RegisteredFunction, UnresolvableFunction, resolve
 from agtphost.handlers.interface import IHandler
 from agtphost.handlers.threads import Threads
+from agtphost.upstream.https import trust_of
 
 GRACE = 5.0
 """Seconds by which an endpoint outlives its upstream's timeout, so that callers hear of the upstream."""
-
-_END = "-----END CERTIFICATE-----"
 
 
 class Workshop(Service):
@@ -135,13 +133,12 @@ def _external(service: ServiceReference, folder: Path, environ: Mapping[str, str
     except ValueError as error:
         hint = "set the variable in the host's environment, or write the secret's file as file:PATH"
         raise UnresolvableFunction(str(error), hint) from None
-    trust = _trust(folder / service.ca) if service.ca else None
+    trust = _trust(folder / service.ca) if service.ca else trust_of(None)
 
     def make(workshop: Workshop) -> IHandler:
         # Secrets are opened here, for the one upstream that the operator named them for.
         opened = {name: value.reveal() for name, value in headers.items()}
-        authorities = trust if trust is not None else platformTrust()  # type: ignore[no-untyped-call]
-        handler: IHandler = workshop.external(service, opened, authorities)
+        handler: IHandler = workshop.external(service, opened, trust)
         return handler
 
     return make
@@ -149,13 +146,8 @@ def _external(service: ServiceReference, folder: Path, environ: Mapping[str, str
 
 def _trust(path: Path) -> Any:
     try:
-        text = path.read_text(encoding="ascii")
-        certificates = [Certificate.loadPEM((part + _END + "\n").encode()) for part in text.split(_END)[:-1]]
-    except (OSError, ValueError) as error:
+        return trust_of(path)
+    except OSError as error:
         raise UnresolvableFunction(f"handler.ca {path} cannot be read: {error}") from None
-    except Exception as error:
-        # OpenSSL's own errors have no base class of interest.
-        raise UnresolvableFunction(f"handler.ca {path} is not a PEM file of certificates: {error!r}") from None
-    if not certificates:
-        raise UnresolvableFunction(f"handler.ca {path} has no certificate")
-    return trustRootFromCertificates(certificates)  # type: ignore[no-untyped-call]
+    except ValueError as error:
+        raise UnresolvableFunction(f"handler.ca {path} is not a PEM file of certificates: {error}") from None

@@ -19,16 +19,15 @@ from twisted.web.client import readBody
 from twisted.web.http_headers import Headers
 from twisted.web.resource import Resource
 
-from agtphost.adapters.mcp.http_agent import http_agent
-from agtphost.adapters.mcp.http_body import Octets
 from agtphost.adapters.web.exchange import HttpPeer
 from agtphost.bridge import http as bridge_http
-from agtphost.handlers.addresses import AddressPolicy
 from agtphost.handlers.upstream import Upstream
 from agtphost.http.exchange import BoundedRequest, tail_of
 from agtphost.http.fetch import fetcher
 from agtphost.http.site import HttpService
 from agtphost.http.tls import Connections, https_options
+from agtphost.upstream.addresses import AddressPolicy
+from agtphost.upstream.https import HTTPSClient, Octets, trust_of
 from tests.bridge.test_http import ACCEPT, HANDSHAKE, run, serving
 from tests.client.credentials import Credentials, create
 from tests.sends import Sends, in_one, recorded
@@ -166,7 +165,8 @@ Ask = Callable[[str], Awaitable[Any]]
 
 
 async def mcp(url: str) -> None:
-    agent, pool = http_agent(reactor, None, 1)
+    client = HTTPSClient(reactor, trust_of(None), connections=1)
+    agent, pool = client.agent, client.pool
     fields = Headers({"Content-Type": ["application/json"]})
     for _ in range(2):
         await readBody(await agent.request(b"POST", url.encode(), fields, Octets(b"x" * 200)))  # type: ignore[no-untyped-call]

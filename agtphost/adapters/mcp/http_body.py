@@ -1,4 +1,4 @@
-"""The two ends of one HTTP exchange: the request body, and a bounded reader of the answer."""
+"""A bounded reader of the answer to one HTTP request: one JSON text, or an event stream."""
 
 from __future__ import annotations
 
@@ -6,38 +6,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet.defer import Deferred, succeed
-from twisted.internet.interfaces import IConsumer
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from twisted.web.client import ResponseDone
 from twisted.web.http import PotentialDataLoss
-from twisted.web.iweb import IBodyProducer
-from zope.interface import implementer
 
 from agtphost.adapters.mcp.framing import MAX_MESSAGE, EventStream, MessageTooLong, TooManyLines
-
-
-@implementer(IBodyProducer)
-class Octets:
-    """A request body that is at hand."""
-
-    def __init__(self, octets: bytes) -> None:
-        self._octets = octets
-        self.length = len(octets)
-
-    def startProducing(self, consumer: IConsumer) -> Deferred[None]:
-        consumer.write(self._octets)
-        return succeed(None)
-
-    def pauseProducing(self) -> None:
-        """Nothing to pause: the body is written already."""
-
-    def resumeProducing(self) -> None:
-        """Nothing to resume."""
-
-    def stopProducing(self) -> None:
-        """Nothing to stop."""
 
 
 class Answer(Protocol):

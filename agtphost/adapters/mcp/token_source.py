@@ -18,9 +18,10 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent
 
-from agtphost.adapters.mcp.http_body import Answer, Octets
+from agtphost.adapters.mcp.http_body import Answer
 from agtphost.adapters.mcp.settings import ClientCredentials
 from agtphost.upstream.failures import Refused, UpstreamFailure
+from agtphost.upstream.https import Octets
 from agtphost.upstream.log import UpstreamLog
 from agtphost.vocabulary import jsontext
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from agtphost.adapters.mcp.environment import child_environment
-from agtphost.adapters.mcp.http_agent import http_agent
 from agtphost.adapters.mcp.links import Link, OpenLink, Receiver
 from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.adapters.mcp.stdio import StdioLink
 from agtphost.adapters.mcp.streamable_http import HttpLink
 from agtphost.adapters.mcp.token_source import TokenSource
+from agtphost.upstream.https import HTTPSClient, trust_of
 from agtphost.upstream.log import UpstreamLog
 
 
@@ -24,12 +24,12 @@ def link_opener(reactor: Any, settings: McpServerSettings, environ: Mapping[str,
     if settings.url:
         bearer: TokenSource | None = None
         if settings.oauth is not None:
-            agent, _ = http_agent(reactor, settings.ca, 1)
-            bearer = TokenSource(reactor, agent, settings.oauth, log)
+            client = HTTPSClient(reactor, trust_of(settings.ca), connections=1)
+            bearer = TokenSource(reactor, client.agent, settings.oauth, log)
 
         def http(receiver: Receiver) -> Link:
-            agent, pool = http_agent(reactor, settings.ca, settings.max_concurrency)
-            return HttpLink(reactor, receiver, agent, pool, settings.url, settings.headers, log, bearer)
+            client = HTTPSClient(reactor, trust_of(settings.ca), connections=settings.max_concurrency)
+            return HttpLink(reactor, receiver, client.agent, client.pool, settings.url, settings.headers, log, bearer)
 
         return http
 

@@ -12,26 +12,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred, TimeoutError
-from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
-from twisted.internet.error import ConnectError, DNSLookupError
-from twisted.internet.protocol import Factory
-from twisted.internet.ssl import Certificate, platformTrust, trustRootFromCertificates
-from twisted.web.client import Agent, BrowserLikePolicyForHTTPS, HTTPConnectionPool
+from twisted.internet.defer import Deferred, TimeoutError
 from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgentEndpointFactory, IResponse
-from zope.interface import implementer
+from twisted.web.iweb import IResponse
 
-from agtphost.adapters.mcp.http_body import Answer, Octets
-from agtphost.handlers.octet_limit import LimitedFactory
+from agtphost.adapters.mcp.http_body import Answer
 from agtphost.upstream.failures import Lost, Refused, Timeout, TooLong, Unreadable
+from agtphost.upstream.https import HTTPSClient, trust_of
 from agtphost.vocabulary import jsontext
-
-CONNECT_TIMEOUT = 5.0
-"""Seconds until an address that does not answer counts as down."""
-
-IDLE_CONNECTION = 60
-"""Seconds an unused connection is kept."""
 
 LONGEST_BODY = 16 << 20
 """Octets of one answer, or of one event of a stream."""
@@ -62,46 +50,6 @@ class Reply:
     streamed: bool = False
 
 
-class _Bounded:
-    """An endpoint whose connections carry so much in and no more."""
-
-    def __init__(self, endpoint: Any) -> None:
-        self._endpoint = endpoint
-
-    def connect(self, factory: Factory) -> Deferred[Any]:
-        """Connect."""
-        connecting: Deferred[Any] = self._endpoint.connect(LimitedFactory(factory, LONGEST_EXCHANGE))
-        return connecting.addCallback(lambda protocol: protocol.wrappedProtocol)
-
-
-@implementer(IAgentEndpointFactory)
-class _Endpoints:
-    """Where :class:`~twisted.web.client.Agent` connects to."""
-
-    def __init__(self, reactor: Any, policy: BrowserLikePolicyForHTTPS) -> None:
-        self._reactor = reactor
-        self._policy = policy
-
-    def endpointForURI(self, uri: Any) -> _Bounded:
-        """The endpoint of a URI; TLS verifies its host."""
-        host = uri.host.decode("ascii").strip("[]")
-        endpoint: Any = HostnameEndpoint(self._reactor, host, uri.port, timeout=CONNECT_TIMEOUT)
-        if uri.scheme == b"https":
-            endpoint = wrapClientTLS(self._policy.creatorForNetloc(host.encode("ascii"), uri.port), endpoint)
-        return _Bounded(endpoint)
-
-
-def _trust(ca: str | None) -> Any:
-    if ca is None:
-        return platformTrust()  # type: ignore[no-untyped-call]
-    with open(ca, encoding="ascii") as file:
-        blocks = file.read().split("-----END CERTIFICATE-----")[:-1]
-    if not blocks:
-        raise ValueError(f"{ca} has no certificate")
-    certificates = [Certificate.loadPEM(f"{block}-----END CERTIFICATE-----\n".encode()) for block in blocks]
-    return trustRootFromCertificates(certificates)  # type: ignore[no-untyped-call]
-
-
 class HttpPeer:
     """
     Speaks HTTP with one upstream.
@@ -114,12 +62,9 @@ class HttpPeer:
     def __init__(self, reactor: Any, *, ca: str | None, headers: Mapping[str, str], connections: int) -> None:
         self._reactor = reactor
         self._fixed = tuple(headers.items())
-        self._pool = HTTPConnectionPool(reactor, persistent=True)  # type: ignore[no-untyped-call]
-        self._pool.maxPersistentPerHost = connections
-        self._pool.cachedConnectionTimeout = IDLE_CONNECTION
-        self._pool.retryAutomatically = False
         self._ca = ca
-        self._agent: Agent | None = None
+        self._connections = connections
+        self._client: HTTPSClient | None = None
 
     async def exchange(
         self,
@@ -157,25 +102,16 @@ class HttpPeer:
 
     async def close(self) -> None:
         """Close the kept connections."""
-        await self._pool.closeCachedConnections()  # type: ignore[no-untyped-call]
+        if self._client is not None:
+            await self._client.close()
 
     async def _exchange(
         self, method: str, url: str, fields: Headers, octets: bytes | None, take: Take | None, errors: bool
     ) -> Reply:
-        if self._agent is None:
-            policy = BrowserLikePolicyForHTTPS(trustRoot=_trust(self._ca))  # type: ignore[no-untyped-call]
-            endpoints = _Endpoints(self._reactor, policy)
-            self._agent = Agent.usingEndpointFactory(self._reactor, endpoints, self._pool)  # type: ignore[no-untyped-call]
-        try:
-            producer = None if octets is None else Octets(octets)
-            response = await self._agent.request(method.encode("ascii"), url.encode("ascii"), fields, producer)
-        except (CancelledError, TimeoutError):
-            raise
-        except Exception as error:
-            if any(reason.check(CancelledError) for reason in getattr(error, "reasons", None) or ()):
-                raise CancelledError from None
-            unsent = isinstance(error, (ConnectError, DNSLookupError))
-            raise Lost(_cause(error), sent=not unsent) from None
+        if self._client is None:
+            trust = trust_of(self._ca)
+            self._client = HTTPSClient(self._reactor, trust, connections=self._connections, most=LONGEST_EXCHANGE)
+        response = await self._client.request(method, url, fields, octets)
         return await _read(response, take, errors)
 
 
@@ -269,11 +205,3 @@ class _Reading:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.called:
             waiter.callback(None)
-
-
-def _cause(error: BaseException) -> str:
-    """One sentence about what went wrong below HTTP; never what the upstream said."""
-    reasons = getattr(error, "reasons", None)
-    if reasons:
-        return _cause(reasons[0].value)
-    return f"the request failed: {type(error).__name__}: {str(error)[:200]}"

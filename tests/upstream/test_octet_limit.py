@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.testing import StringTransportWithDisconnection
 
-from agtphost.handlers.octet_limit import MOST_HEAD, LimitedFactory
+from agtphost.upstream.octet_limit import MOST_HEAD, LimitedFactory
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"
 INTERIM = b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n"

@@ -20,7 +20,7 @@ from twisted.web.iweb import IAgentEndpointFactory, IPolicyForHTTPS
 from zope.interface import implementer
 
 from agtphost.contract.service import IPNetwork
-from agtphost.handlers.octet_limit import LimitedFactory
+from agtphost.upstream.octet_limit import LimitedFactory
 
 CONNECT_TIMEOUT = 5.0
 """Seconds until an address that does not answer is given up."""
@@ -130,7 +130,7 @@ class PinnedEndpoint:
         host: str,
         port: int,
         creator: Any,
-        most: int,
+        most: float,
     ) -> None:
         self._reactor = reactor
         self._resolver = resolver
@@ -184,7 +184,7 @@ class PinnedEndpoints:
     """
 
     def __init__(
-        self, reactor: Any, resolver: IHostnameResolver, policy: AddressPolicy, tls: IPolicyForHTTPS, most: int
+        self, reactor: Any, resolver: IHostnameResolver, policy: AddressPolicy, tls: IPolicyForHTTPS, most: float
     ) -> None:
         self._reactor = reactor
         self._resolver = resolver

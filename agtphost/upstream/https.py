@@ -1,0 +1,228 @@
+"""
+The one HTTPS client of this project: pooled connections, verified TLS, no redirects, no cookies.
+
+Heads are bounded on every connection, bodies by whoever reads them
+(:func:`read`, :class:`agtphost.adapters.mcp.http_body.Answer`), and addresses
+where a policy is given: the operator's own upstreams may be anywhere.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from cryptography import x509
+from OpenSSL import crypto
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError, succeed
+from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
+from twisted.internet.error import ConnectError, DNSLookupError
+from twisted.internet.interfaces import IConsumer, IHostnameResolver
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.ssl import Certificate, platformTrust, trustRootFromCertificates
+from twisted.python.failure import Failure
+from twisted.web.client import Agent, BrowserLikePolicyForHTTPS, HTTPConnectionPool, ResponseDone
+from twisted.web.http import PotentialDataLoss
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgentEndpointFactory, IBodyProducer, IPolicyForHTTPS, IResponse
+from zope.interface import implementer
+
+from agtphost.upstream.addresses import AddressPolicy, ForbiddenAddress, PinnedEndpoints
+from agtphost.upstream.failures import Lost, TooLong
+from agtphost.upstream.octet_limit import LimitedEndpoint
+
+CONNECT_TIMEOUT = 5.0
+"""Seconds until an address that does not answer counts as down."""
+
+IDLE_CONNECTION = 60
+"""Seconds an unused connection is kept."""
+
+
+def authorities(pem: bytes) -> Any:
+    """
+    Trust in these certificates alone.
+
+    :raises ValueError: there is none, or one that cannot be read.
+    """
+    found = x509.load_pem_x509_certificates(pem)
+    certificates = [Certificate(crypto.X509.from_cryptography(each)) for each in found]  # type: ignore[no-untyped-call]
+    return trustRootFromCertificates(certificates)  # type: ignore[no-untyped-call]
+
+
+def trust_of(path: Any) -> Any:
+    """
+    Trust in the certificates of a PEM file; None: in the platform's.
+
+    :raises OSError, ValueError: the file cannot be used.
+    """
+    if path is None:
+        return platformTrust()  # type: ignore[no-untyped-call]
+    with open(path, "rb") as file:
+        return authorities(file.read())
+
+
+@implementer(IBodyProducer)
+class Octets:
+    """A request body that is at hand."""
+
+    def __init__(self, octets: bytes) -> None:
+        self._octets = octets
+        self.length = len(octets)
+
+    def startProducing(self, consumer: IConsumer) -> Deferred[None]:
+        consumer.write(self._octets)
+        return succeed(None)
+
+    def pauseProducing(self) -> None:
+        """Nothing to pause: the body is written already."""
+
+    def resumeProducing(self) -> None:
+        """Nothing to resume."""
+
+    def stopProducing(self) -> None:
+        """Nothing to stop."""
+
+
+@implementer(IAgentEndpointFactory)
+class _Endpoints:
+    """Where the client connects to, whatever its address."""
+
+    def __init__(self, reactor: Any, tls: IPolicyForHTTPS, most: float) -> None:
+        self._reactor = reactor
+        self._tls = tls
+        self._most = most
+
+    def endpointForURI(self, uri: Any) -> LimitedEndpoint:
+        """The endpoint of a URI: TLS verifies its host, and what comes in is bounded."""
+        host = uri.host.decode("ascii").strip("[]")
+        endpoint: Any = HostnameEndpoint(self._reactor, host, uri.port, timeout=CONNECT_TIMEOUT)
+        if uri.scheme == b"https":
+            endpoint = wrapClientTLS(self._tls.creatorForNetloc(host.encode("ascii"), uri.port), endpoint)
+        return LimitedEndpoint(endpoint, self._most)
+
+
+class HTTPSClient:
+    """
+    Speaks HTTP with upstreams.
+
+    :param trust: the authorities whose certificates are accepted: see :func:`trust_of`.
+    :param connections: idle ones to keep; 0: each ends with its answer.
+    :param most: octets that may come in for one request, in all.
+    :param addresses: which may be connected to, and over TLS alone; None: any.
+    :param resolver: looks names up where addresses are checked.
+    :param repeats: whether a request is sent once more where a kept connection turns out to be closed. Only one that
+        changes nothing: it may have had its effect when its connection was lost.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        trust: Any,
+        *,
+        connections: int = 0,
+        idle: int = IDLE_CONNECTION,
+        most: float = inf,
+        addresses: AddressPolicy | None = None,
+        resolver: IHostnameResolver | None = None,
+        repeats: bool = False,
+    ) -> None:
+        self.pool = HTTPConnectionPool(reactor, persistent=connections > 0)  # type: ignore[no-untyped-call]
+        self.pool.maxPersistentPerHost = connections
+        self.pool.cachedConnectionTimeout = idle
+        self.pool.retryAutomatically = repeats
+        tls = BrowserLikePolicyForHTTPS(trustRoot=trust)  # type: ignore[no-untyped-call]
+        endpoints: Any = _Endpoints(reactor, tls, most)
+        if addresses is not None:
+            endpoints = PinnedEndpoints(reactor, resolver or reactor.nameResolver, addresses, tls, most)
+        self.agent = Agent.usingEndpointFactory(reactor, endpoints, self.pool)  # type: ignore[no-untyped-call]
+
+    async def request(self, method: str, url: str, fields: Headers, body: bytes | None = None) -> IResponse:
+        """
+        Ask.
+
+        :param url: ASCII.
+        :raises Lost: there is no answer, ``sent`` where the request may have had its effect.
+        """
+        producer = None if body is None else Octets(body)
+        try:
+            response: IResponse = await self.agent.request(
+                method.encode("ascii"), url.encode("ascii"), fields, producer
+            )
+        except (CancelledError, TimeoutError):
+            raise
+        except Exception as error:
+            if any(reason.check(CancelledError) for reason in getattr(error, "reasons", None) or ()):
+                # The HTTP client wraps the end of its own time, or of its caller's.
+                raise CancelledError from None
+            unsent = isinstance(error, (ConnectError, DNSLookupError, ForbiddenAddress))
+            raise Lost(_cause(error), sent=not unsent) from None
+        return response
+
+    def close(self) -> Deferred[Any]:
+        """Close the kept connections."""
+        closing: Deferred[Any] = self.pool.closeCachedConnections()  # type: ignore[no-untyped-call]
+        return closing
+
+
+def _cause(error: BaseException) -> str:
+    """One sentence about what went wrong below HTTP; never what the upstream said."""
+    if isinstance(error, ForbiddenAddress):
+        return str(error)
+    reasons = getattr(error, "reasons", None)
+    if reasons:
+        return _cause(reasons[0].value)
+    return f"the request failed: {type(error).__name__}: {str(error)[:200]}"
+
+
+def read(response: IResponse, most: int) -> Deferred[bytes]:
+    """
+    The body of an answer.
+
+    :return: fails with :exc:`TooLong`, or :exc:`Lost` where it is cut or may be; cancelling ends the connection.
+    """
+    body = _Body(most)
+    if isinstance(response.length, int) and response.length > most:
+        body.refuse()
+    response.deliverBody(body)  # type: ignore[no-untyped-call]
+    return body.done
+
+
+class _Body(Protocol):
+    """Reads one answer's body."""
+
+    def __init__(self, most: int) -> None:
+        self.done: Deferred[bytes] = Deferred(lambda _: self._abandon())
+        self._most = most
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def refuse(self) -> None:
+        """It is longer than it may be."""
+        self._parts.clear()
+        self.done.errback(TooLong(self._most))
+        self._abandon()
+
+    def connectionMade(self) -> None:
+        if self.done.called:
+            self._abandon()
+
+    def dataReceived(self, data: bytes) -> None:
+        if self.done.called:
+            return
+        self._size += len(data)
+        self._parts.append(data)
+        if self._size > self._most:
+            self.refuse()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        if self.done.called:
+            return
+        if isinstance(reason.value, ResponseDone):
+            self.done.callback(b"".join(self._parts))
+        elif isinstance(reason.value, PotentialDataLoss):
+            self.done.errback(Lost("the answer does not say how long it is: a cut one could not be told"))
+        else:
+            self.done.errback(Lost("the connection was lost in the middle of the answer"))
+
+    def _abandon(self) -> None:
+        if self.transport is not None:
+            self.transport.loseConnection()
