@@ -20,6 +20,7 @@ PACKAGES = {
     "h11": "bridge",
     "nacl": "fast",
     "rich": "terminal",
+    "pytest": "testing",
 }
 """The extra of ``pyproject.toml`` by the name that is imported."""
 
