@@ -15,7 +15,7 @@ The one way in and the one way out.
 - :mod:`.decision`: what the gates would say of a call that nobody makes
 - :mod:`.discovery_gate`: the gate in front of the built-ins that read, where the operator has closed anonymous
   discovery
-- :mod:`.encoding`: large results become text in slices, with turns of the reactor in between
+- :mod:`.encoding`: long work in steps, with turns of the reactor in between: large results become text in slices
 - :mod:`.invocation`: calls that a handler makes to other endpoints: through the dispatcher, as the same caller
 - :mod:`.merchant_gate`: counterparty verification of PURCHASE, before any handler
 - :mod:`.merchants`: what a buyer has to have verified: the Merchant Manifest

@@ -1,16 +1,34 @@
-"""Large results become text in slices, with turns of the reactor in between."""
+"""Long work in steps, with turns of the reactor in between: large results, which become text in slices."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 
 from agtphost.handlers.context import EndpointResponse
 from agtphost.vocabulary.jsonslices import HEAVY, Encoded, slices, weight
-from agtphost.vocabulary.steps import in_turns
+from agtphost.vocabulary.steps import TURN
+
+Result = TypeVar("Result")
+
+
+async def in_turns(steps: Generator[None, None, Result], clock: IReactorTime) -> Result:
+    """Do it, and let the others have their turn after each step that ends later than :data:`TURN`."""
+    began = time.perf_counter()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        if time.perf_counter() - began > TURN:
+            await deferLater(clock, 0)
+            began = time.perf_counter()
 
 
 def is_heavy(answer: Any) -> bool:

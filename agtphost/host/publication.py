@@ -17,6 +17,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.reserved import DISCOVERY
+from agtphost.dispatch.encoding import in_turns
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer
 from agtphost.host.revision import History, Revision
@@ -30,7 +31,6 @@ from agtphost.identity.manifest_signature import signing
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import in_turns
 
 log = Logger()
 
