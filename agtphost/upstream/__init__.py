@@ -6,4 +6,8 @@ caller is answered. :mod:`.service` is the service of one upstream:
 :mod:`.supervision` has its states, :mod:`.queue` its calls at work and waiting,
 :mod:`.counters` those that ended, :mod:`.throttle` what it may make the host
 read and log, and :mod:`.log` is its part of the host's log.
+
+- :mod:`.addresses`: which addresses an upstream may have, and connections to nothing else
+- :mod:`.https`: the one HTTPS client of this project: pooled connections, verified TLS, no redirects, no cookies
+- :mod:`.octet_limit`: limits on what an upstream may send before it is asked again
 """
