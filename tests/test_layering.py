@@ -1,4 +1,4 @@
-"""The import table of design.md section 1: who may import whom, and where Twisted may appear."""
+"""The import table of design decision 17: who may import whom, and where Twisted may appear."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ What the dispatcher hands to the ledger, and what it gets back.
 A draft is one record that is not yet linked, timed and signed. The ledger adds
 ``issued_at`` and ``previous_audit_id``, signs, and stores the record together
 with everything that must become true with it: a lifecycle change and the
-result of a keyed request, in one transaction (security.md invariant 1).
+result of a keyed request, in one transaction (security invariant 1).
 """
 
 from __future__ import annotations

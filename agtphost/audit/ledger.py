@@ -7,7 +7,7 @@ writes it in one transaction (:mod:`agtphost.audit.writer`), and wakes the
 reactor once, which fires all Deferreds. There is no timer and no group
 size: while one group is being committed, the next one forms. The first
 failure makes the ledger unhealthy: from then on everything fails at once,
-until a probe write succeeds (security.md invariants 1 and 12). Where the
+until a probe write succeeds (security invariants 1 and 12). Where the
 disk only runs low, what handlers did by then is still written, and what is
 vital, such as a revocation: that is what the space below the floor is kept
 for. Where that is gone too, the ballast gives back what it holds, a piece for

@@ -1,4 +1,4 @@
-"""``agtp cert``: certificates of servers, registrars and agents (AGTP-CERT 01)."""
+"""``agtp cert``: certificates of servers, registrars and agents (AGTP-CERT)."""
 
 from __future__ import annotations
 

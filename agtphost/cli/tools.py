@@ -1,4 +1,4 @@
-"""``agtp tools``: what a host's MCP servers offer, through AGTP (core v08 section 7.2.8, appendix D)."""
+"""``agtp tools``: what a host's MCP servers offer, through AGTP (core v08 section 7.2.8, core v08 appendix D)."""
 
 from __future__ import annotations
 

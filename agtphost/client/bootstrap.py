@@ -5,7 +5,7 @@ Before a URI that names a domain is resolved for the first time, the domain is
 asked where its AGTP endpoint is. The answer is advice: a domain that does not
 answer, or answers with anything but a bootstrap document, is dialled as its
 URI says. Only HTTP 404 is an answer of its own: the domain operates no agent
-namespace, and is not asked again for a while (spec-conflicts 62).
+namespace, and is not asked again for a while (spec reading 62).
 
 No I/O: both clients share this; :mod:`.bootstrap_fetch` and the blocking
 client's own fetch bring the octets.

@@ -1,7 +1,7 @@
 """
 What servers said they can do: the ``Supported-Methods`` of the first answer on a connection.
 
-A client looks it up before it invokes a method (standard methods v01 section
+A client looks it up before it invokes a method (methods v01 section
 1.4). It warns and does not refuse: the server has the last word, and may have
 got the method since, or agreed on it by contract. No I/O: both clients share
 this.

@@ -12,7 +12,7 @@ from agtphost.vocabulary.holdings import ANSWERS
 
 
 class Limits(Section):
-    """``[limits]``: sizes in octets, times in seconds; the reasons are in security.md section 2.2."""
+    """``[limits]``: sizes in octets, times in seconds; the reasons are in security section 2.2."""
 
     request_line: Annotated[int, Field(ge=64, le=1_048_576)] = 8_192
     """Octets of a request line; a longer one is refused with 400."""

@@ -86,7 +86,7 @@ class API(Section):
 
 
 class DataClass(Section):
-    """``[[data_class]]``: a kind of data this server works with (core v08 section 7.6, AGIS section 8.3)."""
+    """``[[data_class]]``: a kind of data this server works with (core v08 section 7.6, AGIS v01 section 8.3)."""
 
     name: Annotated[str, AfterValidator(_name)] = ""
     """Required, and unique."""
@@ -107,7 +107,7 @@ class DataClass(Section):
     """Whether even an ``informational`` class is for callers whose identity is established."""
 
     def public(self) -> dict[str, Any]:
-        """The entry of the manifest's ``data_manifest.available_data`` for everybody (AGIS sections 12.2 and 14)."""
+        """The entry of ``data_manifest.available_data`` of the manifest, for all (AGIS v01 sections 12.2 and 14)."""
         return {"class": self.name, "description": self.description, "formats": list(self.formats)}
 
     def document(self) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """
-Values that never show themselves: invariant 14 of the host, "secrets go inward only".
+Values that never show themselves: security invariant 14, "secrets go inward only".
 
 A secret is written ``${VAR}`` (also inside a longer text), ``env:NAME`` or
 ``file:PATH``, and read when the configuration is.

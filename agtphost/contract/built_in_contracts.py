@@ -30,7 +30,7 @@ REGISTERED = BINDINGS[0]
 COMMON: Mapping[str, Mapping[str, Any]] = {"context": ANYTHING, "session_id": TEXT, "task_id": TEXT}
 """
 Parameters of every built-in: all methods accept a context (core v08 section 7.2), and clients that send no envelope
-have what else is beside ``parameters`` in one (section 5.7) beside theirs.
+have what else is beside ``parameters`` in one (core v08 section 5.7) beside theirs.
 """
 
 _PARAMETER = re.compile(r"\{([A-Za-z0-9_]+)\}")
@@ -138,8 +138,8 @@ _PROPOSAL = {
     "deprecated": OBJECT,
 }
 """
-Both forms of a proposal: AGTP-API section 10.4, with every member of a definition (section 6.2); core v08 sections
-7.2.7 and 7.5.
+Both forms of a proposal: AGTP-API section 10.4, with every member of a definition (AGTP-API section 6.2); core v08
+sections 7.2.7 and 7.5.
 """
 
 _READ_ELSEWHERE: Mapping[str, Mapping[str, Any]] = {

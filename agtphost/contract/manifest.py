@@ -121,13 +121,13 @@ class Surface:
     """What the payload adapters say of their upstreams."""
 
     data_classes: Sequence[Mapping[str, Any]] = ()
-    """The entries of ``data_manifest.available_data`` (AGIS section 8.3); without any the member is left out."""
+    """The entries of ``data_manifest.available_data`` (AGIS v01 section 8.3); without any the member is left out."""
 
     negotiated: Sequence[Mapping[str, Any]] = ()
     """Definitions of endpoints that were negotiated to stay (AGTP-API section 10.8)."""
 
     directory: Sequence[str] = ()
-    """Paths of the server's own DISCOVER documents (spec-conflicts 35)."""
+    """Paths of the server's own DISCOVER documents (spec reading 35)."""
 
 
 def build_manifest(

@@ -376,7 +376,7 @@ class _Examination:
                     self._expect(entry, member, ("hosted_protocols", index), _is_text, "text", rule)
 
     def _data_manifest(self) -> None:
-        """The block of AGIS section 8.3, where a server has one."""
+        """The block of AGIS v01 section 8.3, where a server has one."""
         rule = "manifest-structure.data-manifest"
         if not self._expect(self._manifest, "data_manifest", (), _is_object, "an object", rule, required=False):
             return

@@ -16,7 +16,7 @@ from agtphost.contract.semantic import MAX_TEXT
 
 _PATH_PATTERNS = {"integer": "^-?[0-9]+$", "number": "^-?[0-9]+(\\.[0-9]+)?$", "boolean": "^(true|false)$"}
 _CREDENTIALS = frozenset({"authorization", "accept", "content-type"})
-"""Header parameters that OpenAPI says to ignore (3.1 section 4.8.12.2)."""
+"""Header parameters that OpenAPI says to ignore (OpenAPI 3.1 section 4.8.12.2)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -159,7 +159,7 @@ class MethodPolicy:
 
     @property
     def legacy_acts(self) -> frozenset[str]:
-        """The HTTP verbs that act as section 3.6 has it: opted in, and no alias says otherwise."""
+        """The HTTP verbs that act as AGTP-API section 3.6 has it: opted in, and no alias says otherwise."""
         return frozenset(self.legacy) - frozenset(self.declared_aliases)
 
     def legacy_parameters(self, requested_method: str | None) -> Mapping[str, str]:
@@ -291,7 +291,7 @@ class _Reader:
                 yield name
 
     def _disallowed(self, names: Sequence[str], aliases: Mapping[str, str], verbs: Sequence[str]) -> Iterator[str]:
-        """``disallow`` is compared after aliases, so an alias in it never matches (spec-conflicts 43)."""
+        """``disallow`` is compared after aliases, so an alias in it never matches (spec reading 43)."""
         plain = []
         for name in names:
             if name in aliases:

@@ -1,5 +1,5 @@
 """
-What checking a value against a schema may cost, told beforehand: security.md section 2.2, line "schema".
+What checking a value against a schema may cost, told beforehand: security section 2.2, line "schema".
 
 A schema within :mod:`.schema_rules` is bounded at each place of a value, and
 a value within :mod:`agtphost.vocabulary.jsontext` is bounded as well; what

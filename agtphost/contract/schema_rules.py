@@ -2,7 +2,7 @@
 What a schema may consist of: a schema from outside is code, and code that runs on every request.
 
 Only a known vocabulary is let through, within bounds of size, and only if the
-work of checking one place of an instance is bounded (security.md section 2.2,
+work of checking one place of an instance is bounded (security section 2.2,
 line "schema", T-JS and T-RX). Three things could make that work grow:
 
 - a pattern: only what RE2 compiles, which matches in linear time;

@@ -1,5 +1,5 @@
 """
-JSON Schemas: checked and compiled at registration, asked on every request (AGTP-API 6.4 and 13.3).
+JSON Schemas: checked and compiled at registration, asked on every request (AGTP-API section 6.4 and 13.3).
 
 Endpoints' schemas are Draft 2020-12. Tools of hosted servers also come in the
 drafts that their makers' libraries emit. What a schema may contain is

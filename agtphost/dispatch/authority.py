@@ -31,7 +31,7 @@ def effective_scopes(
     declared: frozenset[str], committed: frozenset[str] | None, claimed: frozenset[str] | None
 ) -> frozenset[str]:
     """
-    The authority of one request: it only ever shrinks (security.md invariant 7).
+    The authority of one request: it only ever shrinks (security invariant 7).
 
     :param declared: what the caller's Identity Document declares.
     :param committed: what its certificate commits to; None where it commits to nothing in particular.

@@ -3,7 +3,7 @@ Request bodies: core v08 section 5.7.
 
 A body is either the drafts' envelope ``{method, task_id, session_id,
 parameters, context}`` or the bare input object. Headers and the request line
-win over the envelope's copies (core section 8.3), so those are never read.
+win over the envelope's copies (core v08 section 8.3), so those are never read.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class BodyGate:
 
     Every gate that needs no body stands before this one: who may not call
     costs no parse (design decision 13). The envelope may name task and session where the headers do not (core v08
-    section 5.7); where both do, the headers win (section 8.3).
+    section 5.7); where both do, the headers win (core v08 section 8.3).
     """
 
     name = "body"

@@ -156,7 +156,7 @@ class CatalogGate:
 
 def require_consent(exchange: Exchange, policy: MethodPolicy) -> None:
     """
-    Ask for the missing half of the consent to ad-hoc invocation (AGTP-API section 16.4, spec-conflicts 50).
+    Ask for the missing half of the consent to ad-hoc invocation (AGTP-API section 16.4, spec reading 50).
 
     A call of what the host does not offer is an ordinary 459 or 405 where
     neither side consents, and also where both do: nothing here runs it. Where
@@ -364,7 +364,7 @@ class SchemaGate:
 @implementer(IGate)
 class IdempotencyGate:
     """
-    A key is used once per agent: durably reserved before the handler runs (security.md invariant 5). A repeat is
+    A key is used once per agent: durably reserved before the handler runs (security invariant 5). A repeat is
     of the same method, path, body, addressee and acting principal; anything else under the key is 422.
 
     Keys of callers known by header alone are kept apart from those of the
@@ -448,7 +448,7 @@ class IdempotencyGate:
 @implementer(IGate)
 class StoreGate:
     """
-    No record can be kept, no handler runs: 503 (security.md invariant 12).
+    No record can be kept, no handler runs: 503 (security invariant 12).
 
     While space is all that is wanting, what is vital runs on; of agents only so much, for the space is not theirs.
     """

@@ -27,7 +27,7 @@ SINGLE = frozenset(
 REACHABLE_WHEN_STOPPED = frozenset(
     {"DISCOVER", "DESCRIBE", "INSPECT", "ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE"}
 )
-"""Methods that reach a suspended or retired agent, so that its state can be seen and changed (companion 6.3)."""
+"""Methods that reach a suspended or retired agent: its state can be seen and changed (companion section 6.3)."""
 
 _RENEWAL = "Its owner renews the org_domain, and tells this host's operator."
 
@@ -53,7 +53,7 @@ def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
     """
     Refuse an agent that is suspended (503) or retired (410): core v08 section 5.6.
 
-    One that was deprecated because nobody renewed its ``org_domain`` stays refused (503, section 11.8).
+    One that was deprecated because nobody renewed its ``org_domain`` stays refused (503, core v08 section 11.8).
 
     :param who: ``caller`` or ``agent``, for the explanation.
     :raises StoppedAgent: it is one of these.
@@ -94,7 +94,7 @@ def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
 
 @implementer(IGate)
 class FramingGate:
-    """Identifier fields have their grammar, once: a bad one is never echoed (security.md invariant 16)."""
+    """Identifier fields have their grammar, once: a bad one is never echoed (security invariant 16)."""
 
     name = "framing"
 

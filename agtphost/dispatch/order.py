@@ -1,5 +1,5 @@
 """
-The order of the gates, as data: design decision 6, security.md invariant 6.
+The order of the gates, as data: design decision 6, security invariant 6.
 
 Each gate may rely on what the gates above it proved. A test fails each gate
 with all later ones mined.

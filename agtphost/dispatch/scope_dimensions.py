@@ -109,7 +109,7 @@ class BudgetGate:
     Refuses a call that costs more than Budget-Limit allows, 456.
 
     The header is never required, and is read only where an endpoint says what
-    a call of it costs (spec-conflicts 23).
+    a call of it costs (spec reading 23).
     """
 
     name = "budget"

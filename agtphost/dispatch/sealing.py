@@ -2,7 +2,7 @@
 Outcome to record to response: the one way out.
 
 Every outcome, success, refusal or surprise, is turned into a draft here,
-sealed exactly once by the ledger, and only then into a response (security.md
+sealed exactly once by the ledger, and only then into a response (security
 invariants 1 to 4).
 """
 

@@ -28,7 +28,7 @@ from agtphost.handlers.threads import Threads
 Function = Callable[[EndpointContext], Any]
 
 LONGEST_CALL = 0.1
-"""Seconds for which a function may hold the reactor before it is told of: security.md, P14."""
+"""Seconds for which a function may hold the reactor before it is told of: P14."""
 
 SOUGHT = "mend the module, or the name; [endpoints] python_path says where modules are looked for first"
 

@@ -138,7 +138,7 @@ class Publication:
         The signed manifest as it is sent.
 
         :param disclosed: whether the reader may see which agents are hosted.
-        :param known: whether it is certain who reads: only then data classes are told in full (AGIS section 12.2).
+        :param known: whether it is certain who reads: only then data classes are told in full (AGIS v01 section 12.2).
         :raises Refusal: 503 for a first manifest whose version cannot be made durable.
         """
         return (await self.published(disclosed, known)).response

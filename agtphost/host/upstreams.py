@@ -196,7 +196,7 @@ def mcp_adapter(
     ]
 
     def suspended(key: str, item: Held | None) -> None:
-        # SUSPEND with a Task-ID is how a caller gives up what runs under it (adapters.md G6).
+        # SUSPEND with a Task-ID is how a caller gives up what runs under it (adapters rule G6).
         if item is not None and item.value["of"] == "task" and item.value["status"] == "suspended":
             desk.cancel(item.owner, str(item.value["name"]))
 

@@ -1,7 +1,7 @@
 """
 The bootstrap document of ``https://DOMAIN/.well-known/agtp``: core v08 section 6.1 (RFC 8615).
 
-Over HTTPS only: under AGTP such a path is like any other (spec-conflicts 13).
+Over HTTPS only: under AGTP such a path is like any other (spec reading 13).
 """
 
 from __future__ import annotations

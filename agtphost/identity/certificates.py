@@ -1,5 +1,5 @@
 """
-X.509 certificates: reading a client's, issuing the development profile's (companion section 9, AGTP-CERT 01).
+X.509 certificates: reading a client's, issuing the development profile's (companion section 9, AGTP-CERT).
 
 Chain verification is TLS's work. What stays here is what TLS cannot know: the
 AGTP extensions, and which critical extensions are left for nobody to honour.
@@ -424,7 +424,7 @@ def issue_agent_certificate(
     days: int = AGENT_CERTIFICATE_DAYS,
 ) -> x509.Certificate:
     """
-    An agent's client certificate: AGTP-CERT 01 section 3.
+    An agent's client certificate: AGTP-CERT section 3.
 
     :param key: the agent's own key, Ed25519; it need not hash to the Agent-ID.
     :param principal_id: the owner.

@@ -90,7 +90,7 @@ MERCHANT = (
     "dispute_policy_uri",
     "refund_policy_uri",
 )
-"""Served of agents whose role is merchant, and of no others (AGTP-MERCHANT 02)."""
+"""Served of agents whose role is merchant, and of no others (AGTP-MERCHANT)."""
 
 SIGNATURE_FIELDS = ("manifest_issuer", "manifest_issuer_public_key", "manifest_signature")
 """Written by the registrar alone: core v08 section 6.3.5."""
@@ -238,7 +238,7 @@ def status_of(document: Mapping[str, Any]) -> str:
 
 
 def declared_scopes(document: Mapping[str, Any]) -> frozenset[str]:
-    """What the agent may do: ``requires.scopes`` if present, else ``scopes_accepted`` (companion 3)."""
+    """What the agent may do: ``requires.scopes`` if present, else ``scopes_accepted`` (companion section 3)."""
     required = _table(document, "requires").get("scopes")
     return frozenset(document["scopes_accepted"] if required is None else required)
 

@@ -1,5 +1,5 @@
 """
-The AGTP certificate extensions: AGTP-CERT 01, companion section 9.1.
+The AGTP certificate extensions: AGTP-CERT, companion section 9.1.
 
 Values are raw octets, not wrapped in a further ASN.1 string. The numbers are
 provisional: ``2.25.`` and the UUIDv5 (DNS namespace) of

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 class Assurance(IntEnum):
     """
-    How a caller's identity was established, weakest first (security.md invariant 8).
+    How a caller's identity was established, weakest first (security invariant 8).
 
     Every record names it, and an endpoint may demand a minimum.
     """
@@ -55,7 +55,7 @@ def state_owner(agent_id: str, assurance: Assurance) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerCertificate:
-    """A client certificate that passed chain verification: AGTP-CERT 01."""
+    """A client certificate that passed chain verification: AGTP-CERT."""
 
     fingerprint: str
     """SHA-256 of the 32 raw Ed25519 public-key octets, hex; empty for other key types (companion section 1)."""

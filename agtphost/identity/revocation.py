@@ -4,7 +4,7 @@ Certificate revocation lists: reading them, issuing them, and asking them on eve
 OpenSSL asks the lists once, in the handshake. A connection outlives that by
 an hour or more, so what a list says is also put to every request, by the links
 of the certificate that the connection began with: its own, and those of the
-intermediate certificates above it (security.md, "act on an open connection").
+intermediate certificates above it (T-LC-70).
 """
 
 from __future__ import annotations

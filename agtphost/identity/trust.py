@@ -1,5 +1,5 @@
 """
-Trust posture: an agent's tier, verification path and owner (companion section 3.1, AGTP-TRUST 3.6).
+Trust posture: an agent's tier, verification path and owner (companion section 3.1, AGTP-TRUST section 3.6).
 
 For each field the first source that has it wins: the Identity Document, the
 verified Genesis, a conservative default. A posture is about the agent that
@@ -24,7 +24,7 @@ INCOMPLETE = "verification-incomplete"
 UNSUPPORTED = "verification-path-unsupported"
 DEGRADED = "trust-score-degraded"
 ENTITY = "legal-entity-unverified"
-"""What merchants of tier 2 carry (AGTP-MERCHANT 02)."""
+"""What merchants of tier 2 carry (AGTP-MERCHANT)."""
 
 EXPLANATIONS = {
     INCOMPLETE: "The owner's claim to this agent was asserted by its organization, not verified by others.",

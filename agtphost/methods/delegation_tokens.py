@@ -40,7 +40,7 @@ Signers = list[tuple[VerifyingKey, frozenset[str]]]
 
 def require_subset(hop: Hop, effective: frozenset[str], of: str = "the delegator has here and now") -> None:
     """
-    The defence against authority laundering (core v08 section 7.2.9, spec-conflicts 51).
+    The defence against authority laundering (core v08 section 7.2.9, spec reading 51).
 
     :raises Refusal: 262 unless the grant is a strict subset of ``effective``.
     """

@@ -217,7 +217,7 @@ class Discovery:
         """The addressed agent's Genesis as it was received, octet for octet (AGTP-API section 5.8.1)."""
         caller, agent = context.caller, context.agent
         if caller is not None and caller.hosted and not context.invocation.addressed:
-            # Without a path that says otherwise, Agent-ID is whose Genesis is meant (spec-conflicts 61).
+            # Without a path that says otherwise, Agent-ID is whose Genesis is meant (spec reading 61).
             agent = caller
         if agent is None or agent.genesis is None or not self._visibility.genesis_of(context, agent):
             raise Refusal(

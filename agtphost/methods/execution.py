@@ -93,7 +93,7 @@ MODALITIES: Mapping[str, Modality] = {
         upstream="acp_server",
     ),
 }
-"""``modality`` of QUERY: the read that it stands for (core v08 section 8.4, adapters.md section 1)."""
+"""``modality`` of QUERY: the read that it stands for (core v08 section 8.4, adapters section 1)."""
 
 _INPUT = ("inputResponses", "requestState")
 
@@ -233,7 +233,7 @@ class ActionGate:
         exchange.input = resolution.input
 
     def _adapter(self, exchange: Exchange) -> IPayloadAdapter:
-        """Payload type and Content-Type may each name the framework; naming two is refused (adapters.md G2)."""
+        """Payload type and Content-Type may each name the framework; naming two is refused (adapters rule G2)."""
         carried, named = _carried(exchange), _named(exchange)
         if carried and named and carried != named:
             raise Refusal(

@@ -1,4 +1,4 @@
-"""Reading a method's parameters: a missing or malformed one is 422 and names itself (spec-conflicts 57)."""
+"""Reading a method's parameters: a missing or malformed one is 422 and names itself (spec reading 57)."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class Summary:
         return await self._resolved(context, source) if " " not in source.strip() else source
 
     async def _resolved(self, context: BuiltInContext, source: str) -> str:
-        """What a URI reference names; the host reads nothing from elsewhere (security.md: no request forgery)."""
+        """What a URI reference names; the host reads nothing from elsewhere (T-SS: no request forgery)."""
         source = source.strip()
         scheme, _, name = source.partition(":")
         if scheme == "document":

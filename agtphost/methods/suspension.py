@@ -1,5 +1,5 @@
 """
-SUSPEND and RESUME: core v08 section 7.2.12, standard methods section 8.7.
+SUSPEND and RESUME: core v08 section 7.2.12, methods v01 section 8.7.
 
 SUSPEND stops one of the caller's sessions, or one of its tasks, and returns
 the nonce that resumes it, once. It is not the lifecycle's suspension: the

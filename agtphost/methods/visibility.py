@@ -2,7 +2,7 @@
 What is shown of the hosted agents, and to whom: the one rule of every list and document.
 
 Three things decide: whether the agent can be called at all (AGTP-API section
-5.8.2), how far the operator discloses his agents (section 8.5), and the zones
+5.8.2), how far the operator discloses his agents (AGTP-API section 8.5), and the zones
 (core v08 section 7.2.2). Whether a caller may read the built-ins in the first
 place is a gate's to say, :class:`agtphost.dispatch.discovery_gate.DiscoveryGate`.
 """

@@ -6,7 +6,7 @@ names the log, ``attestation`` is the checkpoint it signed with the proof that
 it continues the last one seen here), and the receipt has this host's
 cosignature. A log that changed its key sends the statements that lead from
 the registered key to the new one; they are kept, and what only an earlier key
-signed is refused from then on. CONFIRM and not NOTIFY (section 7.2.13), because a notification
+signed is refused from then on. CONFIRM and not NOTIFY (core v08 section 7.2.13), because a notification
 expects no answer and is not idempotent, and both are wanted here. The last
 checkpoint of each log is durable before anybody is told of the cosignature.
 """

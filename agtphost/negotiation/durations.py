@@ -1,4 +1,4 @@
-"""Requested durations: ISO 8601 (``PT24H``) and the drafts' own short form (``24h``, ``7d``); spec-conflicts 54."""
+"""Requested durations: ISO 8601 (``PT24H``) and the drafts' own short form (``24h``, ``7d``); spec reading 54."""
 
 from __future__ import annotations
 

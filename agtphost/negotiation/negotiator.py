@@ -224,7 +224,7 @@ class Negotiator:
 
     @staticmethod
     def _approval(contract: Contract, lifetime: Mapping[str, Any]) -> dict[str, Any]:
-        """The body of the 263 (AGTP-API section 10.4.3, spec-conflicts 24)."""
+        """The body of the 263 (AGTP-API section 10.4.3, spec reading 24)."""
         return {
             "status": int(Status.PROPOSAL_APPROVED),
             **contract.preview(),

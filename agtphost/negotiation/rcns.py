@@ -34,7 +34,7 @@ from agtphost.vocabulary.status import Status
 ALLOW = "allow-rcns"
 PRESENT = "contract-synthesized"
 FORMERLY = "synthesis-id"
-"""What AGTP-API section 10.1.2 still calls it (spec-conflicts 27)."""
+"""What AGTP-API section 10.1.2 still calls it (spec reading 27)."""
 
 SCOPE = "rcns:negotiate"
 

@@ -32,7 +32,7 @@ class GateSettings:
     enabled: bool = False
     mode: Mode = Mode.CONFIRM_FIRST
     min_trust_tier: int = 1
-    """The weakest tier admitted; 1 is the strictest (spec-conflicts 46)."""
+    """The weakest tier admitted; 1 is the strictest (spec reading 46)."""
 
     rate_limit_per_minute: int = 10
     contract_ttl: int = 86_400
@@ -62,7 +62,7 @@ class Settings:
     """All of it. The defaults let nothing happen."""
 
     synthesis_enabled: bool = False
-    """Whether PROPOSE may be approved at all (spec-conflicts 49)."""
+    """Whether PROPOSE may be approved at all (spec reading 49)."""
 
     max_depth: int = 10
     """``max_synthesis_depth``: steps of one synthesized endpoint."""

@@ -1,4 +1,4 @@
-"""Which TCP connections are worth a TLS handshake: security.md section 2.2, floods."""
+"""Which TCP connections are worth a TLS handshake: security section 2.2, floods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long, how much and how many: what one peer can cost this host (security.md section 2.2)."""
+"""How long, how much and how many: what one peer can cost this host (security section 2.2)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 How the database is opened: the settings that durability rests on.
 
 ``synchronous=FULL`` is what makes a commit survive a power cut in WAL mode;
-each connection has to ask for it itself (security.md section 1).
+each connection has to ask for it itself (security section 1).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Which addresses an upstream may have, and connections to nothing else (security.md section 2.4, T-SS).
+Which addresses an upstream may have, and connections to nothing else (security section 2.4, T-SS).
 
 A name is looked up first, every address of the answer is checked, and the
 connection goes to one that passed: not to the name, which could have another

@@ -1,4 +1,4 @@
-"""Failures of a call to an upstream as AGTP responses: one table for every protocol (adapters.md section 1.1)."""
+"""Failures of a call to an upstream as AGTP responses: one table for every protocol (adapters section 1.1)."""
 
 from __future__ import annotations
 

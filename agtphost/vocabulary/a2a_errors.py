@@ -1,4 +1,4 @@
-"""Errors of A2A 1.0 (section 5.4): codes in JSON-RPC, statuses in HTTP+JSON, reasons in an ErrorInfo."""
+"""Errors (A2A 1.0 section 5.4): codes in JSON-RPC, statuses in HTTP+JSON, reasons in an ErrorInfo."""
 
 from __future__ import annotations
 

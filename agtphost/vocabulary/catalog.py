@@ -5,7 +5,7 @@ A catalog is a JSON document with five members: ``version``, ``embedded`` (the
 protocol floor), ``legacy`` (HTTP verbs and what to say instead), ``categories``
 and ``verbs``. The one that ships with the host is ``methods.json``; its
 entries carry two members of our own, ``floor`` and ``standard``, with what the
-core draft (section 7.2.20) and the standard methods draft (Table 51) tabulate.
+core draft (core v08 section 7.2.20) and the standard methods draft (Table 51) tabulate.
 """
 
 from __future__ import annotations

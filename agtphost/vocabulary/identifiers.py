@@ -19,7 +19,7 @@ ZERO_AUDIT_ID = "0" * 64
 
 
 def is_agent_id(text: str) -> bool:
-    """``64LOWHEX``: a canonical Agent-ID (core 6.5.4)."""
+    """``64LOWHEX``: a canonical Agent-ID (core v08 section 6.5.4)."""
     return _HEX64.fullmatch(text) is not None
 
 
@@ -39,7 +39,7 @@ def is_owner_id(text: str) -> bool:
 
 
 def is_agent_name(text: str) -> bool:
-    """``agent-name``: the label under ``/agents/`` (core 6.1); no dots, hence no file suffixes."""
+    """``agent-name``: the label under ``/agents/`` (core v08 section 6.1); no dots, hence no file suffixes."""
     return _NAME.fullmatch(text) is not None
 
 

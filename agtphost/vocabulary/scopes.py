@@ -50,7 +50,7 @@ def parse(value: str) -> frozenset[str]:
 
 
 def render(tokens: Iterable[str]) -> str:
-    """The header form: sorted, one space after each comma (core appendix C)."""
+    """The header form: sorted, one space after each comma (core v08 appendix C)."""
     return ", ".join(sorted(tokens))
 
 

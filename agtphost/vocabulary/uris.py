@@ -40,7 +40,7 @@ MAX_LENGTH = 2048
 """Characters of one URI."""
 
 PACKAGE_SUFFIXES = ("agent", "nomo", "agtp")
-"""File formats of agent packages: never in a name, and never the end of a host (core 6.1)."""
+"""File formats of agent packages: never in a name, and never the end of a host (core v08 section 6.1)."""
 
 MALFORMED_ID = "invalid-canonical-id"
 MALFORMED_URI = "invalid-uri-form"

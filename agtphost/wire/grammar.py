@@ -168,7 +168,7 @@ def fault_of_method(method: str) -> str:
 
 
 def fault_of_target(target: str = "") -> str:
-    """What keeps ``target`` from being a request-target (core 5.4.1); empty if nothing does."""
+    """What keeps ``target`` from being a request-target (core v08 section 5.4.1); empty if nothing does."""
     if not target:
         return "The request line has no request-target."
     if not target.startswith("/"):

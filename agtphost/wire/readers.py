@@ -264,7 +264,7 @@ class HeadReader(Generic[S]):
 
     def _body_length(self, headers: Headers) -> int:
         """
-        Decide how many octets follow: Content-Length is the sole signal (core 5.4.1).
+        Decide how many octets follow: Content-Length is the sole signal (core v08 section 5.4.1).
 
         A request without the field has no body, because the drafts' examples and
         deployed clients leave it out; octets that follow are the next request and

@@ -26,7 +26,7 @@ def put(key: str, value: object, *, expected: int | None = None, expires_at: int
 
 
 def test_items_survive_a_restart_with_their_versions(tmp_path: Path) -> None:
-    """Invariant 1: what a response told of is there after the process is gone."""
+    """Security invariant 1: what a response told of is there after the process is gone."""
     store = sqlite_store(tmp_path)
     writer = group_writer(store)
     writer.write([Submission(changing(put("a", 1), put("b", 1))), Submission(changing(put("a", 2, expected=1)))])
@@ -59,7 +59,7 @@ def test_of_two_changes_decided_on_one_version_the_second_fails_whole(tmp_path: 
 
 
 def test_events_stand_before_the_record_in_their_own_streams(tmp_path: Path) -> None:
-    """AGTP section 6.5.7: an event is signed, chained and found in the lifecycle stream of its agent."""
+    """Core v08 section 6.5.7: an event is signed, chained and found in the lifecycle stream of its agent."""
     store = sqlite_store(tmp_path)
     writer = group_writer(store)
     made = draft()

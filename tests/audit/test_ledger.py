@@ -99,7 +99,7 @@ def test_the_ledger_is_what_it_claims() -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_what_it_returns_is_stored() -> None:
-    """When the Deferred fires, the record is in the store (security.md invariant 1)."""
+    """When the Deferred fires, the record is in the store (security invariant 1)."""
     store = MemoryStore()
     async with running(store) as ledger:
         assert ledger.healthy
@@ -213,7 +213,7 @@ async def test_keyed_requests_through_the_ledger() -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_a_failing_store_makes_everything_fail_until_a_probe_succeeds() -> None:
-    """Unhealthy at the first failure, refusing at once, healthy again by itself (invariant 12)."""
+    """Unhealthy at the first failure, refusing at once, healthy again by itself (security invariant 12)."""
     store = Counting()
     key = ReservationKey(agent_id=BOB, key="k")
     async with running(store, probe_seconds=0.02) as ledger:

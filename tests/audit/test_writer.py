@@ -206,7 +206,7 @@ def test_agents_do_not_share_keys() -> None:
 
 
 def test_what_a_dead_process_was_running_is_in_doubt(tmp_path: Path) -> None:
-    """After a restart an unanswered key is never run again (security.md invariant 5)."""
+    """After a restart an unanswered key is never run again (security invariant 5)."""
     store = sqlite_store(tmp_path)
     claim(group_writer(store), "k", b"d")
     store.close()
@@ -308,7 +308,7 @@ def _outcomes(writer: GroupWriter, *drafts: Draft) -> list[object]:
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_nothing_is_sealed_for_who_is_stopped(kind: str, tmp_path: Path) -> None:
-    """By an entry of the same group, by an earlier group, and by an earlier process; each alone (scale.md 5.8)."""
+    """By an entry of the same group, an earlier group, and an earlier process; each alone (design decision 19)."""
     store = MemoryStore() if kind == "memory" else sqlite_store(tmp_path)
     writer = group_writer(store)
     before, after, other = _needing(BOB, ALICE), _needing(BOB, ALICE), _needing(BOB, chain=BOB)

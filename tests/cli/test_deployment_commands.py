@@ -66,7 +66,7 @@ def test_init_production(run: Run, here: Path) -> None:
 
 
 def test_a_production_host_is_named_as_it_is_reached(run: Run, here: Path) -> None:
-    """Issue 11, item 20: its authority is no development CA, and its certificate names the host and not localhost."""
+    """Its authority is no development CA, and its certificate names the host and not localhost."""
     for address, others in (("0.0.0.0", ["127.0.0.1", "::1"]), ("192.0.2.7", ["192.0.2.7"])):
         words = ("--production", "--server-id", "agents.example.com", "--address", address)
         assert run("init", address, *words).exit_code == 0
@@ -81,7 +81,7 @@ def test_a_production_host_is_named_as_it_is_reached(run: Run, here: Path) -> No
 
 @pytest.mark.parametrize("profile", [(), ("--production",)])
 def test_init_says_who_runs_the_host(run: Run, here: Path, profile: tuple[str, ...]) -> None:
-    """Issue 11, item 25: the manifest's operator and contact come from options, or follow from the host's name."""
+    """The manifest's operator and contact come from options, or follow from the host's name."""
     name = ("--server-id", "agents.example.com")
     said = ("--operator", "Example Ltd", "--contact", "ops@example.com")
     assert run("init", "told", *profile, *name, *said).exit_code == 0

@@ -42,7 +42,7 @@ def test_every_fault_is_listed_with_its_pointer(run: Run, folder: Path) -> None:
     assert done.exit_code == 1
     faults = [(fault["rule"], fault["pointer"]) for fault in json.loads(done.stdout)["faults"]]
     assert faults == [("server-block.operator", "/server/operator"), ("policies-block.object", "/policies")]
-    assert "policies-block.object: /policies is missing (AGTP-API 8.7)" in done.stderr
+    assert "policies-block.object: /policies is missing (AGTP-API section 8.7)" in done.stderr
 
 
 def test_a_signature_is_checked_with_a_key(run: Run, folder: Path) -> None:

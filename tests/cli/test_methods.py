@@ -29,7 +29,7 @@ REINSTATE Lifecycle Lifecycle Yes No 400,401,403,404,422
 REVOKE Lifecycle Lifecycle Yes No 400,401,403,404,422
 DEPRECATE Lifecycle Lifecycle Yes No 400,401,403,404,422
 """
-"""Core v08 section 7.2.20, with the categories of section 7.4."""
+"""Core v08 section 7.2.20, with the categories of core v08 section 7.4."""
 
 STANDARD = """\
 FETCH Acquire No Yes|SEARCH Acquire No Yes|SCAN Acquire No Yes|PULL Acquire Yes No|FIND Acquire No Yes

@@ -207,7 +207,7 @@ def test_how_long_an_answer_counts(answer: HTTPAnswer | str, seconds: float) -> 
 
 
 def test_a_domain_without_a_namespace_may_still_have_a_server() -> None:
-    """AGTP-129, spec-conflicts 62: 404 speaks of the namespace; other failures of nothing."""
+    """AGTP-129, spec reading 62: 404 speaks of the namespace; other failures of nothing."""
     absent = learned(HTTPAnswer(status=404))
     assert str(absent.located(parse("agtp://example.com"))) == "agtp://example.com"
     for uri in ("agtp://example.com/agents", "agtp://example.com/agents/x"):

@@ -1,4 +1,4 @@
-"""Both clients look up what a server said it supports before they invoke a method: standard methods v01 section 1.4."""
+"""Both clients look up what a server said it supports before they invoke a method: methods v01 section 1.4."""
 
 from __future__ import annotations
 

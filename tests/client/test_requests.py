@@ -56,7 +56,7 @@ def test_a_uri_and_a_path_become_a_target(uri: str, path: str, destination: str,
 
 
 def test_fields_are_those_of_the_drafts() -> None:
-    """Each option becomes its header, Authority-Scope sorted with a comma and a space (core appendix C)."""
+    """Each option becomes its header, Authority-Scope sorted with a comma and a space (core v08 appendix C)."""
     call = built(
         scopes=["z:a", "a:b"],
         task_id="t",

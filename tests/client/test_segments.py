@@ -1,4 +1,4 @@
-"""AGTP messages leave in one send, which nothing delays: both clients, and the port (issue 11, item 26)."""
+"""AGTP messages leave in one send, which nothing delays: both clients, and the port."""
 
 from __future__ import annotations
 

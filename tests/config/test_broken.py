@@ -587,7 +587,7 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_no_secret_is_ever_in_a_problem(tmp_path: Path) -> None:
-    """Invariant 14: neither an inline secret nor a resolved one is repeated in a report (T-SE-1)."""
+    """Security invariant 14: neither an inline secret nor a resolved one is repeated in a report (T-SE-1)."""
     (tmp_path / "token").write_text("canary-file\n")
     text = HEAD + (
         "[[mcp.server]]\nname = 'a'\nurl = 'https://x/'\nbearer = 'canary-inline'\ntimeout = 0\n"

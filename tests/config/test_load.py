@@ -47,7 +47,7 @@ def test_defaults(tmp_path: Path) -> None:
 
 
 def test_limits_are_those_of_the_threat_model(tmp_path: Path) -> None:
-    """security.md section 2.2 names each of these numbers (T-LM, T-DS); AGTP-010: idle is 60 s or more."""
+    """Security section 2.2 names each of these numbers (T-LM, T-DS); AGTP-010: idle is 60 s or more."""
     limits = loaded(tmp_path).limits
     assert limits.model_dump() == {
         "request_line": 8192,
@@ -222,7 +222,7 @@ def test_open_lifecycle_where_it_is_allowed(tmp_path: Path) -> None:
 
 
 def test_a_configuration_does_not_change(tmp_path: Path) -> None:
-    """Frozen through and through: a reload makes a new one (invariant 13)."""
+    """Frozen through and through: a reload makes a new one (security invariant 13)."""
     config = loaded(tmp_path)
     with pytest.raises(ValidationError):
         config.listen.port = 1  # type: ignore[misc]

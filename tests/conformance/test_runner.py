@@ -83,8 +83,8 @@ def test_a_row_that_relies_on_a_case_which_did_not_run_is_noticed(sample_host: H
     results = examine(sample_host, "tls.*")
     ran = next(result for result in results if result.outcome is Outcome.PASSED)
     cited = ran.case.requirements[0]
-    rows = [Row(id=name, strength="MUST", text="It is so.", shown=SAMPLE) for name in (cited, "AGTP-999")]
-    assert unshown([ran], rows) == ["AGTP-999: no case cites it"]
+    rows = [Row(id=name, strength="MUST", text="It is so.", shown=SAMPLE) for name in (cited, "NONE-999")]
+    assert unshown([ran], rows) == ["NONE-999: no case cites it"]
     waiting = replace(ran, outcome=Outcome.NOT_RUN)
     assert unshown([ran, waiting], rows[:1]) == [f"{cited}: {ran.case.id}"]
 

@@ -301,7 +301,7 @@ def test_members_beside_a_list_are_refused() -> None:
 
 @pytest.mark.parametrize("text", ["method = ", "[[endpoint]", 'a = "\x01"', "a = 1\na = 2", "[" * 5_000])
 def test_what_is_no_toml_is_refused_with_its_line(text: str) -> None:
-    """Issue 3: malformed TOML has a named reason and a location."""
+    """Malformed TOML has a named reason and a location."""
     endpoints, (problem,) = read(text)
     assert endpoints == []
     assert problem.message.startswith("it is not TOML")
@@ -446,7 +446,7 @@ def test_a_wrong_action_is_told(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_every_place_where_a_schema_breaks_its_dialect_is_told() -> None:
-    """Issue 11, item 20: the metaschema words them all, each with its path and line; the compiler stops at one."""
+    """The metaschema words them all, each with its path and line; the compiler stops at one."""
     text = changed("nights", 'nights = { type = "integr", minimum = "1" }')
     endpoints, problems = read(text)
     assert endpoints == []

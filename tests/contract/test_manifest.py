@@ -213,7 +213,7 @@ def test_apis_and_protocols_are_listed() -> None:
 
 
 def test_data_classes_are_listed_where_there_are_some() -> None:
-    """Core v08 section 7.6 and AGIS section 8.3: the data_manifest block; left out where nothing is declared."""
+    """Core v08 section 7.6 and AGIS v01 section 8.3: the data_manifest block; left out where nothing is declared."""
     expected = {"available_data": [LOCATION], "pre_auth_discovery": True, "negotiable": False}
     assert manifest()["data_manifest"] == expected
     assert "data_manifest" not in manifest(surface=Surface())

@@ -243,7 +243,7 @@ NAMES = st.sets(st.sampled_from(["id", "a-b", "a_b", "body_id", "n"]), max_size=
 def test_fragments_and_names_that_are_taken_are_what_the_host_takes(
     words: list[str], http: str, names: set[str], server: str
 ) -> None:
-    """Issue 11, item 25: no fragment in what is called; body and path values of one name are both there."""
+    """No fragment in what is called; body and path values of one name are both there."""
     schema = {"type": "object", "properties": {name: {"type": "string"} for name in sorted(names)}}
     operation = {"summary": "Do it.", "requestBody": {"content": {"application/json": {"schema": schema}}}}
     document = {"openapi": "3.1.0", "servers": [{"url": server}], "paths": {"/" + "/".join(words): {http: operation}}}

@@ -85,7 +85,7 @@ def test_an_alias_of_an_unknown_method_is_skipped() -> None:
 
 
 def test_legacy_verbs_act_only_without_an_alias() -> None:
-    """API-007, API-008, spec-conflicts 42: the alias first, the section 3.6 mapping where there is none."""
+    """API-007, API-008, spec reading 42: the alias first, the mapping of AGTP-API section 3.6 where there is none."""
     opted = policy(aliases={}, legacy="*")
     assert dict(opted.aliases) == {
         "GET": "QUERY",
@@ -141,7 +141,7 @@ def test_custom_methods_follow_the_lexical_rules(name: str) -> None:
 
 
 def test_disallowing_an_alias_is_pointed_out() -> None:
-    """Spec-conflicts 43: disallow compares the resolved name, so PATCH there does nothing."""
+    """Spec reading 43: disallow compares the resolved name, so PATCH there does nothing."""
     read = reading(disallow=["PATCH", "TRANSFER"])
     assert "PATCH is an alias of MODIFY" in str(read.warnings[0])
     assert read.policy.disallow == {"TRANSFER"}
@@ -242,14 +242,14 @@ def test_what_is_neither_word_nor_list_is_an_error() -> None:
 
 
 def test_disallowing_an_opted_in_verb_is_pointed_out() -> None:
-    """Spec-conflicts 43: what is compared is the method that the verb acts as."""
+    """Spec reading 43: what is compared is the method that the verb acts as."""
     read = reading(aliases={}, legacy=["PATCH"], disallow=["PATCH"])
     assert "PATCH is opted in by legacy and acts as EXECUTE" in str(read.warnings[0])
     assert read.policy.disallow == frozenset()
 
 
 def test_which_verbs_act_by_themselves() -> None:
-    """API-008, spec-conflicts 42: opted in and not aliased; PUT among them needs a key."""
+    """API-008, spec reading 42: opted in and not aliased; PUT among them needs a key."""
     assert policy().legacy_acts == policy(legacy="*").legacy_acts == frozenset()
     some = policy(legacy=["PUT", "GET"], aliases={"GET": "FETCH"})
     assert some.legacy_acts == {"PUT"}

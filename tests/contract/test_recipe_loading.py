@@ -108,7 +108,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("text", "said", "line"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
 def test_what_is_wrong_is_said_with_its_line(text: str, said: str, line: int) -> None:
-    """One mistake, one problem with the right line (issue 5: unknown things of a step are refused at start)."""
+    """One mistake, one problem with the right line (unknown things of a step are refused at start)."""
     _, problems = read(text)
     match = [problem for problem in problems if said in problem.message]
     assert match, [str(problem) for problem in problems]

@@ -203,7 +203,7 @@ def _round(endpoints: EndpointTable) -> float:
 
 
 def test_routing_costs_the_same_for_ten_and_ten_thousand() -> None:
-    """Issue 3, speed: within 30 % in one interleaved run, the best of several rounds each."""
+    """Speed: within 30 % in one interleaved run, the best of several rounds each."""
     few, many = _many(10), _many(10_000)
     rounds = [(_round(few), _round(many)) for _ in range(12)]
     ratio = min(large for _, large in rounds) / min(small for small, _ in rounds)

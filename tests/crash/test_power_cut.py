@@ -173,7 +173,7 @@ def suffer(folder: Path, cuts: int, *, safe: bool = True) -> Loss:
 @pytest.mark.slow
 @pytest.mark.timeout(60 + CUTS)
 def test_no_power_cut_loses_what_was_acknowledged(tmp_path: Path) -> None:
-    """Every acknowledged record, state and result is there; no chain has a fault (P6, security.md 3.1)."""
+    """Every acknowledged record, state and result is there; no chain has a fault (P6, security invariant 1)."""
     loss = suffer(tmp_path, CUTS)
     assert (loss.lost, loss.unreadable, loss.faults) == (0, 0, 0), loss
     assert loss.cuts == CUTS and loss.acknowledged > 10 * CUTS

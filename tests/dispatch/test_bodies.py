@@ -101,7 +101,7 @@ def typed() -> Scene:
 
 
 def test_what_stands_in_a_uri_has_its_declared_type() -> None:
-    """API 5.3: typed path parameters, and the query string's beside them; the body's stay as they are."""
+    """AGTP-API section 5.3: typed path parameters, and the query string's beside them; the body's stay as they are."""
     answer = typed().ask("QUERY", "/things/42", query="share=0.5&open=true&name=7")
     assert answer.status == 200, answer.body
     assert json.loads(answer.body)["result"]["echo"] == {"number": 42, "share": 0.5, "open": True, "name": "7"}

@@ -1,4 +1,4 @@
-"""``error`` of every refusal is an object with code and message: what deployed clients read (issue 11, item 21)."""
+"""``error`` of every refusal is an object with code and message: what deployed clients read."""
 
 from __future__ import annotations
 

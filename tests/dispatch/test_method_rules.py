@@ -189,7 +189,7 @@ def test_legacy_verbs_are_opt_in(verb: str) -> None:
     ],
 )
 def test_an_opted_in_verb_acts_as_its_method(verb: str, headers: dict[str, str], parameters: dict[str, str]) -> None:
-    """API-008, spec-conflicts 42: the mapped handler gets the parameters that the verb stands for."""
+    """API-008, spec reading 42: the mapped handler gets the parameters that the verb stands for."""
     query, execute = Recorder(), Recorder()
     scene = Scene(
         policy=MethodPolicy(declared_aliases={}, legacy=LEGACY),
@@ -220,7 +220,7 @@ def test_a_legacy_delete_cannot_be_made_something_else() -> None:
 
 
 def test_an_alias_goes_before_the_legacy_mapping() -> None:
-    """Spec-conflicts 42: opted in and aliased, DELETE is REMOVE and gets no action."""
+    """Spec reading 42: opted in and aliased, DELETE is REMOVE and gets no action."""
     recorder = Recorder()
     scene = Scene(policy=MethodPolicy(legacy=LEGACY), bindings=[bound("REMOVE", "/r", recorder)])
     assert scene.ask("DELETE", "/r", {}).status == 200
@@ -246,7 +246,7 @@ def test_an_allow_list_admits_the_floor_besides() -> None:
 
 
 def test_a_disallowed_method_is_405_under_every_name() -> None:
-    """API-087, spec-conflicts 43: by its resolved name, so an alias does not go round it."""
+    """API-087, spec reading 43: by its resolved name, so an alias does not go round it."""
     policy = MethodPolicy(disallow=frozenset({"FETCH"}))
     scene = Scene(policy=policy, bindings=[bound("FETCH", "/doc"), bound("QUERY", "/doc")])
     for method in ("FETCH", "GET"):
@@ -301,7 +301,7 @@ def test_a_redirect_from_a_deprecated_method_warns_of_that() -> None:
     [(False, False, 459, 405), (True, True, 459, 405), (True, False, 262, 262), (False, True, 262, 262)],
 )
 def test_262_only_where_one_side_alone_consents(agent: bool, server: bool, unknown: int, unbound: int) -> None:
-    """Spec-conflicts 50, AGTP-API section 16.4: else the ordinary refusals; no handler runs either way."""
+    """Spec reading 50, AGTP-API section 16.4: else the ordinary refusals; no handler runs either way."""
     scene = consenting(Scene(policy=MethodPolicy(wildcards_accepted=server)), agent)
     for method, path, status in (("FROB", "/desk", unknown), ("CANCEL", "/desk", unbound)):
         response = scene.ask(method, path)

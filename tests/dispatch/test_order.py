@@ -1,4 +1,4 @@
-"""The gates' order, gate by gate: P19, security.md invariant 6."""
+"""The gates' order, gate by gate: P19, security invariant 6."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ CASES = [
 
 @pytest.mark.parametrize(("who", "row", "status", "reason"), CASES)
 def test_what_ran_is_refused_and_says_so(who: str, row: StateRow, status: int, reason: str) -> None:
-    """The answer of the handler is withheld; caller and record learn that it had run (scale.md section 5.8)."""
+    """The answer of the handler is withheld; caller and record learn that it had run (design decision 19)."""
     scene = Scene()
     scene.ledger.stopped[who] = row
     answer = scene.ask("RESERVE", "/desk", {"text": "x"})

@@ -6,7 +6,7 @@ from agtphost.handlers.circuit import Circuit, State
 
 
 def test_failures_in_a_row_open_it_and_one_trial_decides() -> None:
-    """security.md section 2.4: 5 failures open 30 s; then one call is let through, and no second one."""
+    """Security section 2.4: 5 failures open 30 s; then one call is let through, and no second one."""
     now = [0.0]
     circuit = Circuit(5, 30.0, lambda: now[0])
     for _ in range(4):

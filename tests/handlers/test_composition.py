@@ -99,7 +99,7 @@ def test_steps_run_in_order_and_hand_on_what_they_found() -> None:
 
 
 def test_every_step_is_sealed_and_the_whole_names_them() -> None:
-    """Issue 5: each step has its record with the caller's Task-ID; the last record lists their Audit-IDs."""
+    """Each step has its record with the caller's Task-ID; the last record lists their Audit-IDs."""
     stage = Stage(QUERY, step("QUERY /papers/{topic}", papers), step("SUMMARIZE /text", lambda c: {"summary": "s"}))
     stage.call({"topic": "tea"}, headers={"Task-ID": "task-1", "Agent-ID": CALLER})
     records = [draft.payload for draft in stage.scene.ledger.drafts]
@@ -251,7 +251,7 @@ SCOPES = ("booking:desk", "booking:room", "documents:query")
     st.sets(st.sampled_from(SCOPES)),
 )
 def test_authority_never_exceeds_the_callers(required: list[set[str]], claimed: set[str]) -> None:
-    """T-SC-60, security.md invariant 7: over any recipe, a step runs only with scopes that the request claimed."""
+    """T-SC-60, security invariant 7: over any recipe, a step runs only with scopes that the request claimed."""
     names = [f"QUERY /s{number}" for number in range(len(required))]
     bindings = [step(name, required_scopes=tuple(sorted(scopes))) for name, scopes in zip(names, required, strict=True)]
     stage = Stage(recipe_text("a", *(f'{name}\non_error = "continue"' for name in names)), *bindings)
@@ -390,7 +390,7 @@ def test_retries_pause_and_stop() -> None:
 
 
 def test_a_gone_caller_ends_what_changes_nothing() -> None:
-    """Issue 5: cancelled and sealed; but a composition that changes the world is finished."""
+    """Cancelled and sealed; but a composition that changes the world is finished."""
     for changes, ended in ((False, True), (True, False)):
         slow = Slow()
         stage = Stage(recipe_text("a", "QUERY /one"), step("QUERY /one", slow), state_changing=changes)

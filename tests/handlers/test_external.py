@@ -470,7 +470,7 @@ async def test_requests_at_once_are_bounded(yard: Yard) -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_a_cancelled_call_lets_go_of_its_connection(yard: Yard) -> None:
-    """Issue 5: when the caller is gone, the upstream is too; the circuit learns nothing from it."""
+    """When the caller is gone, the upstream is too; the circuit learns nothing from it."""
     server = yard.server(never)
     handler = yard.handler(server)
     running = ensureDeferred(handler.handle(context()))

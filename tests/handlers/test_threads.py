@@ -95,7 +95,7 @@ async def test_a_blocking_function_invokes_and_waits() -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_threads_are_bounded_and_so_are_those_that_wait() -> None:
-    """Two threads, one waiting, the fourth refused with 503; a given-up call never begins (issue 5: 408)."""
+    """Two threads, one waiting, the fourth refused with 503; a given-up call never begins (408)."""
     threads, gate, ran = Threads(reactor(), 2, waiting=1), threading.Event(), []
 
     def work(name: str) -> Any:
@@ -148,7 +148,7 @@ async def test_threads_end_with_the_host() -> None:
 
 
 def test_a_function_that_holds_the_reactor_is_told_of_once() -> None:
-    """Issue 5 and P14: over 100 ms is one line in the log; the control, 90 ms, is none."""
+    """P14: over 100 ms is one line in the log; the control, 90 ms, is none."""
     from twisted.logger import globalLogPublisher
 
     for milliseconds, lines in ((150, 1), (90, 0)):

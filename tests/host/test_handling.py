@@ -137,7 +137,7 @@ def test_an_unknown_recipe_keeps_the_host_from_starting(tmp_path: Path) -> None:
 
 
 def test_a_step_that_nothing_answers_keeps_the_host_from_starting(tmp_path: Path) -> None:
-    """Issue 5: with the recipe file's name and the step's line."""
+    """With the recipe file's name and the step's line."""
     file = sample(tmp_path)
     recipes = file.parent / "recipes.toml"
     recipes.write_text(recipes.read_text().replace('path = "/room"', 'path = "/rooms"'))

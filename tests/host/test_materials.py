@@ -112,7 +112,7 @@ def test_an_agent_that_an_endpoint_names_must_be_hosted(tmp_path: Path) -> None:
 
 
 def test_production_makes_nothing(tmp_path: Path) -> None:
-    """interface.md section 1: a missing key is an error that names the command to run, and no file appears."""
+    """Interface section 1: a missing key is an error that names the command to run, and no file appears."""
     said = problems(
         tmp_path,
         edit=(('profile = "development"', 'profile = "production"'), ('python_path = ["."]', 'python_path = ["."]')),

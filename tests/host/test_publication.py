@@ -482,7 +482,7 @@ def test_an_unsigned_host_publishes_an_unsigned_manifest(tmp_path: Path) -> None
 
 
 def test_the_directory_is_part_of_what_is_signed_and_counted(materials: Materials) -> None:
-    """Spec-conflicts 35: the manifest carries the directory; a host with another one has another content."""
+    """Spec reading 35: the manifest carries the directory; a host with another one has another content."""
     manifest = document(published(materials))
     assert {"path": "/methods", "tier": "A"} in manifest["directory"]
     assert content_digest(manifest) != content_digest({**manifest, "directory": []})

@@ -169,7 +169,7 @@ def announcing(*states: State) -> tuple[Running, Port, list[Upstream], Announcem
 
 
 def test_ready_is_said_once_the_port_accepts_and_the_servers_are_up() -> None:
-    """interface.md section 1: one line with address, server id and counts, not before both."""
+    """Interface section 1: one line with address, server id and counts, not before both."""
     events, close = observed()
     try:
         clock, port, servers, _ = announcing(State.STARTING, State.IDLE)
@@ -205,7 +205,7 @@ def test_a_slow_server_holds_the_line_back_for_a_while_only() -> None:
 
 
 def test_a_server_that_cannot_be_reached_does_not_hold_the_line_back() -> None:
-    """interface.md section 1: ready once the port accepts; an upstream that failed is not waited for again."""
+    """Interface section 1: ready once the port accepts; an upstream that failed is not waited for again."""
     events, close = observed()
     try:
         clock, port, servers, _ = announcing(State.BACKOFF, State.STARTING, State.UP)

@@ -1,4 +1,4 @@
-"""No listener and no client of HTTP sends a small message in two segments, or has it wait: issue 11, item 26."""
+"""No listener and no client of HTTP sends a small message in two segments, or has it wait."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def rewrite(path: Path, **changes: Any) -> None:
 
 
 def test_folders_and_pairs_are_read_together(tmp_path: Path) -> None:
-    """AGTP-API 5.8.1 pairs and interface section 1 folders, in label order."""
+    """AGTP-API section 5.8.1 pairs and interface section 1 folders, in label order."""
     first = place_agent(tmp_path, KEY, name="concierge")
     second = place_agent(tmp_path, KEY, name="archive", paired=True)
     (tmp_path / "README").write_text("not an agent")

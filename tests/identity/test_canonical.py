@@ -39,7 +39,7 @@ def test_names_sort_by_utf16_units() -> None:
 
 
 def test_escaped_form_differs_outside_ascii_only() -> None:
-    """The escaped form equals RFC 8785 for ASCII, and differs for everything else (companion 1.2)."""
+    """The escaped form equals RFC 8785 for ASCII, and differs for everything else (companion section 1.2)."""
     assert ascii_escaped({"b": 1, "a": "x"}) == canonical({"a": "x", "b": 1})
     assert ascii_escaped({"a": "ü"}) == b'{"a":"\\u00fc"}'
     assert canonical({"a": "ü"}) == '{"a":"ü"}'.encode()
@@ -47,7 +47,7 @@ def test_escaped_form_differs_outside_ascii_only() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 2**53 + 1, "\ud800", {1: 2}, object(), {"a": {1, 2}}, b"x"])
 def test_what_has_no_canonical_form_is_refused(value: object) -> None:
-    """Values that JSON cannot hold, or that readers disagree on, have no canonical form (companion 1.5)."""
+    """Values that JSON cannot hold, or that readers disagree on, have no canonical form (companion section 1.5)."""
     with pytest.raises(CanonicalError):
         canonical({"a": value} if not isinstance(value, dict) else value)
 

@@ -172,7 +172,7 @@ def test_no_altered_document_is_accepted() -> None:
     ],
 )
 def test_an_unreadable_signature_is_a_failed_one(name: str, value: Any) -> None:
-    """All three members present means signed: what cannot be verified must not be served (core v08 6.3.5)."""
+    """All three members present means signed: what cannot be verified must not be served (core v08 section 6.3.5)."""
     with pytest.raises(DocumentError, match="manifest_"):
         documents.check_signature({**SIGNED, name: value})
 

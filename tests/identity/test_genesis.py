@@ -203,7 +203,7 @@ def test_ambiguous_texts_are_refused(name: str) -> None:
 
 
 def test_there_are_sixty_of_them() -> None:
-    """The count that security.md asks for."""
+    """The count that T-GN-1 to 40 ask for."""
     assert len(AMBIGUOUS) >= 60
 
 

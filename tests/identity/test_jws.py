@@ -168,7 +168,7 @@ def test_hostile_texts_are_refused(name: str) -> None:
 
 
 def test_there_are_sixty_of_them() -> None:
-    """The count that security.md asks for, and the control: the same builder makes texts that pass."""
+    """The count that T-JW-1 to 60 ask for, and the control: the same builder makes texts that pass."""
     assert len(HOSTILE) >= 60
     assert jws.verify(signed(header()), KEYS) == jws.verify(GOOD, KEYS) == json.loads(PAYLOAD)
 
@@ -182,7 +182,7 @@ def test_every_character_counts() -> None:
 
 
 def test_unsigned_records_need_consent() -> None:
-    """alg none passes only where asked for, only with an empty signature and no kid (core v08, ID 8.3.1)."""
+    """alg none passes where asked for, with an empty signature and no kid (AGTP-IDENTIFIERS section 8.3.1)."""
     assert UNSIGNED.endswith(".")
     assert jws.verify(UNSIGNED, {}, allow_unsigned=True) == json.loads(PAYLOAD)
     with pytest.raises(JWSError) as caught:

@@ -39,7 +39,7 @@ def test_explicit_then_genesis_then_default() -> None:
 
 
 def test_where_each_field_came_from_is_noted() -> None:
-    """AGTP-TRUST 3.6: what came from the Genesis or by default is there for the log at start."""
+    """AGTP-TRUST section 3.6: what came from the Genesis or by default is there for the log at start."""
     assert resolve_posture({}, TIER_1).notes == (
         "trust_tier 1 from the Genesis",
         "verification_path dns-anchored from the Genesis",
@@ -69,7 +69,7 @@ def test_where_each_field_came_from_is_noted() -> None:
     ],
 )
 def test_warnings(document: dict[str, Any], warning: str | None) -> None:
-    """AGTP-147, AGTP-TRUST 3.4 and 3.6.1: when a warning is set, and never without an explanation."""
+    """AGTP-147, AGTP-TRUST section 3.4 and 3.6.1: when a warning is set, and never without an explanation."""
     posture = resolve_posture(document, None)
     assert posture.trust_warning == warning
     assert (posture.trust_explanation is None) is (warning is None)
@@ -83,7 +83,7 @@ def test_an_operators_explanation_is_kept() -> None:
 
 
 def test_unknown_paths_are_tier_2_at_best() -> None:
-    """AGTP-TRUST 3.4: a path this host cannot follow vouches for nothing; tier 3 does not rise by it."""
+    """AGTP-TRUST section 3.4: a path this host cannot follow vouches for nothing; tier 3 does not rise by it."""
     assert resolve_posture({"trust_tier": 1, "verification_path": "web5"}, None).trust_tier == 2
     assert resolve_posture({"trust_tier": 3, "verification_path": "web5"}, None).trust_tier == 3
 

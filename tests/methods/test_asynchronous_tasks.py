@@ -1,4 +1,4 @@
-"""Delegated tasks that go on after their 202: state, delivery, bounds, and what a restart leaves (core v08 7.2.9)."""
+"""Delegated tasks that go on after their 202: state, delivery, bounds, restarts (core v08 section 7.2.9)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_failed_task_tells_the_same_way() -> None:
 
 @pytest.mark.parametrize("callback", ["https://evil.example/x", "agtp://127.0.0.1:4480", "file:///etc", "nobody"])
 def test_an_address_is_no_callback(callback: str) -> None:
-    """Security 2.4: nothing is ever sent to what a caller wrote; 422 naming the parameter, and the token is unused."""
+    """Security section 2.4: nothing is sent to what a caller wrote; 422 names the parameter, the token is unused."""
     host = Later()
     given = request(asynchronous=True, callback=callback)
     response = host.ask(given)
@@ -122,7 +122,7 @@ def test_an_agtp_inbox_hears_of_it_though_answered_directly() -> None:
 
 
 def test_a_callback_agent_hears_of_it() -> None:
-    """Core v08 7.2.9: by name or Agent-ID, in that agent's inbox and no other."""
+    """Core v08 section 7.2.9: by name or Agent-ID, in that agent's inbox and no other."""
     for named in (CAROL.agent_id, "carol"):
         host = Later()
         host.begin(callback=named)

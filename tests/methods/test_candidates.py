@@ -67,7 +67,7 @@ def test_the_best_comes_first_with_its_score() -> None:
 
 
 def test_agents_have_the_members_of_the_draft() -> None:
-    """Core 7.2.2: agent_id, name, description, principal, and a score."""
+    """Core v08 section 7.2.2: agent_id, name, description, principal, and a score."""
     found = search(stage(), criteria=DESK.description or DESK.name, filter={"kinds": ["agent"]})
     entry = next(entry for entry in found["results"] if entry["agent_id"] == DESK.agent_id)
     assert {"agent_id", "name", "description", "principal", "score"} <= entry.keys()

@@ -111,7 +111,7 @@ def test_formats() -> None:
 
 
 def test_a_structured_intent() -> None:
-    """An intent may be an object; its words are what is asked (core 7.2.1)."""
+    """An intent may be an object; its words are what is asked (core v08 section 7.2.1)."""
     found = informed().result("QUERY", intent={"about": "holiday", "who": ["employee"]}, scope="documents")["results"]
     assert found[0]["title"] == "staff/leave.md"
 
@@ -136,7 +136,7 @@ def test_agents_are_shown_to_whom_the_operator_shows_them(disclosure: str, certa
 
 
 def test_the_same_question_has_the_same_answer() -> None:
-    """QUERY is idempotent (core 7.2.1)."""
+    """QUERY is idempotent (core v08 section 7.2.1)."""
     host = informed()
     first, second = (host.ask("QUERY", intent="cars or holiday").body for _ in range(2))
     assert first == second

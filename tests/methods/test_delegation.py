@@ -224,7 +224,7 @@ def test_malformed_parameters_are_named(name: str, value: Any) -> None:
     ],
 )
 def test_a_grant_is_a_strict_subset(scope: str, detail: str) -> None:
-    """AGTP-214, AGTP-324, spec-conflicts 51: beyond and equal are both 262, on record with the scope."""
+    """AGTP-214, AGTP-324, spec reading 51: beyond and equal are both 262, on record with the scope."""
     host = Playing()
     given = scope.split(", ")
     response = host.ask(request(authority_scope=scope, delegation_token=token(scope=given)))
@@ -357,7 +357,7 @@ def test_whose_signature_counts() -> None:
 
 
 def test_a_token_delegates_once() -> None:
-    """Companion 8.1: the second use is 551, after a restart as well, and whatever became of the first."""
+    """Companion section 8.1: the second use is 551, after a restart as well, and whatever became of the first."""
     host = Playing()
     whole = request()
     assert host.ask(whole).status == 200
@@ -659,7 +659,7 @@ def governance(key: SigningKey = PLATFORM, **changes: Any) -> str:
 
 
 def test_a_governance_token_is_verified_where_presented() -> None:
-    """Companion 8.2: ALLOW passes once, DENY is 403, anything else 401."""
+    """Companion section 8.2: ALLOW passes once, DENY is 403, anything else 401."""
     host = Playing()
     allowed = governance()
     assert host.ask(request(), context={"governance_token": allowed}).status == 200

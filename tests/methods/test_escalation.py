@@ -126,7 +126,7 @@ def test_who_may_decide(recipient: str | None, by: Any, status: int) -> None:
 
 
 def test_a_task_names_its_escalation() -> None:
-    """CONFIRM takes the Task-ID too, where one escalation of it waits (core 7.2.11)."""
+    """CONFIRM takes the Task-ID too, where one escalation of it waits (core v08 section 7.2.11)."""
     host = FloorHost()
     number = escalated(host)
     assert host.result("CONFIRM", target_id="t-1", status="deferred", by=JUDGE)["escalation_id"] == number
@@ -156,7 +156,7 @@ def test_two_deciders_at_once_are_one_decision() -> None:
 
 
 def test_the_record_is_the_evidence() -> None:
-    """Decision, decider and attestation are in the signed record (core 7.2.11)."""
+    """Decision, decider and attestation are in the signed record (core v08 section 7.2.11)."""
     host = FloorHost()
     number = escalated(host)
     receipt = host.result("CONFIRM", target_id=number, status="accepted", attestation={"sig": "x"}, by=JUDGE)

@@ -50,7 +50,7 @@ def test_an_action_runs_with_its_own_input() -> None:
 
 
 def test_the_content_type_can_name_the_framework() -> None:
-    """The carried type alone is enough, and the answer has the same type (appendix D)."""
+    """The carried type alone is enough, and the answer has the same type (core v08 appendix D)."""
     body = call()
     del body["payload_type"]
     response, _, ran = execute(body, content_type="application/vnd.mcp.tools+json")
@@ -65,7 +65,7 @@ def test_naming_one_framework_twice_is_no_conflict(content_type: str | None) -> 
 
 
 def test_naming_two_frameworks_is_400() -> None:
-    """adapters.md G2: Content-Type and payload_type that disagree are refused, and nothing is resolved."""
+    """Adapters rule G2: Content-Type and payload_type that disagree are refused, and nothing is resolved."""
     response, box, ran = execute(call(), content_type="application/vnd.a2a+json")
     assert (response.status, body_of(response)["reason"]) == (400, "payload-type-conflict")
     assert not box.resolved and not ran

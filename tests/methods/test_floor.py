@@ -135,7 +135,7 @@ def test_a_keyed_request_is_done_once(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["ESCALATE", "SUSPEND", "NOTIFY"])
 def test_what_changes_state_says_so_in_its_record(method: str) -> None:
-    """The record has an action_id and names what was made; one that only reads has neither (companion 5.2)."""
+    """The record has an action_id and names what was made; one that only reads has neither (companion section 5.2)."""
     host = FloorHost()
     host.ask(method, headers=PROOF, **VALID[method])
     record = host.ledger.drafts[-1].payload

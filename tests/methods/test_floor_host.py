@@ -1,4 +1,4 @@
-"""The floor on a real host: what was promised survives the process (security.md invariant 1)."""
+"""The floor on a real host: what was promised survives the process (security invariant 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Governance tokens on any method: bound to agent, method, path and parameters, used once (AGTP-177, companion 8.2)."""
+"""Governance tokens: bound to agent, method, path and parameters, used once (AGTP-177, companion section 8.2)."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_the_parameters_are_those_that_were_decided_on() -> None:
 
 
 def test_a_verdict_narrows_and_never_widens() -> None:
-    """Companion 8.2: the action has the verdict's scope alone; beyond the caller's, or less than is needed, is 262."""
+    """Companion section 8.2: the verdict's scope alone counts; beyond the caller's, or less than is needed, is 262."""
     host = scene()
     assert ask(host, token(action={"authority_scope": ["booking:desk"]}))[0] == 200
     assert host.recorder.calls[0].scopes == frozenset({"booking:desk"})

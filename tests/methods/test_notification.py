@@ -143,7 +143,7 @@ def test_the_operators_inbox(by: Any, sees: bool) -> None:
     number = notify(host, "operator")["notification_id"]
     assert bool(inbox(host, by=by)) is sees
     assert host.ask("CONFIRM", target_id=number, status="accepted", by=by).status == (200 if sees else 404)
-    # What is broadcast to infrastructure is for whoever runs the host (companion 9.3).
+    # What is broadcast to infrastructure is for whoever runs the host (companion section 9.3).
     notify(host, "infrastructure:broadcast", topic="certificate-revocation")
     assert [told["topic"] for told in inbox(host, by=by)] == (["certificate-revocation"] if sees else [])
 

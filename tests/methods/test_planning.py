@@ -146,7 +146,7 @@ def test_what_cannot_be_checked_is_said() -> None:
 
 @pytest.mark.parametrize("goal", ["zzz qqq", "the of and"])
 def test_an_unsatisfiable_goal_is_422(goal: str) -> None:
-    """No plan is better than a made-up one (core 7.2.6)."""
+    """No plan is better than a made-up one (core v08 section 7.2.6)."""
     assert FloorHost(endpoints=HOTEL).refused("PLAN", goal=goal) == (422, "goal-unsatisfiable")
 
 

@@ -1,4 +1,4 @@
-"""SUSPEND, RESUME and sessions: core v08 sections 7.2.12 and 10.5, standard methods section 8.7."""
+"""SUSPEND, RESUME and sessions: core v08 sections 7.2.12 and 10.5, methods v01 section 8.7."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def revoke(table: NegotiatingHost, body: dict[str, Any], who: str = ALICE, **opt
 
 @pytest.mark.parametrize("who", [ALICE, ROOT])
 def test_a_revoked_contract_is_464(who: str) -> None:
-    """Core v08 7.2.16.1, API-105: by its agent or the operator; rcns_revoke in the stream; a repeat is a no-op."""
+    """Core v08 section 7.2.16.1, API-105: by its agent or operator; rcns_revoke in the stream; a repeat is a no-op."""
     table = NegotiatingHost(BOTH)
     synthesis_id = accepted(table)
     body = {"target": "contract", "synthesis_id": synthesis_id, "reason": "done with"}
@@ -49,7 +49,7 @@ def test_a_revoked_contract_is_464(who: str) -> None:
 
 
 def test_nobody_else_revokes() -> None:
-    """Core v08 7.2.16.1: 403 for other agents and for an agent known by header alone; 404 for unknown ids."""
+    """Core v08 section 7.2.16.1: 403 for other agents and for an agent known by header alone; 404 for unknown ids."""
     table = NegotiatingHost(BOTH)
     synthesis_id = accepted(table)
     body = {"target": "contract", "synthesis_id": synthesis_id}
@@ -62,7 +62,7 @@ def test_nobody_else_revokes() -> None:
 
 
 def test_a_released_contract_is_forgotten() -> None:
-    """Core v08 7.2.12.1, spec-conflicts 53: its agent alone releases it; rcns_release; 404 afterwards."""
+    """Core v08 section 7.2.12.1, spec reading 53: its agent alone releases it; rcns_release; 404 afterwards."""
     table = NegotiatingHost(BOTH)
     synthesis_id = accepted(table)
 

@@ -62,7 +62,7 @@ def propose(parameters: dict[str, Any]) -> int:
     wrapped=st.booleans(),
 )
 def test_no_proposal_breaks_the_host(base: Any, inside: Any, beside: Any, wrapped: bool) -> None:
-    """Security.md, hostile proposals: mutated definitions are answered 26x, 4xx or 463, never 500, and run nothing."""
+    """T-JS, hostile proposals: mutated definitions are answered 26x, 4xx or 463, never 500, and run nothing."""
     definition = {**base, **inside}
     before = len(TABLE.calls)
     propose({"endpoint": definition, **beside} if wrapped else {"name": "x", **definition, **beside})

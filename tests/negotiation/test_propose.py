@@ -202,13 +202,13 @@ def test_depth_is_limited() -> None:
 
 
 def test_authority_is_judged_for_every_step() -> None:
-    """API-118, AGTP-API 10.7: a step's scope that the agent lacks fails the evaluation, not the call."""
+    """API-118, AGTP-API section 10.7: a step's scope that the agent lacks fails the evaluation, not the call."""
     body = body_of(NegotiatingHost(scopes=["customers:read"]).propose(OUTLOOK))
     assert (body["status"], body["reason"], body["missing_scopes"]) == (262, "scope-required", ["weather:read"])
 
 
 def test_the_whole_may_need_more_than_its_steps() -> None:
-    """AGTP-API 16.2: scopes that the definition itself requires hold for the contract, whatever its steps need."""
+    """AGTP-API section 16.2: scopes that the definition requires hold for the contract, whatever its steps need."""
     table = NegotiatingHost()
     body = body_of(table.propose({**BOOK_ROOM, "required_scopes": ["weather:read"]}))
     assert set(body["endpoint"]["required_scopes"]) == {"desks:book", "weather:read"}
@@ -375,7 +375,7 @@ def test_an_endpoint_ends_with_its_session() -> None:
 
 
 def test_a_duration_is_granted_within_bounds() -> None:
-    """AGTP-264, spec-conflicts 54: both notations; the grant is cut to the operator's longest."""
+    """AGTP-264, spec reading 54: both notations; the grant is cut to the operator's longest."""
     table = NegotiatingHost(replace(OPEN, max_duration=86_400))
     for text, granted in (("7d", "P1D"), ("P7D", "P1D"), ("2h", "PT2H"), ("PT30M", "PT30M")):
         body = body_of(table.propose(BOOK_ROOM, beside={"requested_duration": text}))

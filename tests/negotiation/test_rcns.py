@@ -75,7 +75,7 @@ def test_a_preview_and_then_the_call() -> None:
 
 
 def test_records_name_the_contract_they_ran_under() -> None:
-    """AGTP-API 10.1.6: the three extension fields, on these records only."""
+    """AGTP-API section 10.1.6: the three extension fields, on these records only."""
     table = NegotiatingHost(CONFIRM)
     body = body_of(table.opted())
     table.under(body["synthesis_id"])
@@ -105,7 +105,7 @@ def test_an_ignored_preview_is_forgotten() -> None:
 
 
 def test_optimistic_delivery_runs_inline() -> None:
-    """API-104, spec-conflicts 48: 200 with Contract-Synthesized, which works again without the gate."""
+    """API-104, spec reading 48: 200 with Contract-Synthesized, which works again without the gate."""
     table = NegotiatingHost(OPTIMISTIC)
     answer = table.opted()
     assert (answer.status, body_of(answer)["result"]["reservation"]) == (200, "R1")
@@ -120,7 +120,7 @@ def test_optimistic_delivery_runs_inline() -> None:
 
 
 def test_a_keyed_request_is_offered_once_and_run_once() -> None:
-    """AGTP-API 10.1.5: the key repeats the 461; with the contract the same key runs, and then repeats the answer."""
+    """AGTP-API section 10.1.5: the key repeats the 461; with the contract it runs, and then repeats the answer."""
     table = NegotiatingHost(CONFIRM)
     key = {"Idempotency-Key": "k1"}
     one, other = body_of(table.opted(headers=key)), body_of(table.opted(headers=key))
@@ -148,7 +148,7 @@ def test_lock_one_is_the_operators() -> None:
 @pytest.mark.parametrize("value", [None, "TRUE1", "optimistic", "false", "", "true, true", "1"])
 @pytest.mark.parametrize("settings_", [CONFIRM, Settings()])
 def test_lock_two_is_the_callers_header(value: str | None, settings_: Settings) -> None:
-    """API-097, spec-conflicts 47: without the opt-in a plain 404 that tells of no negotiation, on or off."""
+    """API-097, spec reading 47: without the opt-in a plain 404 that tells of no negotiation, on or off."""
     table = NegotiatingHost(settings_)
     answer = table.ask("BOOK", "/room", {"guest": "Ann"}, headers={} if value is None else {"Allow-RCNS": value})
     assert answer.status == 404
@@ -172,7 +172,7 @@ def test_lock_three_is_the_scope() -> None:
 
 
 def test_lock_four_is_trust() -> None:
-    """API-099, spec-conflicts 46: a tier 2 caller meets the default minimum 464, and passes a minimum of 2."""
+    """API-099, spec reading 46: a tier 2 caller meets the default minimum 464, and passes a minimum of 2."""
     table = NegotiatingHost(Settings(gate=replace(GATE, min_trust_tier=1)))
     answer = table.opted()
     assert (answer.status, body_of(answer)["reason"]) == (464, "trust-tier-insufficient")
@@ -255,7 +255,7 @@ def test_attempts_are_a_ring() -> None:
 
 
 def test_a_stolen_contract_is_useless() -> None:
-    """API-094, API-105, AGTP-API 10.1.4: another agent's is 464, and an unproven identity's is 401."""
+    """API-094, API-105, AGTP-API section 10.1.4: another agent's is 464, and an unproven identity's is 401."""
     table = NegotiatingHost(CONFIRM)
     synthesis_id = body_of(table.opted())["synthesis_id"]
     stolen = table.under(synthesis_id, who=BOB)
@@ -280,7 +280,7 @@ def test_a_contract_that_nobody_knows_is_404_and_makes_none() -> None:
 
 
 def test_the_old_header_name_is_read() -> None:
-    """Spec-conflicts 27: Synthesis-Id presents a contract, too."""
+    """Spec reading 27: Synthesis-Id presents a contract, too."""
     table = NegotiatingHost(CONFIRM)
     synthesis_id = body_of(table.opted())["synthesis_id"]
     answer = table.ask("BOOK", "/room", {"guest": "Ann"}, headers={"Synthesis-Id": synthesis_id})
@@ -359,7 +359,7 @@ TOKENS = ("customers:read", "weather:read", "desks:book", "rcns:negotiate")
 @settings(max_examples=60, deadline=None)
 @given(held=st.sets(st.sampled_from(TOKENS)), which=st.sampled_from(("BOOK", "LOCATE", "OUTLOOK")))
 def test_a_contract_never_exceeds_its_caller(held: set[str], which: str) -> None:
-    """Security.md invariant 7: whatever is claimed while using a contract, no step runs without its scope."""
+    """Security invariant 7: whatever is claimed while using a contract, no step runs without its scope."""
     table = NegotiatingHost(OPEN)
     definition: Any = {"BOOK": BOOK_ROOM, "LOCATE": LOCATE, "OUTLOOK": OUTLOOK}[which]
     synthesis_id = body_of(table.propose(definition))["synthesis_id"]

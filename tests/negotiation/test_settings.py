@@ -1,4 +1,4 @@
-"""Knobs and small grammars of negotiation: AGTP-API section 10.1.7, spec-conflicts 54."""
+"""Knobs and small grammars of negotiation: AGTP-API section 10.1.7, spec reading 54."""
 
 from __future__ import annotations
 

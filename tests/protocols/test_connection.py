@@ -153,7 +153,7 @@ def test_the_last_answer_closes() -> None:
 
 
 def test_lost_framing_is_one_refusal_and_the_end() -> None:
-    """Invariant 9: after any framing error exactly one response and close, whatever follows."""
+    """Security invariant 9: after any framing error exactly one response and close, whatever follows."""
     dispatcher = FakeDispatcher(at_once)
     link = Link(dispatcher)
     link.receive(ask(1) + b"GET / HTTP/1.1\r\n\r\n" + ask(2))

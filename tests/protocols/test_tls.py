@@ -354,7 +354,7 @@ def test_a_forged_list_is_a_fault(tmp_path: Path) -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_reload_is_atomic(site: Site) -> None:
-    """Invariant 13: a bad file changes nothing; a good one is in force for the next connection."""
+    """Security invariant 13: a bad file changes nothing; a good one is in force for the next connection."""
 
     def serial(host: Host) -> int:
         with host.secure(site.client()) as connection:

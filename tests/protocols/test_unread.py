@@ -1,4 +1,4 @@
-"""Answers that nobody takes: how long they are kept, and how much of them in all (issue 10, item 10)."""
+"""Answers that nobody takes: how long they are kept, and how much of them in all."""
 
 from __future__ import annotations
 

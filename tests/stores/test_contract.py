@@ -47,7 +47,7 @@ def test_a_new_store_is_empty(store: Store) -> None:
 
 
 def test_records_come_back_as_they_were_signed(store: Store) -> None:
-    """Stored octets are sent octets, found by Audit-ID, chain and lifecycle (security.md invariant 3)."""
+    """Stored octets are sent octets, found by Audit-ID, chain and lifecycle (security invariant 3)."""
     writer = group_writer(store)
     first, second = sealed(writer, draft(), draft())
     (change,) = sealed(writer, transition(None, "suspended"))
@@ -68,7 +68,7 @@ def test_records_come_back_as_they_were_signed(store: Store) -> None:
 
 
 def test_a_rolled_back_transaction_leaves_nothing(store: Store) -> None:
-    """Records, chains, states and reservations go together, or none (security.md invariant 1)."""
+    """Records, chains, states and reservations go together, or none (security invariant 1)."""
     store.begin()
     chain = store.chain_number(ALICE)
     store.append([row(chain, 1, 1, 0)])
@@ -93,7 +93,7 @@ def test_a_rolled_back_transaction_leaves_nothing(store: Store) -> None:
     ],
 )
 def test_a_chain_cannot_fork(store: Store, second: RecordRow) -> None:
-    """One successor and one place each, whatever the writer believes (security.md invariant 2)."""
+    """One successor and one place each, whatever the writer believes (security invariant 2)."""
     store.begin()
     assert store.chain_number(ALICE) == 1
     store.append([row(1, 1, 1, 0)])

@@ -33,7 +33,7 @@ def longest_log(folder: Path, groups: int = 60) -> int:
 
 
 def test_the_log_stays_short_without_sqlites_own_folding(tmp_path: Path) -> None:
-    """A thread copies it; what is left begins anew (security.md P15). Every record is there."""
+    """A thread copies it; what is left begins anew (P15). Every record is there."""
     assert longest_log(tmp_path) < MOST
 
 

@@ -216,7 +216,7 @@ def test_many_threads_read_while_one_writes(tmp_path: Path) -> None:
 
 
 def test_the_log_stays_bounded(tmp_path: Path) -> None:
-    """Under load the log is folded in every 8 MiB (security.md P15: 64 MiB at most)."""
+    """Under load the log is folded in every 8 MiB (P15: 64 MiB at most)."""
     store = sqlite_store(tmp_path)
     writer = group_writer(store)
     writer._signer._signer = None

@@ -1,4 +1,4 @@
-"""Issue 10, item 17: nothing undeclared, nothing unpinned, and the same wheel from the same source."""
+"""Dependencies and wheel: nothing undeclared, nothing unpinned, and the same wheel from the same source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An MCP server with the tool and the resource that core v08 names in its appendices D and G."""
+"""An MCP server with the tool and the resource of core v08 appendices D and G."""
 
 from __future__ import annotations
 

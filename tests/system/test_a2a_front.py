@@ -369,7 +369,7 @@ def booking(seconds: float) -> SendMessageRequest:
 
 
 def test_suspend_ends_the_call_of_a_task(slow_host: Host, slow_front: int) -> None:
-    """SUSPEND of the Task-ID over AGTP, by the agent that calls, ends the call (adapters.md G6)."""
+    """SUSPEND of the Task-ID over AGTP, by the agent that calls, ends the call (adapters rule G6)."""
     said = message({"data": {"seconds": 60}})
     answer = post(
         slow_host,
@@ -539,7 +539,7 @@ REST_FAULTS: dict[str, tuple[str, str, str | None, dict[str, str], int, str]] = 
 
 @pytest.mark.parametrize("name", REST_FAULTS)
 def test_what_http_json_refuses(host: Host, front: int, name: str) -> None:
-    """Issue 11, item 24: each refusal has the status and the reason that A2A 1.0 has for it."""
+    """Each refusal has the status and the reason that A2A 1.0 has for it."""
     method, path, body, more, status, reason = REST_FAULTS[name]
     fields = {"Content-Type": "application/json", "A2A-Version": "1.0", "Authorization": "Bearer first-token", **more}
     connection = http.client.HTTPSConnection("localhost", front, timeout=25, context=tls(host))
@@ -599,7 +599,7 @@ OLD_MEMBERS = {"url", "preferredTransport", "protocolVersion", "additionalInterf
 def test_a_card_is_of_one_version_and_signed(
     host: Host, front: int, query: str, fields: dict[str, str], old: bool
 ) -> None:
-    """Issue 11, item 24: no member of the other version unless asked; another host's adapter verifies each."""
+    """No member of the other version unless asked; another host's adapter verifies each."""
     connection = http.client.HTTPSConnection("localhost", front, timeout=10, context=tls(host))
     connection.request("GET", f"/agents/librarian/.well-known/agent-card.json{query}", headers=fields)
     octets = connection.getresponse().read()

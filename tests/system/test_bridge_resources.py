@@ -1,4 +1,4 @@
-"""Resources of several servers through the bridge, read from whoever listed or linked them: issue 11, item 22."""
+"""Resources of several servers through the bridge, read from whoever listed or linked them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that ask, at their default settings, for clients of both eras through the bridge: issue 11, item 22."""
+"""Servers that ask, at their default settings, for clients of both eras through the bridge."""
 
 from __future__ import annotations
 

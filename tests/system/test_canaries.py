@@ -1,5 +1,5 @@
 """
-Secrets go inward only (P21, T-SE-1, T-MC-80, invariant 14): canaries of every kind, looked for everywhere.
+Secrets go inward only (P21, T-SE-1, T-MC-80, security invariant 14): canaries of every kind, looked for everywhere.
 
 Upstreams repeat every secret that they are given wherever a host might pick it up: in garbage, on standard error, in
 bodies of refusals, in content types.

@@ -1,4 +1,4 @@
-"""``agtp check`` and a start find the same in the way, and check finds all of it at once (issue 11, item 18)."""
+"""``agtp check`` and a start find the same in the way, and check finds all of it at once."""
 
 from __future__ import annotations
 

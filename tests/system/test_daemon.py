@@ -104,7 +104,7 @@ def reasons(said: str) -> list[str]:
 
 @pytest.mark.parametrize("name", IN_THE_WAY)
 def test_the_shell_learns_why_a_daemon_did_not_start(tmp_path: Path, name: str) -> None:
-    """Exit status 1, and the sentences that ``-n`` says; issue 11, item 16."""
+    """Exit status 1, and the sentences that ``-n`` says."""
     arrange, reason = IN_THE_WAY[name]
     config = sample(tmp_path)
     with arrange(config):  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Deployed clients against a real host: issue 11, item 21."""
+"""Deployed clients against a real host."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-The worked examples of core v08, appendices D and G, against a running host.
+The worked examples of core v08 appendices D and G, against a running host.
 
 The bodies are the drafts', octet for octet, but for what the drafts leave open: a delegation's token. The header
 fields are the drafts' too, but for what no host can honour: Agent-IDs are canonical (the drafts abbreviate them), and

@@ -288,7 +288,7 @@ def test_peers_that_do_not_read_are_cut_and_cost_little(host: Host) -> None:
 
 @pytest.mark.slow
 def test_large_pages_that_nobody_reads_cost_little(host: Host) -> None:
-    """Issue 10, item 10: 20 peers ask for pages of up to 500 records, and read none; 2 MiB each."""
+    """20 peers ask for pages of up to 500 records, and read none; 2 MiB each."""
     with RawLink(host) as link:
         for _ in range(500):
             assert link.ask("DISCOVER", "/").status == 200
@@ -316,7 +316,7 @@ def test_a_host_that_does_not_stop_for_them_is_caught(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_memory_of_idle_connections(tmp_path: Path, record_testsuite_property: Callable[[str, object], None]) -> None:
-    """1,000 idle connections with client certificates take at most 48 KiB each (security.md invariant 10)."""
+    """1,000 idle connections with client certificates take at most 48 KiB each (security invariant 10)."""
     with running(sample(tmp_path, edit=(LAZY,))) as host:  # One that holds no memory of former floods.
         context = client_context(host)
         for link in [RawLink(host, context=context) for _ in range(50)]:

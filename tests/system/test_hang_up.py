@@ -1,4 +1,4 @@
-"""SIGHUP says for every kind of file what it took and what it left (issue 11, item 19)."""
+"""SIGHUP says for every kind of file what it took and what it left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas of hosted tools that are no JSON Schema: told, and that tool is off (issue 11, item 20)."""
+"""Schemas of hosted tools that are no JSON Schema: told, and that tool is off."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Answers up to 16 MiB come through, and longer ones fail alone: issue 11, item 23.
+Answers up to 16 MiB come through, and longer ones fail alone.
 
 A server on the official SDK over stdio, and over HTTP as a stream and as JSON; behind the host, and behind host and
 bridge. The sizes are those of docs/mcp.rst.

@@ -1,5 +1,5 @@
 """
-Every listener of the project against strangers who take their time: issue 10, item 6.
+Every listener of the project against strangers who take their time.
 
 All do the same from one address: connect and say nothing, shake hands and say nothing, send a head or a body octet by
 octet, ask and read no answer. What must hold, at each listener: an honest caller from another address is answered all

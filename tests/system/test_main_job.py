@@ -42,7 +42,7 @@ def read_note(host: Host, client: Client) -> object:
 
 
 def test_the_first_start_creates_what_is_promised(host: Host) -> None:
-    """Every file of interface.md section 1 exists, private keys for the owner alone."""
+    """Every file of interface section 1 exists, private keys for the owner alone."""
     top = "ca.pem", "server.pem", "server.key", "signing.key", "signing.pub", "registrar.pem", "registrar.key"
     demo = [f"agents/demo/{name}" for name in ("genesis.json", "document.json", "agent.pem", "agent.key")]
     for name in (*top, *demo, "agtphost.sqlite3"):

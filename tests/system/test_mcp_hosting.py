@@ -107,7 +107,7 @@ def test_input_is_asked_for_and_given(host: Host, server: str) -> None:
 
 
 def test_a_running_call_is_cancelled_from_another_connection(host: Host) -> None:
-    """adapters.md G6: by ``mcp.requests.cancel``, and by SUSPEND with its Task-ID."""
+    """Adapters rule G6: by ``mcp.requests.cancel``, and by SUSPEND with its Task-ID."""
     for number, task, cancel in ((1, "c-1", "action"), (2, "c-2", "suspend")):
         outcome: list[Any] = []
 
@@ -158,7 +158,7 @@ def test_a_changed_tool_is_off_until_it_is_approved(host: Host) -> None:
 
 
 def test_describe_and_upstreams_show_what_servers_are_up_to(host: Host) -> None:
-    """Issue 6 item 6: agents see state, restarts, next attempt and latency; the rest is for operators."""
+    """Agents see state, restarts, next attempt and latency; the rest is for operators."""
     with client_of(host) as client:
         described = client.call(host.uri, "DESCRIBE", "/", {"capability_domains": "tools"}).result
         entry = {e["name"]: e for e in described["hosted_protocols"]}["early"]

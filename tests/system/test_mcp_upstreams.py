@@ -1,4 +1,4 @@
-"""MCP servers that die, are away and come back, as operators and agents see them: issue 6 item 6, security.md P16."""
+"""MCP servers that die, are away and come back, as operators and agents see them: P16."""
 
 from __future__ import annotations
 

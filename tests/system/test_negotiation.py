@@ -149,7 +149,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
 
 
 def test_an_agent_obtains_an_endpoint_that_nobody_wrote(story: Story) -> None:
-    """API 10.3: PROPOSE, 263, and a call of the new endpoint over the same connection."""
+    """AGTP-API section 10.3: PROPOSE, 263, and a call of the new endpoint over the same connection."""
     with story.client("buyer") as client:
         refused = client.call(story.running.uri, "RESERVE", "/stay", nights(1))
         assert refused.status == 404
@@ -165,7 +165,7 @@ def test_an_agent_obtains_an_endpoint_that_nobody_wrote(story: Story) -> None:
 
 
 def test_the_gate_offers_a_contract_and_honours_it(story: Story) -> None:
-    """API 10.1: 461 first, then the call; the record carries the contract's fields."""
+    """AGTP-API section 10.1: 461 first, then the call; the record carries the contract's fields."""
     with story.client("rival") as client:
         offer = client.call(story.running.uri, "RESERVE", "/stay", nights(3), headers=[("Allow-RCNS", "true")])
         assert offer.status == 461, offer.json()

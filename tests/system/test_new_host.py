@@ -9,7 +9,7 @@ from tests.system.test_operation import manifest
 
 
 def test_a_new_host_publishes_a_sound_manifest_and_has_no_tools(tmp_path: Path) -> None:
-    """Issue 11, items 20 and 25: operator and contact are published; without MCP servers nobody is refused a tool."""
+    """Operator and contact are published; without MCP servers nobody is refused a tool."""
     folder = tmp_path / "work"
     port = str(free_port())
     assert agtp("init", str(folder), "--port", port, "--operator", "Example Ltd").returncode == 0

@@ -1,4 +1,4 @@
-"""The command line with servers that are not ours: issue 11, item 21."""
+"""The command line with servers that are not ours."""
 
 from __future__ import annotations
 

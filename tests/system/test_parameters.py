@@ -1,4 +1,4 @@
-"""Every built-in of a real host against the schema in its own manifest: issue 11, item 12."""
+"""Every built-in of a real host against the schema in its own manifest."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_each_subscriber_gets_the_signed_event(config: tuple[Path, int]) -> None
 
 def test_each_subscriber_hears_of_a_revoked_certificate(config: tuple[Path, int]) -> None:
     """
-    Companion 9.3, AGTP-237: ``certificate_revoked`` within 60 s, by HTTPS and by NOTIFY, with the signed event.
+    Companion section 9.3, AGTP-237: ``certificate_revoked`` within 60 s, by HTTPS and by NOTIFY, with the signed event.
 
     Of the list's entry, told once, also after a restart; and of the certificates of an agent that is revoked.
     """

@@ -1,4 +1,4 @@
-"""The sample recipe, called over TLS as a user would (API-126, API-127, API-128; issue 5)."""
+"""The sample recipe, called over TLS as a user would (API-126, API-127, API-128)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_an_endpoint_made_of_two_others(tmp_path: Path) -> None:
             ["booking:room"],
         )
 
-        # Lists show the kind of binding, the union of scopes, and nothing of the recipe (API 8.9).
+        # Lists show the kind of binding, the union of scopes, and nothing of the recipe (AGTP-API section 8.9).
         manifest = host.agtp_json("call", "--config", str(host.config), host.uri, "DISCOVER", "/methods")
         assert "reading-stay" not in json.dumps(manifest)
     assert "Traceback" not in host.output

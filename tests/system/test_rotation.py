@@ -149,7 +149,7 @@ def test_the_signing_key_is_followed_while_calls_run(host: Host) -> None:
 
 
 def test_a_revoked_certificate_is_refused_on_every_open_connection(host: Host) -> None:
-    """T-TL-75, companion 9.3: 200 connections; from the next request on each gets 401, and new ones no handshake."""
+    """T-TL-75, companion section 9.3: 200 connections; from the next request on each gets 401, and no new one opens."""
     context = client_context(host)
     links = [RawLink(host, context=context) for _ in range(200)]
     try:

@@ -1,5 +1,5 @@
 """
-Servers from the npm registry that many agents share: none of them takes one from the others (issue 10, item 9).
+Servers from the npm registry that many agents share: none of them takes one from the others.
 
 ``rival`` and ``demo`` are two agents with certificates of their own; the host has its default limits.
 """

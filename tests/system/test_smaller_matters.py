@@ -1,4 +1,4 @@
-"""Issue 11, item 15, clause by clause: each by requests against a real host that was set up in ``host.toml``."""
+"""Smaller promises, clause by clause: each by requests against a real host that was set up in ``host.toml``."""
 
 from __future__ import annotations
 

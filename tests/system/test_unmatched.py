@@ -1,4 +1,4 @@
-"""What a name in the configuration protects is checked to exist (issue 11, item 17)."""
+"""What a name in the configuration protects is checked to exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large answers that a peer does not read, and one that it reads slowly, from a real host (issue 10, item 10)."""
+"""Large answers that a peer does not read, and one that it reads slowly, from a real host."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def test_every_call_ends_in_time_with_its_answer(run: Run, case: Case) -> None:
 
 
 def test_every_answer_is_sealed(run: Run) -> None:
-    """Invariant 1: each record that was sent is in the store and says the same status; the chains verify."""
+    """Security invariant 1: each record that was sent is in the store and says the same status; the chains verify."""
     records = stored(database(run.host))
     known = {record.audit_id for record in records}
     for name, outcome in run.outcomes.items():

@@ -252,7 +252,7 @@ def begin(host: Host, agtp: Client, suffix: str) -> None:
 
 
 def states(host: Host, agtp: Client, suffix: str) -> list[str]:
-    """What the upstreams say of both, by QUERY (adapters.md sections 1.2 and 1.3)."""
+    """What the upstreams say of both, by QUERY (adapters sections 1.2 and 1.3)."""
     task = agtp.call(host.uri, "QUERY", "/", {"modality": "a2a.task", "a2a_agent": "helper"}, task_id=f"T-{suffix}")
     found = agtp.call(host.uri, "QUERY", "/", {"modality": "acp.run"}, task_id=f"R-{suffix}")
     assert task.ok and found.ok, (task.body, found.body)
@@ -260,7 +260,7 @@ def states(host: Host, agtp: Client, suffix: str) -> list[str]:
 
 
 def test_suspend_cancels_upstream(working: Host) -> None:
-    """SUSPEND of a Task-ID cancels its task upstream, and nobody else's (adapters.md G6); the end is signed."""
+    """SUSPEND of a Task-ID cancels its task upstream, and nobody else's (adapters rule G6); the end is signed."""
     with client(working) as agtp:
         for suffix in ("1", "2"):
             begin(working, agtp, suffix)

@@ -47,7 +47,7 @@ def test_bad_budgets(text: str) -> None:
 
 
 def test_cost_estimates_are_written_with_commas() -> None:
-    """AGTP-054, spec-conflicts 22: the form of Cost-Estimate is that of Budget-Limit."""
+    """AGTP-054, spec reading 22: the form of Cost-Estimate is that of Budget-Limit."""
     text = budget.render({"tokens": Decimal(8500), "compute-seconds": Decimal("2.3"), "USD": Decimal(1)})
     assert text == "tokens=8500, compute-seconds=2.3, USD=1.00"
 

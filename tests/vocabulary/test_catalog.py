@@ -98,7 +98,7 @@ def test_all_fifty_standard_methods_are_catalogued() -> None:
 
 
 def test_the_floor_carries_the_summary_table() -> None:
-    """AGTP-251, AGTP-257: each row as core 7.2.20 tabulates it."""
+    """AGTP-251, AGTP-257: each row as core v08 section 7.2.20 tabulates it."""
     assert CATALOG.entries["NOTIFY"].floor == {
         "group": "mechanics",
         "category": "communicate",

@@ -221,7 +221,7 @@ def test_no_request_goes_through_all_items_of_a_kind() -> None:
 
 
 def test_a_flood_of_claims_pushes_out_its_own_alone() -> None:
-    """Many Authority-Scopes of one agent, and long ones, are forgotten; 275 MiB before (issue 10, item 7)."""
+    """Many Authority-Scopes of one agent, and long ones, are forgotten; 275 MiB before."""
     gate = ClaimedScopesGate()
     agents: list[Any] = [type("A", (), {"agent_id": who, "scopes": frozenset({"a:*"})})() for who in (ALICE, BOB)]
 

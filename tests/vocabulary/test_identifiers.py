@@ -23,7 +23,7 @@ def test_agent_ids_are_exactly_64_lower_hex_digits(bad: str) -> None:
 
 
 def test_a_dollar_pattern_would_let_a_newline_in() -> None:
-    """The control: the loose pattern that security.md warns of accepts what ours refuses."""
+    """The control: the loose pattern that security section 1 warns of accepts what ours refuses."""
     assert re.match(r"^[0-9a-f]{64}$", GOOD + "\n")
 
 

@@ -1,4 +1,4 @@
-"""The strict decoder: T-JB-1 to T-JB-50 of security.md."""
+"""The strict decoder: T-JB-1 to T-JB-50."""
 
 from __future__ import annotations
 

@@ -17,21 +17,21 @@ def _field(id: str, source: str, field: bytes, *fields: tuple[str, str]) -> None
 
 
 def _header_fields() -> None:
-    syntax = "RFC 9112 5"
-    value = "RFC 9110 5.5, security 2.2"
+    syntax = "RFC 9112 section 5"
+    value = "RFC 9110 section 5.5, security section 2.2"
     for octet in (*range(0x20), 0x7F, 0x80, 0x85, 0xA0, 0xC3, 0xE2, 0xFE, 0xFF):
         byte = bytes([octet])
         if octet not in b"\r\n\t":
             _field(f"value-never-holds-{name_of(octet)}", value, b"Task-ID: a" + byte + b"b")
             _field(f"value-never-ends-with-{name_of(octet)}", value, b"Task-ID: a" + byte)
         if octet not in b"\r\n":
-            _field(f"name-never-holds-{name_of(octet)}", "RFC 9110 5.1", b"Task" + byte + b"ID: a")
-            _field(f"name-never-ends-with-{name_of(octet)}", "RFC 9112 5.1", b"Task-ID" + byte + b": a")
+            _field(f"name-never-holds-{name_of(octet)}", "RFC 9110 section 5.1", b"Task" + byte + b"ID: a")
+            _field(f"name-never-ends-with-{name_of(octet)}", "RFC 9112 section 5.1", b"Task-ID" + byte + b": a")
     for octet in b' "(),/;<=>?@[\\]{}':
-        _field(f"name-never-holds-{name_of(octet)}", "RFC 9110 5.6.2", b"Task" + bytes([octet]) + b"ID: a")
+        _field(f"name-never-holds-{name_of(octet)}", "RFC 9110 section 5.6.2", b"Task" + bytes([octet]) + b"ID: a")
     for octet in b"!#$%&'*+-.^_`|~09AZaz":
         name = f"Task{chr(octet)}ID"
-        _field(f"name-may-hold-{name_of(octet)}", "RFC 9110 5.6.2", f"{name}: a".encode(), (name, "a"))
+        _field(f"name-may-hold-{name_of(octet)}", "RFC 9110 section 5.6.2", f"{name}: a".encode(), (name, "a"))
     for octet in (0x21, 0x22, 0x2C, 0x3A, 0x3B, 0x5C, 0x7B, 0x7E):
         text = f"a{chr(octet)}b"
         _field(f"value-may-hold-{name_of(octet)}", value, f"Task-ID: {text}".encode(), ("Task-ID", text))
@@ -43,7 +43,7 @@ def _header_fields() -> None:
         "umlaut": "ü",
         "emoji": "😀",
     }.items():
-        _field(f"value-never-holds-{id}", "security 2.2 (echoed)", f"Task-ID: {text}".encode())
+        _field(f"value-never-holds-{id}", "security section 2.2 (echoed)", f"Task-ID: {text}".encode())
     for id, field in {
         "space-before-colon": b"Task-ID : a",
         "tab-before-colon": b"Task-ID\t: a",
@@ -85,8 +85,8 @@ def _header_fields() -> None:
     ):
         _field(f"value-{id}", syntax, field.encode(), ("Task-ID", read))
     _field("spelling-is-kept", "AGTP-043", b"aGeNt-iD: AbC", ("aGeNt-iD", "AbC"))
-    _field("repeated", "RFC 9110 5.3", b"X-A: 1\r\nX-B: 2\r\nX-A: 3", ("X-A", "1"), ("X-B", "2"), ("X-A", "3"))
-    _field("repeated-other-case", "RFC 9110 5.3", b"X-A: 1\r\nx-a: 2", ("X-A", "1"), ("x-a", "2"))
+    _field("repeated", "RFC 9110 section 5.3", b"X-A: 1\r\nX-B: 2\r\nX-A: 3", ("X-A", "1"), ("X-B", "2"), ("X-A", "3"))
+    _field("repeated-other-case", "RFC 9110 section 5.3", b"X-A: 1\r\nx-a: 2", ("X-A", "1"), ("x-a", "2"))
     for name in ("AGTP-Version", "AGTP-Method", "AGTP-Status", "Principal-ID", "Server-Agent-ID"):
         _field(f"removed-{name}", "AGTP-026 (a later gate)", f"{name}: x".encode(), (name, "x"))
     for name in (
@@ -106,10 +106,10 @@ def _header_fields() -> None:
         "Host",
     ):
         _field(f"no-effect-{name}", "AGTP-027, AGTP-028, AGTP-056", f"{name}: x".encode(), (name, "x"))
-    _field("first-error-decides", "core 5.4.1", b"Bad Name: a\r\nContent-Length: +5")
+    _field("first-error-decides", "core v08 section 5.4.1", b"Bad Name: a\r\nContent-Length: +5")
     TABLE.case(
         "T-HI-long-name",
-        "RFC 9110 5.1",
+        "RFC 9110 section 5.1",
         b"AGTP/1.0 QUERY /\r\n" + b"N" * 200 + b": a\r\n\r\n",
         "",
         request("QUERY", "/", None, ("N" * 200, "a")),

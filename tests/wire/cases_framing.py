@@ -10,14 +10,14 @@ TABLE = Table()
 def _length(id: str, value: bytes, refusal: str = LENGTH, body: bytes = b"") -> None:
     TABLE.case(
         f"T-WF-length-{id}",
-        "AGTP-012, security 2.2",
+        "AGTP-012, security section 2.2",
         b"AGTP/1.0 QUERY /\r\nContent-Type: text/plain\r\nContent-Length:" + value + b"\r\n\r\n" + body,
         refusal,
     )
 
 
 def _framing() -> None:
-    source = "AGTP-012, security 2.2"
+    source = "AGTP-012, security section 2.2"
     for id, value in {
         "plus": b" +5",
         "minus": b" -5",
@@ -79,7 +79,7 @@ def _framing() -> None:
     for id, name in {"lower": "content-length", "upper": "CONTENT-LENGTH", "mixed": "cOnTeNt-LeNgTh"}.items():
         TABLE.case(
             f"T-WF-length-name-{id}",
-            "RFC 9110 5.1",
+            "RFC 9110 section 5.1",
             f"AGTP/1.0 QUERY /\r\n{name}: 2\r\n\r\nok".encode(),
             "",
             request("QUERY", "/", None, (name, "2"), body=b"ok"),
@@ -149,7 +149,7 @@ def _framing() -> None:
 
 
 def _no_length(source: str) -> None:
-    decision = "design decision 2, companion 15"
+    decision = "design decision 2, companion section 15"
     TABLE.case(
         "T-WF-no-length",
         decision,
@@ -214,7 +214,9 @@ def _bodies() -> None:
     TABLE.case("T-WF-200-three-empty", source, empty * 3, "", zero, zero, zero)
     TABLE.case("T-WF-200-twenty-empty", "T-PL-1", empty * 20, "", *[zero] * 20)
     TABLE.case("T-WF-200-body-after-zero", source, empty + b"hello", LINE, zero)
-    TABLE.case("T-WF-200-good-bad-good", "invariant 9", empty + b"AGTP/1.0 QUERY foo\r\n\r\n" + empty, LINE, zero)
+    TABLE.case(
+        "T-WF-200-good-bad-good", "security invariant 9", empty + b"AGTP/1.0 QUERY foo\r\n\r\n" + empty, LINE, zero
+    )
     smuggled = b"AGTP/1.0 REVOKE /\r\n\r\n"
     for id, body in {
         "request": smuggled,
@@ -247,7 +249,7 @@ def _bodies() -> None:
 
 
 def _line_endings() -> None:
-    source = "core 5.4.1 CRLF, RFC 9112 2.2"
+    source = "core v08 section 5.4.1 CRLF, RFC 9112 section 2.2"
     for id, octets in {
         "lf-after-line": b"AGTP/1.0 QUERY /\nContent-Length: 0\r\n\r\n",
         "lf-after-field": b"AGTP/1.0 QUERY /\r\nContent-Length: 0\n\r\n",

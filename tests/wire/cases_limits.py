@@ -8,7 +8,7 @@ TABLE = Table()
 
 
 def _limits() -> None:
-    source = "security 2.2: 8 KiB lines, 32 KiB block, 100 fields, 1 MiB body"
+    source = "security section 2.2: 8 KiB lines, 32 KiB block, 100 fields, 1 MiB body"
     start = b"AGTP/1.0 QUERY /"
     path = "/" + "p" * (8192 - len(start))
     most = start + b"p" * (8192 - len(start))

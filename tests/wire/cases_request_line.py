@@ -17,7 +17,7 @@ def _line(id: str, source: str, line: bytes, *first: object, strict: bool = Fals
 
 
 def _request_lines() -> None:
-    core = "core 5.4.1"
+    core = "core v08 section 5.4.1"
     _line("root", "AGTP-017", b"AGTP/1.0 QUERY /", "QUERY", "/", None)
     _line("root-strict", "AGTP-017", b"AGTP/1.0 QUERY /", "QUERY", "/", None, strict=True)
     _line("two-tokens", "AGTP-017", b"AGTP/1.0 DISCOVER", "DISCOVER", "/", None)
@@ -31,25 +31,25 @@ def _request_lines() -> None:
     _line("query-escape", "AGTP-021", b"AGTP/1.0 QUERY /a?b=%20%2F", "QUERY", "/a", "b=%20%2F")
     _line("deep", "AGTP-020", b"AGTP/1.0 FETCH /a/b/c/d/e/f", "FETCH", "/a/b/c/d/e/f", None)
     _line("trailing-slash", "API-026 (460 later)", b"AGTP/1.0 QUERY /a/", "QUERY", "/a/", None)
-    _line("empty-inner-segment", "RFC 3986 3.3", b"AGTP/1.0 QUERY /a//b", "QUERY", "/a//b", None)
+    _line("empty-inner-segment", "RFC 3986 section 3.3", b"AGTP/1.0 QUERY /a//b", "QUERY", "/a//b", None)
     _line(
         "dot-segments",
-        "RFC 3986 3.3 (never resolved)",
+        "RFC 3986 section 3.3 (never resolved)",
         b"AGTP/1.0 QUERY /a/../b/./c",
         "QUERY",
         "/a/../b/./c",
         None,
     )
-    _line("escaped-dots", "RFC 3986 2.1", b"AGTP/1.0 QUERY /%2e%2e/a", "QUERY", "/%2e%2e/a", None)
-    _line("escaped-nul", "RFC 3986 2.1 (a later gate)", b"AGTP/1.0 QUERY /a%00", "QUERY", "/a%00", None)
-    _line("escaped-crlf", "RFC 3986 2.1 (a later gate)", b"AGTP/1.0 QUERY /a%0d%0ab", "QUERY", "/a%0d%0ab", None)
-    _line("escaped-overlong", "RFC 3986 2.1 (a later gate)", b"AGTP/1.0 QUERY /%c0%af", "QUERY", "/%c0%af", None)
-    _line("escapes-only", "RFC 3986 2.1", b"AGTP/1.0 QUERY /%41%42", "QUERY", "/%41%42", None)
+    _line("escaped-dots", "RFC 3986 section 2.1", b"AGTP/1.0 QUERY /%2e%2e/a", "QUERY", "/%2e%2e/a", None)
+    _line("escaped-nul", "RFC 3986 section 2.1 (later gate)", b"AGTP/1.0 QUERY /a%00", "QUERY", "/a%00", None)
+    _line("escaped-crlf", "RFC 3986 section 2.1 (later gate)", b"AGTP/1.0 QUERY /a%0d%0ab", "QUERY", "/a%0d%0ab", None)
+    _line("escaped-overlong", "RFC 3986 section 2.1 (later gate)", b"AGTP/1.0 QUERY /%c0%af", "QUERY", "/%c0%af", None)
+    _line("escapes-only", "RFC 3986 section 2.1", b"AGTP/1.0 QUERY /%41%42", "QUERY", "/%41%42", None)
     for octet in b"-._~!$&'()*+,;=:@":
         path = f"/a{chr(octet)}b"
         _line(
             f"path-may-hold-{name_of(octet)}",
-            "RFC 3986 3.3",
+            "RFC 3986 section 3.3",
             f"AGTP/1.0 QUERY {path}".encode(),
             "QUERY",
             path,
@@ -58,7 +58,7 @@ def _request_lines() -> None:
     for octet in b"-._~!$&'()*+,;=:@/?":
         query = f"a{chr(octet)}b"
         line = f"AGTP/1.0 QUERY /?{query}".encode()
-        _line(f"query-may-hold-{name_of(octet)}", "RFC 3986 3.4", line, "QUERY", "/", query)
+        _line(f"query-may-hold-{name_of(octet)}", "RFC 3986 section 3.4", line, "QUERY", "/", query)
     for octet in [*b'"<>[]\\^`{|}', *range(0x20), 0x7F, 0x80, 0x85, 0xA0, 0xFF]:
         if octet not in b"\r\n":
             byte = bytes([octet])
@@ -67,14 +67,14 @@ def _request_lines() -> None:
     for octet in [*b'"<>[]\\{}(),/:;=?@', *set(range(0x20)) - {0x0A, 0x0D}, 0x7F, 0x80, 0x85, 0xA0, 0xFF]:
         _line(
             f"method-never-holds-{name_of(octet)}",
-            "RFC 9110 5.6.2",
+            "RFC 9110 section 5.6.2",
             b"AGTP/1.0 QU" + bytes([octet]) + b"ERY /",
         )
     for octet in b"!$%&'*+-.^_`|~09az":
         method = f"QU{chr(octet)}ERY"
         _line(
             f"method-may-hold-{name_of(octet)}",
-            "RFC 9110 5.6.2 (459 later)",
+            "RFC 9110 section 5.6.2 (459 later)",
             f"AGTP/1.0 {method} /".encode(),
             method,
             "/",
@@ -108,7 +108,7 @@ def _request_lines() -> None:
         "double-slash-name": b"//a",
         "double-slash-query": b"//?a",
     }.items():
-        _line(f"target-{id}", "RFC 3986 3.3 segment-nz", b"AGTP/1.0 QUERY " + target)
+        _line(f"target-{id}", "RFC 3986 section 3.3 segment-nz", b"AGTP/1.0 QUERY " + target)
     for id, target in {
         "percent-alone": b"/%",
         "percent-one-digit": b"/%4",
@@ -119,7 +119,7 @@ def _request_lines() -> None:
         "percent-in-query": b"/?a=%",
         "percent-not-hex-in-query": b"/?a=%g1",
     }.items():
-        _line(f"escape-{id}", "RFC 3986 2.1", b"AGTP/1.0 QUERY " + target)
+        _line(f"escape-{id}", "RFC 3986 section 2.1", b"AGTP/1.0 QUERY " + target)
     for id, line in {
         "double-space-before-method": b"AGTP/1.0  QUERY /",
         "double-space-before-target": b"AGTP/1.0 QUERY  /",
@@ -164,13 +164,14 @@ def _request_lines() -> None:
             "/",
             None,
         )
-    _line("method-too-long", "API 3.2", b"AGTP/1.0 " + b"M" * 65 + b" /")
-    _line("method-too-long-two-tokens", "API 3.2", b"AGTP/1.0 " + b"M" * 65)
-    _line("method-8k", "API 3.2", b"AGTP/1.0 " + b"M" * 8000 + b" /")
+    _line("method-too-long", "AGTP-API section 3.2", b"AGTP/1.0 " + b"M" * 65 + b" /")
+    _line("method-too-long-two-tokens", "AGTP-API section 3.2", b"AGTP/1.0 " + b"M" * 65)
+    _line("method-8k", "AGTP-API section 3.2", b"AGTP/1.0 " + b"M" * 8000 + b" /")
     TABLE.case("T-RL-refused-before-the-head-ends", core, b"AGTP/1.0 QUERY foo\r\n", LINE)
     TABLE.case("T-RL-refused-at-the-first-octet", core, b"G", LINE)
     TABLE.case("T-RL-refused-at-the-ninth-octet", core, b"AGTP/1.0\t", LINE)
-    TABLE.case("T-RL-crlf-before-it", "core 5.4.1 (no leading line ends)", b"\r\nAGTP/1.0 QUERY /\r\n\r\n", LINE)
+    leading = "core v08 section 5.4.1 (no leading line ends)"
+    TABLE.case("T-RL-crlf-before-it", leading, b"\r\nAGTP/1.0 QUERY /\r\n\r\n", LINE)
     TABLE.case("T-RL-crlf-alone", core, b"\r\n\r\n", LINE)
 
 

@@ -91,11 +91,11 @@ def _responses() -> None:
         ENCODING,
         role="client",
     )
-    TABLE.case("T-RS-lf", "core 5.4.1", b"AGTP/1.0 200 OK\nContent-Length: 0\n\n", ENDING, role="client")
-    TABLE.case("T-RS-fold", "RFC 9112 5.2", ok + b"X-A: a\r\n b\r\n\r\n", FIELD, role="client")
+    TABLE.case("T-RS-lf", "core v08 section 5.4.1", b"AGTP/1.0 200 OK\nContent-Length: 0\n\n", ENDING, role="client")
+    TABLE.case("T-RS-fold", "RFC 9112 section 5.2", ok + b"X-A: a\r\n b\r\n\r\n", FIELD, role="client")
     TABLE.case(
         "T-RS-too-large",
-        "security 2.4",
+        "security section 2.4",
         ok + b"Content-Length: 1048577\r\n\r\n",
         "body-too-large",
         role="client",

@@ -137,13 +137,13 @@ def test_paths_are_absolute(path: str) -> None:
 
 @pytest.mark.parametrize("query", ["a b", "a#b", "a\nb", "%", "ä", "<"])
 def test_queries_follow_their_grammar(query: str) -> None:
-    """core 5.4.1: the characters of RFC 3986 section 3.4."""
+    """Core v08 section 5.4.1: the characters of RFC 3986 section 3.4."""
     with pytest.raises(LocalProtocolError):
         serialize_request(Request(method="QUERY", query=query))
 
 
 def test_the_request_line_to_hash_is_the_one_sent() -> None:
-    """companion-specs section 5.2: what a client hashes is what it wrote."""
+    """Companion section 5.2: what a client hashes is what it wrote."""
     request = Request(method="QUERY", path="/a", query="b=1", line=b"ignored")
     assert request_line(request) == b"AGTP/1.0 QUERY /a?b=1\r\n"
     assert serialize_request(request).startswith(request_line(request))

@@ -68,7 +68,7 @@ def test_pipelined_requests_come_in_order() -> None:
 
 
 def test_the_request_line_is_kept_as_received() -> None:
-    """companion-specs section 5.2: request_hash covers the line as received, CRLF included."""
+    """Companion section 5.2: request_hash covers the line as received, CRLF included."""
     for octets, line in (
         (REQUEST, b"AGTP/1.0 QUERY /a\r\n"),
         (b"AGTP/1.0 QUERY\r\n\r\n", b"AGTP/1.0 QUERY\r\n"),
@@ -107,7 +107,7 @@ def test_an_interim_response_belongs_to_a_request() -> None:
 
 
 def test_one_response_after_a_framing_error() -> None:
-    """Invariant 9: exactly one response after an error, then the connection is closed."""
+    """Security invariant 9: exactly one response after an error, then the connection is closed."""
     connection = server(b"AGTP/1.0 QUERY foo\r\n\r\n" + REQUEST)
     with pytest.raises(RemoteProtocolError):
         connection.next_event()
@@ -198,7 +198,7 @@ def test_a_client_gets_what_arrived_whole_before_the_end() -> None:
 
 @pytest.mark.parametrize("octets", [b"AGTP/1.0 2", b"AGTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n", b"A"])
 def test_a_client_notices_truncation(octets: bytes) -> None:
-    """core 5.4.1: a response cut short is an error, wherever it is cut; the client can send nothing more."""
+    """Core v08 section 5.4.1: a response cut short is an error, wherever; the client can send nothing more."""
     connection = client(octets)
     assert connection.next_event() is Signal.NEED_DATA
     connection.receive(b"")

@@ -1,5 +1,5 @@
 """
-A2A agents behind AGTP: adapters.md section 1.2, A2A 1.0 with 0.3 read.
+A2A agents behind AGTP: adapters section 1.2, A2A 1.0 with 0.3 read.
 
 From the wire upwards: :mod:`.card` judges what an agent says of itself;
 :mod:`.dialects` writes requests and reads answers, :mod:`.legacy` those of

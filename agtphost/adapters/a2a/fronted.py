@@ -201,7 +201,7 @@ class FrontedTasks:
         return task_id in self._withdrawn
 
     def stopped(self, owner: str, task_id: str) -> None:
-        """An agent suspended one of its tasks: its call ends (adapters.md G6)."""
+        """An agent suspended one of its tasks: its call ends (adapters rule G6)."""
         task = self._tasks.get(task_id)
         if task is not None and task.agent_id == owner:
             self.withdraw(task_id)

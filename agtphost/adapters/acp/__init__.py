@@ -1,5 +1,5 @@
 """
-Servers of the Agent Communication Protocol (IBM/BeeAI) behind AGTP: adapters.md section 1.3.
+Servers of the Agent Communication Protocol (IBM/BeeAI) behind AGTP: adapters section 1.3.
 
 It is not the Agent Client Protocol of editors, which goes by the same letters.
 

@@ -1,4 +1,4 @@
-"""ACP on EXECUTE: core v08 sections 7.2.8 and 8.4, adapters.md section 1.3."""
+"""ACP on EXECUTE: core v08 sections 7.2.8 and 8.4, adapters section 1.3."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-MCP servers behind AGTP: adapters.md section 1.1.
+MCP servers behind AGTP: adapters section 1.1.
 
 From the wire upwards: :mod:`.framing` cuts octets into messages; :mod:`.stdio`
 and :mod:`.streamable_http` are the links (:mod:`.links` is their seam, with

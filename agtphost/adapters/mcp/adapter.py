@@ -1,4 +1,4 @@
-"""MCP on EXECUTE: core v08 sections 7.2.8 and 8, appendix D."""
+"""MCP on EXECUTE: core v08 sections 7.2.8 and 8, core v08 appendix D."""
 
 from __future__ import annotations
 

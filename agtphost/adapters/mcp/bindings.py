@@ -74,7 +74,7 @@ class ToolCall:
         """
         Call the tool; ``isError`` results are results.
 
-        :raises Refusal: as adapters.md section 1.1 maps failures.
+        :raises Refusal: as adapters section 1.1 maps failures.
         """
         answer = await self.server.desk.carry(context, self)
         if self._output is not None and answer.status == Status.OK:
@@ -159,7 +159,7 @@ class Request:
         """
         Ask the server.
 
-        :raises Refusal: as adapters.md section 1.1 maps failures.
+        :raises Refusal: as adapters section 1.1 maps failures.
         """
         return await self.server.desk.carry(context, self)
 

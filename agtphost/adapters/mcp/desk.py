@@ -75,7 +75,7 @@ class Desk:
         """
         Call a server for a caller.
 
-        :raises Refusal: as adapters.md section 1.1 maps failures.
+        :raises Refusal: as adapters section 1.1 maps failures.
         """
         server = carried.server
         seconds = server.settings.timeout

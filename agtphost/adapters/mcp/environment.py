@@ -1,4 +1,4 @@
-"""What a child process inherits: security.md section 2.4, T-MC-80."""
+"""What a child process inherits: security section 2.4, T-MC-80."""
 
 from __future__ import annotations
 

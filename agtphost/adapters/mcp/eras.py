@@ -1,7 +1,7 @@
 """
 Which protocol version a server speaks, and what each version adds to a request.
 
-Two eras (adapters.md section 1.1): the handshake era, to 2025-11-25, begins
+Two eras (adapters section 1.1): the handshake era, to 2025-11-25, begins
 with ``initialize``; the stateless era, from 2026-07-28, with
 ``server/discover``, and every request carries its version and the client's
 capabilities in ``_meta``. ``auto`` tries ``server/discover`` first: only a
@@ -33,7 +33,7 @@ PROBES = 2
 """Times that ``server/discover`` is sent to a server that refuses the version and names it all the same."""
 
 META = "io.modelcontextprotocol/"
-"""Prefix of ``_meta`` keys that the protocol owns: a caller's own are never forwarded (core section 8.3)."""
+"""Prefix of ``_meta`` keys that the protocol owns: a caller's own are never forwarded (core v08 section 8.3)."""
 
 _META_VERSION = META + "protocolVersion"
 _META_CLIENT = META + "clientInfo"

@@ -2,7 +2,7 @@
 Octets into messages, for both transports; no I/O here.
 
 :class:`Lines` cuts at newlines, :class:`EventStream` cuts ``text/event-stream``
-(WHATWG HTML section 9.2.6). The lines of stdio are those of :mod:`.long_lines`.
+(WHATWG HTML, "Interpreting an event stream"). The lines of stdio are those of :mod:`.long_lines`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Processes and HTTP sessions that belong to one caller: ``isolation`` (adapters.md G3)."""
+"""Processes and HTTP sessions that belong to one caller: ``isolation`` (adapters rule G3)."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Servers of the handshake era ask in the middle of a call; callers of AGTP are as
 An interview is one call of a process, or HTTP session, that works for one
 caller alone. When the server asks, the call is parked: its caller gets what
 was asked as ``input_required`` and the call goes on with the answers
-(adapters.md G3 and G5, design decision 11).
+(adapters rules G3 and G5, design decision 11).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-MCP annotations into the semantic block of an AGTP endpoint: adapters.md section 4, AGIS section 6.
+MCP annotations into the semantic block of an AGTP endpoint: adapters section 4, AGIS v01 section 6.
 
 Annotations are hints by a server that nobody vouches for: they describe, and
 never decide what a caller must prove. What the operator says wins.

@@ -1,4 +1,4 @@
-"""What an operator says about one hosted MCP server: interface.md section 3."""
+"""What an operator says about one hosted MCP server: interface section 3."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 IMPACTS = ("informational", "reversible", "irreversible")
-"""Values of ``impact``: AGIS section 6."""
+"""Values of ``impact``: AGIS v01 section 6."""
 
 PROTOCOLS = ("auto", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 """Values of ``protocol``: ``auto`` negotiates, a date pins."""
 
 ISOLATION = ("auto", "shared", "per-agent", "per-session")
-"""Values of ``isolation``: adapters.md G3."""
+"""Values of ``isolation``: adapters rule G3."""
 
 Impact = Literal["informational", "reversible", "irreversible"]
 

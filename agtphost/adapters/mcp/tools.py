@@ -3,7 +3,7 @@ What a server says its tools are, and which of that is believed.
 
 A definition is refused, with a log line, when it could deceive a reader or
 this host: characters that do not show, a name that is no name, a size that
-only an attack needs (security.md section 2.4, T-MC-90). A definition that
+only an attack needs (security section 2.4, T-MC-90). A definition that
 changed since it was approved is kept but off (design decision 16).
 """
 

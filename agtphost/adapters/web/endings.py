@@ -1,7 +1,7 @@
 """
 What an upstream still works on for a caller that was stopped, or that gave it up: it is told to stop.
 
-SUSPEND of a Task-ID or Session-ID ends the tasks that run under it (adapters.md G6); suspending or revoking an agent
+SUSPEND of a Task-ID or Session-ID ends the tasks that run under it (adapters rule G6); suspending or revoking an agent
 ends all of its tasks (core v08 section 7.2.16). The upstream is asked in the background, and what it answers is
 kept and signed.
 """

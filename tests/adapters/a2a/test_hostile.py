@@ -305,7 +305,7 @@ OWN = {**REST_ERROR["error"], "details": [{**INFO, "domain": "a2a-protocol.org"}
 async def test_an_error_event_ends_the_call_as_an_error(
     binding: str, kind: str, data: str, reason: str, code: int
 ) -> None:
-    """Issue 11, item 24: an event of type ``error`` is read, whatever it says, and names its reason by A2A's domain."""
+    """An event of type ``error`` is read, whatever it says, and names its reason by A2A's domain."""
     task = {"task": {"id": "t1", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}}}
     first = json.dumps({"jsonrpc": "2.0", "id": 1, "result": task} if binding == "JSONRPC" else task)
     octets = f": ping\r\n\r\ndata: {first}\r\n\r\nevent: {kind}\r\ndata: {data}\r\n\r\n".encode()

@@ -145,7 +145,7 @@ async def test_tasks_that_do_not_succeed(port: int, word: str, status: int, reas
 
 @pytest_twisted.ensureDeferred
 async def test_an_error_in_the_middle_of_a_stream_ends_the_call(port: int) -> None:
-    """Issue 11, item 24: the SDK's events of type ``error`` are no end like any other."""
+    """The SDK's events of type ``error`` are no end like any other."""
     async with stage(port) as on:
         refusal = await refused(on.call("a2a.message.send", text("break"), task_id="T-break", stream=True))
         shown: Any = refusal.details["result"]

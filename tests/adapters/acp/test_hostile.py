@@ -101,7 +101,7 @@ async def test_a_dead_server_is_503() -> None:
 @pytest.mark.parametrize("rules", [{"pins": {"lair": "0" * 64}}, {"agents": ("liar", "lair")}])
 @pytest_twisted.ensureDeferred
 async def test_a_name_that_is_not_listed_shuts_the_server(rules: dict[str, Any]) -> None:
-    """Issue 11, item 17: a slip in a pin's name protects nothing: told for operators, and shut where it has to be."""
+    """A slip in a pin's name protects nothing: told for operators, and shut where it has to be."""
     async with hostile() as server:
         server.page("/agents", {"agents": [{"name": "liar"}]})
         sentence = "the configuration names 'lair', which it does not list (did you mean 'liar'?)"

@@ -38,7 +38,7 @@ def refused(adapter: McpAdapter, action: str, payload: Any, server: str | None =
 @pytest_twisted.ensureDeferred
 async def test_tools_are_found_by_full_and_bare_name() -> None:
     """
-    AGTP-271, AGTP-273: appendix D's payload, MCP's own, and the path that names the server, all reach the
+    AGTP-271, AGTP-273: core v08 appendix D's payload, MCP's own, and the path that names the server, all reach the
     tool.
     """
     async with hosted(SDK + ("stdio",), name="sdk") as server, hosted(hostile(), name="plain") as plain:

@@ -1,4 +1,4 @@
-"""Servers that misbehave in everything besides tool calls: security.md P16, T-MC-1 to 70."""
+"""Servers that misbehave in everything besides tool calls: P16, T-MC-1 to 70."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ async def test_the_group_is_only_killed_after_its_two_seconds() -> None:
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
 def test_nothing_outlives_the_host(ending: signal.Signals, tmp_path: Path) -> None:
-    """T-MC-70, invariant 15: the host is killed, segfaults or stops; the server and its daemons are gone."""
+    """T-MC-70, security invariant 15: the host is killed, segfaults or stops; the server and its daemons are gone."""
     host = subprocess.Popen(
         [sys.executable, "-c", HOST, *hostile("children", tmp_path / "pids")],
         stdout=subprocess.PIPE,

@@ -235,7 +235,7 @@ async def test_what_a_caller_cannot_answer_is_not_asked() -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_a_shared_handshake_server_asks_nobody() -> None:
-    """Adapters.md G3: a process that several agents share cannot ask, for nobody could tell whom."""
+    """Adapters rule G3: a process that several agents share cannot ask, for nobody could tell whom."""
     async with host("handshake", isolation="shared") as ask:
         answer = await ask(CALL, {"tool": "elicit"}, task_id="t")
         assert said(answer)["got"]["who"]["error"]["code"] == -32601
