@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -30,9 +29,10 @@ from agtphost.identity.trust import TrustPosture
 from agtphost.methods.execution import ActionGate, Carrier
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.paths import PathGrammar
-from agtphost.wire.events import Request, Response
-from agtphost.wire.headers import Headers
+from agtphost.wire.events import Response
 from tests.fakes import FakeDirectory, FakeLedger
+from tests.memory import body_of as document
+from tests.memory import request_of
 
 CALLER = "a" * 64
 HOSTED = "b" * 64
@@ -204,30 +204,7 @@ class Scene:
         who = Peer(address="127.0.0.1", certificate=certificate()) if peer is None else peer
         return Deferred.fromCoroutine(self.dispatcher(gates).dispatch(request, who))
 
-    @staticmethod
-    def request(
-        method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, query: str | None = None
-    ) -> Request:
-        """One request, as the wire yields it."""
-        octets = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        fields = dict(headers or {})
-        if octets:
-            fields.setdefault("Content-Type", "application/vnd.agtp+json")
-        return Request(
-            method=method,
-            path=path,
-            query=query,
-            headers=Headers(list(fields.items())),
-            body=octets,
-            line=f"AGTP/1.0 {method} {path}\r\n".encode(),
-        )
-
-
-def document(response: Response) -> dict[str, Any]:
-    """The body, which is an object."""
-    value = json.loads(response.body)
-    assert isinstance(value, dict)
-    return value
+    request = staticmethod(request_of)
 
 
 def payload(scene: Scene, at: int = -1) -> dict[str, object]:

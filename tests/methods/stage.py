@@ -1,4 +1,4 @@
-"""A host in memory with its real built-in methods, gates and dispatcher: what the tests of methods play on."""
+"""A host in memory with its real built-in methods, gates and dispatcher, for tests of single methods."""
 
 from __future__ import annotations
 
@@ -56,11 +56,12 @@ from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.paths import PathGrammar
 from agtphost.vocabulary.status import Status
-from agtphost.wire.events import Request, Response
-from agtphost.wire.headers import Headers
+from agtphost.wire.events import Response
 from tests.fakes import FakeLedger
 from tests.identity.samples import document as identity_document
 from tests.identity.samples import genesis_octets, key_of
+from tests.memory import body_of as body_of
+from tests.memory import request_of
 
 MCP = "application/vnd.mcp.tools+json"
 SINCE = "2026-06-01T00:00:00.000Z"
@@ -338,18 +339,7 @@ class Stage:
         query: str | None = None,
     ) -> Deferred[Response]:
         """Dispatch one request."""
-        octets = b"" if body is None else json.dumps(body).encode()
-        fields = dict(headers or {})
-        if octets:
-            fields.setdefault("Content-Type", "application/vnd.agtp+json")
-        request = Request(
-            method=method,
-            path=path,
-            query=query,
-            headers=Headers(list(fields.items())),
-            body=octets,
-            line=f"AGTP/1.0 {method} {path}\r\n".encode(),
-        )
+        request = request_of(method, path, body, headers, query)
         peer = Peer(address="127.0.0.1", certificate=certificate)
         return Deferred.fromCoroutine(self.dispatcher.dispatch(request, peer))
 
@@ -362,8 +352,3 @@ class Stage:
             self.clock.advance(0)
         assert answers, "the dispatcher is still waiting"
         return answers[0]
-
-
-def body_of(response: Response) -> Any:
-    """The decoded body."""
-    return json.loads(response.body)
