@@ -3,9 +3,10 @@ The pages that follow from something else; ``python docs/generate.py`` writes th
 
 - ``docs/configuration.rst``: every key of ``host.toml`` and of the command's own file, from the classes of
   :mod:`agtphost.config`
+- ``docs/architecture.rst``: what each package may import, from ``tests/test_layering.py``; the rest is written by hand
 - ``CHANGELOG.rst``: what is not released yet, from the fragments in ``docs/changes``
 
-``tests/docs/test_generated.py`` holds both to what is written here.
+``tests/docs/test_generated.py`` holds them to what is written here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import ast
 import inspect
 import json
 import re
+import runpy
 import sys
 import types
 import typing
@@ -320,9 +322,24 @@ def titled(fragment: Path) -> tuple[str, str]:
     return found.group(1), text[found.end() :]
 
 
+def architecture(page: str) -> str:
+    """``docs/architecture.rst`` with the last column of its table as the layering test has it; all else is kept."""
+    layering: dict[str, Any] = runpy.run_path(str(ROOT / "tests" / "test_layering.py"))
+    allowed, everyone = layering["MAY_IMPORT"], layering["EVERYONE"]
+
+    def row(found: re.Match[str]) -> str:
+        name = found.group(2)
+        said = ", ".join(sorted(allowed[name] - everyone)) or "nothing"
+        return found.group(1) + ("nothing, not even the four" if name == "vocabulary" else said)
+
+    return re.sub(r"(   \* - ``(\w+)``\n     - .+\n     - ).+", row, page)
+
+
 def main() -> None:
     """Write every page anew."""
     (DOCS / "configuration.rst").write_text(configuration())
+    drawn = DOCS / "architecture.rst"
+    drawn.write_text(architecture(drawn.read_text()))
     log = ROOT / "CHANGELOG.rst"
     log.write_text(changelog(log.read_text() if log.exists() else ""))
 

@@ -54,6 +54,13 @@ def test_the_changelog_is_current() -> None:
             assert GENERATE.titled(fragment)[1] in present
 
 
+def test_the_import_table_is_current() -> None:
+    """Its last column is that of the layering test."""
+    page = (DOCS / "architecture.rst").read_text()
+    assert page == GENERATE.architecture(page), REMEDY
+    assert GENERATE.architecture(page.replace("     - identity, wire\n", "     - wire\n")) == page
+
+
 def test_what_was_released_stays() -> None:
     """The generator writes above the mark alone."""
     mark = GENERATE.RELEASED
