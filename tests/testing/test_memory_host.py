@@ -298,3 +298,23 @@ def test_there_are_no_sockets_no_threads_and_no_files(tmp_path: Path) -> None:
     control = ran.stdout.partition("control:")[2]
     assert all(event in control for event in ("'thread'", "'open'", "'socket.__new__'")), control
     assert [path.name for path in tmp_path.iterdir()] == ["written"]
+
+
+def test_upstreams_are_down(make: Make, tmp_path: Path) -> None:
+    """Nothing connects to anybody and no server is started: callers are told as where an upstream is down."""
+    server = {"name": "files", "command": [sys.executable, "-c", "raise SystemExit"], "cwd": str(tmp_path)}
+    host = make({"mcp": {"server": [server]}})
+    kinds = ("timeout", "connection_error", "malformed_response", "authentication_failed", "error")
+    host.endpoint(
+        "QUERY",
+        "/weather",
+        echo,
+        handler={"type": "external_service", "url": "https://weather.test/now", "method": "GET"},
+        errors=[f"upstream_{kind}" for kind in kinds],
+    )
+    demo = host.agent("demo", scopes=["mcp:*"])
+    answer = host.call("QUERY", "/weather", caller=demo)
+    assert (answer.status, answer.reason) == (422, "upstream_connection_error")
+    tool = b'{"action":"mcp.tools.call","payload":{"tool":"read","arguments":{}}}'
+    answer = host.call("EXECUTE", "/mcp/files", body=tool, content_type="application/vnd.mcp.tools+json", caller=demo)
+    assert answer.status == 503, answer.explanation
