@@ -11,7 +11,7 @@ from twisted.internet.interfaces import IAddress
 from twisted.logger import Logger
 
 from agtphost.adapters.mcp.server import McpServer
-from agtphost.adapters.web.upkeep import Upkeep
+from agtphost.adapters.web.service import WebUpstream
 from agtphost.config import Config
 from agtphost.http.site import HTTP_LIMITS
 from agtphost.iagtp import IDispatcher
@@ -90,7 +90,7 @@ class Announcement(Service):
     name = "announcement"
 
     def __init__(
-        self, reactor: Any, listening: ListeningService, servers: Sequence[McpServer | Upkeep], summary: Summary
+        self, reactor: Any, listening: ListeningService, servers: Sequence[McpServer | WebUpstream], summary: Summary
     ) -> None:
         self._reactor = reactor
         self._listening = listening
@@ -98,7 +98,7 @@ class Announcement(Service):
         self._summary = summary
         self._address: IAddress | None = None
         self._since = 0.0
-        self._starting: list[McpServer | Upkeep] = list(servers)
+        self._starting: list[McpServer | WebUpstream] = list(servers)
         self._told = False
 
     def startService(self) -> None:
@@ -146,5 +146,5 @@ class Announcement(Service):
         log.critical("the host cannot listen: {why}", why=failure.getErrorMessage())
 
 
-def _names(servers: Sequence[McpServer | Upkeep]) -> str:
+def _names(servers: Sequence[McpServer | WebUpstream]) -> str:
     return ", ".join(str(server.name) for server in servers)

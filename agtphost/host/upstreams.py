@@ -12,14 +12,14 @@ from agtphost.adapters.acp import ACPAdapter
 from agtphost.adapters.acp.handlers import TERMINAL as OVER
 from agtphost.adapters.mcp.adapter import McpAdapter
 from agtphost.adapters.mcp.approval import Approval
-from agtphost.adapters.mcp.desk import Desk
+from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.kept_pins import KeptPins
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.settings import ClientCredentials, McpServerSettings, ToolOverride
 from agtphost.adapters.mcp.tool_record import Submit, ToolRecord
-from agtphost.adapters.web.endings import Endings
-from agtphost.adapters.web.links import Links
-from agtphost.adapters.web.upkeep import Upkeep
+from agtphost.adapters.web.cancellation import Cancellation
+from agtphost.adapters.web.ownership import TaskOwnership
+from agtphost.adapters.web.service import WebUpstream
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
 from agtphost.audit.held import Held, HeldTable
 from agtphost.audit.lifecycle import LifecycleState, LifecycleTable
@@ -105,10 +105,10 @@ class WebUpstreams:
     """A2A agents and ACP servers, and what carries payloads to them."""
 
     adapters: tuple[A2AAdapter | ACPAdapter, ...]
-    upkeep: tuple[Upkeep, ...]
+    upkeep: tuple[WebUpstream, ...]
     """One service for each upstream."""
 
-    endings: tuple[Endings, ...]
+    endings: tuple[Cancellation, ...]
     """What ends tasks of agents that were stopped: one service for each protocol."""
 
     a2a: Mapping[str, A2AAgent]
@@ -189,7 +189,7 @@ def mcp_adapter(
     entries = list(entries)
     submit = _submitter(ledger)
     approval = Approval(KeptPins(held, submit), authorization, ToolRecord(reactor, held, submit))
-    desk = Desk(reactor, held)
+    desk = CallTracker(reactor, held)
     servers = [
         McpServer(reactor, settings, environ, desk=desk, pins=approval.pins(settings.name, settings.pins))
         for settings in (settings_of(entry, production=production) for entry in entries)
@@ -220,19 +220,19 @@ def web_upstreams(
     """
     submit = _submitter(ledger)
     adapters: list[A2AAdapter | ACPAdapter] = []
-    endings: list[Endings] = []
+    endings: list[Cancellation] = []
     helpers = a2a_agents(reactor, config, held, submit)
     servers = acp_servers(reactor, config.acp.agent, held, submit, production=not config.host.development)
     if helpers:
-        links = Links(held, "a2a-task")
+        links = TaskOwnership(held, "a2a-task")
         a2a = A2AAdapter(helpers, links, authorization)
         adapters.append(a2a)
-        endings.append(Endings("a2a", links, a2a.end, TERMINAL.__contains__, submit, reactor))
+        endings.append(Cancellation("a2a", links, a2a.end, TERMINAL.__contains__, submit, reactor))
     if servers:
-        links = Links(held, "acp-run")
+        links = TaskOwnership(held, "acp-run")
         acp = ACPAdapter(servers, links, authorization)
         adapters.append(acp)
-        endings.append(Endings("acp", links, acp.end, OVER.__contains__, submit, reactor))
+        endings.append(Cancellation("acp", links, acp.end, OVER.__contains__, submit, reactor))
     if endings:
         _end_with_callers(held, states, endings)
     upkeep = (*(helper.service for helper in helpers), *(server.service for server in servers))
@@ -240,7 +240,7 @@ def web_upstreams(
     return WebUpstreams(adapters=tuple(adapters), upkeep=upkeep, endings=tuple(endings), a2a=named)
 
 
-def _end_with_callers(held: HeldTable, states: LifecycleTable, endings: Sequence[Endings]) -> None:
+def _end_with_callers(held: HeldTable, states: LifecycleTable, endings: Sequence[Cancellation]) -> None:
     def suspended(key: str, item: Held | None) -> None:
         if item is not None and item.value["status"] == "suspended":
             for each in endings:

@@ -242,7 +242,7 @@ def test_a_flood_of_claims_pushes_out_its_own_alone() -> None:
 
 def test_numbers_are_those_of_the_code() -> None:
     """Where a cache has its number beside its code."""
-    from agtphost.adapters.mcp import desk, waiting_calls
+    from agtphost.adapters.mcp import calls, request_states
     from agtphost.dispatch import principal_gate, rate_gate
     from agtphost.methods import candidates, cognitive, discovery, relevance, sessions
     from agtphost.negotiation import compiling, rate
@@ -257,8 +257,8 @@ def test_numbers_are_those_of_the_code() -> None:
     assert bounds["Index._allowed"] == candidates.MOST_AUTHORITIES
     assert (bounds["Discovery._lists"], bounds["Discovery._warned"]) == (discovery.MOST_LISTS, discovery.MOST_WARNED)
     assert bounds["Sightings._sessions"] == sessions.SIGHTED
-    assert bounds["Desk._levels"] == desk.MOST_LEVELS
-    assert bounds["WaitingCalls._by_token"] == waiting_calls.MOST
+    assert bounds["CallTracker._levels"] == calls.MOST_LEVELS
+    assert bounds["RequestStates._by_token"] == request_states.MOST
     assert bounds["Memo._known"] == compiling.MOST
     assert bounds["Ceiling._seen"] == rate.MOST_CALLERS
 

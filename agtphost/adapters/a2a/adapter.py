@@ -14,8 +14,8 @@ from agtphost.adapters.a2a.card import Card
 from agtphost.adapters.a2a.dialects import Operation
 from agtphost.adapters.a2a.tasks import state_of, task_in
 from agtphost.adapters.web.approval import Approve, approve_binding
-from agtphost.adapters.web.endings import AlreadyOver
-from agtphost.adapters.web.links import Link, Links
+from agtphost.adapters.web.cancellation import AlreadyOver
+from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
@@ -45,7 +45,7 @@ class A2AAdapter:
     def __init__(
         self,
         agents: Iterable[A2AAgent],
-        links: Links,
+        links: TaskOwnership,
         authorization: Authorization | None = None,
     ) -> None:
         self._agents = {agent.settings.name: agent for agent in agents}
@@ -129,7 +129,7 @@ class A2AAdapter:
         """Everything there is to know of each agent, for operators."""
         return [_full(agent) for _, agent in sorted(self._agents.items())]
 
-    async def end(self, link: Link) -> str:
+    async def end(self, link: OwnedTask) -> str:
         """
         Cancel a task upstream, whoever began it; its state afterwards.
 

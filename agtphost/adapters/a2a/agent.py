@@ -12,7 +12,7 @@ from agtphost.adapters.a2a.dialects import Dialect, Operation, Params
 from agtphost.adapters.a2a.settings import A2AAgentSettings
 from agtphost.adapters.web.exchange import HttpPeer
 from agtphost.adapters.web.pins import Pins
-from agtphost.adapters.web.upkeep import Upkeep
+from agtphost.adapters.web.service import WebUpstream
 from agtphost.upstream.failures import Refused, Unreadable
 from agtphost.upstream.queue import Caller
 
@@ -56,7 +56,7 @@ class A2AAgent:
         self.settings = settings
         self._http = HttpPeer(reactor, ca=settings.ca, headers=settings.headers, connections=settings.max_concurrency)
         chosen = {} if jitter is None else {"jitter": jitter}
-        self.service = Upkeep(reactor, settings, "a2a", self._prepare, self._http.close, **chosen)
+        self.service = WebUpstream(reactor, settings, "a2a", self._prepare, self._http.close, **chosen)
         self.card: Card | None = None
         self._dialect: Dialect | None = None
         self._dialects: dict[str, Dialect] = {}

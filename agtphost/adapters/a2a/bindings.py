@@ -9,7 +9,7 @@ from agtphost.adapters.a2a import relay
 from agtphost.adapters.a2a.agent import A2AAgent
 from agtphost.adapters.a2a.dialects import Operation
 from agtphost.adapters.a2a.handlers import ListTasks, Push, ReadCard, SendMessage, Subscribe, TaskAction
-from agtphost.adapters.web.links import Links
+from agtphost.adapters.web.ownership import TaskOwnership
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
 from agtphost.handlers.built_in import IBuiltInHandler
@@ -111,7 +111,7 @@ _SAYS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def _handler(action: str, agent: A2AAgent, links: Links) -> IBuiltInHandler:
+def _handler(action: str, agent: A2AAgent, links: TaskOwnership) -> IBuiltInHandler:
     if action == SEND:
         return SendMessage(agent, links)
     if action in (GET, CANCEL):
@@ -127,7 +127,7 @@ def _handler(action: str, agent: A2AAgent, links: Links) -> IBuiltInHandler:
     return ReadCard(agent, links, extended=action == EXTENDED_CARD)
 
 
-def bindings_of(agent: A2AAgent, links: Links) -> dict[str, Binding]:
+def bindings_of(agent: A2AAgent, links: TaskOwnership) -> dict[str, Binding]:
     """The bindings of an agent by action, as its present card has it; the gates' part is the operator's alone."""
     return {action: _binding(action, agent, links) for action in (*ACTIONS, *relay.ACTIONS)}
 
@@ -145,7 +145,7 @@ def offered(agent: A2AAgent) -> tuple[str, ...]:
     return tuple(action for action in ACTIONS if able.get(action, True))
 
 
-def _binding(action: str, agent: A2AAgent, links: Links) -> Binding:
+def _binding(action: str, agent: A2AAgent, links: TaskOwnership) -> Binding:
     settings, card = agent.settings, agent.card
     what, capability = _SAYS[action]
     reading = capability == "retrieval"

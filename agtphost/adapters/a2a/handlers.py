@@ -24,7 +24,7 @@ from agtphost.adapters.a2a.tasks import (
     task_in,
 )
 from agtphost.adapters.callers import caller_of
-from agtphost.adapters.web.links import Link, Links
+from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.context import LAST_WORD
@@ -40,7 +40,7 @@ class Action:
 
     kind = "a2a"
 
-    def __init__(self, agent: A2AAgent, links: Links) -> None:
+    def __init__(self, agent: A2AAgent, links: TaskOwnership) -> None:
         self._agent = agent
         self._links = links
         self._name = agent.settings.name
@@ -59,7 +59,7 @@ class Action:
         except CancelledError:
             raise self._refused(Cancelled()) from None
 
-    def _refused(self, failure: UpstreamFailure, link: Link | None = None) -> Refusal:
+    def _refused(self, failure: UpstreamFailure, link: OwnedTask | None = None) -> Refusal:
         details = {} if link is None else {"task_id": link.task_id, "a2a_task_id": link.remote_id}
         self._agent.service.say(f"a call failed: {failure}")
         return refusal(self._name, failure, details)
@@ -74,9 +74,9 @@ class Action:
         )
         return {"payload_contradicts": list(contradicted)}
 
-    def _settled(self, context: BuiltInContext, task: Mapping[str, Any], before: Link) -> Link:
+    def _settled(self, context: BuiltInContext, task: Mapping[str, Any], before: OwnedTask) -> OwnedTask:
         """The link of a task that was heard of again."""
-        return Link(
+        return OwnedTask(
             owner=before.owner,
             upstream=before.upstream,
             remote_id=before.remote_id,
@@ -123,7 +123,7 @@ class SendMessage(Action):
 
     async def _stream(self, context: BuiltInContext, sending: messages.Sending) -> Progress:
         progress = Progress()
-        known: Link | None = sending.link
+        known: OwnedTask | None = sending.link
 
         async def take(event: Any) -> None:
             nonlocal known
@@ -147,9 +147,9 @@ class SendMessage(Action):
             raise self._refused(Unreadable("its stream told nothing"))
         return progress
 
-    def _link(self, context: BuiltInContext, sending: messages.Sending, task: Mapping[str, Any]) -> Link:
+    def _link(self, context: BuiltInContext, sending: messages.Sending, task: Mapping[str, Any]) -> OwnedTask:
         conversation = task.get("contextId")
-        return Link(
+        return OwnedTask(
             owner=messages.owner_of(context),
             upstream=self._name,
             remote_id=str(task["id"]),
@@ -193,7 +193,7 @@ class SendMessage(Action):
         changes = ()
         conversation = message.get("contextId") if isinstance(message, dict) else None
         if context.session_id and isinstance(conversation, str) and conversation:
-            link = Link(
+            link = OwnedTask(
                 owner=messages.owner_of(context),
                 upstream=self._name,
                 remote_id="",
@@ -219,7 +219,7 @@ def _task_header(context: BuiltInContext, task_id: str) -> tuple[tuple[str, str]
 
 
 def _unsuccessful(
-    upstream: str, link: Link, task: Mapping[str, Any], changes: Any, extra: Mapping[str, object]
+    upstream: str, link: OwnedTask, task: Mapping[str, Any], changes: Any, extra: Mapping[str, object]
 ) -> Refusal:
     status, reason, explanation, remedy = {
         FAILED: (Status.DELEGATION_FAILURE, "a2a-task-failed", "The agent's task failed.", "result.task says why."),
@@ -256,7 +256,7 @@ def _unsuccessful(
 class TaskAction(Action):
     """``a2a.tasks.get`` and ``a2a.tasks.cancel``."""
 
-    def __init__(self, agent: A2AAgent, links: Links, operation: Operation) -> None:
+    def __init__(self, agent: A2AAgent, links: TaskOwnership, operation: Operation) -> None:
         super().__init__(agent, links)
         self._operation = operation
 
@@ -349,7 +349,7 @@ class ListTasks(Action):
 class ReadCard(Action):
     """``a2a.card.get`` and ``a2a.card.extended``."""
 
-    def __init__(self, agent: A2AAgent, links: Links, *, extended: bool) -> None:
+    def __init__(self, agent: A2AAgent, links: TaskOwnership, *, extended: bool) -> None:
         super().__init__(agent, links)
         self._extended = extended
 
@@ -381,7 +381,7 @@ class Push(Action):
     Where an agent may call back is the operator's to say: a request names the task alone.
     """
 
-    def __init__(self, agent: A2AAgent, links: Links, operation: Operation) -> None:
+    def __init__(self, agent: A2AAgent, links: TaskOwnership, operation: Operation) -> None:
         super().__init__(agent, links)
         self._operation = operation
 

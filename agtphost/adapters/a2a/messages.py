@@ -9,7 +9,7 @@ from typing import Any
 
 from agtphost.adapters import precedence
 from agtphost.adapters.a2a.tasks import INPUT_REQUIRED, TERMINAL
-from agtphost.adapters.web.links import Link, Links
+from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.vocabulary.status import Status
@@ -27,7 +27,7 @@ class Sending:
     """One message, ready to be sent."""
 
     params: dict[str, Any]
-    link: Link | None
+    link: OwnedTask | None
     """The task that it goes on with; None for one that begins a new one."""
 
     task_id: str
@@ -58,7 +58,7 @@ def unknown_task(task_id: object) -> Refusal:
     )
 
 
-def named_task(context: BuiltInContext, payload: Mapping[str, Any], links: Links, upstream: str) -> Link:
+def named_task(context: BuiltInContext, payload: Mapping[str, Any], links: TaskOwnership, upstream: str) -> OwnedTask:
     """
     The task that a request is about: ``id`` of its payload, or else its Task-ID.
 
@@ -80,7 +80,7 @@ def owner_of(context: BuiltInContext) -> str:
     return context.caller.agent_id if context.caller is not None else ""
 
 
-def read(context: BuiltInContext, links: Links, upstream: str, *, forward: bool) -> Sending:
+def read(context: BuiltInContext, links: TaskOwnership, upstream: str, *, forward: bool) -> Sending:
     """
     Read a payload, whose shape its schema has checked.
 
@@ -150,7 +150,9 @@ def _message(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     return message
 
 
-def _link(context: BuiltInContext, message: Mapping[str, Any], links: Links, upstream: str) -> tuple[Link | None, bool]:
+def _link(
+    context: BuiltInContext, message: Mapping[str, Any], links: TaskOwnership, upstream: str
+) -> tuple[OwnedTask | None, bool]:
     """The task that the message goes on with, and whether the payload named another than the header."""
     owner = owner_of(context)
     by_header = links.by_task(owner, upstream, context.task_id)
@@ -165,7 +167,7 @@ def _link(context: BuiltInContext, message: Mapping[str, Any], links: Links, ups
     return link, context.task_id is not None and link.task_id != context.task_id
 
 
-def _require_state(payload: Mapping[str, Any], link: Link | None) -> None:
+def _require_state(payload: Mapping[str, Any], link: OwnedTask | None) -> None:
     """An answer to a question goes to the task that asked it, while it still waits."""
     if "inputResponses" not in payload:
         return
@@ -191,7 +193,7 @@ def _configuration(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _conversation(
-    context: BuiltInContext, payload: Mapping[str, Any], links: Links, upstream: str, link: Link | None
+    context: BuiltInContext, payload: Mapping[str, Any], links: TaskOwnership, upstream: str, link: OwnedTask | None
 ) -> str:
     """The A2A context: that of the task, of the Session-ID, or one that the caller takes part in."""
     owner = owner_of(context)

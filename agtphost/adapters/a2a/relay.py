@@ -25,7 +25,7 @@ from agtphost.adapters.a2a.messages import FORWARDED, owner_of
 from agtphost.adapters.a2a.relayed import Asked, Heard, Whose, fault
 from agtphost.adapters.a2a.tasks import task_in
 from agtphost.adapters.callers import caller_of
-from agtphost.adapters.web.links import Link, Links
+from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
 from agtphost.audit.drafts import Change
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Withdrawable
@@ -66,7 +66,7 @@ MOST_PAGES = 20
 LONGEST_PAGE = 100
 
 
-def _whose(context: BuiltInContext, links: Links, upstream: str) -> Whose:
+def _whose(context: BuiltInContext, links: TaskOwnership, upstream: str) -> Whose:
     owner = owner_of(context)
     link = context.peer.link if context.peer is not None else None
     client = link.client if isinstance(link, Withdrawable) else ""
@@ -84,7 +84,7 @@ def _whose(context: BuiltInContext, links: Links, upstream: str) -> Whose:
 class Relay(Action):
     """One operation, asked of the agent for a client."""
 
-    def __init__(self, agent: A2AAgent, links: Links, operation: Operation) -> None:
+    def __init__(self, agent: A2AAgent, links: TaskOwnership, operation: Operation) -> None:
         super().__init__(agent, links)
         self._operation = operation
 
@@ -98,7 +98,7 @@ class Relay(Action):
         operation, given = self._operation, context.input
         whose = _whose(context, self._links, self._name)
         spoken = Spoken(binding=str(given.get("binding", "")), extensions=str(given.get("extensions", "")))
-        link: Link | None = None
+        link: OwnedTask | None = None
         try:
             asked = relayed.read(operation, given["params"], whose)
             link = asked.link
@@ -160,7 +160,7 @@ class Relay(Action):
             extra={"a2a_task_id": link.remote_id, "a2a_state": link.state},
         )
 
-    def _link(self, context: BuiltInContext, asked: Asked, whose: Whose, heard: Heard) -> Link | None:
+    def _link(self, context: BuiltInContext, asked: Asked, whose: Whose, heard: Heard) -> OwnedTask | None:
         """What is to be kept of an answer; None where it names neither a task nor a conversation."""
         known = asked.link
         if known is not None and heard.task_id in ("", known.remote_id):
@@ -168,7 +168,7 @@ class Relay(Action):
         if not heard.task_id and not heard.context:
             return None
         named = asked.context != "" and heard.context in ("", asked.context)
-        return Link(
+        return OwnedTask(
             owner=whose.owner,
             upstream=self._name,
             remote_id=heard.task_id,
@@ -180,7 +180,7 @@ class Relay(Action):
             client=whose.client,
         )
 
-    def _changes(self, link: Link) -> tuple[Change, ...]:
+    def _changes(self, link: OwnedTask) -> tuple[Change, ...]:
         """What keeps a link, and makes room for it."""
         kept = self._links.changes(link)
         gone = room_for(self._links, link) if link.client and kept else None
@@ -263,9 +263,9 @@ class Relay(Action):
         return Answer(result={"response": response}, changes=tuple(changes))
 
 
-def room_for(links: Links, new: Link) -> Change | None:
+def room_for(links: TaskOwnership, new: OwnedTask) -> Change | None:
     """What has to be forgotten for another link of a client; None where nothing has to."""
-    of_client: dict[str, list[Link]] = {}
+    of_client: dict[str, list[OwnedTask]] = {}
     for link in links.all_of(new.owner):
         if link.key == new.key:
             return None
@@ -280,9 +280,9 @@ def room_for(links: Links, new: Link) -> Change | None:
     return None if most is None else links.removal(most[0])
 
 
-def _again(link: Link, heard: Heard) -> Link:
+def _again(link: OwnedTask, heard: Heard) -> OwnedTask:
     """The link of a task that was heard of again."""
-    return Link(
+    return OwnedTask(
         owner=link.owner,
         upstream=link.upstream,
         remote_id=link.remote_id,

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from agtphost.adapters import precedence
 from agtphost.adapters.a2a.dialects import Operation
 from agtphost.adapters.a2a.messages import FORWARDED
-from agtphost.adapters.web.links import LONGEST_ID, Link, Links
+from agtphost.adapters.web.ownership import LONGEST_ID, OwnedTask, TaskOwnership
 from agtphost.upstream.failures import ErrorAnswer
 from agtphost.vocabulary import a2a_errors
 
@@ -78,7 +78,7 @@ def _snake(name: str) -> str:
 class Whose:
     """A client, and what it has with one agent."""
 
-    links: Links
+    links: TaskOwnership
     upstream: str
     owner: str
     """Agent-ID in whose name it calls."""
@@ -89,7 +89,7 @@ class Whose:
     malformed: int = a2a_errors.INVALID_PARAMS
     """What a member of a wrong type is called in the binding that the client speaks."""
 
-    def task(self, value: Any) -> Link:
+    def task(self, value: Any) -> OwnedTask:
         """
         Its own task of an id.
 
@@ -102,7 +102,7 @@ class Whose:
             raise unknown_task()
         return link
 
-    def all(self) -> list[Link]:
+    def all(self) -> list[OwnedTask]:
         """Its links, the one that changed last first."""
         return list(self.links.of(self.owner, self.upstream, self.client))
 
@@ -120,7 +120,7 @@ class Asked:
     """One operation, ready to be asked of the agent."""
 
     params: dict[str, Any]
-    link: Link | None = None
+    link: OwnedTask | None = None
     """The task that it names."""
 
     context: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agtphost.adapters.web.links import is_remote_id
+from agtphost.adapters.web.ownership import is_remote_id
 from agtphost.upstream.failures import Unreadable
 
 INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"

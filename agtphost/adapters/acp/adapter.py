@@ -10,8 +10,8 @@ from zope.interface import implementer
 from agtphost.adapters.acp.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of
 from agtphost.adapters.acp.server import ACPServer
 from agtphost.adapters.web.approval import Approve, approve_binding
-from agtphost.adapters.web.endings import AlreadyOver
-from agtphost.adapters.web.links import Link, Links
+from agtphost.adapters.web.cancellation import AlreadyOver
+from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
@@ -40,7 +40,7 @@ class ACPAdapter:
     def __init__(
         self,
         servers: Iterable[ACPServer],
-        links: Links,
+        links: TaskOwnership,
         authorization: Authorization | None = None,
     ) -> None:
         self._servers = {server.settings.name: server for server in servers}
@@ -114,7 +114,7 @@ class ACPAdapter:
         """Everything there is to know of each server, for operators."""
         return [_full(server) for _, server in sorted(self._servers.items())]
 
-    async def end(self, link: Link) -> str:
+    async def end(self, link: OwnedTask) -> str:
         """
         Cancel a run upstream, whoever began it; its status afterwards.
 

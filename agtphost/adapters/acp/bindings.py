@@ -9,7 +9,7 @@ from typing import Any
 
 from agtphost.adapters.acp.handlers import CreateRun, Ping, ReadAgents, ReadSession, ResumeRun, RunAction, RunEvents
 from agtphost.adapters.acp.server import ACPServer
-from agtphost.adapters.web.links import Links
+from agtphost.adapters.web.ownership import TaskOwnership
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
 from agtphost.handlers.built_in import IBuiltInHandler
@@ -46,7 +46,7 @@ _CREATE = {
 }
 _ANY = {"type": "object"}
 
-_ACTIONS: Mapping[str, tuple[str, str, Mapping[str, Any], Callable[[ACPServer, Links], IBuiltInHandler]]] = {
+_ACTIONS: Mapping[str, tuple[str, str, Mapping[str, Any], Callable[[ACPServer, TaskOwnership], IBuiltInHandler]]] = {
     CREATE: ("Run an agent of the ACP server", "transaction", _CREATE, CreateRun),
     "acp.runs.get": ("Read one of the caller's runs", "retrieval", _RUN, partial(RunAction, cancel=False)),
     "acp.runs.resume": ("Answer what one of the caller's runs awaits", "transaction", _RUN, ResumeRun),
@@ -62,12 +62,12 @@ ACTIONS = tuple(_ACTIONS)
 _COMPILED = {action: compile_schema(schema, role="tool") for action, (_, _, schema, _) in _ACTIONS.items()}
 
 
-def bindings_of(server: ACPServer, links: Links) -> dict[str, Binding]:
+def bindings_of(server: ACPServer, links: TaskOwnership) -> dict[str, Binding]:
     """The bindings of a server by action, as its present manifests have it."""
     return {action: _binding(action, server, links) for action in ACTIONS}
 
 
-def _binding(action: str, server: ACPServer, links: Links) -> Binding:
+def _binding(action: str, server: ACPServer, links: TaskOwnership) -> Binding:
     settings = server.settings
     what, capability, _, make = _ACTIONS[action]
     reading = capability == "retrieval"

@@ -15,7 +15,7 @@ from agtphost.adapters import precedence
 from agtphost.adapters.acp.failures import refusal
 from agtphost.adapters.acp.server import ACPServer
 from agtphost.adapters.callers import caller_of
-from agtphost.adapters.web.links import Link, Links, is_remote_id
+from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership, is_remote_id
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.context import LAST_WORD
@@ -33,7 +33,7 @@ class _Action:
 
     kind = "acp"
 
-    def __init__(self, server: ACPServer, links: Links) -> None:
+    def __init__(self, server: ACPServer, links: TaskOwnership) -> None:
         self._server = server
         self._links = links
         self._name = server.settings.name
@@ -52,12 +52,12 @@ class _Action:
         except CancelledError:
             raise self._refused(Cancelled()) from None
 
-    def _refused(self, failure: UpstreamFailure, link: Link | None = None) -> Refusal:
+    def _refused(self, failure: UpstreamFailure, link: OwnedTask | None = None) -> Refusal:
         details = {} if link is None else {"task_id": link.task_id, "acp_run_id": link.remote_id}
         self._server.service.say(f"a call failed: {failure}")
         return refusal(self._name, failure, details)
 
-    def _link(self, context: BuiltInContext) -> Link:
+    def _link(self, context: BuiltInContext) -> OwnedTask:
         """The run that a request is about: ``run_id`` of its payload, or else its Task-ID."""
         owner, given = _owner(context), context.input.get("run_id")
         links = self._links
@@ -74,7 +74,7 @@ class _Action:
             )
         return link
 
-    def _run(self, value: Any, link: Link | None = None) -> dict[str, Any]:
+    def _run(self, value: Any, link: OwnedTask | None = None) -> dict[str, Any]:
         proper = isinstance(value, dict) and is_remote_id(value.get("run_id")) and isinstance(value.get("status"), str)
         if not proper or (link is not None and value["run_id"] != link.remote_id):
             raise self._refused(Unreadable("its answer is not the run that was asked for"))
@@ -82,7 +82,7 @@ class _Action:
         return run
 
     def _answer(
-        self, context: BuiltInContext, run: Mapping[str, Any], link: Link, extra: Mapping[str, object]
+        self, context: BuiltInContext, run: Mapping[str, Any], link: OwnedTask, extra: Mapping[str, object]
     ) -> Answer:
         changes = self._links.changes(link)
         record = {**extra, "acp_run_id": link.remote_id, "acp_state": link.state}
@@ -109,8 +109,8 @@ class _Action:
             extra=record,
         )
 
-    def _settled(self, run: Mapping[str, Any], link: Link) -> Link:
-        return Link(
+    def _settled(self, run: Mapping[str, Any], link: OwnedTask) -> OwnedTask:
+        return OwnedTask(
             owner=link.owner,
             upstream=link.upstream,
             remote_id=link.remote_id,
@@ -130,7 +130,7 @@ class _Running(_Action):
         path: tuple[str, ...],
         body: Mapping[str, Any],
         mode: str,
-        link: Link | None,
+        link: OwnedTask | None,
         begun: Any,
         extra: Mapping[str, object],
     ) -> Answer:
@@ -212,9 +212,9 @@ class CreateRun(_Running):
             body["session_id"] = session = session or str(uuid.uuid4())
         task_id = context.task_id or secrets.token_hex(16)
 
-        def begun(run: Mapping[str, Any]) -> Link:
+        def begun(run: Mapping[str, Any]) -> OwnedTask:
             told = run.get("session_id")
-            return Link(
+            return OwnedTask(
                 owner=_owner(context),
                 upstream=self._name,
                 remote_id=str(run["run_id"]),
@@ -305,7 +305,7 @@ class ResumeRun(_Running):
 class RunAction(_Action):
     """``acp.runs.get`` and ``acp.runs.cancel``."""
 
-    def __init__(self, server: ACPServer, links: Links, *, cancel: bool) -> None:
+    def __init__(self, server: ACPServer, links: TaskOwnership, *, cancel: bool) -> None:
         super().__init__(server, links)
         self._cancel = cancel
 
@@ -372,7 +372,7 @@ class Ping(_Action):
 class ReadAgents(_Action):
     """``acp.agents.list`` and ``acp.agents.get``: the approved manifests, never others."""
 
-    def __init__(self, server: ACPServer, links: Links, *, one: bool) -> None:
+    def __init__(self, server: ACPServer, links: TaskOwnership, *, one: bool) -> None:
         super().__init__(server, links)
         self._one = one
 

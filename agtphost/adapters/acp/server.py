@@ -11,7 +11,7 @@ from urllib.parse import quote
 from agtphost.adapters.acp.settings import ACPServerSettings
 from agtphost.adapters.web.exchange import HttpPeer
 from agtphost.adapters.web.pins import Pins
-from agtphost.adapters.web.upkeep import Upkeep
+from agtphost.adapters.web.service import WebUpstream
 from agtphost.identity.canonical import canonical
 from agtphost.upstream.failures import NotApproved, Refused, Unreadable
 from agtphost.upstream.queue import Caller
@@ -48,7 +48,7 @@ class ACPServer:
         self._base = settings.url.rstrip("/")
         self._http = HttpPeer(reactor, ca=settings.ca, headers=settings.headers, connections=settings.max_concurrency)
         chosen = {} if jitter is None else {"jitter": jitter}
-        self.service = Upkeep(reactor, settings, "acp", self._prepare, self._http.close, **chosen)
+        self.service = WebUpstream(reactor, settings, "acp", self._prepare, self._http.close, **chosen)
         self.pins = pins if pins is not None else Pins("acp", settings.name, settings.pins)
         self.pins.on_approval = self._approval
         self.manifests: Mapping[str, Mapping[str, Any]] = {}

@@ -11,10 +11,10 @@ from zope.interface import implementer
 
 from agtphost.adapters.mcp.approval import Approval
 from agtphost.adapters.mcp.bindings import ToolCall, unlisted_binding
-from agtphost.adapters.mcp.claims import SILENT, noted
-from agtphost.adapters.mcp.desk import Desk
+from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.listing import list_binding
 from agtphost.adapters.mcp.operations import Operations, repeated
+from agtphost.adapters.mcp.precedence import SILENT, noted
 from agtphost.adapters.mcp.refusals import rules_unmatched
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.contract.binding import Binding, Resolution
@@ -67,7 +67,7 @@ class McpAdapter:
     payload_types = frozenset({media_types.MCP_TOOLS, *(f"application/vnd.mcp.{kind}+json" for kind in _KINDS)})
 
     def __init__(
-        self, servers: Iterable[McpServer], *, desk: Desk | None = None, approval: Approval | None = None
+        self, servers: Iterable[McpServer], *, desk: CallTracker | None = None, approval: Approval | None = None
     ) -> None:
         self._servers: dict[str, McpServer] = {server.settings.name: server for server in servers}
         known = desk or next((server.desk for server in self._servers.values()), None)

@@ -7,12 +7,12 @@ from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 
-from agtphost.adapters.mcp.asking import Asking
-from agtphost.adapters.mcp.desk import configured_roots
-from agtphost.adapters.mcp.dialogue import Dialogue, Send
-from agtphost.adapters.mcp.eras import ANSWERABLE
-from agtphost.adapters.mcp.interviews import Interview, owner_of
+from agtphost.adapters.mcp.call_context import CallContext
+from agtphost.adapters.mcp.calls import configured_roots
+from agtphost.adapters.mcp.elicitation import PendingCall, owner_of
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
+from agtphost.adapters.mcp.session import ClientSession, Send
+from agtphost.adapters.mcp.versions import ANSWERABLE
 
 
 class Attendance:
@@ -28,16 +28,16 @@ class Attendance:
         self._clock = clock
         self._alone = alone
         self._roots = roots
-        self._interviews: dict[Interview, Asking] = {}
+        self._interviews: dict[PendingCall, CallContext] = {}
         """Calls that may be parked, and the request that began each: it hears what the server says meanwhile."""
 
-        self._listening: list[Asking] = []
+        self._listening: list[CallContext] = []
 
     def __len__(self) -> int:
         """Calls that may be parked."""
         return len(self._interviews)
 
-    async def attend(self, send: Send, dialogue: Dialogue, seconds: float, asking: Asking) -> Any:
+    async def attend(self, send: Send, dialogue: ClientSession, seconds: float, asking: CallContext) -> Any:
         """
         Make a call whose caller listens, may give it up, or can be asked.
 
@@ -54,12 +54,12 @@ class Attendance:
             if asking.sink is not None:
                 self._listening.remove(asking)
 
-    def release(self, interview: Interview) -> None:
+    def release(self, interview: PendingCall) -> None:
         """Give a parked call up."""
         interview.give_up()
         self._interviews.pop(interview, None)
 
-    def only_listener(self, dialogue: Dialogue | None, at_work: int) -> Asking | None:
+    def only_listener(self, dialogue: ClientSession | None, at_work: int) -> CallContext | None:
         """Whose a log message is that names no call: known where there is one call, and no other caller."""
         if dialogue is None or len(self._listening) != 1:
             return None
@@ -80,14 +80,14 @@ class Attendance:
         interview = owner_of(self._interviews, within) if self._alone else None
         return interview is not None and interview.asks(method, params, call_id)
 
-    async def _interviewed(self, send: Send, dialogue: Dialogue, seconds: float, asking: Asking) -> Any:
+    async def _interviewed(self, send: Send, dialogue: ClientSession, seconds: float, asking: CallContext) -> Any:
         interview = asking.interview
         if interview is None:
             # The deadline is the interview's: it does not run while the caller is asked.
             peer = dialogue.peer
             working = send(dialogue, None)
             allowed = ANSWERABLE if asking.capabilities is None else asking.capabilities
-            interview = Interview(self._clock, peer.respond, working, peer.last_id, allowed)
+            interview = PendingCall(self._clock, peer.respond, working, peer.last_id, allowed)
             asking.interview = interview
             self._interviews[interview] = asking
             outcome = interview.outcome(seconds)

@@ -9,11 +9,11 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from agtphost.adapters.callers import caller_of
-from agtphost.adapters.mcp.asking import Asking
-from agtphost.adapters.mcp.dialogue import Dialogue, own_meta
+from agtphost.adapters.mcp.call_context import CallContext
 from agtphost.adapters.mcp.failures import RulesUnmatched
 from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.adapters.mcp.semantics import semantic_block
+from agtphost.adapters.mcp.session import ClientSession, own_meta
 from agtphost.adapters.mcp.settings import ToolOverride
 from agtphost.adapters.mcp.tools import Tool
 from agtphost.contract.binding import Binding
@@ -57,7 +57,7 @@ class ToolCall:
 
     @property
     def named(self) -> str:
-        """See :class:`agtphost.adapters.mcp.requests.Carried`."""
+        """See :class:`agtphost.adapters.mcp.requests.Call`."""
         return f"tools/call {self.server.settings.name}.{self._tool}"
 
     def given(self, meta: Mapping[str, Any], again: Mapping[str, Any]) -> ToolCall:
@@ -65,9 +65,9 @@ class ToolCall:
         return ToolCall(self.server, self._tool, meta, again, self._output)
 
     def perform(
-        self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: Asking | None
+        self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
-        """See :class:`agtphost.adapters.mcp.requests.Carried`."""
+        """See :class:`agtphost.adapters.mcp.requests.Call`."""
         return instance.call_tool(self._tool, context.input, self.meta, seconds, asking, caller_of(context))
 
     async def handle(self, context: BuiltInContext) -> Answer:
@@ -139,11 +139,11 @@ class Request:
         self.again = again
 
     def perform(
-        self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: Asking | None
+        self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
-        """See :class:`agtphost.adapters.mcp.requests.Carried`."""
+        """See :class:`agtphost.adapters.mcp.requests.Call`."""
 
-        def send(dialogue: Dialogue, timeout: float | None) -> Deferred[Any]:
+        def send(dialogue: ClientSession, timeout: float | None) -> Deferred[Any]:
             if instance.barred:
                 raise RulesUnmatched
             params = dict(self._params)

@@ -10,9 +10,9 @@ from twisted.internet.interfaces import IDelayedCall, IReactorThreads, IReactorT
 from twisted.internet.threads import deferToThreadPool
 
 from agtphost.adapters.mcp import unmatched
-from agtphost.adapters.mcp.dialogue import Dialogue
 from agtphost.adapters.mcp.failures import RulesUnmatched
-from agtphost.adapters.mcp.offers import KINDS
+from agtphost.adapters.mcp.resources import KINDS
+from agtphost.adapters.mcp.session import ClientSession
 from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.adapters.mcp.tools import Tool, ToolPins, invalid_schemas, read_tools
 from agtphost.contract.binding import Binding
@@ -61,7 +61,7 @@ class Catalogue:
         """Which definitions are approved."""
 
         self._log = log
-        self._dialogue: Dialogue | None = None
+        self._dialogue: ClientSession | None = None
         self._timer: IDelayedCall | None = None
         self._listing = False
         self._again = False
@@ -83,7 +83,7 @@ class Catalogue:
         self.unmatched: tuple[tuple[str, str], ...] = ()
         """Kind and name of rules of the configuration that fit nothing which the server lists: they protect nothing."""
 
-    async def load(self, dialogue: Dialogue) -> None:
+    async def load(self, dialogue: ClientSession) -> None:
         """
         List the tools now.
 
@@ -106,7 +106,7 @@ class Catalogue:
             found = invalid_schemas(new)
         return {name: replace(tool, invalid=found[name]) if name in found else tool for name, tool in tools.items()}
 
-    async def _list_others(self, dialogue: Dialogue) -> None:
+    async def _list_others(self, dialogue: ClientSession) -> None:
         """What rules are about has to be known before anything can be called, or a typo would leave it open."""
         settings, found = self._settings, {}
         for name in unmatched.needed(settings):
@@ -121,13 +121,13 @@ class Catalogue:
         """
         Something besides tools was listed anew.
 
-        :param name: a key of :data:`agtphost.adapters.mcp.offers.KINDS`.
+        :param name: a key of :data:`agtphost.adapters.mcp.resources.KINDS`.
         """
         if name in self.others:
             self.others = {**self.others, name: frozenset(keys)}
             self.judge()
 
-    def attend(self, dialogue: Dialogue, *, notified: bool) -> None:
+    def attend(self, dialogue: ClientSession, *, notified: bool) -> None:
         """
         Keep the list current while the server is up.
 
@@ -269,7 +269,7 @@ class Catalogue:
         listing = Deferred.fromCoroutine(self._relist(dialogue))
         listing.addErrback(lambda failure: self._log.event(f"listing failed: {failure.getErrorMessage()}"))
 
-    async def _relist(self, dialogue: Dialogue) -> None:
+    async def _relist(self, dialogue: ClientSession) -> None:
         again: float | None = None
         try:
             await self.load(dialogue)
@@ -293,12 +293,12 @@ class Catalogue:
         if dialogue is not None:
             dialogue.listen().addBoth(self._unsubscribed, dialogue)
 
-    def _unsubscribed(self, ended: object, dialogue: Dialogue) -> None:
+    def _unsubscribed(self, ended: object, dialogue: ClientSession) -> None:
         """The subscription ended: list anew and subscribe again, after a while."""
         if self._dialogue is dialogue:
             self._clock.callLater(AFTER_FAILURE, self._resubscribe, dialogue)
 
-    def _resubscribe(self, dialogue: Dialogue) -> None:
+    def _resubscribe(self, dialogue: ClientSession) -> None:
         if self._dialogue is dialogue:
             self.note_change()
             self._subscribe()

@@ -9,8 +9,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from agtphost.adapters.mcp.desk import streams
-from agtphost.adapters.mcp.feed import Feed
+from agtphost.adapters.mcp.calls import streams
+from agtphost.adapters.mcp.notifications import NotificationQueue
 from agtphost.adapters.mcp.refusals import refusal
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.subscribers import MOST, Subscriber
@@ -59,11 +59,11 @@ class Listening:
             )
         agent_id = "" if context.caller is None else context.caller.agent_id
         subscribed: list[tuple[McpServer, McpServer, Subscriber]] = []
-        feeds: list[Feed] = []
+        feeds: list[NotificationQueue] = []
         try:
             await self._acknowledge(context)
             for server, lists, uris in self._chosen:
-                feed = Feed(context.emit, server.settings.name)
+                feed = NotificationQueue(context.emit, server.settings.name)
                 feeds.append(feed)
                 instance = self._instance(server, agent_id, context.session_id)
                 subscriber = Subscriber(lists, uris, partial(_pass_on, feed.take))

@@ -10,11 +10,11 @@ from urllib.parse import unquote
 
 from agtphost.adapters.mcp.approval import Approval
 from agtphost.adapters.mcp.bindings import Request, offer_binding, override_of
-from agtphost.adapters.mcp.desk import Desk
-from agtphost.adapters.mcp.feed import LEVELS
+from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.listening import LONGEST, SHOWN, Listening
-from agtphost.adapters.mcp.offer_lists import OfferList
+from agtphost.adapters.mcp.notifications import LEVELS
 from agtphost.adapters.mcp.refusals import rules_unmatched
+from agtphost.adapters.mcp.resource_lists import OfferList
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.settings import ToolOverride
 from agtphost.adapters.mcp.small_actions import Cancellation, LevelSetting, TaskRequest
@@ -72,7 +72,7 @@ class Operations:
     :param approval: lets operators approve changed tools.
     """
 
-    def __init__(self, servers: Servers, desk: Desk, approval: Approval) -> None:
+    def __init__(self, servers: Servers, desk: CallTracker, approval: Approval) -> None:
         self._servers = servers
         self._desk = desk
         self._approval = approval

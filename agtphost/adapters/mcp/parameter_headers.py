@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agtphost.adapters.mcp.eras import header_value
 from agtphost.adapters.mcp.links import HeaderPairs
+from agtphost.adapters.mcp.versions import header_value
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,64}", re.ASCII)
 _KINDS = ("string", "integer", "boolean")

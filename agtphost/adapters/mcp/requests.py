@@ -8,11 +8,11 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred
 from twisted.logger import LogLevel
 
-from agtphost.adapters.mcp.asking import Asking
-from agtphost.adapters.mcp.dialogue import Send
-from agtphost.adapters.mcp.eras import Terms
-from agtphost.adapters.mcp.interviews import Interview
+from agtphost.adapters.mcp.call_context import CallContext
+from agtphost.adapters.mcp.elicitation import PendingCall
+from agtphost.adapters.mcp.session import Send
 from agtphost.adapters.mcp.settings import McpServerSettings
+from agtphost.adapters.mcp.versions import Negotiated
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.upstream.queue import Caller
 
@@ -25,11 +25,11 @@ class SendsRequests(Protocol):
     not_spoken: bool
 
     @property
-    def terms(self) -> Terms | None:
+    def terms(self) -> Negotiated | None:
         """What was agreed with it; None while it is not up."""
 
     @property
-    def desk(self) -> CarriesCalls:
+    def desk(self) -> PerformsCalls:
         """What attends to its calls."""
 
     @property
@@ -73,27 +73,27 @@ class SendsRequests(Protocol):
         arguments: Mapping[str, Any],
         meta: Mapping[str, Any],
         seconds: float,
-        asking: Asking | None = None,
+        asking: CallContext | None = None,
         caller: Caller = None,
     ) -> Awaitable[Mapping[str, Any]]:
         """Call a tool, once."""
 
     async def request(
-        self, send: Send, seconds: float, asking: Asking | None = None, caller: Caller = None
+        self, send: Send, seconds: float, asking: CallContext | None = None, caller: Caller = None
     ) -> Mapping[str, Any]:
         """Ask something, once."""
 
     async def resume(
         self,
-        interview: Interview,
+        interview: PendingCall,
         responses: Mapping[str, Any],
         seconds: float,
-        asking: Asking,
+        asking: CallContext,
         caller: Caller = None,
     ) -> Mapping[str, Any]:
         """Go on with a call that was parked."""
 
-    def release(self, interview: Interview) -> None:
+    def release(self, interview: PendingCall) -> None:
         """Give a parked call up."""
 
     def post(self, method: str, params: dict[str, Any], seconds: float) -> Deferred[Any]:
@@ -103,7 +103,7 @@ class SendsRequests(Protocol):
         """Send a request that lasts."""
 
 
-class Carried(Protocol):
+class Call(Protocol):
     """One request that EXECUTE carries to a server."""
 
     @property
@@ -127,13 +127,13 @@ class Carried(Protocol):
         """The caller's ``inputResponses`` and ``requestState``."""
 
     def perform(
-        self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: Asking | None
+        self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
         """Send it."""
 
 
-class CarriesCalls(Protocol):
-    """:class:`agtphost.adapters.mcp.desk.Desk`."""
+class PerformsCalls(Protocol):
+    """:class:`agtphost.adapters.mcp.calls.CallTracker`."""
 
-    async def carry(self, context: BuiltInContext, carried: Carried) -> Answer:
+    async def carry(self, context: BuiltInContext, carried: Call) -> Answer:
         """Call a server for a caller."""

@@ -16,25 +16,25 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import LogLevel
 
 from agtphost import __version__
-from agtphost.adapters.mcp.asking import Asking
 from agtphost.adapters.mcp.attendance import Attendance
 from agtphost.adapters.mcp.bindings import tool_binding
+from agtphost.adapters.mcp.call_context import CallContext
+from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.catalogue import Catalogue
-from agtphost.adapters.mcp.desk import Desk
-from agtphost.adapters.mcp.dialogue import Dialogue, Send
-from agtphost.adapters.mcp.eras import ANSWERABLE, NOTHING, Terms, negotiate
+from agtphost.adapters.mcp.elicitation import PendingCall
 from agtphost.adapters.mcp.failures import NegotiationFailed
 from agtphost.adapters.mcp.instances import Instances, Key
-from agtphost.adapters.mcp.interviews import Interview
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import OpenLink
-from agtphost.adapters.mcp.offers import Offers
+from agtphost.adapters.mcp.resources import Resources
+from agtphost.adapters.mcp.session import ClientSession, Send
 from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.adapters.mcp.sharing import Sharing, own_settings
 from agtphost.adapters.mcp.snapshot import ServerSnapshot, agreed
 from agtphost.adapters.mcp.subscribers import Listeners, Subscribers
 from agtphost.adapters.mcp.tools import Tool, ToolPins
 from agtphost.adapters.mcp.transports import link_opener
+from agtphost.adapters.mcp.versions import ANSWERABLE, NOTHING, Negotiated, negotiate
 from agtphost.contract.binding import Binding
 from agtphost.upstream.failures import ErrorAnswer, Lost, Refused, Unreadable, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
@@ -66,7 +66,7 @@ class McpServer(UpstreamService):
         settings: McpServerSettings,
         environ: Mapping[str, str],
         *,
-        desk: Desk | None = None,
+        desk: CallTracker | None = None,
         open_link: OpenLink | None = None,
         pins: ToolPins | None = None,
         jitter: Callable[[], float] = random.random,
@@ -81,7 +81,7 @@ class McpServer(UpstreamService):
         self.isolated = settings.isolation in ("per-agent", "per-session")
         """Whether each caller has an instance of its own."""
 
-        self.desk = Desk(reactor) if desk is None else desk
+        self.desk = CallTracker(reactor) if desk is None else desk
         """What is known of calls under way."""
 
         self.last_used = 0.0
@@ -94,7 +94,7 @@ class McpServer(UpstreamService):
         self._open_link = open_link or link_opener(reactor, settings, environ, self._log)
         approved = ToolPins(settings.pins) if pins is None else pins
         self.catalogue = Catalogue(reactor, settings, self._bind, approved, self._log, self._tools_changed)
-        self.offers = Offers(reactor, self, self.catalogue, self._log)
+        self.offers = Resources(reactor, self, self.catalogue, self._log)
         self.events = Subscribers(self)
         self.listeners = Listeners(lambda agent: [each.events for each in self.instances.of_agent(agent)])
         self._attendance = Attendance(reactor, alone, settings.roots)
@@ -121,7 +121,7 @@ class McpServer(UpstreamService):
         self._handshake = handshake
         self.not_spoken = False
         """Whether the last attempt failed because the server does not speak the revision that it has to."""
-        self._dialogue: Dialogue | None = None
+        self._dialogue: ClientSession | None = None
         self._peer: JsonRpcPeer | None = None
         self._closing: Deferred[None] = succeed(None)
         self._probe = not handshake
@@ -141,7 +141,7 @@ class McpServer(UpstreamService):
             # Some servers die of a method they do not know, others of its absence: alternate.
             self._probe = not probing and not self._handshake
             raise
-        dialogue = Dialogue(peer, terms, CLIENT)
+        dialogue = ClientSession(peer, terms, CLIENT)
         await self.catalogue.load(dialogue)
         self._dialogue = dialogue
 
@@ -183,7 +183,7 @@ class McpServer(UpstreamService):
             self._at_work -= 1
 
     @property
-    def terms(self) -> Terms | None:
+    def terms(self) -> Negotiated | None:
         """What was agreed with it; None while it is not up."""
         return self._dialogue.terms if self._dialogue is not None else None
 
@@ -217,7 +217,7 @@ class McpServer(UpstreamService):
         arguments: Mapping[str, Any],
         meta: Mapping[str, Any],
         seconds: float,
-        asking: Asking | None = None,
+        asking: CallContext | None = None,
         caller: Caller = None,
     ) -> Awaitable[Mapping[str, Any]]:
         """
@@ -227,13 +227,13 @@ class McpServer(UpstreamService):
         :return: the result of ``tools/call`` as received.
         """
 
-        def send(dialogue: Dialogue, timeout: float | None) -> Deferred[Any]:
+        def send(dialogue: ClientSession, timeout: float | None) -> Deferred[Any]:
             return dialogue.call_tool(self.catalogue.called(name), arguments, meta, timeout, asking)
 
         return self.request(send, seconds, asking, caller)
 
     async def request(
-        self, send: Send, seconds: float, asking: Asking | None = None, caller: Caller = None
+        self, send: Send, seconds: float, asking: CallContext | None = None, caller: Caller = None
     ) -> Mapping[str, Any]:
         """
         Ask something, once.
@@ -280,10 +280,10 @@ class McpServer(UpstreamService):
 
     async def resume(
         self,
-        interview: Interview,
+        interview: PendingCall,
         responses: Mapping[str, Any],
         seconds: float,
-        asking: Asking,
+        asking: CallContext,
         caller: Caller = None,
     ) -> Mapping[str, Any]:
         """
@@ -293,14 +293,14 @@ class McpServer(UpstreamService):
         :raises UpstreamFailure: as :meth:`request` does.
         """
 
-        def answer(dialogue: Dialogue, timeout: float | None) -> Deferred[Any]:
+        def answer(dialogue: ClientSession, timeout: float | None) -> Deferred[Any]:
             interview.answer(responses)
             return interview.outcome(seconds)
 
         asking.interview = interview
         return await self.request(answer, seconds, asking, caller)
 
-    def release(self, interview: Interview) -> None:
+    def release(self, interview: PendingCall) -> None:
         """Give a parked call up."""
         self._attendance.release(interview)
 

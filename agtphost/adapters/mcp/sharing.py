@@ -15,11 +15,11 @@ from typing import Any, Generic, TypeVar
 
 from twisted.logger import LogLevel
 
-from agtphost.adapters.mcp.eras import HANDSHAKE, META, STATELESS
+from agtphost.adapters.mcp.elicitation import KINDS
 from agtphost.adapters.mcp.instances import Instances, Key
-from agtphost.adapters.mcp.interviews import KINDS
 from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.adapters.mcp.settings import McpServerSettings
+from agtphost.adapters.mcp.versions import HANDSHAKE, META, STATELESS
 from agtphost.upstream.failures import UpstreamFailure
 
 T = TypeVar("T", bound=SendsRequests)

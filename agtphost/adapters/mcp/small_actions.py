@@ -9,12 +9,12 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from agtphost.adapters.callers import caller_of
-from agtphost.adapters.mcp.asking import Asking
 from agtphost.adapters.mcp.bindings import unlisted_binding
-from agtphost.adapters.mcp.desk import Desk
-from agtphost.adapters.mcp.dialogue import Dialogue
+from agtphost.adapters.mcp.call_context import CallContext
+from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.adapters.mcp.server import McpServer
+from agtphost.adapters.mcp.session import ClientSession
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.vocabulary.status import Status
@@ -38,7 +38,7 @@ class LevelSetting:
 
     kind = "mcp"
 
-    def __init__(self, desk: Desk, servers: Sequence[McpServer], level: str) -> None:
+    def __init__(self, desk: CallTracker, servers: Sequence[McpServer], level: str) -> None:
         self._desk = desk
         self._servers = servers
         self._level = level
@@ -62,7 +62,7 @@ class Cancellation:
 
     kind = "mcp"
 
-    def __init__(self, desk: Desk, task_id: str) -> None:
+    def __init__(self, desk: CallTracker, task_id: str) -> None:
         self._desk = desk
         self._task_id = task_id
 
@@ -73,7 +73,7 @@ class Cancellation:
 
 
 class _OfTask:
-    """One request about a task: see :class:`agtphost.adapters.mcp.requests.Carried`."""
+    """One request about a task: see :class:`agtphost.adapters.mcp.requests.Call`."""
 
     member = "mcp_response"
     meta = _NOTHING
@@ -86,12 +86,12 @@ class _OfTask:
         self._params = params
 
     def perform(
-        self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: Asking | None
+        self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
-        """See :class:`agtphost.adapters.mcp.requests.Carried`."""
+        """See :class:`agtphost.adapters.mcp.requests.Call`."""
 
-        def send(dialogue: Dialogue, timeout: float | None) -> Deferred[Any]:
-            asked = Asking(capabilities={"extensions": {"io.modelcontextprotocol/tasks": {}}})
+        def send(dialogue: ClientSession, timeout: float | None) -> Deferred[Any]:
+            asked = CallContext(capabilities={"extensions": {"io.modelcontextprotocol/tasks": {}}})
             return dialogue.request(self._method, dict(self._params), timeout, asked)
 
         return instance.request(send, seconds, asking, caller_of(context))
@@ -111,7 +111,7 @@ class TaskRequest:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: CallTracker,
         servers: Mapping[str, McpServer],
         method: str,
         params: Mapping[str, Any],

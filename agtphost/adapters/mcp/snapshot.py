@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agtphost.upstream.service import Snapshot
 
 if TYPE_CHECKING:
-    from agtphost.adapters.mcp.eras import Terms
+    from agtphost.adapters.mcp.versions import Negotiated
 
 MAX_INSTRUCTIONS = 8192
 """Characters of a server's instructions that are shown."""
@@ -81,7 +81,7 @@ class ServerSnapshot(Snapshot):
         return shown
 
 
-def agreed(terms: Terms | None) -> dict[str, Any]:
+def agreed(terms: Negotiated | None) -> dict[str, Any]:
     """The members of :class:`ServerSnapshot` that tell what was agreed with a server; None: it is not up."""
     return {
         "era": None if terms is None else terms.era,

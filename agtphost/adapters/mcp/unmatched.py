@@ -16,7 +16,7 @@ from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.vocabulary.uri_templates import fits
 
 LISTS: Mapping[str, tuple[str, ...]] = {"prompts": ("prompts",), "resources": ("resources", "templates")}
-"""What has to be listed to know which rules of a kind fit: kinds of :data:`agtphost.adapters.mcp.offers.KINDS`."""
+"""What has to be listed to know which rules of a kind fit: kinds of :data:`agtphost.adapters.mcp.resources.KINDS`."""
 
 _ONE = {"tools": "tool", "prompts": "prompt", "resources": "resource"}
 _EXPRESSION = re.compile(r"\{[^{}]*\}")

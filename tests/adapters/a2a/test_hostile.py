@@ -15,7 +15,7 @@ from twisted.internet import reactor
 
 from agtphost.adapters.a2a import A2AAdapter, A2AAgent, A2AAgentSettings
 from agtphost.adapters.a2a.card import PATH, CardRefused, read
-from agtphost.adapters.web.links import Links
+from agtphost.adapters.web.ownership import TaskOwnership
 from agtphost.errors import Refusal
 from agtphost.identity.canonical import canonical
 from agtphost.upstream.supervision import State
@@ -50,7 +50,7 @@ async def stage(server: Server, *, wait: bool = True, **settings: Any) -> AsyncI
     )
     agent = A2AAgent(reactor, made, jitter=lambda: 0.5)
     async with kept(agent, wait=wait):
-        yield Stage(A2AAdapter([agent], Links(book, "a2a-task")), book)
+        yield Stage(A2AAdapter([agent], TaskOwnership(book, "a2a-task")), book)
 
 
 MESSAGE = {"message": {"parts": [{"text": "hello"}]}}

@@ -10,11 +10,11 @@ import pytest
 from agtphost.adapters.a2a.dialects import Operation
 from agtphost.adapters.a2a.relay import MOST_OF_ALL, MOST_PER_CLIENT, room_for
 from agtphost.adapters.a2a.relayed import Whose, guarded, may_push, read, renamed
-from agtphost.adapters.web.links import Link, Links
+from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
 from agtphost.upstream.failures import ErrorAnswer
 from tests.adapters.peers import ALICE, Book
 
-MINE = Link(
+MINE = OwnedTask(
     owner=ALICE.agent_id,
     upstream="whole",
     remote_id="t-1",
@@ -25,15 +25,15 @@ MINE = Link(
 )
 
 
-def links_of(*known: Link) -> Links:
+def links_of(*known: OwnedTask) -> TaskOwnership:
     book = Book()
-    links = Links(book, "a2a-task")
+    links = TaskOwnership(book, "a2a-task")
     for link in known:
         book.commit(links.changes(link))
     return links
 
 
-def whose(client: str = "one", links: Links | None = None) -> Whose:
+def whose(client: str = "one", links: TaskOwnership | None = None) -> Whose:
     return Whose(
         links=links if links is not None else links_of(MINE), upstream="whole", owner=ALICE.agent_id, client=client
     )
@@ -148,7 +148,7 @@ def test_a_push_configuration_names_its_task_by_the_call_alone() -> None:
 def test_a_client_makes_room_among_its_own_first() -> None:
     """Its oldest goes beyond its share; where all have too many, the oldest of whoever has most."""
 
-    def link(client: str, number: int) -> Link:
+    def link(client: str, number: int) -> OwnedTask:
         return replace(MINE, client=client, remote_id=f"{client}-{number}", shown="")
 
     full = [link("one", number) for number in range(MOST_PER_CLIENT)]

@@ -13,7 +13,7 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from agtphost.adapters.a2a import A2AAdapter, A2AAgent, A2AAgentSettings
-from agtphost.adapters.web.links import Links
+from agtphost.adapters.web.ownership import TaskOwnership
 from agtphost.errors import Refusal
 from tests.adapters.peers import BOB, Book, Stage, kept, python
 
@@ -36,7 +36,7 @@ async def stage(port: int, **settings: Any) -> AsyncIterator[Stage]:
         name="helper", url=f"http://127.0.0.1:{port}", scopes=("a2a:messages:send",), **{"timeout": 10.0, **settings}
     )
     agent = A2AAgent(reactor, made)
-    links = Links(book, "a2a-task")
+    links = TaskOwnership(book, "a2a-task")
     adapter = A2AAdapter([agent], links)
     async with kept(agent):
         yield Stage(adapter, book)

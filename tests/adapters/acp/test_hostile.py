@@ -11,7 +11,7 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from agtphost.adapters.acp import ACPAdapter, ACPServer, ACPServerSettings
-from agtphost.adapters.web.links import Links
+from agtphost.adapters.web.ownership import TaskOwnership
 from agtphost.errors import Refusal
 from agtphost.upstream.supervision import State
 from tests.adapters.hostile import FAULTS, STREAM_FAULTS, Script, Server, hostile
@@ -32,7 +32,7 @@ async def stage(server: Server, *, wait: bool = True, **settings: Any) -> AsyncI
     upstream = ACPServer(reactor, made, jitter=lambda: 0.5)
     book = Book()
     async with kept(upstream, wait=wait):
-        yield Stage(ACPAdapter([upstream], Links(book, "acp-run")), book)
+        yield Stage(ACPAdapter([upstream], TaskOwnership(book, "acp-run")), book)
 
 
 async def outcome(on: Stage, *, stream: bool = False) -> tuple[Refusal, float]:

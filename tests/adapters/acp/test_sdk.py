@@ -12,7 +12,7 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from agtphost.adapters.acp import ACPAdapter, ACPServer, ACPServerSettings
-from agtphost.adapters.web.links import Links
+from agtphost.adapters.web.ownership import TaskOwnership
 from agtphost.errors import Refusal
 from tests.adapters.acp.environment import interpreter
 from tests.adapters.mcp.hosting import pause
@@ -36,7 +36,7 @@ async def stage(port: int, **settings: Any) -> AsyncIterator[Stage]:
         name="bee", url=f"http://127.0.0.1:{port}", scopes=("acp:runs:execute",), **{"timeout": 10.0, **settings}
     )
     server = ACPServer(reactor, made)
-    adapter = ACPAdapter([server], Links(book, "acp-run"))
+    adapter = ACPAdapter([server], TaskOwnership(book, "acp-run"))
     async with kept(server):
         yield Stage(adapter, book)
 

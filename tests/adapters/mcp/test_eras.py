@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from agtphost.adapters.mcp.eras import PROBES, STATELESS, Terms, negotiate
 from agtphost.adapters.mcp.failures import NegotiationFailed
+from agtphost.adapters.mcp.versions import PROBES, STATELESS, Negotiated, negotiate
 from tests.adapters.mcp.test_jsonrpc import Case
 
 CLIENT = {"name": "host", "version": "1"}
@@ -42,7 +42,7 @@ def test_a_version_that_a_server_refuses_and_names_is_tried_again() -> None:
     case.answer(refused(STATELESS))
     case.answer({"result": DISCOVERED})
     [terms] = case.outcome
-    assert isinstance(terms, Terms) and terms.stateless
+    assert isinstance(terms, Negotiated) and terms.stateless
     assert case.methods == ["server/discover"] * 2
     assert len({message["id"] for message in case.link.sent}) == 2
 

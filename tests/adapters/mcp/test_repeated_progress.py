@@ -8,8 +8,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp.asking import Asking
-from agtphost.adapters.mcp.interviews import Interview
+from agtphost.adapters.mcp.call_context import CallContext
+from agtphost.adapters.mcp.elicitation import PendingCall
 
 
 def test_whoever_repeated_the_request_hears_the_rest() -> None:
@@ -22,13 +22,13 @@ def test_whoever_repeated_the_request_hears_the_rest() -> None:
 
         return take
 
-    first, second = Asking(sink=sink("first")), Asking(sink=sink("second"))
-    interview = Interview(Clock(), lambda call_id, answer: None, Deferred(), 1, {})
+    first, second = CallContext(sink=sink("first")), CallContext(sink=sink("second"))
+    interview = PendingCall(Clock(), lambda call_id, answer: None, Deferred(), 1, {})
     interview.first = first
     first.heard("before", {})
     interview.first.repeated = second
     first.heard("after", {})
     assert heard == [("first", "before"), ("second", "after")]
-    interview.first.repeated = Asking()
+    interview.first.repeated = CallContext()
     first.heard("nobody listens", {})
     assert len(heard) == 2

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agtphost.adapters.web import links as module
-from agtphost.adapters.web.links import KEPT, Link, Links, is_remote_id
+from agtphost.adapters.web import ownership as module
+from agtphost.adapters.web.ownership import KEPT, OwnedTask, TaskOwnership, is_remote_id
 from agtphost.vocabulary.holdings import HELD
 from tests.adapters.peers import Book
 
 ALICE, BOB = "a" * 64, "b" * 64
-ONE = Link(
+ONE = OwnedTask(
     owner=ALICE, upstream="u", remote_id="r1", task_id="T-1", conversation="c1", session_id="S-1", state="working"
 )
 
@@ -18,7 +18,7 @@ ONE = Link(
 def test_a_link_is_found_by_each_of_its_names() -> None:
     """By Task-ID, by the upstream's id and by the session; never by another owner or at another upstream."""
     book = Book()
-    links = Links(book, "a2a-task", now=lambda: 1000.0)
+    links = TaskOwnership(book, "a2a-task", now=lambda: 1000.0)
     book.commit(links.changes(ONE))
     assert links.by_task(ALICE, "u", "T-1") == replace(ONE, updated=1000)
     assert links.by_remote(ALICE, "u", "r1") == replace(ONE, updated=1000)
@@ -34,7 +34,7 @@ def test_a_link_is_found_by_each_of_its_names() -> None:
 def test_the_newest_task_of_a_task_id_counts() -> None:
     """A Task-ID that began two tasks stands for the one that changed last."""
     book = Book()
-    links = Links(book, "a2a-task")
+    links = TaskOwnership(book, "a2a-task")
     book.commit(links.changes(ONE))
     book.commit(links.changes(replace(ONE, remote_id="r2")))
     found = links.by_task(ALICE, "u", "T-1")
@@ -49,7 +49,7 @@ def test_the_newest_task_of_a_task_id_counts() -> None:
 def test_what_did_not_change_is_not_written() -> None:
     """Reading a task again makes no change, and so no write."""
     book = Book()
-    links = Links(book, "a2a-task", now=lambda: 1000.0)
+    links = TaskOwnership(book, "a2a-task", now=lambda: 1000.0)
     book.commit(links.changes(ONE))
     assert links.changes(replace(ONE, updated=0)) == ()
     changes = links.changes(replace(ONE, state="completed"))
@@ -59,7 +59,7 @@ def test_what_did_not_change_is_not_written() -> None:
 def test_one_caller_has_so_many_links_and_no_more() -> None:
     """Beyond the bound the caller's oldest link goes; other callers lose nothing."""
     book = Book()
-    links = Links(book, "a2a-task")
+    links = TaskOwnership(book, "a2a-task")
     book.commit(links.changes(replace(ONE, owner=BOB)))
     for number in range(HELD["a2a-task"].per_owner + 5):
         book.commit(links.changes(replace(ONE, remote_id=f"r{number}", task_id=f"T-{number}")))

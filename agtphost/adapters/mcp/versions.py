@@ -60,7 +60,7 @@ NOTHING: Capabilities = {}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class Negotiated:
     """What was agreed with one server."""
 
     version: str
@@ -124,7 +124,7 @@ async def negotiate(
     *,
     probe: bool = True,
     capabilities: Capabilities = NOTHING,
-) -> Terms:
+) -> Negotiated:
     """
     Agree on a version.
 
@@ -148,7 +148,7 @@ async def negotiate(
     return await _initialize(peer, client, protocol, seconds, capabilities)
 
 
-async def _probe(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float) -> Terms | None:
+async def _probe(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float) -> Negotiated | None:
     """The terms of a stateless server; None for everything that is no positive answer."""
     for _ in range(PROBES):
         try:
@@ -161,7 +161,7 @@ async def _probe(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float) -
     return None
 
 
-async def _discover(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float) -> Terms | None:
+async def _discover(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float) -> Negotiated | None:
     params = {"_meta": envelope(client, ANSWERABLE)}
     result = await peer.request("server/discover", params, seconds, mirrored("server/discover", params))
     if type(result) is not dict or type(result.get("supportedVersions")) is not list:
@@ -170,7 +170,7 @@ async def _discover(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float
         return None
     peer.link.agreed(STATELESS)
     meta = _mapping(result.get("_meta"))
-    return Terms(
+    return Negotiated(
         version=STATELESS,
         capabilities=_mapping(result.get("capabilities")),
         server=_mapping(meta.get(_META_SERVER)),
@@ -197,7 +197,7 @@ def _speaks_stateless(data: object) -> bool:
 
 async def _initialize(
     peer: JsonRpcPeer, client: Mapping[str, str], protocol: str, seconds: float, capabilities: Capabilities
-) -> Terms:
+) -> Negotiated:
     wanted = HANDSHAKE[0] if protocol == "auto" else protocol
     params = {"protocolVersion": wanted, "capabilities": dict(capabilities), "clientInfo": dict(client)}
     result = await peer.request("initialize", params, seconds)
@@ -206,7 +206,7 @@ async def _initialize(
         raise NegotiationFailed(f"the server answered initialize with version {str(version)[:32]!r}")
     peer.link.agreed(version)
     peer.notify("notifications/initialized")
-    return Terms(
+    return Negotiated(
         version=version,
         capabilities=_mapping(result.get("capabilities")),
         server=_mapping(result.get("serverInfo")),

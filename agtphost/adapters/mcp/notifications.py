@@ -20,7 +20,7 @@ _log = Logger(namespace="agtphost.mcp")
 Emit = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
-class Feed:
+class NotificationQueue:
     """
     Sends events one after the other, and bounds how many wait.
 

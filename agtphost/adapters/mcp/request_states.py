@@ -8,7 +8,7 @@ from typing import Any
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-from agtphost.adapters.mcp.interviews import Interview
+from agtphost.adapters.mcp.elicitation import PendingCall
 from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.errors import Refusal
 from agtphost.vocabulary.status import Status
@@ -23,14 +23,14 @@ MAX_STATE = 64 << 10
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
-class WaitingCall:
+class WaitingRequest:
     """One call that its server cannot finish yet."""
 
     agent_id: str
     task_id: str | None
     named: str
     instance: SendsRequests
-    interview: Interview | None
+    interview: PendingCall | None
     """The call itself, parked; None where the request is sent anew with the input."""
 
     state: str | None
@@ -42,7 +42,7 @@ class WaitingCall:
     timer: IDelayedCall | None = None
 
 
-class WaitingCalls:
+class RequestStates:
     """
     Keeps them for a while.
 
@@ -57,13 +57,13 @@ class WaitingCalls:
     def __init__(self, clock: IReactorTime, token: Callable[[], str]) -> None:
         self._clock = clock
         self._token = token
-        self._by_token: dict[str, WaitingCall] = {}
-        self._of: dict[str, dict[str, WaitingCall]] = {}
+        self._by_token: dict[str, WaitingRequest] = {}
+        self._of: dict[str, dict[str, WaitingRequest]] = {}
 
     def __len__(self) -> int:
         return len(self._by_token)
 
-    def put(self, waiting: WaitingCall) -> str:
+    def put(self, waiting: WaitingRequest) -> str:
         """
         Keep a call.
 
@@ -87,7 +87,7 @@ class WaitingCalls:
         waiting.timer = self._clock.callLater(PATIENCE, self._expire, token)
         return token
 
-    def take(self, token: object, agent_id: str, task_id: str | None, named: str) -> WaitingCall | None:
+    def take(self, token: object, agent_id: str, task_id: str | None, named: str) -> WaitingRequest | None:
         """
         The call that a state stands for; a parked one is taken once.
 
@@ -111,7 +111,7 @@ class WaitingCalls:
         if token in self._by_token:
             _give_up(self._remove(token))
 
-    def _remove(self, token: str) -> WaitingCall:
+    def _remove(self, token: str) -> WaitingRequest:
         waiting = self._by_token.pop(token)
         if waiting.timer is not None and waiting.timer.active():
             waiting.timer.cancel()
@@ -122,6 +122,6 @@ class WaitingCalls:
         return waiting
 
 
-def _give_up(waiting: WaitingCall) -> None:
+def _give_up(waiting: WaitingRequest) -> None:
     if waiting.interview is not None:
         waiting.instance.release(waiting.interview)

@@ -16,7 +16,7 @@ from agtphost.upstream.service import Snapshot, UpstreamService
 
 
 @dataclass(frozen=True, kw_only=True)
-class PeerSnapshot(Snapshot):
+class WebSnapshot(Snapshot):
     """One upstream at one moment."""
 
     protocol: str
@@ -30,7 +30,7 @@ class PeerSnapshot(Snapshot):
         return {**super().full(), "protocol": self.protocol.upper()}
 
 
-class Upkeep(UpstreamService):
+class WebUpstream(UpstreamService):
     """
     The service of one upstream.
 
@@ -59,9 +59,9 @@ class Upkeep(UpstreamService):
         self._prepare = prepare
         self._close = close
 
-    def snapshot(self) -> PeerSnapshot:
+    def snapshot(self) -> WebSnapshot:
         """What an operator may see."""
-        return PeerSnapshot(protocol=self._protocol, **self.moment())
+        return WebSnapshot(protocol=self._protocol, **self.moment())
 
     async def _establish(self) -> None:
         await self._prepare()

@@ -36,7 +36,7 @@ DECLINED = {"error": {"code": -1, "message": "The caller did not answer."}}
 Respond = Callable[["int | str", Mapping[str, Any]], None]
 
 
-class Interview:
+class PendingCall:
     """
     One call that its server may interrupt.
 
@@ -150,7 +150,7 @@ class Interview:
             waiter.errback(Timeout(f"the server did not answer within {seconds:g} s"))
 
 
-def owner_of(interviews: Collection[Interview], within: int | None) -> Interview | None:
+def owner_of(interviews: Collection[PendingCall], within: int | None) -> PendingCall | None:
     """
     Whose call a request of the server belongs to: all of them are of one caller.
 

@@ -18,12 +18,12 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 
 from agtphost.adapters.callers import caller_of
-from agtphost.adapters.mcp.asking import Asking
-from agtphost.adapters.mcp.eras import META
-from agtphost.adapters.mcp.feed import LEVELS, Feed
+from agtphost.adapters.mcp.call_context import CallContext
+from agtphost.adapters.mcp.notifications import LEVELS, NotificationQueue
 from agtphost.adapters.mcp.refusals import refusal
-from agtphost.adapters.mcp.requests import Carried, SendsRequests
-from agtphost.adapters.mcp.waiting_calls import WaitingCall, WaitingCalls
+from agtphost.adapters.mcp.request_states import RequestStates, WaitingRequest
+from agtphost.adapters.mcp.requests import Call, SendsRequests
+from agtphost.adapters.mcp.versions import META
 from agtphost.audit.drafts import Change
 from agtphost.audit.held import HeldTable
 from agtphost.errors import Refusal
@@ -56,7 +56,7 @@ def streams(context: BuiltInContext) -> bool:
     return invocation is not None and invocation.exchange.context.get("stream") is True
 
 
-class Desk:
+class CallTracker:
     """
     Attends to calls.
 
@@ -67,11 +67,11 @@ class Desk:
     def __init__(self, clock: IReactorTime, held: HeldTable | None = None) -> None:
         self._clock = clock
         self.held = HeldTable() if held is None else held
-        self._running: dict[tuple[str, str], list[Asking]] = {}
+        self._running: dict[tuple[str, str], list[CallContext]] = {}
         self._levels: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self.waiting = WaitingCalls(clock, lambda: secrets.token_urlsafe(24))
+        self.waiting = RequestStates(clock, lambda: secrets.token_urlsafe(24))
 
-    async def carry(self, context: BuiltInContext, carried: Carried) -> Answer:
+    async def carry(self, context: BuiltInContext, carried: Call) -> Answer:
         """
         Call a server for a caller.
 
@@ -146,7 +146,7 @@ class Desk:
 
     # Behind these
 
-    def _asking(self, context: BuiltInContext, carried: Carried, agent_id: str) -> Asking:
+    def _asking(self, context: BuiltInContext, carried: Call, agent_id: str) -> CallContext:
         meta = carried.meta
         capabilities = meta.get(META + "clientCapabilities")
         if type(capabilities) is not dict:
@@ -156,16 +156,16 @@ class Desk:
         level = meta.get(META + "logLevel")
         if level not in LEVELS:
             level = self._levels.get((agent_id, context.session_id or ""), "")
-        return Asking(capabilities=capabilities, level=level if streams(context) else "")
+        return CallContext(capabilities=capabilities, level=level if streams(context) else "")
 
     async def _attended(
         self,
         context: BuiltInContext,
-        carried: Carried,
+        carried: Call,
         instance: SendsRequests,
         seconds: float,
-        asking: Asking,
-        waiting: WaitingCall | None,
+        asking: CallContext,
+        waiting: WaitingRequest | None,
     ) -> Mapping[str, Any]:
         key = None
         if context.task_id is not None and context.caller is not None:
@@ -173,7 +173,7 @@ class Desk:
             self._running.setdefault(key, []).append(asking)
         feed = None
         if streams(context):
-            feed = Feed(context.emit, carried.server.settings.name, asking.level)
+            feed = NotificationQueue(context.emit, carried.server.settings.name, asking.level)
             asking.sink = feed.take
         try:
             result = await self._rounds(context, carried, instance, seconds, asking, waiting)
@@ -192,11 +192,11 @@ class Desk:
     async def _rounds(
         self,
         context: BuiltInContext,
-        carried: Carried,
+        carried: Call,
         instance: SendsRequests,
         seconds: float,
-        asking: Asking,
-        waiting: WaitingCall | None,
+        asking: CallContext,
+        waiting: WaitingRequest | None,
     ) -> Mapping[str, Any]:
         """One round with the caller; what the configuration answers takes none."""
         responses = carried.again.get("inputResponses")
@@ -223,7 +223,7 @@ class Desk:
             asking.again = again(result.get("requestState"), answers)
         raise Unreadable("the server asks for its roots again and again")
 
-    def _awaited(self, context: BuiltInContext, carried: Carried, agent_id: str) -> WaitingCall | None:
+    def _awaited(self, context: BuiltInContext, carried: Call, agent_id: str) -> WaitingRequest | None:
         token = carried.again.get("requestState")
         if token is None:
             return None
@@ -240,9 +240,9 @@ class Desk:
     def _input(
         self,
         context: BuiltInContext,
-        carried: Carried,
+        carried: Call,
         instance: SendsRequests,
-        asking: Asking | None,
+        asking: CallContext | None,
         result: Mapping[str, Any],
         agent_id: str,
     ) -> Answer:
@@ -253,7 +253,7 @@ class Desk:
         if roots is not None:
             answered = {name: configured_roots(roots) for name, asked in requests.items() if _is_roots(asked)}
             requests = {name: asked for name, asked in requests.items() if name not in answered}
-        waiting = WaitingCall(
+        waiting = WaitingRequest(
             agent_id=agent_id,
             task_id=context.task_id,
             named=carried.named,
@@ -266,7 +266,7 @@ class Desk:
         body = {"resultType": "input_required", "inputRequests": requests, "requestState": token}
         return Answer(status=Status.ACCEPTED, result=body)
 
-    def _task(self, carried: Carried, result: Mapping[str, Any], agent_id: str) -> Answer:
+    def _task(self, carried: Call, result: Mapping[str, Any], agent_id: str) -> Answer:
         task_id = result.get("taskId")
         server = carried.server.settings.name
         if type(task_id) is not str or not 0 < len(task_id) <= 256 or not task_id.isprintable():

@@ -16,7 +16,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from agtphost.adapters.web.links import Link, Links
+from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
 from agtphost.adapters.web.pins import Submit
 from agtphost.audit.drafts import HOST_CHAIN, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.upstream.failures import UpstreamFailure
@@ -31,7 +31,7 @@ MOST_AT_ONCE = 256
 
 log = Logger(namespace="agtphost.upstreams")
 
-Cancel = Callable[[Link], Awaitable[str]]
+Cancel = Callable[[OwnedTask], Awaitable[str]]
 """Asks the upstream to end a task; its state afterwards. Fails with :class:`UpstreamFailure`."""
 
 
@@ -39,7 +39,7 @@ class AlreadyOver(UpstreamFailure):
     """The upstream has no such task, or it has ended."""
 
 
-class Endings(Service):
+class Cancellation(Service):
     """
     Ends tasks of one protocol's upstreams.
 
@@ -48,7 +48,13 @@ class Endings(Service):
     """
 
     def __init__(
-        self, protocol: str, links: Links, cancel: Cancel, over: Callable[[str], bool], submit: Submit, clock: Any
+        self,
+        protocol: str,
+        links: TaskOwnership,
+        cancel: Cancel,
+        over: Callable[[str], bool],
+        submit: Submit,
+        clock: Any,
     ) -> None:
         self.name = f"{protocol} endings"
         self._protocol = protocol
@@ -66,7 +72,7 @@ class Endings(Service):
     def given_up(self, owner: str, of: str, name: str) -> None:
         """A caller suspended one of its tasks, or one of its sessions."""
 
-        def named(link: Link) -> bool:
+        def named(link: OwnedTask) -> bool:
             return name == (link.task_id if of == "task" else link.session_id)
 
         self._clock.callLater(0, self._end, owner, named, f"SUSPEND of {of} {name}")
@@ -82,7 +88,7 @@ class Endings(Service):
         for ending in tuple(self._ending.values()):
             ending.cancel()
 
-    def _end(self, owner: str, meant: Callable[[Link], bool], cause: str) -> None:
+    def _end(self, owner: str, meant: Callable[[OwnedTask], bool], cause: str) -> None:
         """One turn of the reactor later, when everything is known that was committed together."""
         for link in self._links.all_of(owner):
             running = link.remote_id and not self._over(link.state) and meant(link)
@@ -95,7 +101,7 @@ class Endings(Service):
     def _done(self, _: object, key: str) -> None:
         self._ending.pop(key, None)
 
-    def _failed(self, failure: Any, link: Link) -> None:
+    def _failed(self, failure: Any, link: OwnedTask) -> None:
         if not self._stopped:
             log.warn(
                 "upstream {upstream}: task {task} could not be ended: {why}",
@@ -104,7 +110,7 @@ class Endings(Service):
                 why=failure.getErrorMessage(),
             )
 
-    async def _ended(self, link: Link, cause: str) -> None:
+    async def _ended(self, link: OwnedTask, cause: str) -> None:
         for pause in (*PAUSES, None):
             try:
                 state = await self._cancel(link)

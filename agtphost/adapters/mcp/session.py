@@ -8,12 +8,12 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from agtphost.adapters import precedence
-from agtphost.adapters.mcp.asking import Asking
-from agtphost.adapters.mcp.eras import ANSWERABLE, META, Terms, envelope, mirrored
+from agtphost.adapters.mcp.call_context import CallContext
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import HeaderPairs
 from agtphost.adapters.mcp.parameter_headers import render
 from agtphost.adapters.mcp.tools import Tool
+from agtphost.adapters.mcp.versions import ANSWERABLE, META, Negotiated, envelope, mirrored
 from agtphost.upstream.failures import Cancelled, Timeout, Unreadable
 
 MAX_PAGES = 100
@@ -29,7 +29,7 @@ LISTED = ("tools", "resources", "prompts")
 """What servers list."""
 
 
-class Dialogue:
+class ClientSession:
     """
     Requests of the agreed version.
 
@@ -38,7 +38,7 @@ class Dialogue:
     :param client: ``name`` and ``version`` of this host.
     """
 
-    def __init__(self, peer: JsonRpcPeer, terms: Terms, client: Mapping[str, str]) -> None:
+    def __init__(self, peer: JsonRpcPeer, terms: Negotiated, client: Mapping[str, str]) -> None:
         self.peer = peer
         self.terms = terms
         self._client = client
@@ -49,7 +49,7 @@ class Dialogue:
         method: str,
         params: dict[str, Any],
         timeout: float | None,
-        asking: Asking | None = None,
+        asking: CallContext | None = None,
         headers: HeaderPairs = (),
         continues: int | None = None,
     ) -> Deferred[Any]:
@@ -75,7 +75,7 @@ class Dialogue:
         arguments: Mapping[str, Any],
         meta: Mapping[str, Any],
         timeout: float | None,
-        asking: Asking | None = None,
+        asking: CallContext | None = None,
     ) -> Deferred[Any]:
         """
         ``tools/call``.
@@ -93,7 +93,7 @@ class Dialogue:
         headers = render(tool.headers, arguments) if self._envelope is not None else ()
         return self.request("tools/call", params, timeout, asking, headers)
 
-    async def _through_task(self, params: dict[str, Any], seconds: float | None, asking: Asking | None) -> Any:
+    async def _through_task(self, params: dict[str, Any], seconds: float | None, asking: CallContext | None) -> Any:
         """
         ``tools/call`` of a tool that works as a task of 2025-11-25 alone: ask for the task, then for its result.
 
@@ -168,5 +168,5 @@ def own_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-Send = Callable[[Dialogue, "float | None"], Deferred[Any]]
+Send = Callable[[ClientSession, "float | None"], Deferred[Any]]
 """Sends a request in a dialogue, with so many seconds for the answer; None: whoever waits keeps the time."""

@@ -9,8 +9,8 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.adapters.mcp.listing import PAGE
-from agtphost.adapters.mcp.offers import KINDS
 from agtphost.adapters.mcp.refusals import refusal
+from agtphost.adapters.mcp.resources import KINDS
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
@@ -33,7 +33,7 @@ class OfferList:
     Lists what servers offer, in order of server and key.
 
     :param servers: whose.
-    :param kind: a key of :data:`agtphost.adapters.mcp.offers.KINDS`.
+    :param kind: a key of :data:`agtphost.adapters.mcp.resources.KINDS`.
     :param binding_of: what using an entry takes; None: nobody may.
     :param strict: whether a server that does not answer fails the list, rather than being left out.
     """

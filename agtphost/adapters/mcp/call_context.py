@@ -7,12 +7,12 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from agtphost.adapters.mcp.interviews import Interview
+from agtphost.adapters.mcp.elicitation import PendingCall
 
 _NOTHING: Mapping[str, Any] = {}
 
 
-class Asking:
+class CallContext:
     """
     One request on its way to a server.
 
@@ -39,10 +39,10 @@ class Asking:
         self.level = level
         self.again = again
         self.cancelled = False
-        self.interview: Interview | None = None
+        self.interview: PendingCall | None = None
         """The call itself, where its server can interrupt it."""
 
-        self.repeated: Asking | None = None
+        self.repeated: CallContext | None = None
         """The same request as it was last repeated, while its call goes on."""
 
         self._working: Deferred[Any] | None = None

@@ -10,8 +10,8 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import LogLevel
 
-from agtphost.adapters.mcp.dialogue import Dialogue
 from agtphost.adapters.mcp.requests import SendsRequests
+from agtphost.adapters.mcp.session import ClientSession
 from agtphost.adapters.mcp.tools import deceptive_character
 from agtphost.upstream.failures import UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
@@ -60,7 +60,7 @@ class HasRules(Protocol):
         """Something was listed anew."""
 
 
-class Offers:
+class Resources:
     """
     Lists what a server offers besides tools, when somebody asks.
 
@@ -130,7 +130,7 @@ class Offers:
     async def _list(self, name: str) -> None:
         kind = KINDS[name]
 
-        def send(dialogue: Dialogue, timeout: float | None) -> Deferred[Any]:
+        def send(dialogue: ClientSession, timeout: float | None) -> Deferred[Any]:
             return Deferred.fromCoroutine(self._walk(dialogue, kind, timeout or 0))
 
         found = await self._server.request(send, self._server.settings.timeout)
@@ -138,7 +138,7 @@ class Offers:
         self._rules.note_others(name, self._known[name])
 
     @staticmethod
-    async def _walk(dialogue: Dialogue, kind: Kind, seconds: float) -> Mapping[str, Any]:
+    async def _walk(dialogue: ClientSession, kind: Kind, seconds: float) -> Mapping[str, Any]:
         return {"entries": await dialogue.walk(kind.capability, kind.method, kind.member, seconds)}
 
     def _judged(self, kind: Kind, listed: list[object]) -> dict[str, Mapping[str, Any]]:

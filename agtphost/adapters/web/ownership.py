@@ -23,7 +23,7 @@ KEPT = 30 * 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class OwnedTask:
     """One task or run of an upstream."""
 
     owner: str
@@ -49,7 +49,7 @@ class Link:
     """Seconds since the epoch."""
 
     client: str = ""
-    """Which of the owner's clients began it; empty: the owner itself. Links of one are nothing to the others."""
+    """Which of the owner's clients began it; empty: the owner itself. Tasks of one are nothing to the others."""
 
     shown: str = ""
     """What the client calls the conversation; empty: what the upstream calls it."""
@@ -64,7 +64,7 @@ class Link:
         return sha256(f"{whose}\n{self.upstream}\n{named}".encode()).hexdigest()
 
 
-class Links:
+class TaskOwnership:
     """
     The links of one kind.
 
@@ -76,8 +76,8 @@ class Links:
     def __init__(self, held: HeldTable, kind: str, now: Callable[[], float] = time.time) -> None:
         self._kind = kind
         self._now = now
-        self._by_key: dict[str, Link] = {}
-        self._of: dict[str, dict[str, Link]] = {}
+        self._by_key: dict[str, OwnedTask] = {}
+        self._of: dict[str, dict[str, OwnedTask]] = {}
         held.watch(kind, self._changed)
 
     def _changed(self, key: str, item: Held | None) -> None:
@@ -90,24 +90,24 @@ class Links:
             link = self._by_key[key] = _link(item.owner, item.value)
             self._of.setdefault(link.owner, {})[key] = link
 
-    def of(self, owner: str, upstream: str, client: str = "") -> Iterator[Link]:
+    def of(self, owner: str, upstream: str, client: str = "") -> Iterator[OwnedTask]:
         """A caller's links with an upstream, the one that changed last first."""
         links = self._of.get(owner, {})
         return (link for link in reversed(list(links.values())) if (link.upstream, link.client) == (upstream, client))
 
-    def all_of(self, owner: str) -> tuple[Link, ...]:
+    def all_of(self, owner: str) -> tuple[OwnedTask, ...]:
         """A caller's links with every upstream of the kind."""
         return tuple(self._of.get(owner, {}).values())
 
-    def by_task(self, owner: str, upstream: str, task_id: str | None) -> Link | None:
+    def by_task(self, owner: str, upstream: str, task_id: str | None) -> OwnedTask | None:
         """The newest one of a Task-ID."""
         if task_id is None:
             return None
         return next((link for link in self.of(owner, upstream) if link.task_id == task_id and link.remote_id), None)
 
-    def by_remote(self, owner: str, upstream: str, remote_id: str, client: str = "") -> Link | None:
+    def by_remote(self, owner: str, upstream: str, remote_id: str, client: str = "") -> OwnedTask | None:
         """The one that the upstream calls so."""
-        named = Link(owner=owner, upstream=upstream, remote_id=remote_id, task_id="", client=client)
+        named = OwnedTask(owner=owner, upstream=upstream, remote_id=remote_id, task_id="", client=client)
         return self._by_key.get(named.key)
 
     def conversation(self, owner: str, upstream: str, session_id: str | None) -> str:
@@ -121,7 +121,7 @@ class Links:
         """Whether a caller takes part in a conversation."""
         return any(link.conversation == conversation for link in self.of(owner, upstream))
 
-    def changes(self, link: Link) -> tuple[Change, ...]:
+    def changes(self, link: OwnedTask) -> tuple[Change, ...]:
         """What puts a link, or changes it; none where it is so already."""
         known = self._by_key.get(link.key)
         now = int(self._now())
@@ -136,12 +136,12 @@ class Links:
         )
         return (put,)
 
-    def removal(self, link: Link) -> Change:
+    def removal(self, link: OwnedTask) -> Change:
         """What forgets a link."""
         return Change(kind=self._kind, key=link.key, value=None, owner=link.owner)
 
 
-def _value(link: Link, updated: int) -> dict[str, Any]:
+def _value(link: OwnedTask, updated: int) -> dict[str, Any]:
     return {
         "upstream": link.upstream,
         "remote_id": link.remote_id,
@@ -156,12 +156,12 @@ def _value(link: Link, updated: int) -> dict[str, Any]:
     }
 
 
-def _link(owner: str, value: Mapping[str, Any]) -> Link:
+def _link(owner: str, value: Mapping[str, Any]) -> OwnedTask:
     more = {name: value[name] for name in ("client", "shown") if name in value}
-    return Link(owner=owner, **{name: value[name] for name in _value(_NONE, 0)}, **more)
+    return OwnedTask(owner=owner, **{name: value[name] for name in _value(_NONE, 0)}, **more)
 
 
-_NONE = Link(owner="", upstream="", remote_id="", task_id="")
+_NONE = OwnedTask(owner="", upstream="", remote_id="", task_id="")
 
 LONGEST_ID = 256
 """Characters of an identifier that an upstream gives."""

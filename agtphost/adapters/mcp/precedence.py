@@ -28,12 +28,12 @@ def noted(resolution: Resolution, places: tuple[Any, ...], servers: Mapping[str,
     server = servers.get(str(resolution.binding.extra.get("mcp_server"))) if given else None
     if server is None:
         return resolution
-    comparing = Comparing(cast(IBuiltInHandler, resolution.binding.handler), server, given)
+    comparing = MismatchCheck(cast(IBuiltInHandler, resolution.binding.handler), server, given)
     return replace(resolution, binding=replace(resolution.binding, handler=comparing))
 
 
 @implementer(IBuiltInHandler)
-class Comparing:
+class MismatchCheck:
     """
     Compares what a payload claims with the header fields, and goes on with the call as these say.
 
