@@ -14,6 +14,7 @@ from zope.interface import Attribute, Interface
 
 from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.drafts import Change, Draft, Reservation, ReservationKey, Sealed, StreamEvent
+from agtphost.audit.observed import ObservedRecord
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.table import Match
 from agtphost.dispatch.exchange import Exchange
@@ -24,6 +25,22 @@ from agtphost.identity.peer import Peer
 from agtphost.stores.interfaces import IChainStore as IChainStore
 from agtphost.stores.interfaces import IRecordStore as IRecordStore
 from agtphost.wire.events import Request, Response
+
+
+class IRecordObserver(Interface):
+    """
+    Sees every record that was committed, once it is on disk: for an index, a metric, a copy elsewhere.
+
+    An extension point: ``[[observer]]``, see ``docs/extending/observer.rst``. It is told in the order of commits,
+    after the caller has its answer, and can change nothing. One that is slow misses records; all are in the store.
+    """
+
+    def saw(record: ObservedRecord) -> Awaitable[None] | None:
+        """
+        Take note of a record.
+
+        :return: None, or a Deferred or coroutine; the next record comes when it has ended.
+        """
 
 
 class IDispatcher(Interface):

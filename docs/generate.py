@@ -59,6 +59,7 @@ The tests read every example as it stands, with these lines before it where it h
 """
 
 KINDS: Mapping[Any, str] = {
+    Any: "value of any kind",
     values.FilePath: "path",
     values.StateDirectory: "path",
     values.Line: "one line of text",

@@ -144,6 +144,9 @@ class Ledger:
         )
         self._tree = tree
         self.healthy = False
+        self.observe: Callable[[Sealed], None] | None = None
+        """Told of every record once it is on disk, after whoever waits for it; does not raise."""
+
         self._collected: list[Entry] = []
         self._octets = 0
         self._scheduled = False
@@ -309,6 +312,8 @@ class Ledger:
                 entry.deferred.errback(outcome)
             else:
                 entry.deferred.callback(outcome)
+                if self.observe is not None and isinstance(outcome, Sealed) and outcome.audit_id:
+                    self.observe(outcome)
 
     def _settle_failed(self, entries: Sequence[Entry], error: str) -> None:
         self._returned(len(entries))

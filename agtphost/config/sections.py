@@ -17,6 +17,7 @@ from agtphost.config.delegation import DelegationSection
 from agtphost.config.limits import Limits
 from agtphost.config.merchant import MerchantSection
 from agtphost.config.peers import A2A, ACP
+from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.config.policies import Policies
 from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
 from agtphost.config.upstreams import MCP
@@ -243,6 +244,9 @@ class Audit(Section):
     witness_required: bool = False
     """Refuse to start while one of ``witnesses`` cannot be asked."""
 
+    witness_plugin: Items[PluginSection] = ()
+    """``[[audit.witness_plugin]]``: witnesses that the operator's own packages provide."""
+
     witness_seconds: Seconds = 10.0
     """The least time between two checkpoints sent to one of them."""
 
@@ -415,6 +419,9 @@ class Config(Section):
     acp: ACP = Field(default_factory=ACP)
     api: Items[API] = ()
     data_class: Items[DataClass] = ()
+    gate: Items[GateSection] = ()
+    adapter: Items[PluginSection] = ()
+    observer: Items[PluginSection] = ()
     manifest: ManifestSection = Field(default_factory=ManifestSection)
     wellknown: WellKnown = Field(default_factory=WellKnown)
     witness: WitnessSection = Field(default_factory=WitnessSection)

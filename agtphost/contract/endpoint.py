@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 HANDLER_TYPES = ("registered_function", "composition", "external_service")
 """The binding kinds of AGTP-API section 12 that this host runs."""
 
+PLUGIN = "plugin"
+"""What a declaration says in their place for a registered function that an installed package provides."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerReference:
@@ -34,6 +37,12 @@ class HandlerReference:
 
     blocking: bool = False
     """Whether the function waits or computes for long, and so runs in a thread of its own."""
+
+    plugin: str = ""
+    """The plugin whose ``handle`` is the function, in place of a dotted path."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What the plugin's factory is called with."""
 
     recipe: str = ""
     """``name`` or ``name@version`` of a composition's recipe."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from agtphost.contract import service
-from agtphost.contract.endpoint import HANDLER_TYPES, HandlerReference
+from agtphost.contract.endpoint import HANDLER_TYPES, PLUGIN, HandlerReference
 from agtphost.contract.recipe import COMPOSITION_FAILED
 from agtphost.contract.recipe_loading import NAME, VERSION
 
@@ -38,9 +38,12 @@ def read_handler(
     :return: None where the kind is not one this host runs, or an external service is faulty.
     """
     kind = block.get("type")
+    if kind == PLUGIN:
+        members(block, ("type", "plugin", "settings", "blocking"), ("plugin",), ("handler",))
+        return _plugin(block, say)
     if kind not in HANDLER_TYPES:
         given = f"{str(kind)[:40]!r} is not supported" if kind else "is missing"
-        say(("handler", "type"), f"handler.type {given}", f"supported: {', '.join(HANDLER_TYPES)}")
+        say(("handler", "type"), f"handler.type {given}", f"supported: {', '.join((*HANDLER_TYPES, PLUGIN))}")
         return None
     if kind == "composition":
         members(block, ("type", "recipe"), ("recipe",), ("handler",))
@@ -62,6 +65,19 @@ def _function(block: Mapping[str, Any], say: Say) -> str:
             "such as package.module.function",
         )
     return str(function)
+
+
+def _plugin(block: Mapping[str, Any], say: Say) -> HandlerReference:
+    """A registered function, as far as anybody outside is concerned (AGTP-API section 8.9)."""
+    name, settings = block.get("plugin", "a"), block.get("settings", {})
+    if not isinstance(name, str) or not name:
+        say(("handler", "plugin"), "handler.plugin is not the name of a plugin", "such as library")
+    if not isinstance(settings, Mapping):
+        say(("handler", "settings"), "handler.settings is not a table", "write [handler.settings]")
+        settings = {}
+    return HandlerReference(
+        type="registered_function", plugin=str(name), settings=settings, blocking=_blocking(block, say)
+    )
 
 
 def _blocking(block: Mapping[str, Any], say: Say) -> bool:

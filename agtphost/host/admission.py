@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from agtphost.config.faults import Fault
 from agtphost.config.presence import public_authority
 from agtphost.contract.binding import Binding
 from agtphost.contract.table import EndpointTable
@@ -12,6 +13,7 @@ from agtphost.dispatch.addressing import Authority
 from agtphost.dispatch.attesting import AttestingSealer
 from agtphost.dispatch.decision import Decider
 from agtphost.dispatch.dispatcher import Dispatcher
+from agtphost.dispatch.operator_gate import OperatorGate, placed
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.principal_gate import ActingPrincipalGate
 from agtphost.dispatch.refusals import RefusalRecords
@@ -24,8 +26,10 @@ from agtphost.host.materials import Materials
 from agtphost.host.merchant import Market
 from agtphost.host.methods import Methods
 from agtphost.host.oauth import IssuerKeys, acting_principals
+from agtphost.host.plugins import problems_of
 from agtphost.host.refusals import refusal_limits
 from agtphost.host.upstreams import Upstreams
+from agtphost.iagtp import IGate
 from agtphost.methods.decisions import Decisions
 from agtphost.methods.execution import ActionGate
 from agtphost.negotiation.negotiator import Negotiator
@@ -95,6 +99,7 @@ def admitting(
             authorization=on.authorization,
         )
     )
+    order = _with_operators(on, order)
     # What may be called is asked of these very gates (design decision 14).
     decisions = Decisions(Decider(order).decide, materials.directory, on.authorization)
     on.registry.tell({"decision": decisions})
@@ -110,6 +115,24 @@ def admitting(
         principal=principal,
         issuer_keys=issuer_keys,
     )
+
+
+def _with_operators(on: Foundation, order: Sequence[IGate]) -> Sequence[IGate]:
+    """
+    The gates of the operator's packages among the host's.
+
+    :raises agtphost.errors.ConfigurationError: one is to stand where it cannot.
+    """
+    seconds, faults = on.config.limits.request_timeout, []
+    for at, (section, gate) in enumerate(on.materials.plugins.gates):
+        own = OperatorGate(gate, on.reactor, seconds)
+        try:
+            order = placed(order, [(section.after, own)])
+        except ValueError as error:
+            faults.append(Fault(location=("gate", at, "after"), message=f"cannot be: {error}"))
+    if faults:
+        raise ConfigurationError(problems_of(on.config, faults))
+    return order
 
 
 def _sealer(on: Foundation, warnings: Mapping[str, str]) -> Sealer:

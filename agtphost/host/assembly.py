@@ -157,6 +157,7 @@ def _keeping(
     config, evidence, directory = on.config, on.evidence, on.materials.directory
     held, states, ledger, publication = evidence.held, evidence.states, evidence.ledger, shown.publication
     yield Keeping(ledger)
+    yield evidence.observers
     yield evidence.summarizing
     yield Partings(on.reactor, negotiating, ledger)
     yield propagation

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from agtphost.config import Config
 from agtphost.contract import reserved
@@ -12,6 +13,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.loading import load_endpoints
+from agtphost.contract.toml_lines import locate
 from agtphost.errors import Problem
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.handlers.function import RegisteredFunction, UnresolvableFunction, resolve
@@ -137,7 +139,8 @@ def endpoints(
             ready[endpoint.name] = handling.prepare(endpoint, _agent_ids(endpoint, directory), book, environ, find)
         except UnresolvableFunction as error:
             message = f"{endpoint.name}: {error}"
-            problems.append(Problem(message=message, file=endpoint.file, line=endpoint.line, hint=error.hint))
+            line = _plugin_line(endpoint) if endpoint.handler.plugin else endpoint.line
+            problems.append(Problem(message=message, file=endpoint.file, line=line, hint=error.hint))
 
     for endpoint in declared:
         if not endpoint.handler.recipe:
@@ -149,6 +152,13 @@ def endpoints(
             prepare(endpoint, book)
     bound = [ready[endpoint.name] for endpoint in settled if endpoint.name in ready]
     return [prepared.endpoint for prepared in bound], bound, book
+
+
+def _plugin_line(endpoint: Endpoint) -> int:
+    """The line of the key that names its plugin."""
+    text = Path(endpoint.file).read_text(encoding="utf-8")
+    named = [line for place, line in locate(text).items() if place[-2:] == ("handler", "plugin")]
+    return min((line for line in named if line >= endpoint.line), default=endpoint.line)
 
 
 def _agent_ids(endpoint: Endpoint, directory: IAgentDirectory) -> Iterator[str]:

@@ -14,11 +14,14 @@ from twisted.logger import Logger
 from agtphost.audit.held import HeldTable
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.audit.observed import ObservedRecord
+from agtphost.audit.operator_witness import OperatorWitness
 from agtphost.audit.summaries import Summaries
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.witness import WitnessFile
 from agtphost.config import Config
 from agtphost.host.materials import Materials
+from agtphost.host.observers import Observers
 from agtphost.host.refusals import Summarizing
 from agtphost.host.traces import traces
 from agtphost.host.witnesses import Witnesses
@@ -47,6 +50,7 @@ class Evidence:
     """None on a host without a key, whose records are not signed."""
 
     witnesses: Witnesses
+    observers: Observers
     summaries: Summaries
     summarizing: Summarizing
 
@@ -73,7 +77,8 @@ def keep_evidence(
     records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
     # A cosignature comes in long after the ledger below was made, of which its witnesses are a part.
     witnesses = Witnesses(reactor, config, key, records, lambda size, line: ledger.cosign(size, line))
-    every = (*(() if materials.volatile else (_witness(materials),)), *witnesses.witnesses)
+    operators = (OperatorWitness(each) for each in materials.plugins.witnesses)
+    every = (*(() if materials.volatile else (_witness(materials),)), *operators, *witnesses.witnesses)
     known = () if config.host.development else traces(config)
     tree = TreeKeeper(store, config.host.server_id, key, every, now, known)
     signer = None if key is None else fastest_signer(key)
@@ -97,6 +102,11 @@ def keep_evidence(
             octets_in_all=config.limits.keyed_octets_in_all,
         ),
     )
+    observers = Observers(reactor, materials.plugins.observers)
+    if materials.plugins.observers:
+        ledger.observe = lambda sealed: observers.saw(
+            ObservedRecord(audit_id=sealed.audit_id, issued_at=sealed.issued_at, jws=sealed.jws)
+        )
     summaries = Summaries()
     return Evidence(
         ledger=ledger,
@@ -106,6 +116,7 @@ def keep_evidence(
         tree=tree,
         signer=signer,
         witnesses=witnesses,
+        observers=observers,
         summaries=summaries,
         summarizing=Summarizing(reactor, summaries, ledger, config.audit.refusal_summary_seconds),
     )

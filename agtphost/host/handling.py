@@ -27,6 +27,7 @@ from agtphost.handlers.function import BlockingFunction, Function, RegisteredFun
 from agtphost.handlers.interface import IHandler
 from agtphost.handlers.threads import Threads
 from agtphost.upstream.https import trust_of
+from agtphost.host import plugins
 
 GRACE = 5.0
 """Seconds by which an endpoint outlives its upstream's timeout, so that callers hear of the upstream."""
@@ -117,7 +118,7 @@ def prepare(
             make=lambda workshop: Composition(recipe, workshop.reactor),
             extra=extra,
         )
-    function = find(reference.function)
+    function = _plugin(reference.plugin, reference.settings) if reference.plugin else find(reference.function)
     if reference.blocking:
         return Prepared(
             endpoint=endpoint,
@@ -125,6 +126,14 @@ def prepare(
             make=lambda workshop: BlockingFunction(function, workshop.threads, workshop.reactor),
         )
     return Prepared(endpoint=endpoint, agent_ids=ids, make=lambda workshop: RegisteredFunction(function))
+
+
+def _plugin(name: str, settings: Mapping[str, Any]) -> Function:
+    try:
+        provider: IHandler = plugins.make(name, settings, IHandler)
+    except plugins.Unusable as error:
+        raise UnresolvableFunction(str(error), error.hint) from None
+    return provider.handle
 
 
 def _external(service: ServiceReference, folder: Path, environ: Mapping[str, str]) -> Callable[[Workshop], IHandler]:

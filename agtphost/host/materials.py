@@ -18,6 +18,7 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.handlers.interface import IHandler
 from agtphost.host import agents, bindings
 from agtphost.host.handling import Bindable
+from agtphost.host.plugins import Plugins, plugins
 from agtphost.host.recipes import RecipeBook
 from agtphost.identity.agents import AS_ISSUED, Agent, distinct
 from agtphost.identity.authorities import Mandate
@@ -54,6 +55,9 @@ class Materials:
     overrides: Mapping[str, IHandler]
     """Built-in DISCOVER paths that the operator answers himself."""
 
+    plugins: Plugins
+    """What the operator's own packages provide."""
+
     key: SigningKey | None
     tls: ServerTLS
     volatile: bool = False
@@ -77,6 +81,7 @@ RESTS_ON: Mapping[str, frozenset[str]] = {
     "identity": frozenset({"identity", "host"}),
     "endpoints": frozenset({"endpoints", "recipes", "catalog", "policies", "identity", "host"}),
     "policies": frozenset({"policies", "catalog", "endpoints", "recipes"}),
+    "plugins": frozenset({"gate", "adapter", "observer", "audit"}),
     "query": frozenset({"query"}),
     "audit": frozenset({"audit", "host"}),
     "tls": frozenset({"tls", "host", "identity"}),
@@ -168,6 +173,7 @@ def combine(
         parts["endpoints"].extend(endpoint_problems)
     policy = _policy(config, catalogs, custom, endpoints, parts["policies"])
     overrides = bindings.overrides(config, parts["policies"])
+    provided = plugins(config, parts["plugins"])
     documents = _documents(config, parts["query"])
     key, tls = identity()
     if any(parts.values()) or tls is None:
@@ -182,6 +188,7 @@ def combine(
         recipes=book,
         documents=documents,
         overrides=overrides,
+        plugins=provided,
         key=key,
         tls=tls,
         volatile=volatile,

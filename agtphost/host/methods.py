@@ -244,8 +244,8 @@ def _description(on: Foundation, shown: Disclosure, floor: Floor) -> IBuiltInHan
 
 def _inspection(on: Foundation, upstreams: Upstreams, negotiating: Negotiator, tasks: Delegating) -> IBuiltInHandler:
     evidence = on.evidence
-    reports = [adapter.upstreams for adapter in upstreams.adapters]
-    definitions = {adapter.name: adapter.definition for adapter in upstreams.adapters}
+    reports = [adapter.upstreams for adapter in upstreams.reporting]
+    definitions = {adapter.name: adapter.definition for adapter in upstreams.reporting}
     on.registry.tell(
         {
             **tasks.targets,

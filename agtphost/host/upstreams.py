@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from agtphost.adapters.mcp.kept_pins import KeptPins
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.settings import ClientCredentials, McpServerSettings, ToolOverride
 from agtphost.adapters.mcp.tool_record import Submit, ToolRecord
+from agtphost.adapters.operators import OperatorAdapter
 from agtphost.adapters.web.cancellation import Cancellation
 from agtphost.adapters.web.ownership import TaskOwnership
 from agtphost.adapters.web.service import WebUpstream
@@ -24,12 +25,15 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
 from agtphost.audit.held import Held, HeldTable
 from agtphost.audit.lifecycle import LifecycleState, LifecycleTable
 from agtphost.config import Config, MCPServer, Secret
+from agtphost.config.faults import Fault
 from agtphost.config.upstreams import OAuthClient, Override
+from agtphost.errors import ConfigurationError
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.a2a import a2a_agents
 from agtphost.host.acp import acp_servers
 from agtphost.host.foundation import Foundation
-from agtphost.iagtp import ILedger
+from agtphost.host.plugins import problems_of
+from agtphost.iagtp import ILedger, IPayloadAdapter
 from agtphost.methods.sessions import SUSPENSION
 
 
@@ -121,11 +125,18 @@ class Upstreams:
 
     mcp: McpAdapter
     web: WebUpstreams
+    plugins: tuple[OperatorAdapter, ...] = ()
+    """Payload adapters that the operator's own packages provide."""
 
     @property
-    def adapters(self) -> tuple[McpAdapter | A2AAdapter | ACPAdapter, ...]:
-        """What carries payloads, one for each protocol that is used; MCP always."""
+    def reporting(self) -> tuple[McpAdapter | A2AAdapter | ACPAdapter, ...]:
+        """Those that tell of their upstreams."""
         return (self.mcp, *self.web.adapters)
+
+    @property
+    def adapters(self) -> tuple[McpAdapter | A2AAdapter | ACPAdapter | OperatorAdapter, ...]:
+        """What carries payloads, one for each protocol that is used; MCP always."""
+        return (*self.reporting, *self.plugins)
 
     @property
     def services(self) -> tuple[Any, ...]:
@@ -158,7 +169,34 @@ def upstreams(on: Foundation, environ: Mapping[str, str]) -> Upstreams:
         states=evidence.states,
         authorization=on.authorization,
     )
-    return Upstreams(mcp=mcp, web=web)
+    return Upstreams(mcp=mcp, web=web, plugins=tuple(_operators(on, (mcp, *web.adapters))))
+
+
+def _operators(on: Foundation, known: Iterable[IPayloadAdapter]) -> Iterator[OperatorAdapter]:
+    """
+    The adapters of the operator's packages.
+
+    :raises ConfigurationError: two adapters have one name, or carry one payload type.
+    """
+    names = {"a2a", "acp", *(adapter.name for adapter in known)}
+    types = {kind for adapter in known for kind in adapter.payload_types}
+    faults: list[Fault] = []
+    for at, given in enumerate(on.materials.plugins.adapters):
+        adapter = OperatorAdapter(given)
+        taken = [adapter.name] if adapter.name in names else sorted(types & adapter.payload_types)
+        if taken:
+            faults.append(
+                Fault(
+                    location=("adapter", at, "plugin"),
+                    message=f"names an adapter for {taken[0][:64]!r}, which another adapter has",
+                    hint="leave out one of them",
+                )
+            )
+        names.add(adapter.name)
+        types |= adapter.payload_types
+        yield adapter
+    if faults:
+        raise ConfigurationError(problems_of(on.config, faults))
 
 
 def _submitter(ledger: ILedger) -> Submit:

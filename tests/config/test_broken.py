@@ -21,7 +21,13 @@ FINGERPRINT = "0" * 64
 CASES: list[tuple[str, str, int, str, str]] = [
     # id, text after HEAD, line of the problem, message, hint
     ("unknown section", "[lissen]\n", 4, "[lissen] is unknown", 'did you mean "listen"?'),
-    ("far-off section", "[zzzzzz]\n", 4, "[zzzzzz] is unknown", "known here: a2a, acp, api, attestation, audit"),
+    (
+        "far-off section",
+        "[zzzzzz]\n",
+        4,
+        "[zzzzzz] is unknown",
+        "known here: a2a, acp, adapter, api, attestation, audit",
+    ),
     ("unknown host key", "servr_id = 1\n", 4, "[host] servr_id is unknown", 'did you mean "server_id"?'),
     ("unknown listen key", "[listen]\nprot = 1\n", 5, "[listen] prot is unknown", 'did you mean "port"?'),
     ("unknown tls key", "[tls]\ncertficate = 'x'\n", 5, "[tls] certficate is unknown", '"certificate"'),

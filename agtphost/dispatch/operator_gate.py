@@ -1,0 +1,132 @@
+"""Gates of the operator's own: they see what the gates before them proved, and can refuse; nothing else."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.internet.defer import Deferred, TimeoutError
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.waiting import bounded
+from agtphost.errors import Refusal
+from agtphost.handlers.built_in import Overstepped, checked_refusal
+from agtphost.iagtp import IGate
+from agtphost.identity.agents import Agent
+from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.status import Status
+
+PREFIX = "operator: "
+"""Before the names of such gates in logs and decisions, so that none is taken for one of the host's."""
+
+FIRST, LAST = "addressee and lifecycle", "schema"
+"""Between these gates they may stand: the caller is known by then, and no key is taken yet."""
+
+log = Logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallView:
+    """One call, as an operator's gate sees it. What no gate has reached yet has its least powerful value."""
+
+    method: str
+    path: str
+    path_parameters: Mapping[str, str]
+    caller: Agent | None
+    assurance: Assurance
+    acting_principal: str | None
+    scopes: frozenset[str]
+    agent: Agent | None
+    session_id: str | None
+    task_id: str | None
+    request_id: str | None
+    input: Mapping[str, Any]
+    address: str
+    """Where the connection comes from: an IP address."""
+
+    name: str
+    """What is called, where method and path do not say it: an upstream's tool as ``server.tool``."""
+
+
+def view(exchange: Exchange) -> CallView:
+    """What is shown of an exchange."""
+    return CallView(
+        method=exchange.method,
+        path=exchange.path,
+        path_parameters=exchange.path_parameters,
+        caller=exchange.caller,
+        assurance=exchange.assurance,
+        acting_principal=exchange.acting_principal,
+        scopes=exchange.scopes,
+        agent=exchange.agent,
+        session_id=exchange.session_id,
+        task_id=exchange.task_id,
+        request_id=exchange.request_id,
+        input=exchange.input,
+        address=exchange.peer.address,
+        name="" if exchange.binding is None else exchange.binding.name,
+    )
+
+
+@implementer(IGate)
+class OperatorGate:
+    """
+    Asks a plugin; whatever it does but refuse or let pass is 500.
+
+    :param gate: provides :class:`agtphost.iagtp.IGate`.
+    :param seconds: that it may wait.
+    """
+
+    def __init__(self, gate: IGate, clock: IReactorTime, seconds: float) -> None:
+        self.name = PREFIX + str(gate.name)[:64]
+        self._gate = gate
+        self._clock = clock
+        self._seconds = seconds
+
+    async def check(self, exchange: Exchange) -> None:
+        """Ask it. A verdict that is none of both lets nobody through."""
+        try:
+            verdict: Any = self._gate.check(view(exchange))  # type: ignore[arg-type]
+            if inspect.iscoroutine(verdict):
+                verdict = Deferred.fromCoroutine(verdict)
+            if isinstance(verdict, Deferred):
+                verdict = await bounded(verdict, self._seconds, self._clock)
+        except Refusal as refusal:
+            checked_refusal(refusal)
+            raise
+        except TimeoutError:
+            raise Refusal(
+                Status.TIMEOUT,
+                "timeout",
+                f"The call was not decided within {self._seconds:g} seconds.",
+                remedy="Try again later.",
+            ) from None
+        if verdict is not None:
+            raise Overstepped(f"the gate {self.name} returned {type(verdict).__name__}: it refuses by raising Refusal")
+
+
+def placed(gates: Sequence[IGate], own: Sequence[tuple[str, IGate]]) -> Sequence[IGate]:
+    """
+    The gates with the operator's among them, which keep their order.
+
+    :param own: the name of the gate behind which each stands, and the gate.
+    :raises ValueError: no operator's gate can stand there.
+    """
+    names = [gate.name for gate in gates]
+    possible = names[names.index(FIRST) : names.index(LAST) + 1]
+    order = list(gates)
+    for after, gate in own:
+        if after not in possible:
+            raise ValueError(
+                f"{after[:64]!r} is no gate that another can stand behind; these are: {', '.join(possible)}"
+            )
+        at = next(index for index, each in enumerate(order) if each.name == after) + 1
+        while at < len(order) and order[at].name.startswith(PREFIX):
+            at += 1
+        order.insert(at, gate)
+    return order

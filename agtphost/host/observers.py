@@ -1,0 +1,106 @@
+"""Observers of the operator's own: each is told of committed records, at its own pace and off every call's path."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, maybeDeferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from agtphost.audit.observed import ObservedRecord
+from agtphost.iagtp import IRecordObserver
+
+MOST = 1000
+"""Records that wait for one observer; the oldest go when more come."""
+
+log = Logger()
+
+
+class _Line:
+    """One observer and what waits for it."""
+
+    def __init__(self, reactor: Any, name: str, observer: IRecordObserver) -> None:
+        self._reactor = reactor
+        self._name = name
+        self._observer = observer
+        self._waiting: deque[ObservedRecord] = deque(maxlen=MOST)
+        self._missed = 0
+        self._timer: Any = None
+        self._telling: Deferred[Any] | None = None
+
+    def add(self, record: ObservedRecord) -> None:
+        if len(self._waiting) == MOST:
+            if not self._missed:
+                log.warn(
+                    "the observer {name} is slower than {most} records: the oldest are dropped",
+                    name=self._name,
+                    most=MOST,
+                )
+            self._missed += 1
+        self._waiting.append(record)
+        self._later()
+
+    def _later(self) -> None:
+        if self._timer is None and self._telling is None and self._waiting:
+            self._timer = self._reactor.callLater(0, self._tell)
+
+    def _tell(self) -> None:
+        self._timer = None
+        record = self._waiting.popleft()
+        if not self._waiting and self._missed:
+            log.warn("the observer {name} missed {count} records", name=self._name, count=self._missed)
+            self._missed = 0
+
+        def begin() -> Any:
+            answer: Any = self._observer.saw(record)
+            return ensureDeferred(answer) if hasattr(answer, "send") else answer
+
+        self._telling = telling = maybeDeferred(begin)
+        telling.addErrback(self._failed)
+        telling.addCallback(self._told)
+
+    def _failed(self, failure: Failure) -> None:
+        if failure.check(CancelledError) is None:  # type: ignore[no-untyped-call]
+            log.failure("the observer {name} failed", failure, name=self._name)
+
+    def _told(self, _: Any) -> None:
+        self._telling = None
+        self._later()
+
+    def stop(self) -> None:
+        """Drop what waits; nothing is owed to an observer, since every record is in the store."""
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._telling is not None:
+            self._telling.cancel()
+
+
+class Observers(Service):
+    """
+    Tells observers of records, in the order in which they were committed.
+
+    :param observers: with the names that the log calls them by.
+    """
+
+    name = "observers"
+
+    def __init__(self, reactor: Any, observers: Sequence[tuple[str, IRecordObserver]]) -> None:
+        self._lines = [_Line(reactor, name, observer) for name, observer in observers]
+
+    def saw(self, record: ObservedRecord) -> None:
+        """Put a committed record in every line; never fails, and never waits."""
+        if self.running:
+            for line in self._lines:
+                line.add(record)
+
+    def stopService(self) -> None:
+        """See :meth:`_Line.stop`."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        for line in self._lines:
+            line.stop()

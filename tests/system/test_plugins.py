@@ -1,0 +1,263 @@
+"""The package of ``docs/extending``, built from the pages as they stand, installed apart, and used by a real host."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.system.hosting import BIN, Host, running, sample, until
+
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "extending"
+
+BLOCK = re.compile(r"^\.\. code-block:: (?:python|toml)\n\n((?:    .*\n|\n)+)", re.MULTILINE)
+NAME = re.compile(r"# (\S+)\n")
+SHELF_LIST = "application/vnd.example.shelf-list+json"
+
+
+def blocks() -> dict[str, str]:
+    """The pages' pieces of code by the file that their first line names; those of one file one after the other."""
+    found: dict[str, str] = {}
+    for page in sorted(PAGES.glob("*.rst")):
+        for block in BLOCK.findall(page.read_text(encoding="utf-8")):
+            text = dedent(block).strip() + "\n"
+            named = NAME.match(text)
+            assert named is not None, f"{page.name}: a piece of code names no file"
+            found[named[1]] = found.get(named[1], "") + "\n" + text
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that the package is installed in, and nothing else."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("target")
+    for name, text in blocks().items():
+        if name.endswith(".py") or name == "pyproject.toml":
+            file = source / name
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    (source / "shelf" / "__init__.py").write_text("")
+    wheels = tmp_path_factory.mktemp("wheels")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
+    built = subprocess.run(build, cwd=source, capture_output=True, text=True, timeout=120)
+    assert built.returncode == 0, built.stdout + built.stderr
+    (wheel,) = wheels.glob("*.whl")
+    unpacked = subprocess.run(
+        [sys.executable, "-m", "zipfile", "-e", str(wheel), str(target)], capture_output=True, text=True, timeout=60
+    )
+    assert unpacked.returncode == 0, unpacked.stderr
+    return target
+
+
+def deployment(directory: Path) -> Path:
+    """The sample host with every piece of configuration of the pages; files that they name lie in the directory."""
+    pieces = blocks()
+    more = pieces["host.toml"].replace("/var/lib/journal", str(directory)).replace("/run/shelf", str(directory))
+    config = sample(directory, append=more)
+    (config.parent / "endpoints" / "shelf.toml").write_text(pieces["endpoints/shelf.toml"], encoding="utf-8")
+    return config
+
+
+def environ(installed: Path) -> dict[str, str]:
+    return {"PYTHONPATH": str(installed)}
+
+
+@pytest.fixture(scope="module")
+def host(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A host that names every plugin."""
+    with running(deployment(tmp_path_factory.mktemp("host")), environ=environ(installed)) as host:
+        yield host
+
+
+def test_the_pages_make_the_whole_package() -> None:
+    """Control: every page has a module, and the package names one plugin for each."""
+    pieces = blocks()
+    pages = {page.stem for page in PAGES.glob("*.rst")} - {"index"}
+    assert {Path(name).stem for name in pieces if name.endswith(".py")} == pages
+    points = pieces["pyproject.toml"].partition('"agtphost.plugins"]\n')[2]
+    assert {re.findall(r"shelf\.(\w+):", line)[0] for line in points.strip().splitlines()} == pages
+    index = (PAGES / "index.rst").read_text(encoding="utf-8")
+    assert all(f":doc:`{page}`" in index for page in pages)
+
+
+def test_a_handler_answers(host: Host) -> None:
+    """The endpoint is answered by the plugin, its errors are the declared ones, and the record is sealed."""
+    assert host.agtp_json("call", "-", "QUERY", "/shelf", "title=Emma", "--verify")["body"]["result"] == {
+        "title": "Emma",
+        "place": "A3",
+    }
+    lost = host.agtp("call", "-", "QUERY", "/shelf", "title=Ulysses", "--json")
+    assert lost.returncode != 0 and "not_on_the_shelf" in lost.stdout + lost.stderr
+
+
+def test_a_gate_refuses(host: Host) -> None:
+    """403 with the plugin's reason, sealed and verified like any other outcome."""
+    refused = host.agtp("call", "-", "QUERY", "/shelf", "title=Persuasion", "--json", "--verify")
+    assert refused.returncode != 0
+    assert "closed-stacks" in refused.stdout + refused.stderr and "Ask a librarian" in refused.stdout + refused.stderr
+
+
+def test_an_adapter_carries(host: Host) -> None:
+    """Its payload type is carried, its tool listed, its input checked, its own refusal answered."""
+
+    def ask(action: str, payload: str) -> subprocess.CompletedProcess[str]:
+        words = ("EXECUTE", f"action={action}", f"payload_type={SHELF_LIST}", f"payload:={payload}")
+        return host.agtp("call", "-", *words, "--json")
+
+    sorting = ask("shelf.lists.sort", '{"titles": ["Persuasion", "Emma"]}')
+    assert sorting.returncode == 0, sorting.stdout + sorting.stderr
+    assert re.search(r'"titles": \[\s*"Emma",\s*"Persuasion"\s*\]', sorting.stdout)
+    assert "shelf-lists.sort" in host.agtp("call", "-", "DISCOVER", "/tools", "--json").stdout
+    for action, payload, said in (
+        ("shelf.lists.sort", '{"titles": 7}', "titles"),
+        ("shelf.lists.burn", "{}", "Use shelf.lists.sort"),
+    ):
+        refused = ask(action, payload)
+        assert refused.returncode != 0 and said in refused.stdout + refused.stderr
+
+
+def test_an_observer_sees(host: Host) -> None:
+    """Every record reaches it, soon."""
+    host.agtp_json("call", "-", "QUERY", "/shelf", "title=Emma")
+    counts = host.config.parent.parent / "counts.txt"
+    until(lambda: counts.exists() and "QUERY 200" in counts.read_text(encoding="utf-8"))
+
+
+def test_a_witness_notices_a_store_that_was_rolled_back(installed: Path, tmp_path: Path) -> None:
+    """
+    An older copy of the whole state directory is started: its own witness file agrees with it, the journal does not.
+
+    Control: the state as it was left starts.
+    """
+    config = deployment(tmp_path)
+    state, older = config.parent / "state", tmp_path / "older"
+    for _ in range(2):
+        with running(config, environ=environ(installed)) as host:
+            host.agtp_json("call", "-", "QUERY", "/shelf", "title=Emma")
+        if not older.exists():
+            shutil.copytree(state, older)
+    journal = tmp_path / "shelf.txt"
+    assert journal.read_text(encoding="utf-8").endswith("\f")
+    shutil.rmtree(state)
+    shutil.copytree(older, state)
+    again = Host(config, environ=environ(installed))
+    assert again.process.wait(60) != 0
+    again.stop()
+    assert f"the journal {journal} has seen a checkpoint" in again.output
+
+
+# What is wrong is told before anything runs
+
+RAISING = "raise RuntimeError('the shelf fell over')\n"
+OTHER = (
+    "from zope.interface import implementer\nfrom agtphost.iagtp import IHandler\n\n\n"
+    "@implementer(IHandler)\nclass Other:\n    kind = 'other'\n\n"
+    "    def __init__(self, settings):\n        pass\n\n"
+    "    def handle(self, context):\n        return {}\n"
+)
+WRONG_SIGNATURE = (
+    "from zope.interface import implementer\nfrom agtphost.iagtp import IGate\n\n\n"
+    "@implementer(IGate)\nclass Gate:\n    name = 'wrong'\n\n"
+    "    def __init__(self, settings):\n        pass\n\n"
+    "    def check(self):\n        pass\n"
+)
+NO_NAME = WRONG_SIGNATURE.replace("    name = 'wrong'\n\n", "").replace("check(self)", "check(self, exchange)")
+CHOOSY = WRONG_SIGNATURE.replace("        pass\n\n", "        raise ValueError('titles are missing')\n\n", 1)
+
+
+def package(target: Path, name: str, module: str, attribute: str) -> Path:
+    """An installed package with one plugin, as an installer leaves it."""
+    (target / f"{name}.py").write_text(module)
+    made = target / f"{name}-1.0.dist-info"
+    made.mkdir(parents=True)
+    (made / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (made / "entry_points.txt").write_text(f"[agtphost.plugins]\nodd = {name}:{attribute}\n")
+    return target
+
+
+Arrange = Callable[[Path], object]
+
+FAULTS: dict[str, tuple[Arrange, str]] = {
+    "missing": (lambda target: None, "no installed package has a plugin 'odd'"),
+    "raises": (lambda target: package(target, "one", RAISING, "Gate"), "the shelf fell over"),
+    "exits": (lambda target: package(target, "one", "raise SystemExit(3)\n", "Gate"), "SystemExit"),
+    "no-such-name": (lambda target: package(target, "one", "", "Gate"), "cannot be imported"),
+    "not-callable": (lambda target: package(target, "one", "Gate = 7\n", "Gate"), "is not callable"),
+    "other-interface": (lambda target: package(target, "one", OTHER, "Other"), "does not provide IGate"),
+    "signature": (lambda target: package(target, "one", WRONG_SIGNATURE, "Gate"), "is no IGate: .*check"),
+    "attribute": (lambda target: package(target, "one", NO_NAME, "Gate"), "is no IGate: .*name"),
+    "factory": (lambda target: package(target, "one", CHOOSY, "Gate"), "titles are missing"),
+    "twice": (
+        lambda target: (package(target, "one", OTHER, "Other"), package(target, "two", OTHER, "Other")),
+        "more than one package has a plugin 'odd': one, two",
+    ),
+}
+
+
+def checked(config: Path, target: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(BIN / "agtp"), "check", str(config)]
+    surroundings = {**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(target)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=surroundings)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_plugin_that_cannot_be_used_is_told_with_its_line(name: str, tmp_path: Path) -> None:
+    """``agtp check`` says which key, in which line, and why; one way for every kind of plugin."""
+    arrange, said = FAULTS[name]
+    target = tmp_path / "target"
+    target.mkdir()
+    arrange(target)
+    config = sample(tmp_path, append='\n[[gate]]\nplugin = "odd"\nsettings = { titles = 1 }\n')
+    wrong = checked(config, target)
+    told = " ".join((wrong.stdout + wrong.stderr).split())
+    assert wrong.returncode == 2 and re.search(said, told), told
+    key = "settings" if name == "factory" else "plugin"
+    line = config.read_text().splitlines().index(f'{key} = "odd"' if key == "plugin" else "settings = { titles = 1 }")
+    assert f"host.toml:{line + 1}:" in told, told
+
+
+@pytest.mark.parametrize("section", ["adapter", "observer", "audit.witness_plugin"])
+def test_each_place_wants_its_own_interface(section: str, tmp_path: Path) -> None:
+    """A handler is no adapter, no observer and no witness."""
+    target = tmp_path / "target"
+    target.mkdir()
+    package(target, "one", OTHER, "Other")
+    wrong = checked(sample(tmp_path, append=f'\n[[{section}]]\nplugin = "odd"\n'), target)
+    assert wrong.returncode == 2 and "does not provide I" in " ".join((wrong.stdout + wrong.stderr).split())
+
+
+def test_a_handler_that_is_missing_is_told_with_its_line(tmp_path: Path) -> None:
+    """The line of ``plugin`` in the endpoint's file, at a start as in ``agtp check``."""
+    config = deployment(tmp_path)
+    config.write_text(config.read_text().partition("\n# host.toml")[0])
+    file = config.parent / "endpoints" / "shelf.toml"
+    line = file.read_text().splitlines().index('plugin = "shelf"') + 1
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    wrong = checked(config, empty)
+    told = " ".join((wrong.stdout + wrong.stderr).split())
+    assert (
+        wrong.returncode == 2 and f"shelf.toml:{line}:" in told and "no installed package has a plugin 'shelf'" in told
+    )
+    start = Host(config)
+    assert start.process.wait(60) != 0
+    start.stop()
+    assert f"shelf.toml:{line}:" in start.output
+
+
+def test_a_gate_stands_where_it_can(installed: Path, tmp_path: Path) -> None:
+    """Neither before the caller is known nor after its key is taken; the line is that of ``after``."""
+    for after in ("framing", "idempotency", "nowhere"):
+        config = deployment(tmp_path / after)
+        config.write_text(config.read_text().replace('after = "schema"', f'after = "{after}"'))
+        wrong = checked(config, installed)
+        told = " ".join((wrong.stdout + wrong.stderr).split())
+        line = config.read_text().splitlines().index(f'after = "{after}"') + 1
+        assert wrong.returncode == 2 and f"host.toml:{line}:" in told and "claimed scopes" in told, told
