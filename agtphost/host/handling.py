@@ -26,8 +26,8 @@ from agtphost.handlers.external import ExternalService
 from agtphost.handlers.function import BlockingFunction, Function, RegisteredFunction, UnresolvableFunction, resolve
 from agtphost.handlers.interface import IHandler
 from agtphost.handlers.threads import Threads
-from agtphost.upstream.https import trust_of
 from agtphost.host import plugins
+from agtphost.upstream.https import trust_of
 
 GRACE = 5.0
 """Seconds by which an endpoint outlives its upstream's timeout, so that callers hear of the upstream."""

@@ -72,6 +72,10 @@ RUN_BY: dict[tuple[str, str], str] = {
         for beginning in ("from agtphost import", "method = ", "import pytest")
     },
     ("docs/testing.rst", "host = agtp_host()"): "tests/testing/test_memory_host.py::",
+    ("docs/extending/index.rst", "pip install ./shelf"): "tests/system/test_plugins.py::test_a_handler_answers",
+    ("docs/extending/index.rst", "agtp check host.toml"): "tests/system/test_plugins.py::"
+    "test_a_plugin_that_cannot_be_used_is_told_with_its_line",
+    ("docs/extending/adapter.rst", "agtp call - EXECUTE"): "tests/system/test_plugins.py::test_an_adapter_carries",
     # No container is built where the tests run: they run what its recipe runs.
     ("docs/supply-chain.rst", "podman "): CONTAINER,
     ("docs/threats.rst", "python -m tests.attacks"): "tests/attacks/test_programme.py::test_the_host_withstands",
