@@ -1,5 +1,5 @@
 """
-What a handler author receives, returns and raises: the page on handlers below ``docs/extending``.
+What a handler author receives, returns and raises: ``docs/extending/handler.rst``.
 
 This is all that an operator's function sees of the host, and all that it may
 rely on. Built-in methods see more: :mod:`agtphost.handlers.built_in`.

@@ -13,7 +13,7 @@ class IHandler(Interface):
     """
     What answers an endpoint once every gate let the request pass.
 
-    An extension point: ``[handler] type = "plugin"``, see the page on handlers below ``docs/extending``.
+    An extension point: ``[handler] type = "plugin"``, see ``docs/extending/handler.rst``.
     """
 
     kind = Attribute("str: what lists call it, such as registered_function, composition, external_service or plugin")
