@@ -157,14 +157,8 @@ class IWitness(Interface):
         """
 
 
-class INegotiator(Interface):
-    """
-    Runtime negotiation of contracts: AGTP-API section 10.
-
-    The gates ask it about requests, built-in methods about everything else.
-    What it decides becomes true with the record of the response; it never
-    waits, and never changes anything by itself.
-    """
+class IContractResolver(Interface):
+    """What the gates ask about a request that a contract may answer (AGTP-API section 10.1)."""
 
     def presented(exchange: Exchange) -> Callable[[str, str], Match | None] | None:
         """
@@ -182,6 +176,10 @@ class INegotiator(Interface):
         :raises agtphost.errors.Refusal: where the caller opted in and a lock is closed (AGTP-API section 10.1.2).
         """
 
+
+class IProposals(Interface):
+    """PROPOSE, and what becomes of proposals: for built-in methods."""
+
     def propose(context: BuiltInContext) -> Answer:
         """PROPOSE: 261 or 263; everything else is a refusal."""
 
@@ -193,6 +191,10 @@ class INegotiator(Interface):
 
     def decide(context: BuiltInContext) -> Answer:
         """``CONFIRM /proposals/{proposal_id}``: an operator's decision."""
+
+
+class IContractDocuments(Interface):
+    """What DISCOVER and INSPECT show of negotiation."""
 
     def patterns(context: BuiltInContext) -> Mapping[str, Any]:
         """The document of DISCOVER /patterns."""
@@ -209,6 +211,10 @@ class INegotiator(Interface):
     def attempt(context: BuiltInContext) -> Awaitable[Mapping[str, Any]]:
         """``INSPECT target=rcns-attempt``."""
 
+
+class IContractEnding(Interface):
+    """How contracts end before their time: each by what is committed with an answer."""
+
     def release_contract(context: BuiltInContext) -> Answer:
         """``SUSPEND synthesis_id=...``."""
 
@@ -220,6 +226,14 @@ class INegotiator(Interface):
 
     def end_with_agent(agent_id: str) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
         """What is committed together with an agent's revocation."""
+
+
+class INegotiator(IContractResolver, IProposals, IContractDocuments, IContractEnding):
+    """
+    Runtime negotiation of contracts, whole: AGTP-API section 10.
+
+    What it decides becomes true with the record of the response; it never waits, and never changes anything by itself.
+    """
 
 
 class IAgentDirectory(Interface):

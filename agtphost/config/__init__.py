@@ -7,6 +7,7 @@
 - :mod:`.profiles`: the ``agtp`` command's own file, for remote hosts
 - :mod:`.secret`: values that never show themselves
 - :mod:`.lines`: the line of every key
+- :mod:`.plugins`: parts that the operator's own packages provide
 - :mod:`.faults`: validation errors in the words of the file
 - :mod:`.anchors`: ``[[identity.anchor]]``: who may issue a Genesis, by key or by identity provider
 - :mod:`.attestation`: ``[attestation]``: evidence of what this host runs on, for others to appraise

@@ -6,6 +6,7 @@ The one way in and the one way out.
 - :mod:`.authority`: effective scopes, and the one function that decides who may call what
 - :mod:`.identity_gates`, :mod:`.contract_gates`: the gates
 - :mod:`.order`: their order, as data
+- :mod:`.operator_gate`: gates of the operator's own packages, which only refuse
 - :mod:`.sealing`: outcome to record to response
 - :mod:`.dispatcher`: runs all of it
 - :mod:`.addressing`: what a path under ``/agents/`` may and may not address

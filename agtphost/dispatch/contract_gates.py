@@ -21,7 +21,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.rate_gate import Allowances
 from agtphost.dispatch.sealing import recall
 from agtphost.errors import Refusal
-from agtphost.iagtp import IGate, ILedger, INegotiator
+from agtphost.iagtp import IContractResolver, IGate, ILedger
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import paths
 from agtphost.vocabulary.catalog import Catalog
@@ -78,7 +78,7 @@ class ContractGate:
 
     name = "contract presentation"
 
-    def __init__(self, negotiator: INegotiator) -> None:
+    def __init__(self, negotiator: IContractResolver) -> None:
         self._presented = negotiator.presented
 
     def check(self, exchange: Exchange) -> None:
@@ -261,7 +261,7 @@ class EndpointGate:
 
     name = "endpoint"
 
-    def __init__(self, table: EndpointTable, policy: MethodPolicy, negotiator: INegotiator | None = None) -> None:
+    def __init__(self, table: EndpointTable, policy: MethodPolicy, negotiator: IContractResolver | None = None) -> None:
         self._table = table
         self._match = table.match
         self._policy = policy

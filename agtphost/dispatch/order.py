@@ -18,7 +18,7 @@ from agtphost.dispatch.discovery_gate import DiscoveryGate
 from agtphost.dispatch.merchant_gate import METHOD, MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.handlers.authorization import Authorization
-from agtphost.iagtp import IAgentDirectory, IGate, ILedger, INegotiator
+from agtphost.iagtp import IAgentDirectory, IContractResolver, IGate, ILedger
 from agtphost.identity.authorities import ClientAuthorities
 from agtphost.identity.peer import Assurance
 from agtphost.identity.revocation import Revocations
@@ -82,7 +82,7 @@ class Collaborators:
     authorization: Authorization = field(default_factory=Authorization)
     """Tells operators and registrars apart from everybody else."""
 
-    negotiator: INegotiator | None = None
+    negotiator: IContractResolver | None = None
     """None: nothing is negotiated, and contracts are unknown."""
 
 

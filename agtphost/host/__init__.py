@@ -11,6 +11,7 @@ What is built, in order:
 - :mod:`.upstreams`, with :mod:`.a2a` and :mod:`.acp`: hosted MCP servers, A2A agents and ACP servers
 - :mod:`.methods`, with :mod:`.floor`, :mod:`.delegation`, :mod:`.merchant` and :mod:`.negotiation`: the protocol's own
 - :mod:`.publication`: the manifest and its version
+- :mod:`.plugins` and :mod:`.observers`: what the operator's own packages provide
 - :mod:`.admission`, with :mod:`.bounds` and :mod:`.oauth`: gates and dispatcher
 
 Services:

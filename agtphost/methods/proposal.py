@@ -8,7 +8,7 @@ from zope.interface import implementer
 
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.iagtp import INegotiator
+from agtphost.iagtp import IContractEnding, IProposals
 from agtphost.vocabulary.status import Status
 
 
@@ -22,7 +22,7 @@ class Proposing:
 
     kind = "built_in"
 
-    def __init__(self, negotiator: INegotiator) -> None:
+    def __init__(self, negotiator: IProposals) -> None:
         self._answers: Mapping[tuple[str, bool], Callable[[BuiltInContext], Answer]] = {
             ("PROPOSE", False): negotiator.propose,
             ("QUERY", False): negotiator.proposals,
@@ -41,7 +41,7 @@ class Ending:
     :param negotiator: decides who may, and does it.
     """
 
-    def __init__(self, negotiator: INegotiator) -> None:
+    def __init__(self, negotiator: IContractEnding) -> None:
         self._targets: Mapping[str, Callable[[BuiltInContext], Answer]] = {
             "contract": negotiator.revoke_contract,
             "stale-contracts": negotiator.sweep,
