@@ -82,15 +82,15 @@ def audit_id(result: types.Result) -> str:
 
 @pytest.mark.parametrize("era", ERAS)
 def test_arguments_at_fault_are_the_tools_answer(era: str, host: Host) -> None:
-    """MCP 2025-11-25, SEP-1303: ``isError`` with the field at fault; an unknown tool is an error of the protocol."""
+    """MCP 2025-11-25, SEP-1303: ``isError`` with the field at fault; an unknown tool is told in the same form."""
 
     async def story() -> None:
         async with client(host, era) as mcp:
             wrong = await mcp.call_tool("files__read_file", {"path": 5})
             assert wrong.is_error and "422 invalid-input" in said(wrong) and '"path": "/path"' in said(wrong)
             assert audit_id(wrong) in said(wrong)
-            with pytest.raises(MCPError):
-                await mcp.call_tool("files__no_such_tool", {})
+            unknown = await mcp.call_tool("files__no_such_tool", {})
+            assert unknown.is_error and "422 unknown-tool" in said(unknown) and "close_matches" in said(unknown)
 
     anyio.run(story)
 
