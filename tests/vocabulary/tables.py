@@ -8,8 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2] / "agtphost"
 
-ELSEWHERE = {"cli", "conformance", "client", "bridge", "config", "wire", "contract", "vocabulary"}
-"""Rooms of other programmes, of start-up, and of what holds nothing between two requests."""
+ELSEWHERE = {"cli", "conformance", "client", "bridge", "config", "wire", "contract", "vocabulary", "testing"}
+"""Rooms of other programmes, of start-up, of what holds nothing between two requests, and of tests."""
 
 MAPS = {"dict", "set", "OrderedDict", "defaultdict", "deque"}
 
