@@ -64,9 +64,24 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
             self._received(octets)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Whoever is gone has no turn any more."""
+        """Whoever is gone has no turn any more, and is forgotten at once, not when garbage is next collected."""
         self._kept = None
         super().connectionLost(reason)  # type: ignore[no-untyped-call]
+        # It refers to the channel above, which refers to this.
+        self._producer = None
+
+    def _tlsShutdownFinished(self, reason: Failure | None) -> None:
+        """
+        The TLS side is over.
+
+        Twisted's failure is a variable of a frame that its traceback holds: a circle, in which OpenSSL's part of each
+        connection that ended without a word would stay until garbage is next collected, 75 KiB that nobody counts.
+        """
+        if reason is not None:
+            reason.tb = None
+            if reason.value is not None:
+                reason.value.__traceback__ = None
+        super()._tlsShutdownFinished(reason)  # type: ignore[no-untyped-call]
 
     def _received(self, bytes: Any) -> None:
         whole = self._account(bytes)

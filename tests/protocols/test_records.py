@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import ssl
+import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from twisted.internet.error import ConnectionLost
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.testing import StringTransport
 from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
+from twisted.python.failure import Failure
 
 from agtphost.protocols.records import RecordwiseTLS
 from agtphost.protocols.tls import ServerTLS
@@ -124,3 +129,31 @@ def test_an_end_and_a_forgery_are_noticed_both_ways(site: Site, kind: type[TLSMe
     forged.server.dataReceived(bytes(record))
     assert forged.collector.octets == b""
     assert forged.transport.disconnecting or forged.collector.lost
+
+
+@pytest.mark.parametrize(("kind", "kept"), [(RecordwiseTLS, False), (TLSMemoryBIOProtocol, True)])
+@pytest.mark.parametrize("greeted", [False, True], ids=["in the handshake", "in use"])
+def test_who_leaves_without_a_word_is_forgotten_at_once(
+    site: Site, kind: type[TLSMemoryBIOProtocol], kept: bool, greeted: bool
+) -> None:
+    """Not when garbage is next collected: until then OpenSSL's part of every connection would stay. Twisted's stays."""
+    gc.collect()
+    gc.disable()
+    try:
+        if greeted:
+            server = Pair(site, kind).server
+        else:
+            factory = TLSMemoryBIOFactory(ServerTLS.load(site.files), False, Factory.forProtocol(Collector))
+            server = kind(factory, Collector())
+            server.makeConnection(StringTransport())
+            outgoing = ssl.MemoryBIO()
+            client = site.client().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+            with suppress(ssl.SSLWantReadError):
+                client.do_handshake()
+            server.dataReceived(outgoing.read())
+        gone = weakref.ref(server)
+        server.connectionLost(Failure(ConnectionLost()))
+        del server
+        assert (gone() is not None) is kept
+    finally:
+        gc.enable()
