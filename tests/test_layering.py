@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -184,3 +184,48 @@ def test_modules_are_read_in_one_sitting() -> None:
     sizes = sorted(len(path.read_text().splitlines()) for path in modules())
     assert sizes[-1] <= 600
     assert sizes[len(sizes) // 2] < 180
+
+
+def needed(name: str, source: str, names: Collection[str]) -> set[str]:
+    """The modules that a module needs: at import, inside of functions, and for its types alone."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= inner & set(names) or {node.module}
+    return (found & set(names)) - {name}
+
+
+def circles(needs: Mapping[str, Collection[str]]) -> list[str]:
+    """Modules that need themselves by way of others: what is left once whoever needs nobody is taken away."""
+    left = {name: set(others) for name, others in needs.items()}
+    while free := {name for name, others in left.items() if not others & left.keys()}:
+        left = {name: others for name, others in left.items() if name not in free}
+    # And whoever is needed by nobody of these only leads to a circle.
+    while idle := left.keys() - set().union(*left.values()):
+        left = {name: others for name, others in left.items() if name not in idle}
+    return sorted(left)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """However far around: whoever changes one would have to know them all."""
+    sources = {
+        "agtphost." + ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path.read_text()
+        for path in modules()
+        if path != ROOT / "__init__.py"
+    }
+    assert circles({name: needed(name, source, sources) for name, source in sources.items()}) == []
+
+
+def test_a_circle_is_noticed() -> None:
+    """The control: also where one of the imports is for types alone, or inside a function."""
+    sources = {
+        "a": "import b",
+        "b": "if TYPE_CHECKING:\n    import c\nimport d",
+        "c": "def f():\n    import a",
+        "d": "",
+        "e": "import a",
+    }
+    assert circles({name: needed(name, source, sources) for name, source in sources.items()}) == ["a", "b", "c"]

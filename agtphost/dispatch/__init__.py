@@ -22,6 +22,7 @@ The one way in and the one way out.
 - :mod:`.merchants`: what a buyer has to have verified: the Merchant Manifest
 - :mod:`.principal_gate`: the acting principal: on whose behalf the agent calls
 - :mod:`.purchase`: what is proven of one PURCHASE on its way to the handler, and goes into its record
+- :mod:`.outcome`: what came of a call, before it is sealed
 - :mod:`.quotes`: carts and the quotes given for them: what a PURCHASE can be bound to
 - :mod:`.rate_gate`: how often one caller may ask: 429 beyond it
 - :mod:`.refusals`: which refusals and which reads of strangers get a record of their own, and which are summed up

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.sealing import NOTHING, Outcome, Sealer
+from agtphost.dispatch.outcome import Outcome
+from agtphost.dispatch.sealing import NOTHING, Sealer
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer
 from agtphost.handlers.context import EndpointResponse

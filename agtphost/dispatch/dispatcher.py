@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from types import CoroutineType
 from typing import Any, cast
 
@@ -21,12 +21,13 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.dispatch.encoding import is_heavy, written
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.invocation import Invocation
+from agtphost.dispatch.invocation import Interim, Invocation
+from agtphost.dispatch.outcome import Outcome
 from agtphost.dispatch.purchase import Purchase, replayed
 from agtphost.dispatch.refusals import PAUSE, RefusalRecords, is_read
 from agtphost.dispatch.room import no_room
 from agtphost.dispatch.running import Leaving, RunningCalls
-from agtphost.dispatch.sealing import RETRY_AFTER, Outcome, Sealer, new_id
+from agtphost.dispatch.sealing import RETRY_AFTER, Sealer, new_id
 from agtphost.dispatch.standing import after_handler, stopped
 from agtphost.dispatch.violations import log_unbelieved
 from agtphost.dispatch.waiting import bounded, resumed
@@ -46,8 +47,6 @@ from agtphost.identity.peer import Peer
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.steps import TURN
 from agtphost.wire.events import Request, Response
-
-Interim = Callable[[Response], None]
 
 LARGE = 16_384
 """Octets of a body that may take milliseconds to decode and to check: 8,000 values, and the schema's budget."""

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from agtphost.audit.drafts import Change
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
+from agtphost.identity.delegation import Lineage
+from agtphost.identity.peer import Peer
 from agtphost.vocabulary import jsontext, media_types, scopes
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
-
-if TYPE_CHECKING:
-    from agtphost.audit.drafts import Change
-    from agtphost.dispatch.dispatcher import Dispatcher
-    from agtphost.identity.delegation import Lineage
-    from agtphost.identity.peer import Peer
 
 BOUNDS = ("AGTP-Zone-ID", "Budget-Limit")
 """Fields that bound what is done in a request's course, and so go along with what it delegates."""
@@ -30,6 +27,35 @@ COUNTERPARTY = ("Merchant-ID", "Merchant-Manifest-Fingerprint", "Intent-Assertio
 
 MAX_DEPTH = 10
 """Calls inside calls; the same figure as the drafts' max_synthesis_depth."""
+
+
+Interim = Callable[[Response], None]
+"""Sends an interim message."""
+
+
+class Dispatches(Protocol):
+    """What an invocation needs of the dispatcher, :class:`agtphost.dispatch.dispatcher.Dispatcher`."""
+
+    async def dispatch(self, request: Request, peer: Peer, interim: Interim | None = None) -> Response:
+        """Answer one request."""
+
+    async def send_interim(self, exchange: Exchange, event: Mapping[str, Any], interim: Interim) -> None:
+        """Seal an interim message, and send it."""
+
+    async def commit(
+        self,
+        exchange: Exchange,
+        event: Mapping[str, Any],
+        changes: Sequence[Change],
+        extra: Mapping[str, Any],
+        interim: Interim | None,
+    ) -> str:
+        """Make held items durable before a handler goes on."""
+
+    async def withdraw(
+        self, exchange: Exchange, refusal: Refusal, changes: Sequence[Change], extra: Mapping[str, Any]
+    ) -> str:
+        """Make held items durable with the record of a refusal."""
 
 
 class Invocation:
@@ -43,7 +69,7 @@ class Invocation:
 
     __slots__ = ("_dispatcher", "_exchange", "_interim")
 
-    def __init__(self, dispatcher: Dispatcher, exchange: Exchange, interim: Callable[[Response], None] | None) -> None:
+    def __init__(self, dispatcher: Dispatches, exchange: Exchange, interim: Interim | None) -> None:
         self._dispatcher = dispatcher
         self._exchange = exchange
         self._interim = interim
@@ -113,7 +139,7 @@ class Invocation:
         self, event: Mapping[str, Any], changes: Sequence[Change], extra: Mapping[str, Any], *, answered: bool = False
     ) -> str:
         """
-        Make held items durable now; see :meth:`.Dispatcher.commit`.
+        Make held items durable now; see :meth:`.Dispatches.commit`.
 
         :param answered: whether the request was answered already, so that nothing more is sent to its caller.
         :return: the Audit-ID of the record that tells of it.
@@ -122,7 +148,7 @@ class Invocation:
         return await self._dispatcher.commit(self._exchange, event, changes, extra, self._interim if wanted else None)
 
     async def withdraw(self, refusal: Refusal, changes: Sequence[Change], extra: Mapping[str, Any]) -> str:
-        """What is left to say of a request that was answered before; see :meth:`.Dispatcher.withdraw`."""
+        """What is left to say of a request that was answered before; see :meth:`.Dispatches.withdraw`."""
         return await self._dispatcher.withdraw(self._exchange, refusal, changes, extra)
 
     async def delegate(

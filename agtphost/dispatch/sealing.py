@@ -9,16 +9,16 @@ invariants 1 to 4).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any
 
-from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LifecycleEvent, Sealed, StreamEvent
+from agtphost.audit.drafts import HOST_CHAIN, Draft, Sealed
 from agtphost.audit.keyed import read_unkept
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.outcome import LifecycleOutcome, Outcome
 from agtphost.dispatch.standing import standing
 from agtphost.dispatch.violations import action_of, evidence_of
 from agtphost.errors import Refusal
@@ -40,37 +40,6 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 REGISTERED = frozenset({"synthesis_id", "contract_hash", "negotiation_origin"})
 """Members that stand in a record by their own name wherever they apply (AGTP-API section 10.1.6)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LifecycleOutcome(Answer):
-    """What a lifecycle method returns: the event to commit, and the result to build from it."""
-
-    event: LifecycleEvent
-    describe: Callable[[Sealed], Mapping[str, Any]]
-
-
-@dataclass(slots=True)
-class Outcome:
-    """An answer before it is sealed."""
-
-    status: int
-    body: bytes
-    content_type: str
-    headers: tuple[tuple[str, str], ...] = ()
-    reason: str = ""
-    close: bool = False
-    event: LifecycleEvent | None = None
-    describe: Callable[[Sealed], Mapping[str, Any]] | None = None
-    changes: tuple[Change, ...] = ()
-    events: tuple[StreamEvent, ...] = ()
-    extra: Mapping[str, Any] | None = None
-    continuation: str = ""
-    """A Continuation-Token: this is an interim message."""
-    scopes: tuple[str, ...] = ()
-    """With 262 and 455: the scopes concerned."""
-    cause: str = ""
-    """What was wrong, where :attr:`reason` is coarser."""
 
 
 class Sealer:

@@ -9,17 +9,15 @@ nothing here is believed by anybody.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.logger import Logger
 
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.outcome import Outcome
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
-
-if TYPE_CHECKING:
-    from agtphost.dispatch.sealing import Outcome
 
 log = Logger()
 

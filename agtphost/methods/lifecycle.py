@@ -26,7 +26,7 @@ from agtphost.audit.lifecycle import (
     Transition,
     decide,
 )
-from agtphost.dispatch.sealing import LifecycleOutcome
+from agtphost.dispatch.outcome import LifecycleOutcome
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import is_registrar
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler

@@ -1,0 +1,41 @@
+"""What came of a call, before it is sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agtphost.audit.drafts import Change, LifecycleEvent, Sealed, StreamEvent
+from agtphost.handlers.built_in import Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleOutcome(Answer):
+    """What a lifecycle method returns: the event to commit, and the result to build from it."""
+
+    event: LifecycleEvent
+    describe: Callable[[Sealed], Mapping[str, Any]]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """An answer before it is sealed."""
+
+    status: int
+    body: bytes
+    content_type: str
+    headers: tuple[tuple[str, str], ...] = ()
+    reason: str = ""
+    close: bool = False
+    event: LifecycleEvent | None = None
+    describe: Callable[[Sealed], Mapping[str, Any]] | None = None
+    changes: tuple[Change, ...] = ()
+    events: tuple[StreamEvent, ...] = ()
+    extra: Mapping[str, Any] | None = None
+    continuation: str = ""
+    """A Continuation-Token: this is an interim message."""
+    scopes: tuple[str, ...] = ()
+    """With 262 and 455: the scopes concerned."""
+    cause: str = ""
+    """What was wrong, where :attr:`reason` is coarser."""
