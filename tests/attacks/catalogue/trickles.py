@@ -248,7 +248,7 @@ ATTACKS = (
     _attack("empty-records", "300 peers send TLS records without content.", empty_records),
     _attack("split-handshakes", "300 peers greet an octet at a time, at all listeners.", split_handshakes),
     *(
-        _attack(f"{name}-greetings", f"Handshakes begun by the hundred at the {name} listener.", _greeted(port), 48)
+        _attack(f"{name}-greetings", f"Handshakes begun by the hundred at the {name} listener.", _greeted(port), 24)
         for name, port in _PORTS.items()
     ),
 )
