@@ -234,7 +234,7 @@ def _signature_problem(manifest: Any, keys: Mapping[str, VerifyingKey]) -> str |
 
 
 def _line(finding: Finding) -> str:
-    return f"{finding.rule}: {finding.pointer or '(document)'} {finding.message} (AGTP-API {finding.section})"
+    return f"{finding.rule}: {finding.pointer or '(document)'} {finding.message} (AGTP-API section {finding.section})"
 
 
 def _print(manifest: Mapping[str, Any], findings: list[Finding], *, verified: bool) -> None:

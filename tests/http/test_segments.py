@@ -7,7 +7,7 @@ import ipaddress
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import httpx
@@ -135,7 +135,8 @@ def answering() -> Iterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
 
     def converse(link: socket.socket) -> None:
-        with link:
+        # Clients may leave by a reset.
+        with link, suppress(ConnectionResetError):
             got = b""
             while more := link.recv(65_536):
                 got += more
