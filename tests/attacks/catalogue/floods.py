@@ -169,10 +169,11 @@ ATTACKS = (
         "A bearer token that is no text, at the A2A front: 401, no traceback, no line each.",
         bad_bearer,
     ),
-    _attack(
-        "connections-beyond-the-limit",
-        "stranger",
-        "Connections by the hundred from one address: closed before TLS, and not spoken of.",
-        connections_beyond_the_limit,
+    Attack(
+        name="connections-beyond-the-limit",
+        who="stranger",
+        says="Connections by the hundred from one address: closed before TLS, and not spoken of.",
+        run=connections_beyond_the_limit,
+        connections=True,
     ),
 )

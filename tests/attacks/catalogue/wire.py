@@ -268,6 +268,12 @@ ATTACKS = (
     _attack("octet-by-octet", "agent", "TLS records of one octet each.", octet_by_octet),
     _attack("gone-at-once", "agent", "20 requests a connection, and nobody stays for the answers.", gone_at_once),
     _attack("half-closed", "agent", "The peer's side ends behind a request: it is gone.", half_closed),
-    _attack("connections-of-one", "stranger", "400 connections of one address: 64 are admitted.", connections),
+    _attack(
+        "connections-of-one",
+        "stranger",
+        "400 connections of one address: 64 are admitted.",
+        connections,
+        connections=True,
+    ),
     _attack("pipelined-after-error", "agent", "100 good requests behind a bad one: none runs.", after_an_error),
 )
