@@ -70,10 +70,10 @@ class Attack:
     alone: bool = False
     """Whether the host is spoilt for others afterwards: an agent is revoked, a rate used up."""
 
-    memory: int = 64 * MIB
+    memory: int = 40 * MIB
     """Octets by which the host may grow at the most."""
 
-    disk: int = 50 * MIB
+    disk: int = 40 * MIB
     """Octets by which its state directory may grow at the most."""
 
     connections: bool = False

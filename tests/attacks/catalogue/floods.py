@@ -133,7 +133,7 @@ def connections_beyond_the_limit(target: Target, seconds: float) -> None:
                 link.close()
 
 
-def _attack(name: str, who: str, says: str, run: Callable[[Target, float], None], disk: int = 50 * MIB) -> Attack:
+def _attack(name: str, who: str, says: str, run: Callable[[Target, float], None], disk: int = 40 * MIB) -> Attack:
     return Attack(name=name, who=who, says=says, run=run, disk=disk)
 
 
