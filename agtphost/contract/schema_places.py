@@ -86,6 +86,14 @@ class _TooManyWays(Exception):
     pass
 
 
+_Ways = frozenset[frozenset[tuple[str, int]]]
+
+
+def _distinct(ways: Iterable[Counter[str]], among: Mapping[str, object]) -> _Ways:
+    """Where these ways lead, each of them once: the schemas of ``among``, and how many times each."""
+    return frozenset(frozenset((at, times) for at, times in way.items() if at in among) for way in ways)
+
+
 class Applied:
     """Counts the schemas that apply at one place of an instance, starting from the whole schema."""
 
@@ -99,23 +107,24 @@ class Applied:
     def largest(self) -> int:
         """The largest count over every depth and way down; some count beyond the limit where one is."""
         down = self._all_ways()
-        counts = {pointer: self._together[pointer].total() for pointer in down}
-        largest = counts[""]
-        at_depth = counts
+        at_depth = {pointer: self._together[pointer].total() for pointer in down}
+        # What leads nowhere counts at its own depth alone; what leads to the same schemas in the same ways counts once.
+        leading = {pointer: ways for pointer, ways in down.items() if ways}
+        distinct = {pointer: _distinct(ways, down) for pointer, ways in leading.items()}
+        further = {pointer: _distinct(ways, leading) for pointer, ways in leading.items()}
+        largest = at_depth[""]
         for _ in range(INSTANCE_DEPTH):
-            if largest > MAX_APPLIED:
+            if largest > MAX_APPLIED or "" not in distinct:
                 break
-            deeper = {
-                pointer: max(
-                    (sum(times * at_depth[target] for target, times in way.items()) for way in ways),
-                    default=0,
-                )
-                for pointer, ways in down.items()
+            below = {
+                ways: max(sum(times * at_depth[at] for at, times in way) for way in ways)
+                for ways in set(distinct.values())
             }
+            deeper = {pointer: below[ways] for pointer, ways in distinct.items()}
             largest = max(largest, deeper[""])
             if deeper == at_depth:
                 break
-            at_depth = deeper
+            at_depth, distinct = deeper, further
         return largest
 
     def everywhere(self) -> Iterable[Counter[str]]:

@@ -168,7 +168,7 @@ class Walk:
             self.faults.extend(SchemaFault(pointer=at, message=said) for at, said in growth_faults(applied))
             if not self.faults:
                 self.applied = max(found.total() for found in applied.everywhere())
-                self.budget = _budget(self._places, applied)
+                self.budget = _budget(self._places, applied, self._share)
 
     def _say(self, pointer: str, message: str) -> None:
         self.faults.append(SchemaFault(pointer=pointer, message=message))
@@ -359,11 +359,12 @@ class Walk:
                 self._say(f"{pointer}/$ref", f"leads to no schema: #{target[:120]}")
 
 
-def _budget(places: Mapping[str, Place], applied: Applied) -> Budget:
+def _budget(places: Mapping[str, Place], applied: Applied, share: int) -> Budget:
     return Compiler(
         {pointer: place.cost for pointer, place in places.items()},
         {pointer: place.names for pointer, place in places.items() if place.names is not None},
         applied.together,
         applied.steps,
         most=MAX_APPLIED,
+        share=share,
     ).budget()

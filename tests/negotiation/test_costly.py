@@ -52,6 +52,18 @@ def _fixed() -> dict[str, Schema]:
                 for at in range(12)
             },
         },
+        "two sides": {
+            "$ref": "#/$defs/a0",
+            "$defs": {
+                f"{side}{at}": {
+                    "properties": {
+                        f"{side}p{to}x{at}": {"$ref": f"#/$defs/{other}{(at * to + 1) % 12}"} for to in range(8)
+                    }
+                }
+                for side, other in ("ab", "ba")
+                for at in range(12)
+            },
+        },
         "too many": {"properties": {f"p{at}": {"type": "string"} for at in range(6_000)}},
         "too long": {"description": "x" * 500_000},
     }
@@ -116,9 +128,10 @@ def test_no_proposal_holds_the_reactor(name: str) -> None:
     assert _seconds(_proposed(_fixed()[name])) < limit()
 
 
-def test_no_proposal_that_a_search_finds_holds_the_reactor() -> None:
-    """Sixty schemas by chance; the dearest is proposed."""
-    seed = random.randrange(2**32)
+@pytest.mark.parametrize("seed", [1952902678, None])
+def test_no_proposal_that_a_search_finds_holds_the_reactor(seed: int | None) -> None:
+    """Sixty schemas by chance; the dearest three are proposed. Seed 1952902678 had one of two thousand places."""
+    seed = random.randrange(2**32) if seed is None else seed
     print("seed", seed)
     chance = random.Random(seed)
 
@@ -128,8 +141,8 @@ def test_no_proposal_that_a_search_finds_holds_the_reactor() -> None:
             compile_schema({"type": "object", **schema}, role="output", share=SHARE)
         return time.thread_time() - begun
 
-    dearest = max((_searched(chance) for _ in range(60)), key=seconds)
-    taken = _seconds(_proposed(dearest))
+    dearest = sorted((_searched(chance) for _ in range(60)), key=seconds)[-3:]
+    taken = max(_seconds(_proposed(schema)) for schema in dearest)
     print(f"{taken * 1000:.1f} ms")
     assert taken < limit()
 
