@@ -306,7 +306,7 @@ PARSERS: Table = {
 }
 
 READERS: dict[str, str] = {
-    "yaml": "vocabulary/yamltext methods/publishing contract/openapi_text",
+    "yaml": "vocabulary/yamltext methods/discovery/publishing contract/openapi/text",
     "cbor2": "identity/cose",
     "tomllib": "config/lines config/reading contract/toml_file",
     "zipfile": "identity/packages identity/issuing",
@@ -324,7 +324,7 @@ LOADS = {
     "audit/retention",  # what it wrote itself, in the same line
     "config/lines",
     "config/reading",
-    "contract/openapi_text",
+    "contract/openapi/text",
     "contract/toml_file",
     "host/revision",  # the host's own state
     "identity/cose",  # in the table

@@ -10,24 +10,8 @@ The ``agtp`` command: interface section 2.
 - :mod:`.arguments`: ``key=value`` and ``key:=json``
 - :mod:`.exchange`: one request, its failures as exit statuses
 - one module per command, or per group of commands
-- :mod:`.agent`: ``agtp agent``: the agents of a host
-- :mod:`.agent_issue`: ``agtp agent new``: issuing an agent with the keys that lie with a host
-- :mod:`.agent_lifecycle`: ``agtp agent activate`` and so on: the lifecycle methods
-- :mod:`.agent_retained`: ``agtp agent retained``: what is kept of agents that were revoked or deprecated
-- :mod:`.audit`: ``agtp audit``: records, one by one, as chains, verified, exported
-- :mod:`.audit_accept`: ``agtp audit accept-store``: go on with a store that its witness file contradicts, knowingly
-- :mod:`.audit_entries`: records as INSPECT shows them, taken for true only once checked
-- :mod:`.audit_export`: ``agtp audit export``: records as a file that anybody can verify
-- :mod:`.audit_prove`: ``agtp audit prove`` and ``agtp audit checkpoint``: records as part of a log that only ever
-  grows
-- :mod:`.audit_store`: the host's own store, read by commands on its machine: also while the host runs
-- :mod:`.audit_verify`: ``agtp audit verify``: is what was recorded whole, in order, and signed?
 - :mod:`.call`: ``agtp call``: one request, any method
 - :mod:`.can`: ``agtp can``: what the host would decide about a call, without making it
-- :mod:`.catalog`: ``agtp catalog``: a method catalog's content, changes, soundness and approval
-- :mod:`.catalog_pins`: ``agtp catalog fetch`` and ``pin``: which catalog is approved, and no other
-- :mod:`.cert`: ``agtp cert``: certificates of servers, registrars and agents
-- :mod:`.cert_revoke`: ``agtp cert revoke`` and ``agtp cert crl``: the revocation list of an authority
 - :mod:`.check`: ``agtp check``: everything that would keep a host from starting, at once
 - :mod:`.completion`: ``agtp completion``: what a shell evaluates to complete commands
 - :mod:`.conformance`: ``agtp conformance``: a server examined from outside, requirement by requirement
@@ -46,9 +30,6 @@ The ``agtp`` command: interface section 2.
 - :mod:`.given_keys`: the public keys of a host that a command is given: files, and directories with the history of
   its keys
 - :mod:`.init`: ``agtp init``: a directory that a host can be started from
-- :mod:`.key`: ``agtp key``: Ed25519 signing keys
-- :mod:`.key_rotate`: ``agtp key rotate`` and ``agtp key history``: another signing key for a host, and those before
-  it
 - :mod:`.manifest`: ``agtp manifest``: showing and checking a server's manifest
 - :mod:`.mcp_bridge`: ``agtp mcp-bridge``: a host, for any MCP client
 - :mod:`.methods`: ``agtp methods``: what the drafts tabulate of each method, or what a host offers
@@ -61,6 +42,11 @@ The ``agtp`` command: interface section 2.
 - :mod:`.upstreams`: ``agtp upstreams``: what a host's MCP servers, A2A agents and ACP servers are up to
 - :mod:`.wellknown`: ``agtp wellknown``: the bootstrap document of a host, for operators who serve it elsewhere
 - :mod:`.approving`: ``agtp tools approve`` and ``agtp upstreams approve``: what is approved is what was shown
+- :mod:`.agent`: ``agtp agent``
+- :mod:`.audit`: ``agtp audit``
+- :mod:`.catalog`: ``agtp catalog``
+- :mod:`.cert`: ``agtp cert``
+- :mod:`.key`: ``agtp key``
 """
 
 from __future__ import annotations

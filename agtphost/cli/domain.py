@@ -10,7 +10,7 @@ import click
 
 from agtphost.audit.domains import EXPIRED, ORG_DOMAIN, RENEWED
 from agtphost.audit.retention import stamp
-from agtphost.cli.audit_store import open_records
+from agtphost.cli.audit.store import open_records
 from agtphost.cli.configured import require_config
 from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.identities import REGISTRAR

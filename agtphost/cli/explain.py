@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.audit.summaries import EVENT, READS
-from agtphost.cli.audit_entries import Entry, entry_of, what_of
+from agtphost.cli.audit.entries import Entry, entry_of, what_of
 from agtphost.cli.can import told
 from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
 from agtphost.cli.failures import NoConnection, WrongInput

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agtphost.cli.failures import WrongInput
-from agtphost.cli.key import load_verifying_key
+from agtphost.cli.key.commands import load_verifying_key
 from agtphost.identity.key_history import DIRECTORY, Succession, read_statement
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import KeyFormatError, VerifyingKey

@@ -11,7 +11,7 @@ import click
 from agtphost.cli.arguments import read_octets
 from agtphost.cli.exchange import connected, require_success
 from agtphost.cli.failures import HostRefused, NoConnection, Unverified, WrongInput
-from agtphost.cli.key import load_verifying_key
+from agtphost.cli.key.commands import load_verifying_key
 from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
 from agtphost.cli.output import print_fields, print_json, print_table, visible
 from agtphost.cli.reach import Reach, resolve
@@ -200,7 +200,7 @@ def manifest_in(reply: Reply) -> Mapping[str, Any]:
 
 def _body(reply: Reply) -> Any:
     """The JSON of an answer. :raises NoConnection: if it is none."""
-    from agtphost.contract.openapi_text import DocumentTextError, read_json
+    from agtphost.contract.openapi.text import DocumentTextError, read_json
 
     try:
         # A thousand endpoints are more than the decoder of ordinary bodies takes.
@@ -210,7 +210,7 @@ def _body(reply: Reply) -> Any:
 
 
 def _read(name: str) -> Any:
-    from agtphost.contract.openapi_text import DocumentTextError, read_json
+    from agtphost.contract.openapi.text import DocumentTextError, read_json
 
     try:
         return read_json(read_octets(name))

@@ -22,8 +22,8 @@ from agtphost.vocabulary.catalog import Catalog, CatalogError
 
 if TYPE_CHECKING:
     from agtphost.config import Config
-    from agtphost.contract.openapi_export import Exported
-    from agtphost.contract.openapi_import import Imported, ImportedEndpoint
+    from agtphost.contract.openapi.export import Exported
+    from agtphost.contract.openapi.importing import Imported, ImportedEndpoint
 
 NOT_LOADED = (
     "As they are, the host loads none of these files. Confirm what the REVIEW lines of an endpoint say, set the "
@@ -64,8 +64,8 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path 
       agtp openapi import - --json < openapi.json
       agtp openapi import petstore.yaml --out endpoints --stubs handlers_petstore.py
     """
-    from agtphost.contract.openapi_import import OpenAPIError, import_openapi
-    from agtphost.contract.openapi_text import DocumentTextError, read_document
+    from agtphost.contract.openapi.importing import OpenAPIError, import_openapi
+    from agtphost.contract.openapi.text import DocumentTextError, read_document
 
     try:
         catalog = Catalog.load(catalog_file)
@@ -86,7 +86,7 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path 
 
 def _with_stubs(imported: Imported, module: Path) -> Imported:
     """Write the module, and return the endpoints that its functions answer."""
-    from agtphost.contract.openapi_stubs import with_stubs
+    from agtphost.contract.openapi.stubs import with_stubs
 
     if module.suffix != ".py" or not module.stem.isidentifier():
         raise WrongInput(f"{module} is not the name of a Python module", "Such as handlers_shop.py.")
@@ -192,7 +192,7 @@ def export(
       agtp openapi export agtp://agents.example.com --server-url https://api.example.com --json
     """
     from agtphost.contract.manifest_validation import examine
-    from agtphost.contract.openapi_export import export_openapi
+    from agtphost.contract.openapi.export import export_openapi
 
     manifest, link = _manifest(uri, manifest_file, where)
     faults = [finding for finding in examine(manifest) if finding.fault]
@@ -229,7 +229,7 @@ def _tell(exported: Exported, text: str, output: Path | None, as_json: bool) -> 
 def _manifest(uri: str | None, file: str | None, where: Connection) -> tuple[Mapping[str, Any], str]:
     """The manifest, and the URI where it is."""
     if file is not None:
-        from agtphost.contract.openapi_text import DocumentTextError, read_document
+        from agtphost.contract.openapi.text import DocumentTextError, read_document
 
         if uri is None or not uri.startswith(SCHEME):
             raise WrongInput("--manifest needs the URI that the manifest is published at")

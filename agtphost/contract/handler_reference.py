@@ -8,8 +8,8 @@ from typing import Any
 
 from agtphost.contract import service
 from agtphost.contract.endpoint import HANDLER_TYPES, PLUGIN, HandlerReference
-from agtphost.contract.recipe import COMPOSITION_FAILED
-from agtphost.contract.recipe_loading import NAME, VERSION
+from agtphost.contract.recipes.loading import NAME, VERSION
+from agtphost.contract.recipes.recipe import COMPOSITION_FAILED
 
 FORM = '[handler] with type = "registered_function" and function'
 

@@ -4,27 +4,19 @@ The one way in and the one way out.
 - :mod:`.exchange`: one request's progress, what is proven so far
 - :mod:`.bodies`: request bodies, JSON and YAML, and their envelope
 - :mod:`.authority`: effective scopes, and the one function that decides who may call what
-- :mod:`.identity_gates`, :mod:`.contract_gates`: the gates
 - :mod:`.order`: their order, as data
-- :mod:`.operator_gate`: gates of the operator's own packages, which only refuse
 - :mod:`.sealing`: outcome to record to response
 - :mod:`.dispatcher`: runs all of it
 - :mod:`.addressing`: what a path under ``/agents/`` may and may not address
 - :mod:`.attesting`: responses that carry attestation evidence
-- :mod:`.body_gates`: the gates that read a request's body: what it says, and what the legacy verbs add to it
 - :mod:`.claims`: Authority-Scope: what a caller claims of what it was granted
 - :mod:`.decision`: what the gates would say of a call that nobody makes
-- :mod:`.discovery_gate`: the gate in front of the built-ins that read, where the operator has closed anonymous
-  discovery
 - :mod:`.encoding`: long work in steps, with turns of the reactor in between: large results become text in slices
 - :mod:`.invocation`: calls that a handler makes to other endpoints: through the dispatcher, as the same caller
-- :mod:`.merchant_gate`: counterparty verification of PURCHASE, before any handler
 - :mod:`.merchants`: what a buyer has to have verified: the Merchant Manifest
-- :mod:`.principal_gate`: the acting principal: on whose behalf the agent calls
 - :mod:`.purchase`: what is proven of one PURCHASE on its way to the handler, and goes into its record
 - :mod:`.outcome`: what came of a call, before it is sealed
 - :mod:`.quotes`: carts and the quotes given for them: what a PURCHASE can be bound to
-- :mod:`.rate_gate`: how often one caller may ask: 429 beyond it
 - :mod:`.refusals`: which refusals and which reads of strangers get a record of their own, and which are summed up
 - :mod:`.room`: what is answered where there is no room for an item that a call would have held here
 - :mod:`.running`: calls that wait for something, by agent: those of a stopped agent end with it
@@ -34,4 +26,5 @@ The one way in and the one way out.
   more
 - :mod:`.violations`: what the record of a refusal says of who asked and what was missing
 - :mod:`.waiting`: waits for handlers: no longer than they may take, and not for callers who are gone
+- :mod:`.gates`: the gates
 """

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.identity_gates import reaches_stopped, refuse_stopped
+from agtphost.dispatch.gates.identity import reaches_stopped, refuse_stopped
 from agtphost.errors import Refusal
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import scopes

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.identity_gates import AddresseeGate
+from agtphost.dispatch.gates.identity import AddresseeGate
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate

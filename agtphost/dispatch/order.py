@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.table import EndpointTable
-from agtphost.dispatch import body_gates, claims, contract_gates, identity_gates
+from agtphost.dispatch import claims
 from agtphost.dispatch.addressing import NOWHERE, Authority
-from agtphost.dispatch.discovery_gate import DiscoveryGate
-from agtphost.dispatch.merchant_gate import METHOD, MerchantGate
+from agtphost.dispatch.gates import body, endpoint, identity
+from agtphost.dispatch.gates.discovery import DiscoveryGate
+from agtphost.dispatch.gates.purchase import METHOD, MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IAgentDirectory, IContractResolver, IGate, ILedger
@@ -31,7 +32,7 @@ class Collaborators:
     """What the gates consult."""
 
     directory: IAgentDirectory
-    states: identity_gates.States
+    states: identity.States
     by_server_name: Mapping[str, str]
     catalog: Catalog
     custom_methods: Collection[str]
@@ -89,40 +90,40 @@ class Collaborators:
 def gates(given: Collaborators) -> Sequence[IGate]:
     """Every gate, first to last. After the last comes the handler."""
     return (
-        identity_gates.FramingGate(),
-        identity_gates.ConnectionGate(given.revocations),
-        identity_gates.CallerGate(given.directory, given.states, given.authorities),
+        identity.FramingGate(),
+        identity.ConnectionGate(given.revocations),
+        identity.CallerGate(given.directory, given.states, given.authorities),
         *((given.rate,) if given.rate is not None else ()),
-        identity_gates.AddresseeGate(
+        identity.AddresseeGate(
             *(given.directory, given.states, given.by_server_name, given.agents_at, _purchase_verbs(given.policy)),
             own=given.own,
         ),
-        contract_gates.ReservedHeadersGate(),
-        contract_gates.AliasGate(given.policy),
-        *((contract_gates.ContractGate(given.negotiator),) if given.negotiator is not None else ()),
-        contract_gates.CatalogGate(given.catalog, given.custom_methods, given.policy, given.other_catalogs),
-        contract_gates.PathGate(given.grammar),
-        contract_gates.PolicyGate(given.policy, given.table),
-        contract_gates.EndpointGate(given.table, given.policy, given.negotiator),
-        contract_gates.AnonymousGate(),
+        endpoint.ReservedHeadersGate(),
+        endpoint.AliasGate(given.policy),
+        *((endpoint.ContractGate(given.negotiator),) if given.negotiator is not None else ()),
+        endpoint.CatalogGate(given.catalog, given.custom_methods, given.policy, given.other_catalogs),
+        endpoint.PathGate(given.grammar),
+        endpoint.PolicyGate(given.policy, given.table),
+        endpoint.EndpointGate(given.table, given.policy, given.negotiator),
+        endpoint.AnonymousGate(),
         *(() if given.anonymous_discovery else (DiscoveryGate(given.floor, given.authorization),)),
         *((given.principal,) if given.principal is not None else ()),
         claims.ClaimedScopesGate(),
-        contract_gates.AuthorityGate(),
+        endpoint.AuthorityGate(),
         # Here the body is read, for the first time and by nobody who may not call at all.
-        body_gates.BodyGate(yaml=given.yaml),
+        body.BodyGate(yaml=given.yaml),
         # Where no HTTP verb is opted in there is nothing to do, and so no gate.
-        *((body_gates.LegacyGate(given.policy),) if given.policy.legacy_acts else ()),
-        body_gates.ParametersGate(),
+        *((body.LegacyGate(given.policy),) if given.policy.legacy_acts else ()),
+        body.ParametersGate(),
         given.action,
-        contract_gates.AuthorityGate("scopes and assurance of the action"),
+        endpoint.AuthorityGate("scopes and assurance of the action"),
         # Always there: no host lets a PURCHASE through without it.
         given.merchant or MerchantGate(given.states, MerchantManifests()),
         *((given.sessions,) if given.sessions is not None else ()),
         *given.bounds,
-        contract_gates.SchemaGate(),
-        contract_gates.IdempotencyGate(given.ledger),
-        contract_gates.StoreGate(given.ledger),
+        endpoint.SchemaGate(),
+        endpoint.IdempotencyGate(given.ledger),
+        endpoint.StoreGate(given.ledger),
     )
 
 

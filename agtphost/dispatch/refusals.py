@@ -25,8 +25,8 @@ from dataclasses import dataclass
 
 from agtphost.audit.summaries import Origin, Read, Refused, Summaries
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.gates.limits import Allowances, address_origin
 from agtphost.dispatch.outcome import Outcome
-from agtphost.dispatch.rate_gate import Allowances, address_origin
 from agtphost.dispatch.violations import LONGEST, claims_of, violation_of
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate, ILedger

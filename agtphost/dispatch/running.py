@@ -15,7 +15,7 @@ from twisted.logger import Logger
 
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.identity_gates import States, StoppedAgent, refuse_stopped
+from agtphost.dispatch.gates.identity import States, StoppedAgent, refuse_stopped
 from agtphost.dispatch.standing import standing
 from agtphost.identity.peer import Withdrawable
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from agtphost.audit.drafts import Stopped
 from agtphost.audit.lifecycle import state_of_row
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.identity_gates import StoppedAgent, reaches_stopped, refuse_stopped
+from agtphost.dispatch.gates.identity import StoppedAgent, reaches_stopped, refuse_stopped
 
 
 def standing(exchange: Exchange) -> tuple[str, ...]:

@@ -18,8 +18,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from agtphost.contract.expression import INPUT, ExpressionError
-from agtphost.contract.recipe import COMPOSITION_FAILED, Recipe, Step
+from agtphost.contract.recipes.expression import INPUT, ExpressionError
+from agtphost.contract.recipes.recipe import COMPOSITION_FAILED, Recipe, Step
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.interface import IHandler
 from agtphost.handlers.steps import StepCall, StepFailed

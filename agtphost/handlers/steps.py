@@ -12,8 +12,8 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from agtphost.contract.expression import ExpressionError
-from agtphost.contract.recipe import Step
+from agtphost.contract.recipes.expression import ExpressionError
+from agtphost.contract.recipes.recipe import Step
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
 from agtphost.vocabulary.paths import parse_template

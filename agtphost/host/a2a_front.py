@@ -30,7 +30,7 @@ from agtphost.identity.certificates import CertificateError
 from agtphost.identity.encoding import decode_padded
 from agtphost.identity.keys import Signer
 from agtphost.identity.peer import Peer, PeerCertificate
-from agtphost.methods.sessions import SUSPENSION
+from agtphost.methods.oversight.sessions import SUSPENSION
 from agtphost.protocols.peers import peer_of
 from agtphost.protocols.tls import ServerTLS, TLSFiles
 from agtphost.upstream.queue import CallQueue

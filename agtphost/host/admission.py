@@ -13,9 +13,9 @@ from agtphost.dispatch.addressing import Authority
 from agtphost.dispatch.attesting import AttestingSealer
 from agtphost.dispatch.decision import Decider
 from agtphost.dispatch.dispatcher import Dispatcher
-from agtphost.dispatch.operator_gate import OperatorGate, placed
+from agtphost.dispatch.gates.plugin import OperatorGate, placed
+from agtphost.dispatch.gates.principal import ActingPrincipalGate
 from agtphost.dispatch.order import Collaborators, gates
-from agtphost.dispatch.principal_gate import ActingPrincipalGate
 from agtphost.dispatch.refusals import RefusalRecords
 from agtphost.dispatch.running import RunningCalls
 from agtphost.dispatch.sealing import Sealer
@@ -30,8 +30,8 @@ from agtphost.host.plugins import problems_of
 from agtphost.host.refusals import refusal_limits
 from agtphost.host.upstreams import Upstreams
 from agtphost.iagtp import IGate
-from agtphost.methods.decisions import Decisions
 from agtphost.methods.execution import ActionGate
+from agtphost.methods.inspection.decisions import Decisions
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.vocabulary.paths import PathGrammar
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from agtphost.config import Config
 from agtphost.contract.binding import Binding
-from agtphost.dispatch.rate_gate import RateGate, Rates
+from agtphost.dispatch.gates.limits import RateGate, Rates
 from agtphost.dispatch.scope_dimensions import BudgetGate, ScopeDimension, ScopeDimensionGate
 from agtphost.iagtp import IGate
 

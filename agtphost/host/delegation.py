@@ -20,9 +20,16 @@ from agtphost.host.materials import Materials
 from agtphost.iagtp import IGate, ILedger
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.peer import Assurance
-from agtphost.methods.asynchronous_tasks import AT_WORK, AT_WORK_OF_ONE, PATH, TASK, AsynchronousTasks, TaskReading
 from agtphost.methods.continuation import Continuations
-from agtphost.methods.delegated_hop import (
+from agtphost.methods.delegation.asynchronous_tasks import (
+    AT_WORK,
+    AT_WORK_OF_ONE,
+    PATH,
+    TASK,
+    AsynchronousTasks,
+    TaskReading,
+)
+from agtphost.methods.delegation.decision import (
     DelegationRules,
     Forwarded,
     PeerAnswer,
@@ -31,11 +38,11 @@ from agtphost.methods.delegated_hop import (
     PeerUnreachable,
     States,
 )
-from agtphost.methods.delegation import Delegation
-from agtphost.methods.delegation_tokens import CHAIN
-from agtphost.methods.governance import Governance, GovernanceGate
-from agtphost.methods.hops import Hops
-from agtphost.methods.inspection import Target
+from agtphost.methods.delegation.delegate import Delegation
+from agtphost.methods.delegation.tokens import CHAIN
+from agtphost.methods.delegation.used_tokens import Hops
+from agtphost.methods.inspection.inspect import Target
+from agtphost.methods.oversight.governance import Governance, GovernanceGate
 from agtphost.stores import StoreError
 from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary.holdings import HELD

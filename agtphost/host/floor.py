@@ -13,17 +13,17 @@ from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory, IGate, IPayloadAdapter, IRecordStore
 from agtphost.identity.peer import Assurance
-from agtphost.methods.cognitive import Holdings, Query
-from agtphost.methods.confirmation import Confirmation
+from agtphost.methods.cognitive.documents import Library
+from agtphost.methods.cognitive.planning import Planning
+from agtphost.methods.cognitive.query import Holdings, Query
+from agtphost.methods.cognitive.summary import Aside, Summary
 from agtphost.methods.continuation import Continuations
-from agtphost.methods.documents import Library
-from agtphost.methods.escalation import Escalation
-from agtphost.methods.notification import Addresses, Notification
-from agtphost.methods.planning import Planning
-from agtphost.methods.sessions import SessionGate, Sightings, Standstill
-from agtphost.methods.summary import Aside, Summary
-from agtphost.methods.suspension import Release, Suspension
-from agtphost.methods.visibility import Visibility
+from agtphost.methods.discovery.visibility import Visibility
+from agtphost.methods.oversight.confirmation import Confirmation
+from agtphost.methods.oversight.escalation import Escalation
+from agtphost.methods.oversight.notification import Addresses, Notification
+from agtphost.methods.oversight.sessions import SessionGate, Sightings, Standstill
+from agtphost.methods.oversight.suspension import Release, Suspension
 from agtphost.vocabulary.catalog import Catalog
 
 

@@ -18,8 +18,8 @@ from agtphost.host.floor import state_changing_floor
 from agtphost.host.materials import Materials
 from agtphost.host.registry import Registry
 from agtphost.identity.peer import Assurance
+from agtphost.methods.cognitive.summary import Aside
 from agtphost.methods.continuation import Continuations
-from agtphost.methods.summary import Aside
 
 
 @dataclass(frozen=True, kw_only=True)

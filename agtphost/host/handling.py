@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred, DeferredList
 from agtphost.config.service_secrets import headers_of
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.recipe_book import RecipeBook
+from agtphost.contract.recipes.book import RecipeBook
 from agtphost.contract.service import ServiceReference
 from agtphost.handlers.composition import Composition
 from agtphost.handlers.external import ExternalService

@@ -27,7 +27,7 @@ from agtphost.identity.key_history import HostKey
 from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
 from agtphost.identity.provisioning import ProvisioningError, provision_development
 from agtphost.identity.trust import issuer_keys
-from agtphost.methods.documents import Document, read_documents
+from agtphost.methods.cognitive.documents import Document, read_documents
 from agtphost.protocols.tls import ClientAuthority, NamedServer, ServerTLS, TLSFiles
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.catalog_set import CatalogSet, read_catalogs

@@ -8,8 +8,8 @@ from agtphost.audit.held import HeldTable
 from agtphost.config import Config
 from agtphost.contract.binding import Binding
 from agtphost.contract.table import Match
-from agtphost.dispatch.identity_gates import States
-from agtphost.dispatch.merchant_gate import MerchantGate
+from agtphost.dispatch.gates.identity import States
+from agtphost.dispatch.gates.purchase import MerchantGate
 from agtphost.dispatch.merchants import MerchantManifest, MerchantManifests, Serve
 from agtphost.dispatch.quotes import Quotes
 from agtphost.handlers.interface import IHandler

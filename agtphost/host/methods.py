@@ -25,24 +25,24 @@ from agtphost.host.upstreams import Upstreams
 from agtphost.host.witnesses import witnessing
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.agents import Agent
-from agtphost.methods.candidates import Candidates
-from agtphost.methods.definitions import TARGET, Definitions
-from agtphost.methods.description import Description
-from agtphost.methods.discovery import Discovery
-from agtphost.methods.documents import Library
+from agtphost.methods.cognitive.documents import Library
+from agtphost.methods.discovery.candidates import Candidates
+from agtphost.methods.discovery.description import Description
+from agtphost.methods.discovery.discover import Discovery
+from agtphost.methods.discovery.namespace import Namespace
+from agtphost.methods.discovery.publishing import DocumentPublisher
+from agtphost.methods.discovery.status_document import StatusDocuments
+from agtphost.methods.discovery.visibility import Visibility
+from agtphost.methods.discovery.zones import Zones
 from agtphost.methods.domains import Domains
 from agtphost.methods.execution import Carrier
-from agtphost.methods.inspection import Inspection, ReadACL
+from agtphost.methods.inspection.definitions import TARGET, Definitions
+from agtphost.methods.inspection.inspect import Inspection, ReadACL
+from agtphost.methods.inspection.upstreams import UpstreamDefinition, UpstreamReport
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
-from agtphost.methods.namespace import Namespace
-from agtphost.methods.notification import Addresses
 from agtphost.methods.overrides import Overrides
+from agtphost.methods.oversight.notification import Addresses
 from agtphost.methods.proposal import Ending, Proposing
-from agtphost.methods.publishing import DocumentPublisher
-from agtphost.methods.status_document import StatusDocuments
-from agtphost.methods.upstreams import UpstreamDefinition, UpstreamReport
-from agtphost.methods.visibility import Visibility
-from agtphost.methods.zones import Zones
 from agtphost.negotiation.negotiator import Negotiator
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from agtphost.audit.held import HeldTable
 from agtphost.contract.binding import Binding
-from agtphost.contract.recipe_loading import RecipeRules
+from agtphost.contract.recipes.loading import RecipeRules
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.composition import Composition
 from agtphost.host import recipes

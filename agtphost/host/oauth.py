@@ -11,7 +11,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from agtphost.config.oauth import Issuer, OAuth
-from agtphost.dispatch.principal_gate import ActingPrincipalGate
+from agtphost.dispatch.gates.principal import ActingPrincipalGate
 from agtphost.http.fetch import Fetch, FetchError, fetcher
 from agtphost.identity.bearer import BearerTokens, TokenIssuer, read_keys
 from agtphost.vocabulary import jsontext

@@ -7,7 +7,7 @@ The recipes of a host.
 
 from __future__ import annotations
 
-from agtphost.contract.recipe_book import EMPTY, RecipeBook
-from agtphost.contract.recipe_settling import NEVER, read, settle
+from agtphost.contract.recipes.book import EMPTY, RecipeBook
+from agtphost.contract.recipes.settling import NEVER, read, settle
 
 __all__ = ["EMPTY", "NEVER", "RecipeBook", "read", "settle"]

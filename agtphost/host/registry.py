@@ -8,7 +8,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.table import EndpointTable, Match
 from agtphost.host.bindings import methods_of, units_of
-from agtphost.methods.inspection import Target
+from agtphost.methods.inspection.inspect import Target
 
 
 class Registry:

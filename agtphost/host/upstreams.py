@@ -34,7 +34,7 @@ from agtphost.host.acp import acp_servers
 from agtphost.host.foundation import Foundation
 from agtphost.host.plugins import problems_of
 from agtphost.iagtp import ILedger, IPayloadAdapter
-from agtphost.methods.sessions import SUSPENSION
+from agtphost.methods.oversight.sessions import SUSPENSION
 
 
 def _plain(values: Mapping[str, str | Secret]) -> dict[str, str]:

@@ -35,7 +35,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.methods import parameters
-from agtphost.methods.notification import KEPT, NOTIFICATION
+from agtphost.methods.oversight.notification import KEPT, NOTIFICATION
 from agtphost.vocabulary.status import Status
 
 METHODS = frozenset({"DEACTIVATE", "REINSTATE"})

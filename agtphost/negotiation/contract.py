@@ -10,7 +10,7 @@ from typing import Any
 
 from agtphost.audit.drafts import Change
 from agtphost.contract.binding import Binding
-from agtphost.contract.recipe import Recipe
+from agtphost.contract.recipes.recipe import Recipe
 from agtphost.handlers.interface import IHandler
 from agtphost.identity.canonical import canonical
 from agtphost.identity.peer import Assurance

@@ -18,7 +18,7 @@ from twisted.logger import Logger
 from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
 from agtphost.audit.held import Held, HeldTable
 from agtphost.contract.binding import Binding
-from agtphost.contract.recipe import Recipe
+from agtphost.contract.recipes.recipe import Recipe
 from agtphost.contract.table import Match
 from agtphost.handlers.interface import IHandler
 from agtphost.identity.peer import Peer

@@ -15,7 +15,7 @@ from typing import Any
 from agtphost.contract.declaration import RESERVED_DISCOVER
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
-from agtphost.contract.recipe_graph import Needs
+from agtphost.contract.recipes.graph import Needs
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.peer import Assurance

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.recipe_graph import SEVERITY
+from agtphost.contract.recipes.graph import SEVERITY
 from agtphost.contract.semantic import Impact
 from agtphost.negotiation.fields import Field, feeds, fields_of
 from agtphost.negotiation.proposal import Proposal

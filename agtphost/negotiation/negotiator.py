@@ -13,9 +13,9 @@ from agtphost.audit.held import HeldTable
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
-from agtphost.contract.recipe import Recipe
-from agtphost.contract.recipe_book import RecipeBook
-from agtphost.contract.recipe_loading import RecipeRules
+from agtphost.contract.recipes.book import RecipeBook
+from agtphost.contract.recipes.loading import RecipeRules
+from agtphost.contract.recipes.recipe import Recipe
 from agtphost.contract.table import conflicts
 from agtphost.dispatch.claims import ClaimedScopesGate
 from agtphost.dispatch.exchange import Exchange

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from agtphost.contract.recipe import Recipe, RecipeEndpoint
+from agtphost.contract.recipes.recipe import Recipe, RecipeEndpoint
 from agtphost.vocabulary.paths import parse_template
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.held import Held, HeldTable
-from agtphost.contract.recipe_graph import Needs
+from agtphost.contract.recipes.graph import Needs
 from agtphost.contract.semantic import Impact
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.durations import iso

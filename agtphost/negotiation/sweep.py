@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
-from agtphost.contract.recipe_book import RecipeBook
+from agtphost.contract.recipes.book import RecipeBook
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext

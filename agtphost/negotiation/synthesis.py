@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.recipe import COMPOSITION_FAILED, Recipe, RecipeEndpoint
-from agtphost.contract.recipe_book import RecipeBook
-from agtphost.contract.recipe_graph import SEVERITY, Needs
-from agtphost.contract.recipe_loading import RecipeRules, read_recipe
+from agtphost.contract.recipes.book import RecipeBook
+from agtphost.contract.recipes.graph import SEVERITY, Needs
+from agtphost.contract.recipes.loading import RecipeRules, read_recipe
+from agtphost.contract.recipes.recipe import COMPOSITION_FAILED, Recipe, RecipeEndpoint
 from agtphost.contract.schemas import CompiledSchema
 from agtphost.contract.semantic import Semantic
 from agtphost.identity.peer import Assurance

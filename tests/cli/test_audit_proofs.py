@@ -44,7 +44,7 @@ def verified(run: Run, *words: str) -> tuple[int, Any]:
 
 def test_an_export_with_proofs(run: Run, audited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the checkpoint covers is proven, offline and by another verifier; the record of just now is not yet."""
-    monkeypatch.setattr("agtphost.cli.audit_export.PATIENCE", 0.1)
+    monkeypatch.setattr("agtphost.cli.audit.export.PATIENCE", 0.1)
     done = run("audit", "export", "--since", "1h", "--proofs", "-o", "records.jsonl")
     assert done.exit_code == 0, done.output
     status, answer = verified(run, "--signing-key", KEY)
@@ -67,7 +67,7 @@ def test_nothing_is_older_than_now(run: Run, audited: Path) -> None:
 
 def test_proofs_need_a_checkpoint(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit status 4, and no file that looks like an export."""
-    monkeypatch.setattr("agtphost.cli.audit_export.PATIENCE", 0.1)
+    monkeypatch.setattr("agtphost.cli.audit.export.PATIENCE", 0.1)
     open_store(f"sqlite:{folder / 'state' / 'agtphost.sqlite3'}", create=True).close()
     done = run("audit", "export", "--proofs", "-o", "records.jsonl")
     assert done.exit_code == 4 and "no checkpoint" in done.output

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from agtphost.cli.catalog import script
+from agtphost.cli.catalog.commands import script
 from agtphost.vocabulary.catalog import Catalog
 from tests.cli.conftest import Run
 from tests.contract.test_catalog_diff import document

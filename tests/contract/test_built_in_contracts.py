@@ -91,7 +91,7 @@ def test_what_handlers_read_is_declared() -> None:
     """API-160, against drift: a parameter that a handler reads by name stands in a contract."""
     declared = {name for contract in CONTRACTS.values() for name in contract.takes} | {"proposal_id", "name", "server"}
     home = Path(agtphost.__file__).parent
-    files = [*(home / "methods").glob("*.py"), *(home / "negotiation").glob("*.py")]
+    files = [*(home / "methods").rglob("*.py"), *(home / "negotiation").glob("*.py")]
     read = {"".join(match): file.name for file in files for match in READ.findall(file.read_text(encoding="utf-8"))}
     assert len(read) > 50, "the pattern finds them"
     assert {name: file for name, file in read.items() if name not in declared | INNER} == {}

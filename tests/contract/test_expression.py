@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agtphost.contract.expression import Expression, ExpressionError, ValueMapping
+from agtphost.contract.recipes.expression import Expression, ExpressionError, ValueMapping
 
 SCOPE = {"input": {"isbn": "1", "list": [{"n": 1}, {"n": 2}]}, "book": {"title": "Emma", "year": 1815, "note": None}}
 

@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from agtphost.contract.openapi_export import Exported, export_openapi
-from agtphost.contract.openapi_import import import_openapi
+from agtphost.contract.openapi.export import Exported, export_openapi
+from agtphost.contract.openapi.importing import import_openapi
 from agtphost.vocabulary.catalog import Catalog
 from tests.contract.test_manifest_validation import endpoint, sound
 from tests.contract.test_openapi_import import SHOP, large, read_document

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.contract.manifest_validation import UPSTREAM_ERRORS
-from agtphost.contract.openapi_import import Imported, ImportedEndpoint, OpenAPIError, import_openapi
-from agtphost.contract.openapi_text import DocumentTextError, read_document
+from agtphost.contract.openapi.importing import Imported, ImportedEndpoint, OpenAPIError, import_openapi
+from agtphost.contract.openapi.text import DocumentTextError, read_document
 from agtphost.contract.toml_text import write_toml
 from agtphost.vocabulary.catalog import Catalog
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agtphost.contract.recipe_graph import RecipeGraph
-from agtphost.contract.recipe_settling import settle
+from agtphost.contract.recipes.graph import RecipeGraph
+from agtphost.contract.recipes.settling import settle
 from agtphost.contract.reserved import RESERVED
 from agtphost.errors import Problem
 from agtphost.identity.peer import Assurance

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agtphost.contract.recipe_loading import load_recipes
+from agtphost.contract.recipes.loading import load_recipes
 from tests.contract.recipes import RULES, read, recipe_text, sound
 
 FULL = """\

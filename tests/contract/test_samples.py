@@ -13,7 +13,7 @@ import pytest
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.loading import load_endpoints
-from agtphost.contract.recipe_settling import read, settle
+from agtphost.contract.recipes.settling import read, settle
 from agtphost.contract.reserved import RESERVED
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.function import resolve

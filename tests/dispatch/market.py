@@ -13,7 +13,7 @@ from joserfc import jws
 from joserfc.jwk import ECKey, KeySet, OKPKey
 
 from agtphost.contract.binding import Binding
-from agtphost.dispatch.merchant_gate import MerchantGate
+from agtphost.dispatch.gates.purchase import MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.dispatch.quotes import Quotes
 from agtphost.handlers.context import EndpointContext

@@ -7,7 +7,7 @@ import pytest
 from agtphost.client.resolution import redirected_to
 from agtphost.dispatch.addressing import Authority, redirect, refuse_label
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.identity_gates import AddresseeGate
+from agtphost.dispatch.gates.identity import AddresseeGate
 from agtphost.errors import Refusal
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Peer

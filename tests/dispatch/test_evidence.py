@@ -188,7 +188,7 @@ def test_summed_up_violations_have_their_scopes() -> None:
 TELLING = {"AUTHORIZATION_REQUIRED", "SCOPE_VIOLATION"}
 
 NEVER = {
-    "methods/inspection.py": "401 and 403 of the read mode",
+    "methods/inspection/inspect.py": "401 and 403 of the read mode",
     "methods/lifecycle.py": "401 and 403 of an issuer",
     "dispatch/dispatcher.py": "octets that are no request",
     "upstream/refusals.py": "what an upstream did wrong: 408, 429, 5xx, and errors of its protocol",

@@ -601,7 +601,7 @@ def test_each_458_is_logged() -> None:
         market.buy(Intent_Assertion="a.b.c")
     finally:
         globalLogPublisher.removeObserver(events.append)
-    reasons = [event["reason"] for event in events if event.get("log_namespace", "").endswith("merchant_gate")]
+    reasons = [event["reason"] for event in events if event.get("log_namespace", "").endswith("gates.purchase")]
     assert reasons == ["missing-merchant-id-header", "intent-assertion-invalid"]
     assert all("a.b.c" not in str(event) for event in events)
 

@@ -22,7 +22,7 @@ from agtphost.identity import delegation
 from agtphost.identity.peer import Assurance, state_owner
 from agtphost.methods import continuation
 from agtphost.methods.continuation import Continuations
-from agtphost.methods.governance import SCOPE, Governance
+from agtphost.methods.oversight.governance import SCOPE, Governance
 from agtphost.negotiation.contract import Contract
 from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Response

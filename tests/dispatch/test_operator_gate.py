@@ -13,7 +13,7 @@ from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from agtphost.audit.drafts import Change
-from agtphost.dispatch.operator_gate import FIRST, LAST, CallView, OperatorGate, placed
+from agtphost.dispatch.gates.plugin import FIRST, LAST, CallView, OperatorGate, placed
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Overstepped
 from agtphost.iagtp import IGate

@@ -12,7 +12,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import contract_of
 from agtphost.identity.peer import Assurance
 from agtphost.methods import execution
-from agtphost.methods.filters import CHECKS
+from agtphost.methods.discovery.filters import CHECKS
 from tests.dispatch.scene import Recorder, Scene, document
 
 BUILT_INS = (*reserved.RESERVED, *reserved.OPEN)

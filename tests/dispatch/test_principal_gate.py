@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agtphost.dispatch import principal_gate
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.principal_gate import ActingPrincipalGate
+from agtphost.dispatch.gates.principal import ActingPrincipalGate
 from agtphost.errors import Refusal
 from agtphost.identity.bearer import BearerTokens, TokenIssuer, read_keys
 from agtphost.identity.peer import Peer
@@ -59,7 +58,7 @@ def test_a_verdict_is_remembered_until_the_token_expires() -> None:
 
 def test_what_is_remembered_is_bounded_and_forgotten_with_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """T-LM: tokens of the peer's making do not fill memory; rotated keys make every verdict anew."""
-    monkeypatch.setattr(principal_gate, "REMEMBERED", 3)
+    monkeypatch.setattr("agtphost.dispatch.gates.principal.REMEMBERED", 3)
     tokens = counting()
     gate = ActingPrincipalGate(tokens, [])
     for number in range(10):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from zope.interface.verify import verifyObject
 
-from agtphost.dispatch.rate_gate import LOG_SECONDS, Allowances, RateGate, Rates
+from agtphost.dispatch.gates.limits import LOG_SECONDS, Allowances, RateGate, Rates
 from agtphost.iagtp import IGate
 from agtphost.identity.peer import Peer
 from agtphost.wire.events import Response
@@ -135,7 +135,7 @@ def test_a_flood_is_logged_once_a_minute() -> None:
     lines: list[Any] = []
 
     def observe(event: Any) -> None:
-        if event.get("log_namespace") == "agtphost.dispatch.rate_gate":
+        if event.get("log_namespace") == "agtphost.dispatch.gates.limits":
             lines.append(event)
 
     globalLogPublisher.addObserver(observe)

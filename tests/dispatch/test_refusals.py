@@ -13,7 +13,7 @@ from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.summaries import READS, Summaries
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.dispatcher import Dispatcher
-from agtphost.dispatch.rate_gate import RateGate, Rates
+from agtphost.dispatch.gates.limits import RateGate, Rates
 from agtphost.dispatch.refusals import PAUSE, RefusalLimits, RefusalRecords
 from agtphost.dispatch.running import RunningCalls
 from agtphost.errors import Refusal

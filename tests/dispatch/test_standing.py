@@ -13,7 +13,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LAPSED, LifecycleTable
 from agtphost.contract.binding import Binding
-from agtphost.dispatch.identity_gates import StoppedAgent
+from agtphost.dispatch.gates.identity import StoppedAgent
 from agtphost.dispatch.sealing import Sealer
 from agtphost.dispatch.standing import standing
 from agtphost.errors import Refusal

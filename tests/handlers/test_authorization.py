@@ -16,18 +16,18 @@ from agtphost.adapters.web.approval import Approve
 from agtphost.adapters.web.pins import Pins
 from agtphost.audit.held import HeldTable
 from agtphost.audit.lifecycle import LifecycleTable
-from agtphost.dispatch.discovery_gate import DiscoveryGate
+from agtphost.dispatch.gates.discovery import DiscoveryGate
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import DECIDE, INSPECT_ALL, Authorization
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
-from agtphost.methods.decisions import Decisions
+from agtphost.methods.discovery.visibility import PRIVATE, Visibility
 from agtphost.methods.domains import Domains
-from agtphost.methods.inspection import Inspection, ReadACL
-from agtphost.methods.upstreams import UpstreamReport
-from agtphost.methods.visibility import PRIVATE, Visibility
+from agtphost.methods.inspection.decisions import Decisions
+from agtphost.methods.inspection.inspect import Inspection, ReadACL
+from agtphost.methods.inspection.upstreams import UpstreamReport
 from agtphost.negotiation.sweep import Endings
 from agtphost.stores.memory import MemoryStore
 from tests.identity.samples import key_of

@@ -13,7 +13,7 @@ from twisted.internet.task import Clock
 from zope.interface.verify import verifyObject
 
 from agtphost.contract.binding import Binding
-from agtphost.contract.recipe import Recipe
+from agtphost.contract.recipes.recipe import Recipe
 from agtphost.contract.schemas import compile_schema
 from agtphost.errors import Refusal
 from agtphost.handlers.composition import Composition

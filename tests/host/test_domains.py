@@ -27,7 +27,7 @@ from agtphost.identity import jws
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import PeerCertificate
 from agtphost.methods.domains import Domains
-from agtphost.methods.notification import NOTIFICATION
+from agtphost.methods.oversight.notification import NOTIFICATION
 from agtphost.stores import Selection, open_store
 from agtphost.stores.rows import StateRow
 from tests.audit.drafting import sqlite_store

@@ -39,17 +39,17 @@ from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
 from agtphost.identity.trust import TrustPosture
-from agtphost.methods.candidates import Candidates
-from agtphost.methods.description import Description
-from agtphost.methods.discovery import Discovery, document
+from agtphost.methods.discovery.candidates import Candidates
+from agtphost.methods.discovery.description import Description
+from agtphost.methods.discovery.discover import Discovery, document
+from agtphost.methods.discovery.namespace import Namespace
+from agtphost.methods.discovery.visibility import Visibility
+from agtphost.methods.discovery.zones import Zones
 from agtphost.methods.domains import Domains
 from agtphost.methods.execution import ActionGate, Carrier
-from agtphost.methods.inspection import Inspection, ReadACL
+from agtphost.methods.inspection.inspect import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
-from agtphost.methods.namespace import Namespace
 from agtphost.methods.overrides import Overrides
-from agtphost.methods.visibility import Visibility
-from agtphost.methods.zones import Zones
 from agtphost.stores import MemoryStore, OffReactorRecords
 from agtphost.stores.rows import StateRow
 from agtphost.vocabulary import media_types

@@ -13,10 +13,10 @@ from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance
-from agtphost.methods import asynchronous_tasks
-from agtphost.methods.asynchronous_tasks import TASK, AsynchronousTasks, TaskReading
 from agtphost.methods.continuation import Continuations
-from agtphost.methods.notification import NOTIFICATION
+from agtphost.methods.delegation import asynchronous_tasks
+from agtphost.methods.delegation.asynchronous_tasks import TASK, AsynchronousTasks, TaskReading
+from agtphost.methods.oversight.notification import NOTIFICATION
 from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary.holdings import HELD
 from agtphost.wire.headers import Headers
@@ -132,7 +132,7 @@ def test_a_callback_agent_hears_of_it() -> None:
 
 def test_a_full_inbox_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The outcome stays with the task, which says why it was not delivered."""
-    monkeypatch.setattr("agtphost.methods.notification.PER_SENDER", 0)
+    monkeypatch.setattr("agtphost.methods.oversight.notification.PER_SENDER", 0)
     host = Later()
     begun = host.begin()
     host.waiting[0].callback({"found": 1})

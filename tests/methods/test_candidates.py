@@ -18,9 +18,9 @@ from agtphost.handlers.function import RegisteredFunction
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance
-from agtphost.methods import candidates, discovery
-from agtphost.methods.candidates import Candidates
-from agtphost.methods.visibility import Visibility
+from agtphost.methods.discovery import candidates, discover
+from agtphost.methods.discovery.candidates import Candidates
+from agtphost.methods.discovery.visibility import Visibility
 from tests.dispatch.scene import Recorder
 from tests.methods.stage import CALLER, DESK, Stage, Toolbox, agent, body_of, of_agent
 
@@ -415,7 +415,7 @@ def test_other_targets_are_unknown(target: object) -> None:
 
 def test_who_was_warned_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """T-LM: strangers do not fill the memory."""
-    monkeypatch.setattr(discovery, "MOST_WARNED", 1)
+    monkeypatch.setattr(discover, "MOST_WARNED", 1)
     on = stage()
     for number in range(3):
         who = of_agent(CALLER.agent_id) if number % 2 else None
@@ -479,8 +479,8 @@ def test_a_list_is_made_once_for_an_authority(monkeypatch: pytest.MonkeyPatch) -
     endpoints = [endpoint("QUERY", f"/things/{n}", "A thing.") for n in range(300)]
     on = Stage(endpoints=endpoints)
     made: list[int] = []
-    real = discovery.method_entry
-    monkeypatch.setattr(discovery, "method_entry", lambda binding: made.append(1) or real(binding))
+    real = discover.method_entry
+    monkeypatch.setattr(discover, "method_entry", lambda binding: made.append(1) or real(binding))
     bodies = {on.ask("DISCOVER", "/methods", certificate=ME).body for _ in range(3)}
     once = len(made)
     assert len(bodies) == 1 and once > 300
@@ -492,7 +492,7 @@ def test_a_list_is_made_once_for_an_authority(monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A list is large; only some are kept."""
-    monkeypatch.setattr(discovery, "MOST_LISTS", 2)
+    monkeypatch.setattr(discover, "MOST_LISTS", 2)
     on = stage()
     for claim in ("", "documents:query", "booking:desk"):
         on.ask("DISCOVER", "/methods", certificate=ME, headers={"Authority-Scope": claim})

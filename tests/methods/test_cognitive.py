@@ -10,8 +10,8 @@ import pytest
 from agtphost.contract.binding import Binding
 from agtphost.errors import Problem
 from agtphost.identity.peer import Assurance
-from agtphost.methods import documents, relevance
-from agtphost.methods.documents import Document, Library, read_documents
+from agtphost.methods.cognitive import documents, relevance
+from agtphost.methods.cognitive.documents import Document, Library, read_documents
 from tests.methods.floor_hosts import CALLER, OTHER, FloorHost, endpoint
 from tests.methods.stage import Toolbox
 

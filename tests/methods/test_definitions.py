@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.methods.definitions import Definitions
+from agtphost.methods.inspection.definitions import Definitions
 from agtphost.vocabulary.catalog import Catalog
 from tests.methods.stage import CALLER, Stage, body_of, of_agent
 from tests.methods.test_candidates import BOATS, PAPERS

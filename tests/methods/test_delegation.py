@@ -22,10 +22,9 @@ from agtphost.identity.canonical import canonical
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance
-from agtphost.methods import delegated_task
-from agtphost.methods.delegated_hop import DelegationRules
-from agtphost.methods.delegation import Delegation
-from agtphost.methods.hops import KIND, Hops
+from agtphost.methods.delegation.decision import DelegationRules
+from agtphost.methods.delegation.delegate import Delegation, task
+from agtphost.methods.delegation.used_tokens import KIND, Hops
 from agtphost.wire.events import Response
 from tests.fakes import FakeLedger
 from tests.identity.samples import key_of
@@ -441,10 +440,10 @@ def test_a_late_task_is_550() -> None:
 def test_the_deadline_may_be_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """AGTP-331: RFC 3339, as ESCALATE has it; what is past or further than a day is 422 and runs nothing."""
     monkeypatch.setattr(time, "time", lambda: 1_780_272_000.0)
-    assert delegated_task.read({**request(), "deadline": "2026-06-01T00:01:00Z"}).deadline == 60.0
+    assert task.read({**request(), "deadline": "2026-06-01T00:01:00Z"}).deadline == 60.0
     for wrong in ("2026-05-31T23:59:59Z", "2026-06-03T00:00:00Z", "tomorrow", "2026-06-01T00:01:00"):
         with pytest.raises(Refusal) as refused:
-            delegated_task.read({**request(), "deadline": wrong})
+            task.read({**request(), "deadline": wrong})
         assert (refused.value.status, refused.value.details["parameter"]) == (422, "deadline")
 
 
@@ -689,7 +688,7 @@ def test_a_governance_token_is_verified_where_presented() -> None:
 
 def test_what_one_delegator_can_have_open_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Held items of one agent are bounded: 429 beyond, and other agents are not concerned."""
-    monkeypatch.setattr("agtphost.methods.hops.MOST_PER_AGENT", 2)
+    monkeypatch.setattr("agtphost.methods.delegation.used_tokens.MOST_PER_AGENT", 2)
     host = Playing()
     for _ in range(2):
         assert host.ask(request()).status == 200

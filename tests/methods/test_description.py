@@ -17,8 +17,8 @@ from agtphost.identity.canonical import canonical
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.encoding import decode
 from agtphost.identity.peer import Assurance
-from agtphost.methods.description import DOMAINS, Description, version_key
-from agtphost.methods.namespace import address
+from agtphost.methods.discovery.description import DOMAINS, Description, version_key
+from agtphost.methods.discovery.namespace import address
 from agtphost.stores.rows import StateRow
 from tests.methods.stage import CALLER, DESK, SIGNING, SINCE, Stage, Toolbox, agent, body_of, of_agent
 from tests.methods.test_discovery import tool

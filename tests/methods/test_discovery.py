@@ -19,10 +19,10 @@ from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.peer import Assurance, PeerCertificate
 from agtphost.identity.trust import TrustPosture
-from agtphost.methods import discovery
-from agtphost.methods.discovery import Discovery
+from agtphost.methods.discovery import discover
+from agtphost.methods.discovery.discover import Discovery
+from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.overrides import POSTURE
-from agtphost.methods.visibility import Visibility
 from agtphost.vocabulary.status import Status
 from tests.dispatch.scene import Recorder
 from tests.methods.stage import BARE, CALLER, DESK, MCP, STRANGER, Stage, Toolbox, agent, body_of, of_agent, of_key
@@ -145,9 +145,9 @@ def test_lists_never_disagree_with_the_identity_document(posture: TrustPosture) 
 
 def test_a_list_that_shows_warnings_of_tier_2_alone_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: the property notices an entry that leaves out what the document says."""
-    real = discovery.agent_entry
+    real = discover.agent_entry
     monkeypatch.setattr(
-        discovery,
+        discover,
         "agent_entry",
         lambda agent: {
             name: value

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agtphost.methods import escalation
-from agtphost.methods.escalation import PRIORITIES, REASONS
+from agtphost.methods.oversight import escalation
+from agtphost.methods.oversight.escalation import PRIORITIES, REASONS
 from agtphost.vocabulary import holdings
 from tests.methods.floor_hosts import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, FloorHost, body_of
 

@@ -13,8 +13,8 @@ from agtphost.identity import jws
 from agtphost.identity.canonical import canonical
 from agtphost.identity.delegation import DelegationError
 from agtphost.identity.keys import SigningKey
-from agtphost.methods.governance import USED, Governance, GovernanceGate, parameters_digest
-from agtphost.methods.hops import Hops
+from agtphost.methods.delegation.used_tokens import Hops
+from agtphost.methods.oversight.governance import USED, Governance, GovernanceGate, parameters_digest
 from tests.dispatch.scene import CALLER, STRANGER, Scene, document
 from tests.fakes import FakeLedger
 from tests.identity.samples import key_of

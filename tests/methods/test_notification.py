@@ -10,8 +10,8 @@ import pytest
 
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
-from agtphost.methods import notification
-from agtphost.methods.notification import GUARANTEES, URGENCIES
+from agtphost.methods.oversight import notification
+from agtphost.methods.oversight.notification import GUARANTEES, URGENCIES
 from agtphost.stores import MemoryStore
 from agtphost.vocabulary.holdings import HELD
 from agtphost.vocabulary.status import Status

@@ -16,7 +16,7 @@ from agtphost.audit.tree import TreeKeeper
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
-from agtphost.methods.inspection import Inspection, ReadACL
+from agtphost.methods.inspection.inspect import Inspection, ReadACL
 from agtphost.stores import OffReactorRecords
 from tests.audit.drafting import KEY, draft, group_writer, sealed, sqlite_store
 

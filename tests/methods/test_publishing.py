@@ -22,8 +22,8 @@ from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.jws import JWSError
 from agtphost.identity.packages import pack
-from agtphost.methods.description import Description
-from agtphost.methods.publishing import FORMS, DocumentPublisher
+from agtphost.methods.discovery.description import Description
+from agtphost.methods.discovery.publishing import FORMS, DocumentPublisher
 from tests.identity.samples import document, genesis_octets, key_of, place_agent
 from tests.methods.stage import BARE, DESK, Stage
 

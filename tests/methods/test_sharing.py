@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agtphost.methods import escalation, sharing
-from agtphost.methods.sharing import CRITICAL_OF_AN_OWNER, OF_A_HOST, ORDINARY_OF_AN_OWNER
+from agtphost.methods.oversight import escalation, sharing
+from agtphost.methods.oversight.sharing import CRITICAL_OF_AN_OWNER, OF_A_HOST, ORDINARY_OF_AN_OWNER
 from tests.methods.floor_hosts import CALLER, JUDGE, OPERATOR, OTHER, FloorHost, body_of
 
 

@@ -15,8 +15,8 @@ from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity import jws
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance, Peer
-from agtphost.methods.sessions import ESCALATION, Sightings
-from agtphost.methods.status_document import LOOKED_AT, OBSERVE, Actions, StatusDocuments
+from agtphost.methods.discovery.status_document import LOOKED_AT, OBSERVE, Actions, StatusDocuments
+from agtphost.methods.oversight.sessions import ESCALATION, Sightings
 from agtphost.stores.rows import HeldRow
 from agtphost.vocabulary import jsontext
 from tests.methods.stage import CALLER, DESK, REGISTRAR, STRANGER, of_key

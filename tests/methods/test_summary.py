@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agtphost.methods.documents import Document
-from agtphost.methods.summary import LENGTHS, SMALL, Wish, summarize
+from agtphost.methods.cognitive.documents import Document
+from agtphost.methods.cognitive.summary import LENGTHS, SMALL, Wish, summarize
 from agtphost.stores import MemoryStore
 from tests.methods.floor_hosts import FloorHost, body_of
 from tests.methods.stage import reading

@@ -10,9 +10,9 @@ import pytest
 
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.identity.peer import Assurance
-from agtphost.methods import sessions, suspension
-from agtphost.methods.sessions import Sightings
-from agtphost.methods.suspension import REASONS
+from agtphost.methods.oversight import sessions, suspension
+from agtphost.methods.oversight.sessions import Sightings
+from agtphost.methods.oversight.suspension import REASONS
 from agtphost.negotiation.negotiator import Negotiator
 from tests.methods.floor_hosts import CALLER, OTHER, FloorHost, body_of
 

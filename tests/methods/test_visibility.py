@@ -15,8 +15,8 @@ import pytest
 
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
-from agtphost.methods import visibility
-from agtphost.methods.visibility import Visibility
+from agtphost.methods.discovery import visibility
+from agtphost.methods.discovery.visibility import Visibility
 from agtphost.wire.events import Response
 from tests.methods.floor_hosts import FloorHost
 from tests.methods.stage import BARE, CALLER, DESK, STRANGER, Stage, agent, body_of, of_agent, of_key

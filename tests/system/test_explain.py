@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agtphost.cli.audit_entries import Entry
+from agtphost.cli.audit.entries import Entry
 from agtphost.cli.explain import story
 from tests.system.hosting import Host, running, sample
 from tests.system.raw_link import RawLink

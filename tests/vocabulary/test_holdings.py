@@ -243,19 +243,21 @@ def test_a_flood_of_claims_pushes_out_its_own_alone() -> None:
 def test_numbers_are_those_of_the_code() -> None:
     """Where a cache has its number beside its code."""
     from agtphost.adapters.mcp import calls, request_states
-    from agtphost.dispatch import principal_gate, rate_gate
-    from agtphost.methods import candidates, cognitive, discovery, relevance, sessions
+    from agtphost.dispatch.gates import limits, principal
+    from agtphost.methods.cognitive import query, relevance
+    from agtphost.methods.discovery import candidates, discover
+    from agtphost.methods.oversight import sessions
     from agtphost.negotiation import compiling, rate
     from agtphost.protocols import admission
 
     bounds = {cache.place.partition(":")[2]: cache.in_all for cache in CACHES}
-    assert bounds["ActingPrincipalGate._valid"] == principal_gate.REMEMBERED
-    assert bounds["Allowances._owed"] == rate_gate.MOST_CALLERS
+    assert bounds["ActingPrincipalGate._valid"] == principal.REMEMBERED
+    assert bounds["Allowances._owed"] == limits.MOST_CALLERS
     assert bounds["origin_of"] == admission.origin_of.cache_parameters()["maxsize"]
     assert bounds["_stem"] == relevance._stem.cache_parameters()["maxsize"]
-    assert bounds["words_of"] == cognitive.words_of.cache_parameters()["maxsize"]
+    assert bounds["words_of"] == query.words_of.cache_parameters()["maxsize"]
     assert bounds["Index._allowed"] == candidates.MOST_AUTHORITIES
-    assert (bounds["Discovery._lists"], bounds["Discovery._warned"]) == (discovery.MOST_LISTS, discovery.MOST_WARNED)
+    assert (bounds["Discovery._lists"], bounds["Discovery._warned"]) == (discover.MOST_LISTS, discover.MOST_WARNED)
     assert bounds["Sightings._sessions"] == sessions.SIGHTED
     assert bounds["CallTracker._levels"] == calls.MOST_LEVELS
     assert bounds["RequestStates._by_token"] == request_states.MOST

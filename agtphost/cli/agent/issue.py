@@ -1,0 +1,285 @@
+"""``agtp agent new``: issuing an agent with the keys that lie with a host (core v08 section 6.5.6)."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost.cli.audit.store import open_records
+from agtphost.cli.configured import require_config
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.genesis import tier_1_evidence
+from agtphost.cli.identities import agent_directories
+from agtphost.cli.key.commands import load_signing_key
+from agtphost.cli.options import EXISTING, Connection, json_option
+from agtphost.cli.output import print_json, print_summary
+from agtphost.identity import files, issuing
+from agtphost.identity.agents import DOCUMENT_SUFFIX, load_agents, pairs_in
+from agtphost.identity.certificates import Authority, CertificateError
+from agtphost.identity.extensions import ARCHETYPES
+from agtphost.identity.genesis import Genesis
+from agtphost.identity.packages import FAILURE, PackageError
+from agtphost.identity.provisioning import (
+    AgentDescription,
+    IssuedAgent,
+    ProvisioningError,
+    issue_agent,
+    registrar_url,
+    timestamp,
+)
+from agtphost.vocabulary.identifiers import is_agent_name, is_owner_id
+
+if TYPE_CHECKING:
+    from agtphost.config import Config
+
+
+@click.command("new")
+@click.argument("name", metavar="NAME")
+@click.option("--description", default="", help="What it does, for people.")
+@click.option("--owner", default=None, metavar="TEXT", help="The responsible person or organization.")
+@click.option("--owner-id", default=None, metavar="ID", help="The same for machines; default: made of --owner.")
+@click.option(
+    "--archetype", type=click.Choice(sorted(ARCHETYPES)), default="assistant", show_default=True, help="Kind."
+)
+@click.option("--zone", default=None, metavar="ZONE", help="Governance zone, such as zone:sales.")
+@click.option("--org-domain", default=None, metavar="DOMAIN", help="The domain it stands under.")
+@click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="What it may do; may be repeated.")
+@click.option("--hosted", is_flag=True, help="An agent that this host answers for, not a caller.")
+@click.option("--package", type=EXISTING, metavar="FILE", help="A .agent or .nomo package: its manifest describes it.")
+@click.option("--package-hash", metavar="HASH", help="What its author says its hash is: sha256:...")
+@click.option("--package-ca", type=EXISTING, metavar="FILE", help="Authorities of .nomo authors, PEM.")
+@click.option("--resolver", metavar="HOST[:PORT]", help="Who is asked for DNS records; default: the system's.")
+@click.option("--config", type=EXISTING, metavar="FILE", help="The host.toml.")
+@json_option
+def new_command(
+    name: str,
+    hosted: bool,
+    package: Path | None,
+    package_hash: str | None,
+    package_ca: Path | None,
+    resolver: str | None,
+    config: Path | None,
+    as_json: bool,
+    **said: Any,
+) -> None:
+    """
+    Issue an agent with this host's keys.
+
+    Its Genesis and Identity Document are signed with the registrar's key; a
+    caller gets a key and a client certificate besides. Nobody else may have the
+    label, or have had it within 90 days. A running host admits the agent on
+    SIGHUP, and records that it was issued.
+
+    \b
+    Examples:
+      agtp agent new buyer --scope booking:* --scope mcp:tools:execute --owner "Example Ltd"
+      agtp agent new desk --hosted --package desk.nomo --package-ca authors.pem
+      agtp tools ls --as buyer
+    """
+    settings = require_config(Connection(config=config), "issuing an agent")
+    registrar = load_signing_key(settings.host.state_dir / "registrar.key")
+    parent = settings.identity.agents if hosted else settings.identity.known_agents
+    if parent is None:
+        raise WrongInput("[identity] agents names no directory of hosted agents")
+    if not is_agent_name(name):
+        raise WrongInput("the agent cannot be issued: a name is 1 to 64 letters, digits, '-' or '_'")
+    if (parent / name).exists():
+        raise WrongInput(f"{parent / name} exists", "An agent is never issued again: choose another name.")
+    _require_free_label(settings, name)
+    inspected = None if package is None else _inspected(package, package_hash, package_ca)
+    described = _described(name, said) if inspected is None else _packaged(name, said, inspected)
+    _require_standing(settings, described)
+    if described.trust_tier == 1:
+        evidence = tier_1_evidence(
+            *(described.verification_path, described.org_domain, described.governance_zone),
+            *(registrar.public, resolver, timestamp(datetime.now(UTC))),
+        )
+        described = replace(described, evidence=evidence)
+    issued = _issue(parent, described, registrar, settings, hosted=hosted)
+    fields: dict[str, object] = {
+        "name": name,
+        "agent_id": issued.agent_id,
+        "owner_id": described.owner_id,
+        "directory": str(issued.directory),
+        "certificate": str(issued.certificate) if issued.certificate.is_file() else None,
+    }
+    if inspected is not None:
+        fields["package"] = inspected.evidence()
+    if as_json:
+        print_json(fields)
+        return
+    print_summary(fields)
+    if not hosted and fields["certificate"] is None:
+        click.echo("the authority's key is not here: `agtp cert issue agent` makes the certificate", err=True)
+    click.echo("send the host SIGHUP, or restart it, to admit it", err=True)
+
+
+# What is to be issued
+
+
+def _described(name: str, said: dict[str, Any]) -> AgentDescription:
+    given = {
+        "owner_id": said["owner_id"] or _identifier(said["owner"]),
+        "principal": said["owner"],
+        "governance_zone": said["zone"],
+        "org_domain": said["org_domain"],
+    }
+    return AgentDescription(
+        name=name,
+        description=said["description"],
+        archetype=said["archetype"],
+        scopes=said["scopes"],
+        **{key: value for key, value in given.items() if value is not None},
+    )
+
+
+def _identifier(owner: object) -> str | None:
+    """
+    What stands for an owner where no identifier is given: the name itself if it is one, or made into one.
+
+    :raises WrongInput: nothing of the name can stand in an identifier.
+    """
+    if not isinstance(owner, str) or is_owner_id(owner):
+        return owner if isinstance(owner, str) else None
+    made = re.sub(r"[^a-z0-9]+", "-", owner.lower(), flags=re.ASCII).strip("-")
+    if not is_owner_id(made):
+        raise WrongInput(f"no identifier can be made of the owner {owner!r}", "Give it with --owner-id.")
+    return made
+
+
+def _inspected(package: Path, expected_hash: str | None, authorities: Path | None) -> issuing.Inspected:
+    from cryptography import x509
+
+    try:
+        trusted = [] if authorities is None else x509.load_pem_x509_certificates(authorities.read_bytes())
+    except (OSError, ValueError) as error:
+        raise WrongInput(f"{authorities} has no certificates: {error}") from None
+    try:
+        return issuing.inspect_package(package, expected_hash=expected_hash, authorities=trusted, now=datetime.now(UTC))
+    except PackageError as error:
+        raise WrongInput(f"the agent cannot be issued: {FAILURE}: {package}: {error}") from None
+
+
+def _packaged(name: str, said: dict[str, Any], package: issuing.Inspected) -> AgentDescription:
+    """The Genesis says what the package's manifest does."""
+    twice = [option for option in ("description", "owner", "owner_id", "zone", "org_domain", "scopes") if said[option]]
+    if twice:
+        raise WrongInput(f"--package excludes --{twice[0].replace('_', '-')}", "The package's manifest says it.")
+    manifest = package.manifest
+    if manifest.get("name") != name:
+        raise WrongInput(f"the agent cannot be issued: the package is of an agent named {manifest.get('name')!r}")
+    wanted: dict[str, Any] = {
+        "principal": manifest.get("principal"),
+        "owner_id": manifest.get("owner_id") or manifest.get("principal_id") or _identifier(manifest.get("principal")),
+        "governance_zone": manifest.get("governance_zone"),
+        "org_domain": manifest.get("org_domain"),
+        "trust_tier": manifest.get("trust_tier"),
+        "verification_path": manifest.get("verification_path"),
+    }
+    granted = manifest.get("scopes_accepted", [])
+    return AgentDescription(
+        name=name,
+        archetype=said["archetype"],
+        scopes=tuple(str(token) for token in granted) if isinstance(granted, list) else (),
+        package=package,
+        **{key: value for key, value in wanted.items() if value is not None},
+    )
+
+
+# What must not be
+
+
+def _require_free_label(config: Config, name: str) -> None:
+    """Nobody has the label, and nobody who had it ended less than 90 days ago (core v08 section 6.5)."""
+    for directory in agent_directories(config):
+        taken = {label for label, _, _ in pairs_in(directory)} if directory.is_dir() else set()
+        if name in taken:
+            raise WrongInput(
+                f"the agent cannot be issued: {directory} has an agent named {name}",
+                f"A label names one agent: choose another name. {DOCUMENT_SUFFIX} files count as well.",
+            )
+    if not config.store.path.is_file():
+        return
+    from agtphost.audit.retention import RETAINED, free_at, stamp
+
+    with open_records(config.store.path) as reader:
+        for value in reader.held(RETAINED):
+            if value["label"] == name and time.time() < (free := free_at(value)):
+                raise WrongInput(
+                    f"the agent cannot be issued: {name} was the label of an agent that ended on {value['ended_at']}",
+                    f"It is free from {stamp(free)} on: a new agent must not pass for the one before.",
+                )
+
+
+def _require_standing(config: Config, described: AgentDescription) -> None:
+    """No agent is issued under a domain that expired or is another owner's (core v08 section 11.8)."""
+    if described.org_domain is None or not config.store.path.is_file():
+        return
+    from agtphost.audit.domains import ORG_DOMAIN, OrgDomain
+
+    with open_records(config.store.path) as reader:
+        for value in reader.held(ORG_DOMAIN):
+            told = OrgDomain.of(value)
+            if told.covers(described.org_domain.lower()) and told.withholds(described.owner_id, time.time()):
+                raise WrongInput(
+                    f"the agent cannot be issued: {told.domain} expired, or is another owner's now",
+                    "`agtp domain ls` shows what the host was told.",
+                )
+
+
+# Issuing
+
+
+def _issue(parent: Path, described: AgentDescription, registrar: Any, config: Config, *, hosted: bool) -> IssuedAgent:
+    """
+    All of the agent's files, or none.
+
+    They are made aside and looked at as the host will look at them, then appear at once.
+    """
+    aside = parent / f".{described.name}.{secrets.token_hex(8)}"
+    try:
+        made = issue_agent(
+            aside / described.name,
+            described,
+            registrar,
+            issuer=registrar_url(config.host.server_id),
+            authority=None if hosted else _authority(config),
+        )
+        genesis = Genesis.load(made.genesis.read_bytes())
+        statement = issuing.state(
+            genesis,
+            registrar,
+            label=described.name,
+            issued_at=timestamp(datetime.now(UTC)),
+            package=described.package,
+        )
+        files.write_once(made.directory / issuing.STATEMENT, statement, files.PUBLIC)
+        _, problems = load_agents(aside, hosted=hosted, production=False, trusted_issuers=())
+        if problems:
+            raise ProvisioningError("; ".join(problem.message for problem in problems))
+        target = parent / described.name
+        made.directory.rename(target)
+    except (ProvisioningError, OSError) as error:
+        raise WrongInput(f"the agent cannot be issued: {error}") from None
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return IssuedAgent(agent_id=made.agent_id, directory=target)
+
+
+def _authority(config: Config) -> Authority | None:
+    certificate = config.tls.client_ca
+    key = certificate.with_suffix(".key")
+    if not (certificate.is_file() and key.is_file()):
+        return None
+    try:
+        return Authority.load(certificate, key)
+    except CertificateError as error:
+        raise WrongInput(str(error)) from None

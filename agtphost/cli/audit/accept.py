@@ -1,0 +1,161 @@
+"""``agtp audit accept-store``: go on with a store that its witness file contradicts, knowingly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from agtphost.audit import acceptance, checkpoint
+from agtphost.audit.checkpoint import Checkpoint, CheckpointError
+from agtphost.audit.merkle import ProofError, Tree
+from agtphost.audit.witness import WitnessFile
+from agtphost.cli.audit.store import open_records
+from agtphost.cli.configured import find_config, load_config
+from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.cli.options import Connection, connection_options, json_option
+from agtphost.cli.output import print_json
+from agtphost.cli.reach import signing_keys
+from agtphost.config import Config
+from agtphost.identity import files
+from agtphost.identity.keys import KeyFormatError, SigningKey
+from agtphost.stores import RecordReader, StoreError, open_store
+from agtphost.stores.state_lock import StateLock
+
+
+@click.command("accept-store")
+@click.option("--yes", is_flag=True, help="Do it; without it, only what would be accepted is shown.")
+@click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
+@connection_options
+@json_option
+def accept_command(yes: bool, reason: str, where: Connection, as_json: bool) -> None:
+    """
+    Accept a store that its witness file contradicts.
+
+    After a restore from a backup the host refuses to start: the witness file
+    has seen more than the store holds, or is gone. What it has seen is kept beside it, as
+    evidence of what is missing, and the newest checkpoint of the store takes
+    its place. It goes on record: a signed event in the host's own chain says who
+    accepted what, and when. The host must not be running. A remote witness is
+    not asked, and goes on refusing what contradicts it.
+
+    \b
+    Examples:
+      agtp audit accept-store
+      agtp audit accept-store --yes --reason 'disk lost, restored from Monday'
+      agtp audit walk host -n 1
+    """
+    path = find_config(where)
+    if path is None:
+        raise WrongInput("there is no configured host here", "Name its host.toml with --config.")
+    config = load_config(path)
+    lock = StateLock(config.host.state_dir, config.store.path)
+    try:
+        lock.acquire()
+    except StoreError as error:
+        raise WrongInput(str(error), "Stop the host first.") from None
+    try:
+        _accept(config, yes, reason, as_json)
+    finally:
+        lock.release()
+
+
+def _accept(config: Config, yes: bool, reason: str, as_json: bool) -> None:
+    place = config.audit.witness
+    keys = signing_keys(config)
+    seen = None
+    try:
+        seen = WitnessFile(place, keys.values()).last()
+        known = "is not there" if seen is None else f"has seen {seen.size} records"
+    except StoreError as error:
+        known = str(error)
+    with open_records(config.store.path) as reader:
+        newest = _newest(reader, config)
+    found = f"{place} {known}" if known.startswith(("is", "has")) else known
+    has = "has no checkpoint" if newest is None else f"has a checkpoint of {newest.size} records"
+    if not yes:
+        raise WrongInput(
+            f"nothing was changed: {found}, and the store {has}", "Look for the newer store first; then say --yes."
+        )
+    kept = _aside(place) if place.exists() else None
+    event = {
+        "actor": acceptance.operator(),
+        "accepted": _told(newest),
+        "witness": {
+            "file": str(place),
+            "found": known,
+            "seen": None if seen is None else _told(seen),
+            "kept": None if kept is None else str(kept),
+        },
+        **({"reason": reason} if reason else {}),
+    }
+    size, audit_id = _on_record(config, event, place, kept)
+    if as_json:
+        print_json(
+            {
+                "witness": str(place),
+                "found": found,
+                "size": size,
+                "kept": str(kept) if kept else None,
+                "audit_id": audit_id,
+            }
+        )
+        return
+    click.echo(found)
+    if kept is not None:
+        click.echo(f"kept as evidence: {kept}")
+    click.echo(f"accepted: the host goes on from {size} records, the last of which says so: {audit_id}")
+
+
+def _told(seen: Checkpoint | None) -> dict[str, object]:
+    """A checkpoint for the record; of none, nothing."""
+    return {"size": 0} if seen is None else {"size": seen.size, "root": seen.root.hex()}
+
+
+def _on_record(config: Config, event: Mapping[str, object], place: Path, kept: Path | None) -> tuple[int, str]:
+    """The event first, then the witness: cut off in between, the host still refuses to start, and this is repeated."""
+    try:
+        key = SigningKey.load(config.audit.key) if config.audit.signing else None
+        store = open_store(config.store.url, create=False)
+        try:
+            sealed, issued = acceptance.record(
+                store, key, event, server_id=config.host.server_id, envelope=config.audit.envelope
+            )
+        finally:
+            store.close()
+    except (StoreError, KeyFormatError) as error:
+        raise WrongInput(f"the acceptance cannot be recorded, and nothing was changed: {error}") from None
+    except OSError as error:
+        raise WrongInput(f"{error.filename} cannot be read: {error.strerror}; nothing was changed") from None
+    if kept is not None:
+        place.rename(kept)
+    files.replace(place, issued.note.encode(), files.PUBLIC)
+    return issued.size, sealed.audit_id
+
+
+def _newest(reader: RecordReader, config: Config) -> Checkpoint | None:
+    """The newest checkpoint of the store; it has to be the host's own, and true of the store's tree."""
+    row = reader.checkpoint()
+    if row is None:
+        return None
+    keys = signing_keys(config).values()
+    try:
+        found = checkpoint.verify(row.note, keys) if config.audit.signing else checkpoint.read(row.note)
+        sound = Tree(reader.tile, found.size).root() == found.root
+    except (CheckpointError, ProofError) as error:
+        raise Unverified(f"the store's newest checkpoint cannot be believed: {error}") from None
+    if not sound:
+        raise Unverified("the store's newest checkpoint is not that of its tree")
+    return found
+
+
+def _aside(place: Path) -> Path:
+    """A name beside it that nothing has yet."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    return next(
+        path
+        for number in range(1000)
+        if not (path := place.with_name(f"{place.name}.{stamp}{f'-{number}' if number else ''}")).exists()
+    )

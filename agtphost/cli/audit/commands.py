@@ -1,0 +1,96 @@
+"""``agtp audit``: records, one by one, as chains, verified, exported (companion section 5)."""
+
+from __future__ import annotations
+
+import click
+
+from agtphost.cli.audit.accept import accept_command
+from agtphost.cli.audit.entries import HOST, entry_of, pages
+from agtphost.cli.audit.export import export_command
+from agtphost.cli.audit.prove import checkpoint_command, prove_command
+from agtphost.cli.audit.verify import verify_command
+from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.identities import agent_id_of, labels
+from agtphost.cli.options import Connection, connection_options, host_option, json_option
+from agtphost.cli.output import print_json, print_summary, print_table
+from agtphost.cli.reach import resolve
+from agtphost.vocabulary.identifiers import is_audit_id
+
+
+@click.group()
+def command() -> None:
+    """Fetch, walk, verify, prove and export records."""
+
+
+command.add_command(verify_command)
+command.add_command(export_command)
+command.add_command(prove_command)
+command.add_command(checkpoint_command)
+command.add_command(accept_command)
+
+
+@command.command()
+@click.argument("audit_id", metavar="AUDIT_ID")
+@host_option
+@connection_options
+@json_option
+def get(audit_id: str, uri: str, where: Connection, as_json: bool) -> None:
+    """
+    Fetch one record, and verify it.
+
+    \b
+    Example:
+      agtp audit get AUDIT_ID --json
+    """
+    if not is_audit_id(audit_id):
+        raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
+    reach = resolve(where, uri)
+    with connected(reach) as client:
+        reply = require_success(client.call(reach.uri, "INSPECT", "/", {"target": "audit", "audit_id": audit_id}))
+        result = result_of(reply)
+        entry = entry_of({**result, "audit_id": audit_id}, signing_keys(reach, client))
+    if as_json:
+        print_json({**result, "audit_id": audit_id, "payload": entry.payload, "verified": entry.signed})
+        return
+    print_summary({"audit_id": audit_id, **entry.payload})
+    click.echo("record verified" if entry.signed else "record is not signed: it proves nothing")
+
+
+@command.command()
+@click.argument("chain", metavar="[AGENT|host]", default=HOST)
+@click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
+@click.option("--all", "everything", is_flag=True, help="The whole chain.")
+@click.option("--ids", is_flag=True, help="Print the Audit-IDs alone, for other commands.")
+@host_option
+@connection_options
+@json_option
+def walk(chain: str, number: int, everything: bool, ids: bool, uri: str, where: Connection, as_json: bool) -> None:
+    """
+    Show a chain, newest first.
+
+    An agent's, or the host's own. The hash and signature of every record shown are verified.
+
+    \b
+    Examples:
+      agtp audit walk
+      agtp audit walk librarian -n 100
+      agtp explain $(agtp audit walk host -n 1 --ids)
+    """
+    reach = resolve(where, uri)
+    named = chain if chain == HOST else agent_id_of(where, chain)
+    with connected(reach) as client:
+        keys = signing_keys(reach, client)
+        entries = list(pages(client, reach.uri, named, keys, None if everything else number))
+    if as_json:
+        print_json([entry.fields() for entry in entries])
+        return
+    if ids:
+        for entry in entries:
+            click.echo(entry.audit_id)
+        return
+    names = labels(where)
+    print_table(("SEQ", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"), (entry.row(names) for entry in entries))
+    if not entries and named != HOST:
+        # A chain is what an agent answered; what it asked for is in the chains of others.
+        click.echo(f"{chain} answered nothing yet; what it called: agtp audit export --caller {chain}", err=True)

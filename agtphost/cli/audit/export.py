@@ -1,0 +1,147 @@
+"""``agtp audit export``: records as a file that anybody can verify."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from agtphost.audit import checkpoint
+from agtphost.audit.drafts import HOST_CHAIN
+from agtphost.audit.export import Prover, write_export
+from agtphost.audit.merkle import Tree
+from agtphost.cli.audit.entries import HOST
+from agtphost.cli.audit.store import open_records
+from agtphost.cli.configured import require_config
+from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.cli.identities import agent_id_of
+from agtphost.cli.options import EXISTING, Connection, json_option
+from agtphost.cli.output import print_json
+from agtphost.cli.reach import signing_keys
+from agtphost.stores import RecordReader, Selection
+
+PATIENCE = 5.0
+"""Seconds to wait for the checkpoint that covers the records of just now, where the host runs."""
+
+_AGO = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+def _milliseconds(text: str | None, option: str) -> int | None:
+    if text is None:
+        return None
+    ago = _AGO.fullmatch(text)
+    if ago is not None:
+        return int((time.time() - int(ago[1]) * _UNITS[ago[2]]) * 1000)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise WrongInput(f"{option} {text[:40]!r} is not a time", "Write 2026-11-30T00:00:00Z, or 1h.") from None
+    if moment.tzinfo is None:
+        raise WrongInput(f"{option} {text[:40]!r} has no time zone", "Write 2026-11-30T00:00:00Z.")
+    return int(moment.timestamp() * 1000)
+
+
+@click.command("export")
+@click.option("-o", "--output", type=EXISTING, metavar="FILE", help="Default: standard output.")
+@click.option("--agent", metavar="AGENT|host", help="Only this chain; default: all.")
+@click.option("--caller", metavar="AGENT", help="Only calls of this agent.")
+@click.option("--since", metavar="TIME", help="Issued at this time or later: RFC 3339, or 1h ago.")
+@click.option("--until", metavar="TIME", help="Issued before this time.")
+@click.option("--proofs", is_flag=True, help="With proofs that each record is in the host's log.")
+@click.option("--config", type=EXISTING, metavar="FILE", help="The host.toml.")
+@json_option
+def export_command(
+    output: Path | None,
+    agent: str | None,
+    caller: str | None,
+    since: str | None,
+    until: str | None,
+    proofs: bool,
+    config: Path | None,
+    as_json: bool,
+) -> None:
+    """
+    Write records as JSON lines, with the keys to verify them.
+
+    Reads the configured host's store; the host may be running. What --caller,
+    --since and --until leave out cannot be checked for completeness. With
+    --proofs the file has the newest signed checkpoint and the path from each
+    record to its root, so that a selection proves membership too.
+
+    \b
+    Examples:
+      agtp audit export -o records.jsonl
+      agtp audit export --agent librarian --since 2026-11-01T00:00:00Z > november.jsonl
+      agtp audit export --caller demo --since 1h --proofs -o incident.jsonl
+    """
+    where = Connection(config=config)
+    settings = require_config(where, "an export")
+    selection = Selection(
+        chain=None if agent is None else HOST_CHAIN if agent == HOST else agent_id_of(where, agent),
+        caller=None if caller is None else agent_id_of(where, caller),
+        since=_milliseconds(since, "--since"),
+        until=_milliseconds(until, "--until"),
+    )
+    keys = signing_keys(settings)
+    with open_records(settings.store.path) as reader:
+        lines = write_export(
+            reader.records(selection),
+            server_id=settings.host.server_id,
+            keys=tuple(keys.items()),
+            links=[link.statement for link in keys.links.values()],
+            whole=selection.whole_chains,
+            prover=_prover(reader) if proofs else None,
+        )
+        if output is None:
+            sys.stdout.buffer.writelines(lines)
+            sys.stdout.buffer.flush()
+        else:
+            _write(output, lines)
+            if as_json:
+                print_json({"file": str(output)})
+            else:
+                click.echo(f"wrote {output}", err=True)
+
+
+def _prover(reader: RecordReader) -> Prover:
+    """
+    Proves by a checkpoint that covers all records there are now; of a host that cannot keep up, by its newest.
+
+    :raises Unverified: if there is none.
+    """
+    heads = [head.audit_id for head in map(reader.head, reader.chains()) if head is not None]
+    wanted = max((reader.number_of(audit_id) or 0 for audit_id in heads), default=0)
+    end = time.monotonic() + PATIENCE
+    while True:
+        row = reader.checkpoint()
+        if (row is not None and row.size >= wanted) or time.monotonic() > end:
+            break
+        time.sleep(0.2)
+    if row is None:
+        raise Unverified("the store has no checkpoint yet", "Start the host, and ask again in a minute.")
+    return Prover(note=checkpoint.read(row.note).note, tree=Tree(reader.tile, row.size), number_of=reader.number_of)
+
+
+def _write(output: Path, lines: Iterable[bytes]) -> None:
+    """A new file for its owner alone: records name who called what. Nothing is left of one that failed."""
+    try:
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise WrongInput(f"{output} exists", "Choose another name, or move it away.") from None
+    except OSError as error:
+        raise WrongInput(f"{output} cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.writelines(lines)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            output.unlink()
+        raise

@@ -1,0 +1,278 @@
+"""``agtp audit prove`` and ``agtp audit checkpoint``: records as part of a log that only ever grows."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost.audit import checkpoint, cosignature
+from agtphost.audit.checkpoint import Checkpoint, CheckpointError
+from agtphost.audit.merkle import ProofError, leaf_hash, proof_from_texts, verify_consistency, verify_inclusion
+from agtphost.cli.audit.entries import entry_of
+from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
+from agtphost.cli.failures import NoConnection, Unverified, WrongInput
+from agtphost.cli.given_keys import given_keys
+from agtphost.cli.key.commands import load_verifying_key
+from agtphost.cli.options import EXISTING, Connection, connection_options, host_option, json_option
+from agtphost.cli.output import print_json, print_summary
+from agtphost.cli.reach import Reach, resolve
+from agtphost.identity import files
+from agtphost.identity.key_ring import KeyRing
+from agtphost.identity.keys import VerifyingKey
+from agtphost.vocabulary.identifiers import is_audit_id
+
+if TYPE_CHECKING:
+    from agtphost.client.sync import Client
+
+FORMAT = "agtp-inclusion-proof/1"
+
+RECORD = ("format", "jws", "cose", "kind", "seq")
+"""What a kept proof has of the record, as INSPECT shows it."""
+
+PATIENCE = 10.0
+"""Seconds to wait for the checkpoint that covers a record of just now."""
+
+
+@click.command("prove")
+@click.argument("audit_id", metavar="[AUDIT_ID]", required=False)
+@click.option("-o", "--output", type=EXISTING, metavar="FILE", help="Keep record and proof in a file.")
+@click.option("--file", type=EXISTING, metavar="FILE", help="Verify a kept proof, without any host.")
+@click.option(
+    "--signing-key",
+    "signing_keys_at",
+    type=EXISTING,
+    multiple=True,
+    metavar="FILE|DIR",
+    help="A public key of the host's, or a directory of them; for --file, more than once.",
+)
+@host_option
+@connection_options
+@json_option
+def prove_command(
+    audit_id: str | None,
+    output: Path | None,
+    file: Path | None,
+    signing_keys_at: tuple[Path, ...],
+    uri: str,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Prove that a record is in the host's log.
+
+    Fetches the record, the path from it to the root of the tree over all
+    records, and the signed checkpoint of that root; verifies all of it. The
+    kept file proves the same to anybody who knows the host's public key.
+
+    \b
+    Examples:
+      agtp audit prove AUDIT_ID
+      agtp audit prove AUDIT_ID -o proof.json
+      agtp audit prove --file proof.json --signing-key signing.pub
+      agtp audit prove --file proof.json --signing-key state/keys
+    """
+    if file is not None:
+        if audit_id is not None or output is not None:
+            raise WrongInput("--file verifies a kept proof, and nothing else")
+        if not signing_keys_at:
+            raise WrongInput("--file needs --signing-key", "A proof cannot vouch for its own key.")
+        bundle = _read(file)
+        keys = given_keys(signing_keys_at)
+    else:
+        if audit_id is None or not is_audit_id(audit_id):
+            raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
+        reach = resolve(where, uri)
+        with connected(reach) as client:
+            keys = KeyRing.of(signing_keys(reach, client))
+            bundle = _fetched(client, reach, audit_id)
+    proven = prove(bundle, keys)
+    if output is not None:
+        files.replace(output, json.dumps(bundle, indent=2).encode() + b"\n", files.PUBLIC)
+    if as_json:
+        print_json(proven)
+    else:
+        print_summary(proven)
+        click.echo("proven: the record is in the log that the checkpoint commits to")
+
+
+def _fetched(client: Client, reach: Reach, audit_id: str) -> dict[str, Any]:
+    asked = {"target": "audit", "audit_id": audit_id}
+    record = result_of(require_success(client.call(reach.uri, "INSPECT", "/", asked)))
+    end = time.monotonic() + PATIENCE
+    while True:
+        reply = client.call(reach.uri, "INSPECT", "/", {**asked, "target": "inclusion"})
+        if reply.reason != "checkpoint-pending" or time.monotonic() > end:
+            break
+        # Under load a host makes a checkpoint every other second.
+        time.sleep(1)
+    proof = result_of(require_success(reply))
+    return {
+        "format": FORMAT,
+        "record": {"audit_id": audit_id, **{name: record[name] for name in RECORD if name in record}},
+        "index": proof.get("index"),
+        "proof": proof.get("proof"),
+        "checkpoint": proof.get("checkpoint"),
+    }
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        bundle = json.loads(file.read_bytes())
+    except OSError as error:
+        raise WrongInput(f"{file} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise WrongInput(f"{file} is not JSON") from None
+    if not isinstance(bundle, dict) or bundle.get("format") != FORMAT:
+        raise WrongInput(f"{file} does not say {FORMAT}")
+    return bundle
+
+
+def prove(bundle: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> dict[str, object]:
+    """
+    Verify record, proof and checkpoint.
+
+    :param bundle: what ``-o`` writes.
+    :raises Unverified: one of them does not hold.
+    :raises NoConnection: the bundle lacks something.
+    """
+    entry = entry_of(bundle.get("record"), keys)
+    index = bundle.get("index")
+    if not isinstance(index, int) or isinstance(index, bool):
+        raise NoConnection("the proof has no index")
+    signed = _verified(bundle.get("checkpoint"), keys)
+    leaf = leaf_hash(bytes.fromhex(entry.audit_id))
+    try:
+        verify_inclusion(index, signed.size, leaf, _digests(bundle.get("proof")), signed.root)
+    except ProofError as error:
+        raise Unverified(f"the record is not proven to be in the log: {error}") from None
+    return {
+        "audit_id": entry.audit_id,
+        "issued_at": entry.payload.get("issued_at"),
+        "log": signed.origin,
+        "index": index,
+        "size": signed.size,
+        "root": base64.b64encode(signed.root).decode(),
+    }
+
+
+def _verified(note: object, keys: Mapping[str, VerifyingKey]) -> Checkpoint:
+    if not isinstance(note, str):
+        raise NoConnection("the host sent no checkpoint")
+    try:
+        return checkpoint.verify(note, keys.values())
+    except CheckpointError as error:
+        raise Unverified(f"the checkpoint is not to be believed: {error}") from None
+
+
+def _digests(proof: object) -> list[bytes]:
+    try:
+        return proof_from_texts(proof)
+    except ProofError as error:
+        raise NoConnection(f"the host sent no proof: {error}") from None
+
+
+@click.command("checkpoint")
+@click.option("-o", "--output", type=EXISTING, metavar="FILE", help="Keep it in a file.")
+@click.option("--continues", type=EXISTING, metavar="FILE", help="An earlier one that it has to continue.")
+@click.option("--witness-key", type=EXISTING, multiple=True, metavar="FILE", help="Of a host that must have cosigned.")
+@host_option
+@connection_options
+@json_option
+def checkpoint_command(
+    output: Path | None,
+    continues: Path | None,
+    witness_key: tuple[Path, ...],
+    uri: str,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Fetch the newest signed checkpoint of the log, and verify it.
+
+    With --continues, the host has to prove that nothing of what an earlier
+    checkpoint covered was changed or left out: exit status 4 otherwise. With
+    --witness-key, the newest checkpoint that witnesses cosigned is taken
+    instead, and has to have the line of each. The note is in the form that
+    transparency log tools and witnesses read.
+
+    \b
+    Examples:
+      agtp audit checkpoint -o monday.txt
+      agtp audit checkpoint --continues monday.txt -o tuesday.txt
+      agtp audit checkpoint --witness-key witness.pub
+    """
+    if continues is not None and witness_key:
+        raise WrongInput("--continues and --witness-key are two questions", "Ask one after the other.")
+    reach = resolve(where, uri)
+    witnesses: list[dict[str, object]] = []
+    with connected(reach) as client:
+        keys = signing_keys(reach, client)
+        if witness_key:
+            newest, witnesses = _cosigned(client, reach, keys, [load_verifying_key(path) for path in witness_key])
+        else:
+            newest = _newest(client, reach, keys, None if continues is None else _earlier(continues, keys))
+    if output is not None:
+        files.replace(output, newest.note.encode(), files.PUBLIC)
+    shown: dict[str, object] = {
+        "log": newest.origin,
+        "size": newest.size,
+        "root": base64.b64encode(newest.root).decode(),
+        "key": next((checkpoint.verifier_key(newest.origin, key) for key in keys.values()), ""),
+    }
+    if as_json:
+        print_json({**shown, "checkpoint": newest.note, **({"witnesses": witnesses} if witnesses else {})})
+    else:
+        print_summary(shown)
+        for each in witnesses:
+            click.echo(f"cosigned by {each['witness']} at {each['time']}")
+
+
+def _cosigned(
+    client: Client, reach: Reach, keys: Mapping[str, VerifyingKey], witnesses: list[VerifyingKey]
+) -> tuple[Checkpoint, list[dict[str, object]]]:
+    """The newest cosigned checkpoint, and the witnesses' lines in it: one of each key at least."""
+    result = result_of(require_success(client.call(reach.uri, "INSPECT", "/", {"target": "checkpoint"})))
+    note = result.get("cosigned")
+    if not isinstance(note, str):
+        raise Unverified("the host shows no checkpoint that a witness cosigned", "Ask again in a minute.")
+    newest = _verified(note, keys)
+    shown: list[dict[str, object]] = []
+    for key in witnesses:
+        found = cosignature.found(note, [key])
+        if not found:
+            raise Unverified(f"the checkpoint of {newest.size} has no line of the key {key.kid}")
+        time_of = datetime.fromtimestamp(found[0].seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        shown.append({"witness": found[0].witness, "time": time_of, "key": key.text})
+    return newest, shown
+
+
+def _earlier(file: Path, keys: Mapping[str, VerifyingKey]) -> Checkpoint:
+    try:
+        return _verified(file.read_text(encoding="utf-8"), keys)
+    except (OSError, UnicodeDecodeError) as error:
+        raise WrongInput(f"{file} cannot be read: {error}") from None
+
+
+def _newest(client: Client, reach: Reach, keys: Mapping[str, VerifyingKey], earlier: Checkpoint | None) -> Checkpoint:
+    asked: dict[str, Any] = {"target": "checkpoint"}
+    if earlier is not None and earlier.size:
+        asked = {"target": "consistency", "size": earlier.size}
+    reply = client.call(reach.uri, "INSPECT", "/", asked)
+    if earlier is not None and reply.status == 422:
+        raise Unverified("the host's log is shorter than the earlier checkpoint: records are missing")
+    result = result_of(require_success(reply))
+    newest = _verified(result.get("checkpoint"), keys)
+    if earlier is not None and earlier.size:
+        proof = _digests(result.get("proof"))
+        try:
+            verify_consistency(earlier.size, earlier.root, newest.size, newest.root, proof)
+        except ProofError as error:
+            raise Unverified(f"the log does not continue the earlier checkpoint: {error}") from None
+    return newest

@@ -1,0 +1,250 @@
+"""``agtp audit verify``: is what was recorded whole, in order, and signed?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agtphost.audit.checkpoint import Checkpoint
+from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
+from agtphost.audit.export import ExportError, verify_export
+from agtphost.audit.merkle import root_of
+from agtphost.audit.verify import FaultKind, Report, Verifier
+from agtphost.audit.witness import WitnessFile
+from agtphost.cli.audit.entries import HOST, pages
+from agtphost.cli.audit.store import open_records
+from agtphost.cli.configured import find_config, load_config
+from agtphost.cli.exchange import connected, require_success, signing_keys
+from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.cli.given_keys import given_keys
+from agtphost.cli.identities import agent_id_of
+from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
+from agtphost.cli.output import print_json, print_table
+from agtphost.cli.reach import Reach, resolve
+from agtphost.cli.reach import signing_keys as local_keys
+from agtphost.identity.keys import VerifyingKey
+from agtphost.stores import DamagedRecord, RecordReader, Selection, StoreError
+from agtphost.vocabulary.identifiers import is_agent_id
+
+if TYPE_CHECKING:
+    from agtphost.client.sync import Client
+    from agtphost.config import Config
+
+SHOWN = 20
+"""Faults listed for people; --json has all."""
+
+
+@click.command("verify")
+@click.argument("chains", nargs=-1, metavar="[AGENT|host]...")
+@click.option("--file", type=EXISTING, metavar="EXPORT", help="Verify an export instead of a host.")
+@click.option(
+    "--signing-key",
+    "signing_keys_at",
+    type=EXISTING,
+    multiple=True,
+    metavar="FILE|DIR",
+    help="A public key of the host's, or a directory of them; for --file, more than once.",
+)
+@click.option("--uri", metavar="URI", help="Verify over the wire, from this host.")
+@connection_options
+@json_option
+def verify_command(
+    chains: tuple[str, ...],
+    file: Path | None,
+    signing_keys_at: tuple[Path, ...],
+    uri: str | None,
+    where: Connection,
+    as_json: bool,
+) -> None:
+    """
+    Verify hashes, signatures and links of whole chains.
+
+    Of the configured host, this reads its store, and needs no running host.
+    With --uri or --profile it asks a host record by record, and with --file it
+    needs nothing but the export, proofs of membership included. A record that
+    no known key signed is marked signature_unverified: it is not evidence.
+
+    Of a host that changed its signing key, its first public key is enough for
+    --file: each key names the next one. A directory can be the host's keys/,
+    or its state directory. What a key signed after the end of its use does
+    not count. Exit status 4 if anything is wrong.
+
+    \b
+    Examples:
+      agtp audit verify
+      agtp audit verify librarian
+      agtp audit verify --file records.jsonl --signing-key signing.pub
+      agtp audit verify --file records.jsonl --signing-key state/keys
+      agtp audit verify host --uri agtp://agents.example.com
+    """
+    if signing_keys_at and file is None:
+        raise WrongInput("--signing-key goes with --file")
+    if file is not None:
+        if chains or uri:
+            raise WrongInput("--file verifies all of an export, and nothing else")
+        report, source = _export(file, signing_keys_at, where)
+    else:
+        path = find_config(where) if uri is None else None
+        if path is not None:
+            config = load_config(path)
+            report, source = _store(config, _named(where, chains)), str(config.store.path)
+        else:
+            reach = resolve(where, uri)
+            report, source = _wire(reach, _named(where, chains)), reach.uri
+    conclude(report, source, as_json)
+
+
+def _named(where: Connection, chains: Iterable[str]) -> tuple[str, ...]:
+    """Chains as the store calls them: Agent-IDs, and nothing for the host's own."""
+    return tuple(HOST_CHAIN if chain == HOST else agent_id_of(where, chain) for chain in chains)
+
+
+def _export(file: Path, signing_keys_at: Iterable[Path], where: Connection) -> tuple[Report, str]:
+    keys: Mapping[str, VerifyingKey] | None = given_keys(signing_keys_at) or None
+    if keys is None and where.config is not None:
+        keys = local_keys(load_config(where.config)) or None
+    try:
+        with file.open("rb") as lines:
+            report = verify_export(lines, keys)
+    except ExportError as error:
+        raise WrongInput(f"{file} is no export: {error}") from None
+    except OSError as error:
+        raise WrongInput(f"{file} cannot be read: {error.strerror}") from None
+    known = "" if keys is not None else " (with the keys in it: who they belong to was not checked)"
+    return report, f"{file}{known}"
+
+
+def _store(config: Config, chains: tuple[str, ...]) -> Report:
+    keys = local_keys(config)
+    if config.audit.signing and not keys:
+        raise WrongInput("the host's signing key is not here", "It lies beside [audit] key, as .pub.")
+    verifier = Verifier(keys, allow_unsigned=not config.audit.signing)
+    # Asked before the records are read, which only become more.
+    seen = None if chains else _seen(config, keys, verifier)
+    with open_records(config.store.path) as reader:
+        for fault in reader.faults():
+            verifier.note(FaultKind.FORM, "", "", f"the database itself is damaged: {fault}")
+        selections = [Selection(chain=chain) for chain in chains] or [Selection()]
+        for selection in selections:
+            for record in reader.records(
+                selection, damaged=lambda chain, why: verifier.note(FaultKind.HASH, chain, "", why)
+            ):
+                verifier.add(record)
+        if why := "" if chains else _witnessed(reader, seen, config):
+            verifier.note(FaultKind.HEAD, "", "", f"{config.audit.witness} {why}")
+    return verifier.finish()
+
+
+def _seen(config: Config, keys: Mapping[str, VerifyingKey], verifier: Verifier) -> Checkpoint | None:
+    """What the witness file of the host saw last."""
+    try:
+        return WitnessFile(config.audit.witness, keys.values()).last()
+    except StoreError as error:
+        verifier.note(FaultKind.HEAD, "", "", str(error))
+        return None
+
+
+def _witnessed(reader: RecordReader, seen: Checkpoint | None, config: Config) -> str:
+    """How the store and the witness file contradict each other; empty where they do not."""
+    try:
+        if seen is not None:
+            return _contradiction(reader, seen)
+        if not config.audit.witness.exists() and reader.checkpoint() is not None:
+            return "is not there, and the store has checkpoints: an older copy may have been put in place"
+    except DamagedRecord as error:
+        return f"cannot be compared with the store: {error}"
+    return ""
+
+
+def _contradiction(reader: RecordReader, seen: Checkpoint) -> str:
+    """How the store contradicts a checkpoint that was made of it; empty where it does not."""
+    entries = list(islice(reader.audit_ids(), seen.size))
+    if len(entries) < seen.size:
+        return (
+            f"has seen {seen.size} records, and the store has {len(entries)}: records are missing, or an older copy "
+            "was restored"
+        )
+    return "" if root_of(entries) == seen.root else f"has seen other records than the first {seen.size} of the store"
+
+
+def _wire(reach: Reach, chains: tuple[str, ...]) -> Report:
+    with connected(reach) as client:
+        keys = signing_keys(reach, client)
+        verifier = Verifier(keys)
+        for chain in chains or tuple(_every_chain(reach, client)):
+            for record in _oldest_first(reach, client, chain, keys):
+                verifier.add(record)
+    return verifier.finish()
+
+
+def _every_chain(reach: Reach, client: Client) -> Iterator[str]:
+    """The host's own, and those of the agents it discloses."""
+    yield HOST_CHAIN
+    listed = require_success(client.call(reach.uri, "DISCOVER", "/agents")).result
+    for entry in listed if isinstance(listed, list) else []:
+        agent_id = entry.get("agent_id") if isinstance(entry, dict) else None
+        if isinstance(agent_id, str) and is_agent_id(agent_id):
+            yield agent_id
+
+
+def _oldest_first(reach: Reach, client: Client, chain: str, keys: Mapping[str, VerifyingKey]) -> list[StoredRecord]:
+    newest_first = [entry.stored(chain) for entry in pages(client, reach.uri, chain or HOST, keys, None)]
+    return newest_first[::-1]
+
+
+def conclude(report: Report, source: str, as_json: bool) -> None:
+    """
+    Say what a walk found.
+
+    :raises Unverified: if anything was wrong.
+    """
+    answer = {
+        "verified": report.ok,
+        "source": source,
+        "records": report.records,
+        "unsigned": report.unsigned,
+        "whole": report.whole,
+        "signature_unverified": report.unverified,
+        **({"proven": report.proven, "log": report.log} if report.log else {}),
+        "keys": [{"kid": kid, "not_after": report.keys.until.get(kid)} for kid in report.keys],
+        "heads": [
+            {"chain": chain or HOST, "seq": end.seq, "audit_id": end.audit_id, "issued_at": end.issued_at}
+            for chain, end in sorted(report.heads.items())
+        ],
+        "faults": [
+            {
+                "kind": fault.kind.value,
+                "chain": fault.chain or HOST,
+                "seq": fault.seq,
+                "audit_id": fault.audit_id,
+                "signature_unverified": fault.signature_unverified,
+                "explanation": fault.explanation,
+            }
+            for fault in report.faults
+        ],
+    }
+    if not report.ok:
+        listed = "\n".join(f"  {fault}" for fault in report.faults[:SHOWN])
+        more = len(report.faults) - SHOWN
+        rest = f"\n  and {more} more" if more > 0 else ""
+        raise Unverified(f"{source} does not verify:\n{listed}{rest}", answer=answer)
+    if as_json:
+        print_json(answer)
+        return
+    print_table(
+        ("CHAIN", "RECORDS", "NEWEST", "AUDIT-ID"),
+        ((chain or HOST, end.seq, end.issued_at, end.audit_id) for chain, end in sorted(report.heads.items())),
+    )
+    if report.keys.links:
+        named = ", then ".join((next(iter(report.keys.links)), *(link.new.kid for link in report.keys.links.values())))
+        click.echo(f"signing keys: {named}")
+    unsigned = f", {report.unsigned} of them unsigned" if report.unsigned else ""
+    if not report.whole:
+        click.echo("a selection: what it leaves out cannot be seen")
+    if report.log:
+        click.echo(f"proven: {report.proven} records are in the log {report.log}")
+    click.echo(f"verified: {report.records} records{unsigned}, {source}")

@@ -1,0 +1,260 @@
+"""``agtp cert``: certificates of servers, registrars and agents (AGTP-CERT)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agtphost.cli.cert.revoke import crl_command, revoke_command
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.key.commands import load_verifying_key
+from agtphost.cli.options import EXISTING, json_option
+from agtphost.cli.output import print_json, print_summary
+from agtphost.identity import certificates, files
+from agtphost.identity.certificates import Authority, CertificateError
+from agtphost.identity.extensions import ExtensionError
+from agtphost.identity.genesis import Genesis, GenesisError
+from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+from agtphost.vocabulary.scopes import missing
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+
+@click.group()
+def command() -> None:
+    """Issue, show and revoke certificates."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Order:
+    """What the command line asks for."""
+
+    name: str
+    ca: Path | None
+    ca_key: Path | None
+    public_key: Path | None
+    genesis: Path | None
+    scopes: tuple[str, ...]
+    activation: str | None
+    organization: str
+    days: int | None
+    output: Path
+    now: datetime
+
+    @property
+    def authority(self) -> Authority:
+        if self.ca is None:
+            raise WrongInput("--ca is missing", "`agtp cert issue authority NAME -o ca.pem` makes one.")
+        return Authority.load(self.ca, self.ca_key or self.ca.with_suffix(".key"))
+
+    @property
+    def origin(self) -> Genesis:
+        if self.genesis is None:
+            raise WrongInput("--genesis is missing", "`agtp genesis issue` makes one.")
+        try:
+            return Genesis.load(self.genesis.read_bytes())
+        except GenesisError as error:
+            raise WrongInput(f"{self.genesis} is not a Genesis to be believed: {error}") from None
+
+    def client_key(self) -> tuple[VerifyingKey, bytes | None]:
+        """The key to certify, and its private half as PEM if it was made just now."""
+        if self.public_key is not None:
+            return load_verifying_key(self.public_key), None
+        made = SigningKey.generate()
+        return made.public, made.pem
+
+
+def _issue_authority(order: _Order) -> dict[str, Path]:
+    authority = certificates.create_authority(now=order.now, organization=order.name)
+    return _write(order.output, authority.certificate, authority.key_pem)
+
+
+def _issue_server(order: _Order) -> dict[str, Path]:
+    key = certificates.new_tls_key()
+    certificate = certificates.issue_server_certificate(
+        order.authority,
+        key.public_key(),
+        server_id=order.name,
+        now=order.now,
+        organization=order.organization,
+        days=order.days or certificates.SERVER_CERTIFICATE_DAYS,
+    )
+    return _write(order.output, certificate, certificates.key_pem_of(key))
+
+
+def _issue_client(order: _Order) -> dict[str, Path]:
+    public, private = order.client_key()
+    certificate = certificates.issue_client_certificate(
+        order.authority,
+        public,
+        label=order.name,
+        organization=order.organization,
+        now=order.now,
+        days=order.days or certificates.AGENT_CERTIFICATE_DAYS,
+    )
+    return _write(order.output, certificate, private)
+
+
+def _issue_agent(order: _Order) -> dict[str, Path]:
+    origin = order.origin
+    # One of another shape may state no scopes at all.
+    if "scope" in origin.members and (beyond := missing(origin.scopes, order.scopes)):
+        raise WrongInput(
+            f"the Genesis does not grant {', '.join(beyond)}", "A certificate commits to scopes of the Genesis alone."
+        )
+    public, private = order.client_key()
+    certificate = certificates.issue_agent_certificate(
+        order.authority,
+        public,
+        label=order.name,
+        organization=order.organization,
+        agent_id=origin.agent_id,
+        principal_id=origin.owner_id or origin.owner,
+        commitment=order.scopes or origin.scopes,
+        zone=origin.governance_zone,
+        trust_tier=origin.trust_tier,
+        archetype=origin.archetype,
+        activation=order.activation,
+        now=order.now,
+        days=order.days or certificates.AGENT_CERTIFICATE_DAYS,
+    )
+    return _write(order.output, certificate, private)
+
+
+KINDS: dict[str, Callable[[_Order], dict[str, Path]]] = {
+    "authority": _issue_authority,
+    "server": _issue_server,
+    "agent": _issue_agent,
+    "client": _issue_client,
+}
+
+
+@command.command()
+@click.argument("kind", type=click.Choice(list(KINDS)))
+@click.argument("name")
+@click.option("--ca", type=EXISTING, metavar="FILE", help="The authority's certificate; its key is beside it.")
+@click.option("--ca-key", type=EXISTING, metavar="FILE", help="The authority's key, if it lies elsewhere.")
+@click.option("--public-key", type=EXISTING, metavar="FILE", help="Certify this key instead of making one.")
+@click.option("--genesis", type=EXISTING, metavar="FILE", help="For an agent: its Genesis.")
+@click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="For an agent: commit to these alone.")
+@click.option("--activation", metavar="ID", help="For an agent: its activation-certificate-id, kept at each renewal.")
+@click.option("--organization", default="agtphost", show_default=True, help="Of the subject.")
+@click.option("--days", type=click.IntRange(1, 398), help="Valid for; default: as long as is usual.")
+@click.option(
+    "-o", "--output", type=EXISTING, required=True, metavar="FILE", help="The certificate; its key beside it."
+)
+@json_option
+def issue(kind: str, as_json: bool, **given: Any) -> None:
+    """
+    Issue a certificate.
+
+    For an authority, a server, an agent, or a client that is no agent. NAME is
+    the server's host name or the label of the others. The private key is made
+    here and written beside the certificate, with the suffix .key, unless
+    --public-key names one. A registrar is a client.
+
+    \b
+    Examples:
+      agtp cert issue authority "Example CA" -o ca.pem
+      agtp cert issue server agents.example.com --ca ca.pem -o server.pem
+      agtp cert issue client registrar --ca ca.pem --public-key registrar.pub -o registrar.pem
+      agtp cert issue agent demo --ca ca.pem --genesis genesis.json -o agent.pem
+    """
+    order = _Order(now=datetime.now(UTC), **given)
+    if order.public_key is not None and kind in ("authority", "server"):
+        raise WrongInput(f"--public-key is not for {kind} certificates")
+    _refuse_existing(order.output, make_key=order.public_key is None)
+    try:
+        written = KINDS[kind](order)
+    except (CertificateError, ExtensionError, KeyFormatError) as error:
+        raise WrongInput(f"the certificate cannot be issued: {error}") from None
+    except OSError as error:
+        raise WrongInput(f"{error.filename} cannot be read or written: {error.strerror}") from None
+    if as_json:
+        print_json({name: str(path) for name, path in written.items()})
+        return
+    for path in written.values():
+        click.echo(f"wrote {path}", err=True)
+
+
+def _refuse_existing(output: Path, *, make_key: bool) -> None:
+    for path in (output, output.with_suffix(".key")) if make_key else (output,):
+        if path.exists():
+            raise WrongInput(f"{path} exists", "Choose another name, or move it away.")
+    if make_key and output.with_suffix(".key") == output:
+        raise WrongInput("the file of a certificate cannot end in .key")
+
+
+def _write(output: Path, certificate: x509.Certificate, key: bytes | None) -> dict[str, Path]:
+    """The key first: a certificate without its key is good for nothing."""
+    written = {}
+    if key is not None:
+        written["key"] = output.with_suffix(".key")
+        files.write_once(written["key"], key, files.PRIVATE)
+    written["certificate"] = output
+    files.write_once(output, certificates.pem_of(certificate), files.PUBLIC)
+    return written
+
+
+@command.command()
+@click.argument("file", type=EXISTING)
+@json_option
+def show(file: Path, as_json: bool) -> None:
+    """
+    Show a certificate: its key's fingerprint, and the agent it names.
+
+    \b
+    Example:
+      agtp cert show state/registrar.pem
+    """
+    fields = describe(file)
+    if as_json:
+        print_json(fields)
+    else:
+        print_summary(fields)
+
+
+def _moment(when: datetime) -> str:
+    return when.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def describe(file: Path) -> dict[str, object]:
+    """What a certificate file says, by name. :raises CommandError: if it holds none."""
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    try:
+        certificate = certificates.load_certificate(file)
+    except CertificateError as error:
+        raise WrongInput(str(error)) from None
+    except OSError as error:
+        raise WrongInput(f"{file} cannot be read: {error.strerror}") from None
+    der = certificate.public_bytes(Encoding.DER)
+    peer = certificates.parse_peer_certificate(der)
+    return {
+        "subject": peer.subject,
+        "issuer": certificate.issuer.rfc4514_string(),
+        "serial": peer.serial,
+        "not_before": _moment(peer.not_before),
+        "not_after": _moment(peer.not_after),
+        "key_fingerprint": peer.fingerprint or None,
+        "sha256": peer.sha256,
+        "agent_id": peer.agent_id,
+        "principal_id": peer.principal_id,
+        "commitment": None if peer.commitment is None else sorted(peer.commitment),
+        "governance_zone": peer.governance_zone,
+        "trust_tier": peer.trust_tier,
+        "archetype": peer.archetype,
+        "activation_certificate_id": peer.activation_certificate_id,
+        "malformed": peer.malformed or None,
+        "refused_critical_extensions": list(certificates.refused_critical_extensions(der)),
+    }
+
+
+command.add_command(revoke_command)
+command.add_command(crl_command)

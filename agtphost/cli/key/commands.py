@@ -1,0 +1,99 @@
+"""``agtp key``: Ed25519 signing keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.key.rotate import history_command, rotate_command
+from agtphost.cli.options import EXISTING, json_option
+from agtphost.cli.output import print_fields, print_json
+from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+
+
+@click.group()
+def command() -> None:
+    """
+    Make and show signing keys (Ed25519).
+
+    Hosts sign records with one, registrars sign Genesis documents with one,
+    and agents connect with one.
+    """
+
+
+def load_signing_key(path: Path) -> SigningKey:
+    """Read a private key file. :raises CommandError: naming it."""
+    try:
+        return SigningKey.load(path)
+    except KeyFormatError as error:
+        raise WrongInput(str(error), "`agtp key new FILE` makes one.") from None
+    except OSError as error:
+        raise WrongInput(f"{path} cannot be read: {error.strerror}", "`agtp key new FILE` makes one.") from None
+
+
+def load_verifying_key(path: Path) -> VerifyingKey:
+    """Read a public key file, or the public half of a private one. :raises CommandError: naming it."""
+    try:
+        if b"PRIVATE KEY" in path.read_bytes():
+            return SigningKey.load(path).public
+        return VerifyingKey.load(path)
+    except KeyFormatError as error:
+        raise WrongInput(str(error)) from None
+    except OSError as error:
+        raise WrongInput(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _describe(key: VerifyingKey, as_json: bool, **files: str) -> None:
+    fields = {"kid": key.kid, "fingerprint": key.fingerprint, "public_key": key.text, **files}
+    if as_json:
+        print_json(fields)
+    else:
+        print_fields(fields.items())
+
+
+@command.command()
+@click.argument("file", type=EXISTING)
+@json_option
+def new(file: Path, as_json: bool) -> None:
+    """
+    Make a key.
+
+    FILE is for its owner alone; the public half goes beside it, with the suffix .pub.
+
+    \b
+    Example:
+      agtp key new registrar.key
+    """
+    public = file.with_suffix(".pub")
+    if public == file:
+        raise WrongInput("the file of a private key cannot end in .pub")
+    for path in (file, public):
+        if path.exists():
+            raise WrongInput(f"{path} exists", "Keys are never overwritten: choose another name, or move it away.")
+    key = SigningKey.generate()
+    try:
+        key.save(file)
+        key.public.save(public)
+    except OSError as error:
+        raise WrongInput(f"{file} cannot be written: {error.strerror}") from None
+    _describe(key.public, as_json, private_file=str(file), public_file=str(public))
+
+
+@command.command()
+@click.argument("file", type=EXISTING)
+@json_option
+def show(file: Path, as_json: bool) -> None:
+    """
+    Show the public half and the fingerprint of a key file.
+
+    \b
+    Example:
+      agtp key show state/signing.pub
+    """
+    _describe(load_verifying_key(file), as_json)
+
+
+command.add_command(rotate_command)
+command.add_command(history_command)

@@ -1,0 +1,13 @@
+"""
+OpenAPI documents to endpoints, and endpoints to OpenAPI documents.
+
+- :mod:`.export`: a manifest's endpoints as OpenAPI 3.1, for readers who do not speak AGTP yet
+- :mod:`.importing`: OpenAPI 3.0 and 3.1 to endpoint declarations with external_service handlers
+- :mod:`.names`: methods and paths for the operations of an OpenAPI document
+- :mod:`.operation`: one operation of an OpenAPI document: its input, its output, its errors and its upstream
+- :mod:`.schemas`: schemas of an OpenAPI document as this host takes them: JSON Schema 2020-12, closed,
+  nothing fetched
+- :mod:`.stubs`: function stubs for imported operations: a service that moves in, instead of being called
+- :mod:`.text`: reading a large document from outside, JSON or YAML, into plain values
+- :mod:`.upstream`: what an imported endpoint calls: address, headers, and the upstream's names of its input
+"""

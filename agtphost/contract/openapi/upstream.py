@@ -1,0 +1,185 @@
+"""What an imported endpoint calls: address, headers, and the upstream's names of its input (AGTP-API section 12.3)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from agtphost.contract.openapi.names import PARAMETER, ChosenPath
+from agtphost.contract.openapi.schemas import OpenAPIReferences, SchemaConverter
+from agtphost.contract.service import BODY_METHODS, header_name_faults, url_faults
+
+TIMEOUT = 30
+"""Seconds: the draft's default, written out as it recommends."""
+
+UNKNOWN_HOST = "https://upstream.invalid"
+
+_KEPT = "%-._~!$&'()*+,;=:@"
+"""What a segment of a path has besides letters and digits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Where an operation stands."""
+
+    document: Mapping[str, Any]
+    references: OpenAPIReferences
+    converter: SchemaConverter
+    http: str
+    source_path: str
+    path: ChosenPath
+    item: Mapping[str, Any]
+
+    @property
+    def operation(self) -> Mapping[str, Any]:
+        """The operation's own object."""
+        found: Mapping[str, Any] = self.item[self.http]
+        return found
+
+    @property
+    def sends_body(self) -> bool:
+        """Whether an external_service handler sends a body with this HTTP method."""
+        return self.http.upper() in BODY_METHODS
+
+
+@dataclass(kw_only=True)
+class Upstream:
+    """
+    The ``handler`` table of one operation, in the making.
+
+    :param reviews: takes what a person has to look at.
+    :param losses: counts what is lost.
+    """
+
+    facts: Facts
+    reviews: list[str]
+    losses: Counter[str]
+    headers: dict[str, str] = field(default_factory=dict)
+    renames: dict[str, str] = field(default_factory=dict)
+    """Our names of input members to those that the upstream gets; places in the URL have ours."""
+
+    queried: list[str] = field(default_factory=list)
+    """Our names of what goes into the query."""
+
+    def handler(self, error_map: Mapping[str, str]) -> dict[str, Any]:
+        """The table."""
+        self._security()
+        found: dict[str, Any] = {
+            "type": "external_service",
+            "url": self._url(),
+            "method": self.facts.http.upper(),
+            "timeout_seconds": TIMEOUT,
+        }
+        if self.queried and self.facts.sends_body:
+            found["query"] = self.queried
+        tables = {"headers": self.headers, "input_transform": self._transform(), "error_map": dict(error_map)}
+        found.update((name, table) for name, table in tables.items() if table)
+        return found
+
+    def _transform(self) -> dict[str, str]:
+        """With members that keep their names, where another is sent under one of these: so the URL means the first."""
+        theirs = set(self.renames.values())
+        named = [*self.facts.path.parameters.values(), *self.queried]
+        kept = {name: name for name in named if name in theirs and name not in self.renames}
+        return {**kept, **self.renames}
+
+    # The URL
+
+    def _url(self) -> str:
+        address = UNKNOWN_HOST
+        for place in (self.facts.operation, self.facts.item, self.facts.document):
+            servers = place.get("servers")
+            if isinstance(servers, list) and servers and isinstance(servers[0], Mapping):
+                if len(servers) > 1:
+                    self.losses["further servers"] += 1
+                address = self._server(servers[0])
+                break
+        else:
+            self.reviews.append("[handler.url] the document names no server")
+        if any(url_faults(address)):
+            self.reviews.append(f"[handler.url] the server's address is none that can be called: {address[:80]}")
+            address = UNKNOWN_HOST
+        base, _, fixed = address.partition("?")
+        path, query = self._path()
+        fields = [part for part in (fixed, query) if part]
+        return base.rstrip("/") + path + ("?" + "&".join(fields) if fields else "")
+
+    def _path(self) -> tuple[str, str]:
+        """Path and query without the fragment, which tells operations of one path apart and is never sent."""
+        path, _, query = self.facts.source_path.partition("#")[0].partition("?")
+        places = iter(self.facts.path.parameters.values())
+        segments = [
+            "".join(f"{{{next(places)}}}" if place else _quoted(text) for text, place in _split(segment))
+            for segment in path.split("/")
+        ]
+        kept = [segment for segment in segments if segment not in (".", "..")]
+        if len(kept) < len(segments):
+            self.reviews.append("[handler.url] dot segments of the path are left out")
+        pairs = query.split("&") if query else []
+        fixed = [_quoted(pair, "?/") for pair in pairs if "{" not in pair and "}" not in pair]
+        if len(fixed) < len(pairs):
+            self.reviews.append(
+                "[handler.url] what is variable in the path's query is sent where a parameter declares it"
+            )
+        return "/".join(kept), "&".join(fixed)
+
+    def _server(self, server: Mapping[str, Any]) -> str:
+        url = str(server.get("url", "")).partition("#")[0]
+        variables = server.get("variables")
+        for name, variable in variables.items() if isinstance(variables, Mapping) else ():
+            value = variable.get("default", "") if isinstance(variable, Mapping) else ""
+            url = url.replace(f"{{{name}}}", str(value))
+        if "{" in url:
+            self.reviews.append("[handler.url] a variable of the server's address has no default")
+        if url.startswith("http://"):
+            self.reviews.append("[handler.url] the document says http://; only https:// is allowed")
+            return "https://" + url.removeprefix("http://")
+        if not url.startswith("https://"):
+            self.reviews.append("[handler.url] the document has a relative address only")
+            return f"{UNKNOWN_HOST}/{url.strip('/')}" if url.strip("/") else UNKNOWN_HOST
+        return url
+
+    # Credentials
+
+    def _security(self) -> None:
+        """Credentials, as placeholders of the first alternative."""
+        asked = self.facts.operation.get("security", self.facts.document.get("security"))
+        if not isinstance(asked, list) or not asked or not isinstance(asked[0], Mapping):
+            return
+        if len(asked) > 1:
+            self.losses["further ways to authenticate"] += 1
+        schemes = self.facts.references.find("#/components/securitySchemes")
+        for name in asked[0]:
+            scheme = self.facts.references.follow(schemes.get(name) if isinstance(schemes, Mapping) else None)
+            self._credential(str(name), scheme)
+
+    def _credential(self, name: str, scheme: Mapping[str, Any]) -> None:
+        variable = re.sub(r"[^A-Z0-9]+", "_", name.upper()).strip("_") or "CREDENTIAL"
+        if variable[0].isdigit():
+            variable = f"CREDENTIAL_{variable}"
+        kind, place, named = scheme.get("type"), scheme.get("in"), scheme.get("name")
+        if kind == "apiKey" and place == "header" and not any(header_name_faults(named)):
+            self.headers[str(named)] = f"${{{variable}}}"
+        elif kind == "http" and str(scheme.get("scheme")).lower() == "basic":
+            self.headers["Authorization"] = f"Basic ${{{variable}}}"
+        elif kind in ("http", "oauth2", "openIdConnect"):
+            self.headers["Authorization"] = f"Bearer ${{{variable}}}"
+        else:
+            self.losses["credentials that do not go into a header"] += 1
+            self.reviews.append(f"[handler.headers] the upstream wants {name!r}, which is no header")
+            return
+        self.reviews.append(f"[handler.headers] the host sends its own credential, ${{{variable}}}, for every caller")
+
+
+def _split(segment: str) -> Sequence[tuple[str, bool]]:
+    """The texts of a segment, and whether each is the name of a parameter."""
+    parts = PARAMETER.split(segment)
+    return [(text, at % 2 == 1) for at, text in enumerate(parts) if text or at % 2]
+
+
+def _quoted(text: str, more: str = "") -> str:
+    return re.sub(r"%(?![0-9A-Fa-f]{2})", "%25", quote(text, safe=_KEPT + more))

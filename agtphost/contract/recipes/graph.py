@@ -1,0 +1,205 @@
+"""
+What the steps of recipes lead to: endpoints, and through them other recipes.
+
+A step whose path has parameters leads to every endpoint that some value of
+them could select, so that what is worked out here never promises a caller
+more than the gates will grant (AGTP-API section 12.1, T-SC-50 to T-SC-60).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from agtphost.contract.endpoint import Endpoint
+from agtphost.contract.recipes.recipe import Recipe, Step
+from agtphost.contract.semantic import Impact
+from agtphost.identity.peer import Assurance
+from agtphost.vocabulary.paths import Template, parse_template
+
+MAX_DEPTH = 10
+"""Compositions inside each other: the drafts' ``max_synthesis_depth``."""
+
+SEVERITY = (Impact.INFORMATIONAL, Impact.REVERSIBLE, Impact.IRREVERSIBLE)
+"""Impacts, least first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a caller needs for all that a recipe may do, and what it may do to the world."""
+
+    required_scopes: tuple[str, ...] = ()
+    min_assurance: Assurance = Assurance.NONE
+    impact: Impact = Impact.INFORMATIONAL
+    idempotent: bool = True
+    depth: int = 0
+    """Compositions inside each other, the recipe itself included."""
+
+    def with_(self, other: Needs) -> Needs:
+        """Both together; the depth is that of the deeper."""
+        return Needs(
+            required_scopes=tuple(dict.fromkeys((*self.required_scopes, *other.required_scopes))),
+            min_assurance=max(self.min_assurance, other.min_assurance),
+            impact=max(self.impact, other.impact, key=SEVERITY.index),
+            idempotent=self.idempotent and other.idempotent,
+            depth=max(self.depth, other.depth),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Why a recipe cannot be registered."""
+
+    recipe: Recipe
+    message: str
+    hint: str = ""
+    step: Step | None = None
+    """None: the recipe as a whole."""
+
+    @property
+    def line(self) -> int:
+        """Where, in :attr:`Recipe.file`."""
+        return self.recipe.line if self.step is None else self.step.line or self.recipe.line
+
+
+class RecipeGraph:
+    """
+    Recipes and the endpoints of one host.
+
+    :param recipes: every version; of one name the last is current.
+    :param endpoints: the operator's.
+    :param reserved: methods and path templates of the host's own bindings.
+    """
+
+    def __init__(
+        self, recipes: Sequence[Recipe], endpoints: Iterable[Endpoint], reserved: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        self._recipes = tuple(recipes)
+        self._named = {recipe.name: recipe for recipe in recipes}
+        self._versions = {recipe.identifier: recipe for recipe in recipes}
+        self._targets: dict[str, list[tuple[Template, Endpoint | None]]] = {}
+        for endpoint in endpoints:
+            self._targets.setdefault(endpoint.method, []).append((parse_template(endpoint.path), endpoint))
+        for method, path in reserved:
+            self._targets.setdefault(method, []).append((parse_template(path), None))
+        self._needs: dict[str, Needs] = {}
+
+    def find(self, reference: str) -> Recipe | None:
+        """The recipe of ``name``, its current version, or of ``name@version``."""
+        return self._versions.get(reference) if "@" in reference else self._named.get(reference)
+
+    def reachable(self, step: Step) -> list[Endpoint | None]:
+        """Every endpoint that a step may call; None stands for a binding of the host's own."""
+        wanted = parse_template(step.path).segments
+        return [
+            endpoint
+            for template, endpoint in self._targets.get(step.method, ())
+            if _may_match(wanted, template.segments)
+        ]
+
+    def faults(self) -> Iterator[Fault]:
+        """Steps that lead nowhere, repeated steps that must not be, and recipes that lead to themselves."""
+        for recipe in self._recipes:
+            for step in recipe.steps:
+                yield from self._step_faults(recipe, step)
+            way = self._way_back(recipe)
+            if way is not None:
+                yield Fault(recipe=recipe, message=f"it calls itself: {way}", hint="break the circle")
+            elif self._depth(recipe, {}) > MAX_DEPTH:
+                yield Fault(recipe=recipe, message=f"it leads through more than {MAX_DEPTH} recipes")
+
+    def _step_faults(self, recipe: Recipe, step: Step) -> Iterator[Fault]:
+        targets = self.reachable(step)
+        if not targets:
+            where = f"step {step.number} calls {step.method} {step.path}"
+            known = [
+                f"{method} {template.path}"
+                for method, listed in self._targets.items()
+                for template, _ in listed
+                if _may_match(parse_template(step.path).segments, template.segments)
+            ]
+            hint = f"the path takes: {', '.join(known[:8])}" if known else "no endpoint has such a path"
+            yield Fault(recipe=recipe, step=step, message=f"{where}, which nothing answers", hint=hint)
+        if step.retries and not all(_is_repeatable(target) for target in targets):
+            yield Fault(
+                recipe=recipe,
+                step=step,
+                message=f"step {step.number} has retries, but {step.method} {step.path} is not idempotent",
+                hint="remove retries: a call that failed may have had its effect",
+            )
+
+    def _inner(self, recipe: Recipe) -> Iterator[tuple[Endpoint, Recipe]]:
+        """The compositions that a recipe's steps may call."""
+        for step in recipe.steps:
+            for endpoint in self.reachable(step):
+                if endpoint is not None and endpoint.handler.recipe:
+                    inner = self.find(endpoint.handler.recipe)
+                    if inner is not None:
+                        yield endpoint, inner
+
+    def _way_back(self, recipe: Recipe) -> str | None:
+        """How a recipe leads to itself, if it does."""
+        seen: set[str] = set()
+        waiting: list[tuple[Recipe, str]] = [(recipe, recipe.name)]
+        while waiting:
+            current, way = waiting.pop()
+            for endpoint, inner in self._inner(current):
+                further = f"{way} -> {endpoint.name} -> {inner.name}"
+                if inner.identifier == recipe.identifier:
+                    return further
+                if inner.identifier not in seen:
+                    seen.add(inner.identifier)
+                    waiting.append((inner, further))
+        return None
+
+    def _depth(self, recipe: Recipe, known: dict[str, int], guard: int = 0) -> int:
+        """Compositions inside each other; circles count as too deep."""
+        if guard > MAX_DEPTH + 1:
+            return guard
+        found = known.get(recipe.identifier)
+        if found is None:
+            inner = [self._depth(below, known, guard + 1) for _, below in self._inner(recipe)]
+            found = known[recipe.identifier] = 1 + max(inner, default=0)
+        return found
+
+    def needs(self, recipe: Recipe) -> Needs:
+        """
+        What all steps together need, through every recipe below. For recipes without faults.
+
+        :param recipe: one of these, or one made at run time that calls these endpoints.
+        """
+        found = self._needs.get(recipe.identifier)
+        if found is None:
+            found = Needs(depth=0)
+            for step in recipe.steps:
+                for target in self.reachable(step):
+                    found = found.with_(self._target_needs(target, step.method))
+            found = found.with_(Needs(depth=found.depth + 1))
+            if self._versions.get(recipe.identifier) is recipe:
+                self._needs[recipe.identifier] = found
+        return found
+
+    def _target_needs(self, endpoint: Endpoint | None, method: str) -> Needs:
+        if endpoint is None:
+            # What an EXECUTE does is known only once its input is; the gates decide then.
+            return Needs(idempotent=method != "EXECUTE")
+        own = Needs(
+            required_scopes=endpoint.required_scopes,
+            min_assurance=endpoint.min_assurance,
+            impact=endpoint.semantic.impact,
+            idempotent=endpoint.semantic.is_idempotent,
+        )
+        inner = self.find(endpoint.handler.recipe) if endpoint.handler.recipe else None
+        return own if inner is None else own.with_(self.needs(inner))
+
+
+def _may_match(wanted: Sequence[str | None], offered: Sequence[str | None]) -> bool:
+    """Whether one path can fit both templates."""
+    return len(wanted) == len(offered) and all(
+        one is None or other is None or one == other for one, other in zip_longest(wanted, offered)
+    )
+
+
+def _is_repeatable(target: Endpoint | None) -> bool:
+    return target is not None and target.semantic.is_idempotent

@@ -1,0 +1,112 @@
+"""Recipes settled with endpoints: what is left is callable in every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from agtphost.contract.declaration import Rules
+from agtphost.contract.endpoint import Endpoint
+from agtphost.contract.recipes.book import EMPTY, RecipeBook
+from agtphost.contract.recipes.graph import SEVERITY, RecipeGraph
+from agtphost.contract.recipes.loading import RecipeRules, load_recipes
+from agtphost.contract.recipes.recipe import Recipe
+from agtphost.contract.reserved import LIFECYCLE
+from agtphost.errors import Problem
+
+NEVER = (*LIFECYCLE, "PROPOSE", "DELEGATE", "SUSPEND")
+"""Methods that no recipe calls: whoever calls an endpoint must not change an agent's or a session's state unawares."""
+
+
+def read(file: Path | None, rules: Rules, problems: list[Problem]) -> list[Recipe]:
+    """
+    The recipes of ``[recipes] file``.
+
+    :param problems: takes what is wrong.
+    """
+    if file is None:
+        return []
+    recipes, wrong = load_recipes(file, RecipeRules(catalog=rules.catalog, custom=rules.custom, never=NEVER))
+    problems.extend(wrong)
+    return recipes
+
+
+def settle(
+    recipes: Sequence[Recipe],
+    endpoints: Sequence[Endpoint],
+    reserved: Iterable[tuple[str, str]],
+    problems: list[Problem],
+) -> tuple[RecipeBook, list[Endpoint]]:
+    """
+    Leave out recipes and compositions that cannot work, until all that are left can.
+
+    A composition's required scopes become the union of its own and its
+    steps', and its assurance the highest of them (AGTP-API section 12.1).
+
+    :param problems: takes a reason for each that is left out.
+    :return: the recipes, and all endpoints.
+    """
+    kept, sound, own = list(recipes), list(endpoints), list(reserved)
+    while True:
+        graph = RecipeGraph(kept, sound, own)
+        wrong = list(graph.faults())
+        problems.extend(
+            Problem(
+                message=f"recipe {fault.recipe.name}: {fault.message}",
+                file=fault.recipe.file,
+                line=fault.line,
+                hint=fault.hint,
+            )
+            for fault in wrong
+        )
+        faulty = {fault.recipe.identifier for fault in wrong}
+        kept = [recipe for recipe in kept if recipe.identifier not in faulty]
+        # What the graph says of the others holds only once the faulty ones are gone.
+        refused = [] if wrong else list(_refused(sound, graph))
+        if not wrong:
+            lost = {endpoint.name for endpoint, _ in refused}
+            problems.extend(problem for _, problem in refused)
+            sound = [endpoint for endpoint in sound if endpoint.name not in lost]
+        if not wrong and not refused:
+            break
+    effective = [_effective(endpoint, graph) for endpoint in sound]
+    return (RecipeBook(kept, RecipeGraph(kept, effective, own)) if kept else EMPTY), effective
+
+
+def _refused(endpoints: Iterable[Endpoint], graph: RecipeGraph) -> Iterator[tuple[Endpoint, Problem]]:
+    for endpoint in endpoints:
+        said = _fault(endpoint, graph)
+        if said is not None:
+            message, hint = said
+            problem = Problem(message=f"{endpoint.name}: {message}", file=endpoint.file, line=endpoint.line, hint=hint)
+            yield endpoint, problem
+
+
+def _fault(endpoint: Endpoint, graph: RecipeGraph) -> tuple[str, str] | None:
+    """Why a composition cannot be registered: what it says of itself must be true of its steps."""
+    reference = endpoint.handler.recipe
+    if not reference:
+        return None
+    recipe = graph.find(reference)
+    if recipe is None:
+        return f"its recipe {reference} is not registered", "see [recipes] file"
+    needs, semantic = graph.needs(recipe), endpoint.semantic
+    if SEVERITY.index(needs.impact) > SEVERITY.index(semantic.impact):
+        impact = needs.impact.value
+        return f"its impact is {semantic.impact.value}, but a step of {reference} is {impact}", f'impact = "{impact}"'
+    if semantic.is_idempotent and not needs.idempotent:
+        return f"it is declared idempotent, but a step of {reference} is not", "is_idempotent = false"
+    return None
+
+
+def _effective(endpoint: Endpoint, graph: RecipeGraph) -> Endpoint:
+    recipe = graph.find(endpoint.handler.recipe) if endpoint.handler.recipe else None
+    if recipe is None:
+        return endpoint
+    needs = graph.needs(recipe)
+    return replace(
+        endpoint,
+        required_scopes=tuple(dict.fromkeys((*endpoint.required_scopes, *needs.required_scopes))),
+        min_assurance=max(endpoint.min_assurance, needs.min_assurance),
+    )

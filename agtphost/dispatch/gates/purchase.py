@@ -1,0 +1,361 @@
+"""
+Counterparty verification of PURCHASE, before any handler (core v08 section 9, companion section 14).
+
+In this order: the addressed agent is a merchant, and active; Merchant-ID is
+its Agent-ID; the fingerprint is that of its present manifest; the manifest's
+signature holds; the parameters say what is bought; the Intent-Assertion holds
+and is new; the cart is the one that was quoted; the budget allows the amount.
+Until the signature everything is 458, and so is a bad assertion: the buyer has
+to verify its counterparty, or its authority to buy, anew. There is no mode in
+which a PURCHASE without its headers passes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from agtphost.audit.held import HeldTable
+from agtphost.audit.lifecycle import LifecycleStatus
+from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.gates.identity import States
+from agtphost.dispatch.merchants import MERCHANT, MerchantManifests
+from agtphost.dispatch.purchase import NEW_ASSERTION, Purchase, UsedAssertions, replayed, unverified
+from agtphost.dispatch.quotes import CartError, Quotes, cart_digest
+from agtphost.dispatch.scope_dimensions import budget_exceeded, budget_limit
+from agtphost.errors import Refusal
+from agtphost.iagtp import IGate
+from agtphost.identity.agents import Agent
+from agtphost.identity.intent import DIGEST, Intent, IntentAssertions, IntentError
+from agtphost.vocabulary import budget, money
+from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
+from agtphost.vocabulary.money import Money, MoneyError
+from agtphost.vocabulary.status import Status
+
+METHOD = "PURCHASE"
+
+MAX_PARAMETER = 256
+"""Characters of ``principal_id``: it goes into the record."""
+
+_NAME_CART = "Send Cart-Digest or cart_quote_id of the QUOTE that the assertion was made for."
+_REFETCH = "Fetch the merchant's Identity Document, verify it, and send what it says."
+
+log = Logger()
+
+
+@implementer(IGate)
+class MerchantGate:
+    """
+    Lets a PURCHASE pass whose counterparty was verified; every other method passes at once.
+
+    :param states: the present lifecycle state of an agent.
+    :param manifests: what buyers have to have verified.
+    :param assertions: what verifies Intent-Assertions; by default none is believed.
+    :param held: where quotes and used assertions are.
+    :param intent_required: whether a PURCHASE without an Intent-Assertion is refused.
+    :param production: whether merchants of trust tier 3 sell nothing.
+    """
+
+    name = "merchant"
+
+    def __init__(
+        self,
+        states: States,
+        manifests: MerchantManifests,
+        *,
+        assertions: IntentAssertions | None = None,
+        held: HeldTable | None = None,
+        intent_required: bool = False,
+        production: bool = False,
+    ) -> None:
+        held = HeldTable() if held is None else held
+        self._states = states
+        self._manifests = manifests
+        self._assertions = assertions or IntentAssertions()
+        self._used = UsedAssertions(held)
+        self._quotes = Quotes(held)
+        self._intent_required = intent_required
+        self._production = production
+
+    def check(self, exchange: Exchange) -> None:
+        if exchange.method != METHOD:
+            return
+        try:
+            self._check(exchange)
+        except Refusal as refusal:
+            if refusal.status is Status.COUNTERPARTY_UNVERIFIED:
+                log.warn(
+                    "a PURCHASE was refused, {reason}: agent {caller}, addressed {agent}, from {address}",
+                    reason=refusal.reason,
+                    caller=None if exchange.caller is None else exchange.caller.agent_id,
+                    agent=None if exchange.agent is None else exchange.agent.agent_id,
+                    address=exchange.peer.address,
+                )
+            raise
+
+    def _check(self, exchange: Exchange) -> None:
+        caller = exchange.caller
+        if caller is None:
+            raise Refusal(
+                Status.UNAUTHORIZED,
+                "agent-unauthenticated",
+                "The request names no calling agent, and only agents buy.",
+                remedy="Send Agent-ID, and present the agent's client certificate.",
+            )
+        merchant = self._merchant(exchange.agent)
+        purchase = self._verified(exchange, merchant, caller)
+        exchange.purchase = purchase
+        amount = self._parameters(exchange, purchase)
+        self._require_intent(exchange, purchase, amount)
+        self._require_cart(exchange, purchase, amount)
+        _require_budget(exchange, amount)
+
+    # The counterparty
+
+    def _merchant(self, agent: Agent | None) -> Agent:
+        """The addressed agent, which has the role and is active."""
+        if agent is None or agent.role != MERCHANT:
+            raise unverified(
+                "not-a-merchant",
+                "The request addresses no agent whose Identity Document has the role merchant.",
+                "Address a merchant: DISCOVER /agents with result_type merchant lists them.",
+                retryable=False,
+            )
+        state = self._states(agent)
+        if state.status is not LifecycleStatus.ACTIVE:
+            suspended = state.status is LifecycleStatus.SUSPENDED
+            raise unverified(
+                "merchant-not-active",
+                f"The merchant is {state.status.value}, and only active merchants sell.",
+                "Wait until it is reinstated, and verify it again." if suspended else "Buy from another merchant.",
+                retryable=suspended,
+                lifecycle_state=state.status.value,
+                since=state.since,
+            )
+        if self._production and agent.posture.trust_tier >= 3:
+            raise unverified(
+                "merchant-trust-insufficient",
+                "The merchant's trust tier is 3, which is for development alone.",
+                "Buy from another merchant.",
+                retryable=False,
+            )
+        return agent
+
+    def _verified(self, exchange: Exchange, merchant: Agent, caller: Agent) -> Purchase:
+        """What the headers say of the merchant is so, and its manifest is to be believed."""
+        headers = exchange.request.headers
+        merchant_id = headers.get("merchant-id")
+        if merchant_id is None:
+            raise _missing("Merchant-ID", "the merchant's Agent-ID")
+        if not is_agent_id(merchant_id) or merchant_id != merchant.agent_id:
+            raise unverified(
+                "merchant-id-mismatch",
+                "Merchant-ID is not the Agent-ID of the addressed merchant.",
+                "Send the 64 hexadecimal digits of agent_id in the merchant's Identity Document.",
+                retryable=False,
+                claimed=merchant_id if is_agent_id(merchant_id) else "",
+            )
+        fingerprint = headers.get("merchant-manifest-fingerprint")
+        if fingerprint is None:
+            raise _missing("Merchant-Manifest-Fingerprint", "the SHA-256 of its canonical Identity Document")
+        manifest = self._manifests.of(merchant, self._states(merchant))
+        if not manifest.fingerprint or fingerprint.removeprefix("sha256:") != manifest.fingerprint:
+            raise unverified(
+                "merchant-manifest-fingerprint-mismatch",
+                "Merchant-Manifest-Fingerprint is not that of the merchant's present Identity Document.",
+                _REFETCH,
+                retryable=True,
+            )
+        if manifest.fault:
+            raise unverified(
+                "manifest-signature-invalid",
+                f"The merchant's Identity Document is not to be believed: {manifest.fault}.",
+                "Have the merchant's registrar sign its Identity Document.",
+                retryable=False,
+            )
+        return Purchase(merchant_id=merchant_id, fingerprint=manifest.fingerprint, agent_id=caller.agent_id)
+
+    # What is bought
+
+    def _parameters(self, exchange: Exchange, purchase: Purchase) -> Money:
+        """``item`` or ``cart_quote_id``, ``principal_id`` and ``amount`` are there (methods v01 section 5.7)."""
+        given = exchange.input
+        if given.get("item") is None and given.get("cart_quote_id") is None:
+            raise _parameter("item", "Neither item nor cart_quote_id says what is bought.", missing=True)
+        principal = given.get("principal_id")
+        if principal is None:
+            raise _parameter("principal_id", "The parameter principal_id is missing.", missing=True)
+        if not isinstance(principal, str) or not 0 < len(principal) <= MAX_PARAMETER or not principal.isprintable():
+            raise _parameter("principal_id", f"principal_id is not one line of 1 to {MAX_PARAMETER} characters.")
+        if given.get("amount") is None:
+            raise _parameter("amount", "The parameter amount is missing.", missing=True)
+        try:
+            amount = money.parse(given["amount"])
+        except MoneyError as error:
+            raise _parameter("amount", f"amount {error}.") from None
+        purchase.said.update(amount=amount.document(), principal_id=principal)
+        return amount
+
+    # The principal's word
+
+    def _require_intent(self, exchange: Exchange, purchase: Purchase, amount: Money) -> None:
+        text = exchange.request.headers.get("intent-assertion")
+        if text is None:
+            if self._intent_required:
+                raise unverified(
+                    "intent-assertion-required",
+                    "Purchases here need the Intent-Assertion of a platform that the operator trusts.",
+                    NEW_ASSERTION,
+                    retryable=False,
+                )
+            return
+        try:
+            intent = self._assertions.verify(
+                text, merchant_id=purchase.merchant_id, agent_id=purchase.agent_id, now=exchange.now
+            )
+            _require_match(intent, exchange, purchase, amount)
+        except IntentError as error:
+            raise unverified(error.reason, str(error), NEW_ASSERTION, retryable=False, fault=error.fault) from None
+        purchase.intent = intent
+        purchase.said["intent_issuer"] = intent.issuer
+        if exchange.acting_principal is None:
+            exchange.acting_principal = intent.principal
+        # A repeated keyed request gets its stored answer; whether another may use the assertion is decided with it.
+        if exchange.idempotency_key is None and self._used.used(intent):
+            raise replayed()
+        if self._used.full(purchase.agent_id):
+            raise Refusal(
+                Status.RATE_LIMITED,
+                "too-many-purchases",
+                "The agent used as many Intent-Assertions as are remembered; they are until they expire.",
+                remedy="Wait until earlier assertions have expired.",
+                headers=(("Retry-After", "60"),),
+                details={"scope": "intent-assertion", "retry_after_seconds": 60},
+            )
+
+    # The cart
+
+    def _require_cart(self, exchange: Exchange, purchase: Purchase, amount: Money) -> None:
+        """
+        A cart that is named has to be one that was quoted to this agent, unchanged and in time: else 409.
+
+        An assertion with ``item_digest`` is for that cart alone, so one has to be named: else 458.
+        """
+        digest = exchange.request.headers.get("cart-digest")
+        quote_id, cart = exchange.input.get("cart_quote_id"), exchange.input.get("cart")
+        intent = purchase.intent
+        bound = None if intent is None else intent.item_digest
+        if digest is None and quote_id is None:
+            if bound is not None:
+                # The principal wants one cart: nothing here says that this is it.
+                raise _other_cart("The assertion is for one cart, and the request names none.", _NAME_CART)
+            return
+        if digest is not None and DIGEST.fullmatch(digest) is None:
+            raise _conflict("cart-digest-malformed", "Cart-Digest is not sha256: and 64 hexadecimal digits.")
+        if quote_id is not None and (not isinstance(quote_id, str) or not is_opaque_id(quote_id)):
+            raise _conflict("cart-quote-unknown", "cart_quote_id is not the quote_id of a QUOTE.")
+        buyer, merchant = purchase.agent_id, purchase.merchant_id
+        quote = self._quotes.find(buyer, merchant, quote_id=quote_id, digest=digest)
+        if quote is None:
+            if digest is not None and quote_id is not None and self._quotes.find(buyer, merchant, quote_id=quote_id):
+                raise _conflict("cart-digest-mismatch", "Cart-Digest is not that of the quoted cart.")
+            raise _conflict("cart-quote-unknown", "No quote in force was given to this agent for that cart.")
+        if cart is not None and _digest_of(cart) != quote.cart_digest:
+            raise _conflict("cart-digest-mismatch", "The cart is not the one that was quoted.")
+        if amount != quote.total:
+            raise _conflict("cart-amount-mismatch", f"The amount is not the quoted total, {quote.total}.")
+        purchase.said.update(cart_digest=quote.cart_digest, cart_quote_id=quote.quote_id)
+        if bound is not None and bound != quote.cart_digest:
+            raise _other_cart("The assertion's item_digest is not that of the cart.", NEW_ASSERTION)
+
+
+def _require_match(intent: Intent, exchange: Exchange, purchase: Purchase, amount: Money) -> None:
+    """
+    The assertion is about what is bought.
+
+    :raises IntentError: where it is about something else.
+    """
+    fault = explanation = ""
+    if intent.principal != exchange.input["principal_id"]:
+        fault, explanation = "principal", "The assertion's sub is not principal_id."
+    elif intent.ceiling.currency != amount.currency:
+        fault, explanation = "currency", "The assertion's amount_ceiling is of another currency than amount."
+    elif amount.value > intent.ceiling.value:
+        fault, explanation = "amount_ceiling", "amount is more than the assertion's amount_ceiling."
+    else:
+        digest = exchange.request.headers.get("cart-digest")
+        if digest is not None and intent.item_digest is not None and digest != intent.item_digest:
+            fault, explanation = "item_digest", "The assertion's item_digest is not Cart-Digest."
+    if fault:
+        raise IntentError("intent-assertion-invalid", fault, explanation)
+
+
+def _other_cart(explanation: str, remedy: str) -> Refusal:
+    return unverified("intent-assertion-invalid", explanation, remedy, retryable=False, fault="item_digest")
+
+
+def _digest_of(cart: Any) -> str:
+    try:
+        return cart_digest(cart) if isinstance(cart, dict) else ""
+    except CartError:
+        return ""
+
+
+def _require_budget(exchange: Exchange, amount: Money) -> None:
+    """
+    The amount is within Budget-Limit, where that limits money (methods v01 section 10.1).
+
+    A limit in another currency allows nothing: that the amount is within it cannot be shown.
+    """
+    limit = budget_limit(exchange)
+    if limit is None:
+        return
+    allowed = limit.get(amount.currency)
+    if allowed is not None:
+        if amount.value > allowed:
+            cost = {amount.currency: amount.value}
+            raise budget_exceeded(cost, {amount.currency: (allowed, amount.value)})
+    elif limit.keys() & budget.MONEY:
+        shown = {amount.currency: {"limit": "0", "cost": f"{amount.value:f}"}}
+        raise Refusal(
+            Status.BUDGET_EXCEEDED,
+            "budget-exceeded",
+            f"Budget-Limit allows no amount in {amount.currency}.",
+            remedy="Add the currency to Budget-Limit, or buy in one that it has.",
+            details={"exceeded": shown},
+            extra={"budget": {"exceeded": shown}},
+        )
+
+
+# Refusals
+
+
+def _missing(header: str, what: str) -> Refusal:
+    return unverified(
+        f"missing-{header.lower()}-header",
+        f"A PURCHASE carries {header}, {what}, and this one does not.",
+        _REFETCH,
+        retryable=True,
+        header=header,
+    )
+
+
+def _parameter(name: str, explanation: str, *, missing: bool = False) -> Refusal:
+    return Refusal(
+        Status.UNPROCESSABLE,
+        "missing-parameter" if missing else "invalid-parameter",
+        explanation,
+        remedy=f"Send {name}: PURCHASE takes item or cart_quote_id, principal_id and amount.",
+        details={"parameter": name},
+    )
+
+
+def _conflict(reason: str, explanation: str) -> Refusal:
+    return Refusal(
+        Status.CONFLICT,
+        reason,
+        explanation,
+        remedy="QUOTE the cart again, and send its cart_digest, quote_id and total as they are.",
+    )

@@ -1,0 +1,341 @@
+"""
+PLAN: core v08 section 7.2.6.
+
+A plan is made of what its caller could call at that moment (design decision
+14): those endpoints and tools whose words cover the goal, and those whose
+output has what the chosen ones need as input. Nothing is executed. An operator
+who has a better planner declares an endpoint ``PLAN /``, which takes this
+one's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.contract.binding import Binding
+from agtphost.errors import Refusal
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.methods import parameters
+from agtphost.methods.cognitive import relevance
+from agtphost.methods.cognitive.query import Holdings, asked, text_of, words_of
+from agtphost.methods.cognitive.relevance import Question
+from agtphost.vocabulary import media_types
+from agtphost.vocabulary.catalog import is_method_name
+from agtphost.vocabulary.status import Status
+
+MOST_STEPS = 20
+LEAST = 0.05
+"""How much of the goal a step must add."""
+
+DEEPEST = 3
+"""Steps that only prepare the input of other steps, one behind the other."""
+
+KNOWN = ("max_steps", "methods", "exclude_methods", "scopes", "impact", "max_calls")
+IMPACTS = ("informational", "reversible", "irreversible")
+
+
+@dataclass(slots=True)
+class Candidate:
+    """Something that could be a step."""
+
+    binding: Binding
+    words: frozenset[str]
+    shared: frozenset[str]
+    properties: Mapping[str, Any]
+    required: Sequence[str]
+    gives: Mapping[str, Any]
+
+    @property
+    def impact(self) -> str:
+        """What calling it does to the world."""
+        semantic = self.binding.details.get("semantic") or {}
+        default = "irreversible" if self.binding.state_changing else "informational"
+        return str(semantic.get("impact") or default)
+
+
+@dataclass(slots=True)
+class Draft:
+    """A plan in the making: candidates in their order, and where each input comes from."""
+
+    steps: list[Candidate] = field(default_factory=list)
+    origins: dict[tuple[int, str], int] = field(default_factory=dict)
+    """(id of the candidate, input member) to the id of the candidate that gives it."""
+
+
+@implementer(IBuiltInHandler)
+class Planning:
+    """Answers PLAN on ``/``."""
+
+    kind = "built_in"
+
+    def __init__(self, holdings: Holdings) -> None:
+        self._holdings = holdings
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        given = context.input
+        text, goal = asked(given, "goal")
+        limits, ignored = _constraints(given)
+        methods = _methods(given)
+        known = goal if isinstance(goal, dict) else {}
+        candidates = self._candidates(context, limits, methods)
+        question = Question(_wanted(text, known, candidates), [candidate.words for candidate in candidates])
+        for candidate in candidates:
+            candidate.shared = question.shared(candidate.words)
+        chosen = _covering(question, candidates, limits)
+        if not chosen:
+            raise Refusal(
+                Status.UNPROCESSABLE,
+                "goal-unsatisfiable",
+                "Nothing that this caller could call has to do with the goal, within the constraints.",
+                remedy="DISCOVER /methods and /tools list what can be called; say the goal in their words.",
+                details={"parameter": "goal", "considered": len(candidates)},
+            )
+        draft = _chained(chosen, candidates, known, limits["max_steps"])
+        covered = frozenset[str]().union(*(candidate.shared for candidate in chosen))
+        return Answer(result=_document(draft, question, covered, known, ignored))
+
+    def _candidates(
+        self, context: BuiltInContext, limits: Mapping[str, Any], methods: frozenset[str] | None
+    ) -> list[Candidate]:
+        # The floor's own methods read and administer; what reaches a goal are endpoints and tools.
+        bindings = [binding for binding in self._holdings.endpoints(context) if binding.tier != "A"]
+        found = []
+        for binding in (*bindings, *self._holdings.tools(context)):
+            candidate = _candidate(binding)
+            if methods is not None and binding.method not in methods:
+                continue
+            if _permitted(candidate, limits):
+                found.append(candidate)
+        return found
+
+
+def _candidate(binding: Binding) -> Candidate:
+    taken = binding.input_schema.schema if binding.input_schema is not None else {}
+    given = binding.output_schema.schema if binding.output_schema is not None else {}
+    properties, gives = taken.get("properties"), given.get("properties")
+    required = taken.get("required")
+    return Candidate(
+        binding=binding,
+        words=words_of(text_of(binding)),
+        shared=frozenset(),
+        properties=properties if isinstance(properties, Mapping) else {},
+        required=[name for name in required if isinstance(name, str)] if isinstance(required, list) else [],
+        gives=gives if isinstance(gives, Mapping) else {},
+    )
+
+
+def _wanted(text: str, known: Mapping[str, Any], candidates: Sequence[Candidate]) -> str:
+    """The words of a goal, but for members of a structured one that are some candidate's input: those are facts."""
+    inputs = {name for candidate in candidates for name in candidate.properties}
+    wishes = {name: value for name, value in known.items() if name not in inputs}
+    return relevance.said_in(wishes) if wishes else text
+
+
+# Constraints
+
+
+def _constraints(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """What a plan must keep to, and what was said that only a reader can judge."""
+    value = parameters.kept(given, "constraints", 8_192)
+    limits: dict[str, Any] = {"max_steps": 8, "methods": None, "exclude_methods": (), "scopes": None, "impact": None}
+    if value is None:
+        return limits, []
+    if not isinstance(value, dict):
+        return limits, [f"Not checked: {relevance.said_in(value)[:500]}"]
+    for name in ("max_steps", "max_calls"):
+        limits["max_steps"] = min(limits["max_steps"], parameters.count(value, name, MOST_STEPS, MOST_STEPS))
+    if "max_steps" in value and "max_calls" not in value:
+        limits["max_steps"] = parameters.count(value, "max_steps", 8, MOST_STEPS)
+    for name in ("methods", "exclude_methods", "scopes"):
+        if value.get(name) is not None:
+            limits[name] = _words(value[name], f"constraints.{name}")
+    if value.get("impact") is not None:
+        limits["impact"] = parameters.choice(value, "impact", IMPACTS)
+    unknown = [name for name in value if name not in KNOWN]
+    return limits, [f"Not checked: {name} = {relevance.said_in(value[name])[:200]}" for name in unknown]
+
+
+def _words(value: Any, name: str) -> frozenset[str]:
+    if isinstance(value, str):
+        value = value.replace(",", " ").split()
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise parameters.invalid(name, f"{name} is not a list of words.", "Send a list.")
+    return frozenset(value)
+
+
+def _methods(given: Mapping[str, Any]) -> frozenset[str] | None:
+    if given.get("available_methods") is None:
+        return None
+    methods = _words(given["available_methods"], "available_methods")
+    if not all(is_method_name(method) for method in methods):
+        raise parameters.invalid("available_methods", "available_methods holds what is no method.", "Send QUERY.")
+    return methods
+
+
+def _permitted(candidate: Candidate, limits: Mapping[str, Any]) -> bool:
+    binding = candidate.binding
+    if limits["methods"] is not None and binding.method not in limits["methods"]:
+        return False
+    if limits["scopes"] is not None and not set(binding.required_scopes) <= limits["scopes"]:
+        return False
+    if limits["impact"] is not None and IMPACTS.index(candidate.impact) > IMPACTS.index(limits["impact"]):
+        return False
+    return binding.method not in limits["exclude_methods"]
+
+
+# Choosing and ordering
+
+
+def _covering(question: Question, candidates: Sequence[Candidate], limits: Mapping[str, Any]) -> list[Candidate]:
+    """The candidates that cover the goal, each the one that adds most to those before it."""
+    chosen: list[Candidate] = []
+    covered: frozenset[str] = frozenset()
+    while len(chosen) < limits["max_steps"]:
+        gains = [
+            (question.weight(candidate.shared - covered), question.weight(candidate.shared), -index, candidate)
+            for index, candidate in enumerate(candidates)
+            if candidate not in chosen
+        ]
+        best = max(gains, key=lambda gain: gain[:3], default=None)
+        if best is None or best[0] < LEAST:
+            break
+        chosen.append(best[3])
+        covered |= best[3].shared
+    return sorted(chosen, key=lambda candidate: _place(question, candidate))
+
+
+def _place(question: Question, candidate: Candidate) -> tuple[int, int]:
+    """Where in the goal a step is spoken of first; at the same place, what only reads goes first."""
+    first = min(question.terms.index(term) for term in candidate.shared)
+    return first, IMPACTS.index(candidate.impact)
+
+
+def _chained(chosen: Sequence[Candidate], every: Sequence[Candidate], known: Mapping[str, Any], most: int) -> Draft:
+    """The steps with those that give them their input, each after what it needs."""
+    draft = Draft()
+    coming = {id(candidate) for candidate in chosen}
+
+    def place(candidate: Candidate, depth: int, above: frozenset[int]) -> None:
+        if candidate in draft.steps:
+            return
+        for name in candidate.required:
+            if name in known:
+                continue
+            giver = _giver(candidate, name, every, draft, above, coming)
+            fits = giver is not None and (id(giver) in coming or len(coming) < most)
+            if giver is None or not fits or depth >= DEEPEST:
+                continue
+            coming.add(id(giver))
+            place(giver, depth + 1, above | {id(candidate)})
+            if giver in draft.steps:
+                draft.origins[id(candidate), name] = id(giver)
+        draft.steps.append(candidate)
+
+    for candidate in chosen:
+        place(candidate, 0, frozenset())
+    return draft
+
+
+def _giver(
+    taker: Candidate,
+    name: str,
+    every: Sequence[Candidate],
+    draft: Draft,
+    above: frozenset[int],
+    coming: set[int],
+) -> Candidate | None:
+    """Whose output has a member of that name and type: a step there already, else what merely reads."""
+    able = [
+        candidate
+        for candidate in every
+        if candidate is not taker
+        and id(candidate) not in above
+        and name in candidate.gives
+        and name not in candidate.required
+        and _same_type(candidate.gives[name], taker.properties.get(name))
+    ]
+    for candidate in able:
+        if candidate in draft.steps or id(candidate) in coming:
+            return candidate
+    return next((candidate for candidate in able if candidate.impact == "informational"), None)
+
+
+def _same_type(given: Any, taken: Any) -> bool:
+    one = given.get("type") if isinstance(given, Mapping) else None
+    other = taken.get("type") if isinstance(taken, Mapping) else None
+    if one is None or other is None:
+        return True
+    ones, others = (set(value if isinstance(value, list) else [value]) for value in (one, other))
+    return not ones.isdisjoint(others) or ("number" in others and "integer" in ones)
+
+
+# The document
+
+
+def _document(
+    draft: Draft,
+    question: Question,
+    covered: frozenset[str],
+    known: Mapping[str, Any],
+    ignored: Sequence[str],
+) -> dict[str, Any]:
+    numbers = {id(candidate): number for number, candidate in enumerate(draft.steps, 1)}
+    steps = [_step(candidate, draft, numbers, known) for candidate in draft.steps]
+    open_inputs = [f"Step {step['step']} needs {name}." for step in steps for name in step["needs"]]
+    missing = [term for term in question.terms if term not in covered]
+    assumptions = ["What can be called stays as it was when the plan was made.", *open_inputs, *ignored]
+    if missing:
+        assumptions.append(f"Nothing here has to do with: {', '.join(missing)}.")
+    seconds = [step["estimate"]["seconds_at_most"] for step in steps if step["estimate"]["seconds_at_most"]]
+    return {
+        "ordered_steps": steps,
+        "estimated_cost": {
+            "calls": len(steps),
+            "changes": sum(1 for step in steps if step["impact"] != "informational"),
+            "seconds_at_most": sum(seconds) if len(seconds) == len(steps) else None,
+        },
+        "required_scopes": sorted({scope for step in steps for scope in step["required_scopes"]}),
+        "confidence": round(question.weight(covered), 4),
+        "assumptions": assumptions,
+    }
+
+
+def _step(candidate: Candidate, draft: Draft, numbers: Mapping[int, int], known: Mapping[str, Any]) -> dict[str, Any]:
+    binding = candidate.binding
+    arguments: dict[str, Any] = {}
+    after, needs = set(), []
+    for name in candidate.properties:
+        origin = draft.origins.get((id(candidate), name))
+        if name in known:
+            arguments[name] = known[name]
+        elif origin is not None:
+            arguments[name] = {"from_step": numbers[origin], "member": name}
+            after.add(numbers[origin])
+        elif name in candidate.required:
+            needs.append(name)
+    step: dict[str, Any] = {
+        "step": numbers[id(candidate)],
+        "method": binding.method,
+        "path": binding.path,
+        "description": binding.description,
+        "parameters": arguments,
+        "needs": needs,
+        "after": sorted(after),
+        "required_scopes": list(binding.required_scopes),
+        "min_assurance": binding.min_assurance.label,
+        "impact": candidate.impact,
+        "idempotent": binding.idempotent,
+        "estimate": {"calls": 1, "seconds_at_most": binding.timeout},
+    }
+    if binding.name:
+        carried = binding.details.get("payload_type")
+        step["parameters"] = {
+            "action": binding.details.get("action") or "mcp.tools.call",
+            "payload_type": carried or media_types.MCP_TOOLS,
+            "payload": arguments if carried else {"tool": binding.name, "arguments": arguments},
+        }
+    return step

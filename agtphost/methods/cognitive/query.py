@@ -1,0 +1,285 @@
+"""
+QUERY: core v08 section 7.2.1.
+
+Answered from what the host holds: the agents it shows, what the caller could
+call, and the documents that the operator exposes. The same question has the
+same answer as long as these are the same. An operator who has a better answer
+declares an endpoint ``QUERY /``, which takes this one's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.contract.binding import Binding
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
+from agtphost.identity.agents import Agent
+from agtphost.methods import execution, parameters
+from agtphost.methods.cognitive import relevance
+from agtphost.methods.cognitive.documents import Library
+from agtphost.methods.cognitive.relevance import Question
+from agtphost.methods.discovery.visibility import Visibility
+from agtphost.vocabulary import scopes
+
+DOMAINS = ("agents", "endpoints", "tools", "documents")
+FORMATS = ("structured", "natural", "raw")
+EXCERPT = 400
+"""Characters of a result that are shown unless ``format`` is ``raw``."""
+
+PAGE = 100
+PASSAGES = 50
+"""Passages that are looked at closely."""
+
+INTENT = 8_192
+"""Octets of an intent or a goal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """Something that the host holds and a question can be about."""
+
+    domain: str
+    source: str
+    """Where it comes from, in a form that can be used again."""
+
+    title: str
+    text: str
+    words: frozenset[str]
+    document: str = ""
+    """Of a passage, the document's name."""
+
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Holdings:
+    """
+    What a caller may know of.
+
+    :param bindings: everything that can be called; read at every call.
+    :param adapters: whose tools are among it.
+    :param visibility: which agents a caller is shown.
+    """
+
+    def __init__(
+        self,
+        directory: IAgentDirectory,
+        bindings: Callable[[], Iterable[Binding]],
+        adapters: Sequence[IPayloadAdapter],
+        library: Library,
+        visibility: Visibility,
+    ) -> None:
+        self._visibility = visibility
+        self._directory = directory
+        self._bindings = bindings
+        self._adapters = adapters
+        self.library = library
+
+    def agents(self, context: BuiltInContext) -> Iterator[Holding]:
+        """The hosted agents, where the caller may see them."""
+        # A question is a search: what it finds is bounded as candidates are (core v08 section 7.2.2).
+        for agent in filter(self._visibility.in_searches(context), self._directory.hosted()):
+            yield _of_agent(agent)
+
+    def endpoints(self, context: BuiltInContext) -> list[Binding]:
+        """What the caller could call."""
+        return [binding for binding in self._bindings() if context.admits(binding)]
+
+    def tools(self, context: BuiltInContext) -> list[Binding]:
+        """The tools that the caller could call."""
+        return execution.callable_tools(self._adapters, context)
+
+    def passages(self, question: str) -> Iterator[Holding]:
+        """The passages closest to a question."""
+        for passage in self.library.find(question, PASSAGES):
+            yield Holding(
+                domain="documents",
+                source=passage.source,
+                title=passage.document,
+                text=passage.text,
+                words=words_of(f"{passage.document} {passage.text}"),
+                document=passage.document,
+                details={"passage": passage.number},
+            )
+
+
+@lru_cache(maxsize=4_096)
+def words_of(text: str) -> frozenset[str]:
+    """The terms of a text."""
+    return frozenset(relevance.terms(text))
+
+
+def _of_agent(agent: Agent) -> Holding:
+    text = f"{agent.name}: {agent.description}"
+    return Holding(
+        domain="agents",
+        source=f"/agents/{agent.name}",
+        title=agent.name,
+        text=text,
+        words=words_of(text),
+        details={"agent_id": agent.agent_id, "principal": agent.principal},
+    )
+
+
+def text_of(binding: Binding) -> str:
+    """What is said of a binding in words."""
+    semantic = binding.details.get("semantic") or {}
+    said = [str(semantic.get(name) or "") for name in ("intent", "outcome")]
+    return " ".join([binding.name, binding.method, binding.path, binding.description, *said])
+
+
+def of_binding(binding: Binding) -> Holding:
+    """An endpoint or a tool."""
+    text = text_of(binding)
+    name = f"{binding.method} {binding.path}"
+    return Holding(
+        domain="tools" if binding.name else "endpoints",
+        source=f"tool:{binding.name}" if binding.name else name,
+        title=binding.name or name,
+        text=binding.description or name,
+        words=words_of(text),
+        details={"method": binding.method, "path": binding.path},
+    )
+
+
+def _place_of(word: str) -> str:
+    """A word of ``scope`` as a place among the holdings; one of a foreign domain stays as it is."""
+    domain, colon, rest = word.partition(":")
+    if not colon or domain not in DOMAINS or not scopes.is_token(word):
+        return word if not colon or scopes.is_token(word) else ""
+    return domain if rest in ("*", "query") else f"{domain}/{rest}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """
+    Which holdings a question is about: ``documents``, ``documents/reports``, ``-tools`` and so on.
+
+    A word may have the form of a scope token, as in core v08 appendix D: ``documents:research`` is
+    ``documents/research``, ``documents:*`` and ``documents:query`` all documents. One of a domain that is none
+    here, ``knowledge:session``, holds nothing.
+    """
+
+    included: tuple[str, ...]
+    excluded: tuple[str, ...]
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Scope:
+        """
+        Read ``scope``: words in a list, or in a text with commas.
+
+        :raises Refusal: 422 for what names no domain.
+        """
+        value = given.get("scope")
+        listed = value.replace(",", " ").split() if isinstance(value, str) else value
+        if listed is None:
+            return cls((), ())
+        if not isinstance(listed, list) or len(listed) > 32:
+            raise parameters.invalid("scope", "scope is neither text nor a short list.", "Send documents, -tools.")
+        included: list[str] = []
+        excluded: list[str] = []
+        for word in listed:
+            given_name = word.lstrip("-!") if isinstance(word, str) else ""
+            name = _place_of(given_name)
+            if name.partition("/")[0] not in DOMAINS and ":" not in name:
+                raise parameters.invalid(
+                    "scope",
+                    "scope names what is no domain here.",
+                    f"Use {', '.join(DOMAINS)}, documents/FOLDER, or one of them with a leading '-'.",
+                )
+            (included if given_name == word else excluded).append(name)
+        return cls(tuple(included), tuple(excluded))
+
+    def wants(self, domain: str) -> bool:
+        """Whether anything of a domain can be meant."""
+        wanted = not self.included or any(name.partition("/")[0] == domain for name in self.included)
+        return wanted and domain not in self.excluded
+
+    def admits(self, holding: Holding) -> bool:
+        """Whether a holding is meant."""
+        place = f"{holding.domain}/{holding.document}".rstrip("/")
+
+        def within(name: str) -> bool:
+            return place == name or place.startswith(f"{name.rstrip('/')}/")
+
+        return (not self.included or any(map(within, self.included))) and not any(map(within, self.excluded))
+
+
+def asked(given: Mapping[str, Any], name: str) -> tuple[str, Any]:
+    """
+    A required question, in words or as JSON.
+
+    :return: its words, and what was sent.
+    :raises Refusal: 422 where there is none, or no word in it.
+    """
+    value = parameters.kept(given, name, INTENT)
+    if value is None:
+        raise parameters.invalid(name, f"The parameter {name} is missing.", f"Send {name}.", missing=True)
+    if not isinstance(value, (str, dict)) or not (text := relevance.said_in(value).strip()):
+        raise parameters.invalid(name, f"{name} is neither text nor an object with words.", f"Say {name} in words.")
+    return text, value
+
+
+@implementer(IBuiltInHandler)
+class Query:
+    """Answers QUERY on ``/``."""
+
+    kind = "built_in"
+
+    def __init__(self, holdings: Holdings) -> None:
+        self._holdings = holdings
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        given = context.input
+        text, _ = asked(given, "intent")
+        form = parameters.choice(given, "format", FORMATS, "structured")
+        threshold = parameters.fraction(given, "confidence_threshold")
+        most = parameters.count(given, "max_results", 10, PAGE)
+        found = self._found(context, text, Scope.read(given))
+        results = [(confidence, holding) for confidence, holding in found if confidence >= threshold]
+        return Answer(result=_document(results[:most], len(results), form))
+
+    def _found(self, context: BuiltInContext, text: str, scope: Scope) -> list[tuple[float, Holding]]:
+        holdings = [holding for holding in self._gathered(context, text, scope) if scope.admits(holding)]
+        question = Question(text, [holding.words for holding in holdings])
+        found = [(question.confidence(holding.words), holding) for holding in holdings]
+        return sorted(
+            (each for each in found if each[0] > 0), key=lambda each: (-each[0], each[1].source, each[1].title)
+        )
+
+    def _gathered(self, context: BuiltInContext, text: str, scope: Scope) -> Iterator[Holding]:
+        if scope.wants("agents"):
+            yield from self._holdings.agents(context)
+        if scope.wants("endpoints"):
+            yield from map(of_binding, self._holdings.endpoints(context))
+        if scope.wants("tools"):
+            yield from map(of_binding, self._holdings.tools(context))
+        if scope.wants("documents"):
+            yield from self._holdings.passages(text)
+
+
+def _document(results: Sequence[tuple[float, Holding]], count: int, form: str) -> dict[str, Any]:
+    entries = []
+    for confidence, holding in results:
+        text = holding.text if form == "raw" or len(holding.text) <= EXCERPT else f"{holding.text[:EXCERPT]}..."
+        entries.append(
+            {
+                "source": holding.source,
+                "kind": holding.domain,
+                "confidence": confidence,
+                "title": holding.title,
+                "text": text,
+                **holding.details,
+            }
+        )
+    document: dict[str, Any] = {"format": form, "results": entries, "count": count}
+    if form == "natural":
+        document["answer"] = (
+            " ".join(f"{entry['text']} [{entry['source']}]" for entry in entries[:3]) or "Nothing here answers that."
+        )
+    return document

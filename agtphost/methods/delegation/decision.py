@@ -1,0 +1,180 @@
+"""One hop of a delegation while it is decided on: who hands what to whom, and how it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from agtphost.audit.lifecycle import LifecycleState
+from agtphost.errors import Refusal
+from agtphost.identity.agents import Agent
+from agtphost.identity.delegation import Lineage
+from agtphost.identity.keys import VerifyingKey
+from agtphost.methods.delegation.task import Asked
+from agtphost.vocabulary.status import Status
+
+States = Callable[[Agent], LifecycleState]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DelegationRules:
+    """What the operator allows: ``[delegation]``."""
+
+    max_depth: int = 5
+    """Hops of one chain."""
+
+    max_deadline: float = 300.0
+    """Seconds for one task."""
+
+    zone_bound: bool = False
+    """Whether a delegatee has to be in the delegator's governance zone, whatever the request says."""
+
+    governance: Mapping[str, VerifyingKey] = field(default_factory=dict)
+    """Keys of the governance platforms whose tokens are believed, by their ``iss``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forwarded:
+    """A hop as it goes on to the host of its delegatee."""
+
+    delegator: str
+    """The Agent-ID to call as."""
+
+    parameters: Mapping[str, Any]
+    chain: Sequence[str]
+    """The tokens of the hops before, first to last."""
+
+    scope: Sequence[str]
+    """What the delegator has here and now: the grant has to be a strict part of it over there as well."""
+
+    task_id: str
+    session_id: str
+    fields: Sequence[tuple[str, str]]
+    """Header fields that bound what is done, such as AGTP-Zone-ID."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerAnswer:
+    """What the host of a delegatee answered, the answering record checked."""
+
+    status: int
+    document: Mapping[str, Any]
+    """The body; empty where it is no JSON object."""
+
+    audit_id: str
+    doubt: str
+    """Why the record does not prove the answer; empty where it does."""
+
+
+class PeerUnreachable(Exception):
+    """The host of a delegatee was never asked; the message says why."""
+
+
+class PeerLost(Exception):
+    """The host of a delegatee was asked, and no answer came: whether it did the task is unknown."""
+
+
+class PeerHost(Protocol):
+    """Another host that agents here may delegate to, and whose agents may delegate to agents here."""
+
+    @property
+    def server_id(self) -> str:
+        """What it calls itself."""
+
+    @property
+    def zone(self) -> str | None:
+        """The governance zone that its agents are in, as far as this host's operator says."""
+
+    @property
+    def keys(self) -> Sequence[VerifyingKey]:
+        """Those that it signs tokens of its own agents with."""
+
+    async def delegate(self, forwarded: Forwarded, seconds: float) -> PeerAnswer:
+        """
+        Have it do a task.
+
+        :raises PeerUnreachable: it was not asked.
+        :raises PeerLost: it was asked, and did not answer within its time or at all.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delegatee:
+    """The agent that a task is handed to."""
+
+    agent_id: str
+    label: str
+    """Its name below ``/agents/``; empty where it is on another host."""
+
+    zone: str | None
+    host: PeerHost | None
+    """The host it is on; None: this one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hop:
+    """One hop that is being decided on."""
+
+    asked: Asked
+    delegator: Agent
+    target: Delegatee
+    before: Lineage | None
+    """The delegation that the request itself runs under."""
+
+    def said(self) -> dict[str, object]:
+        """What records say of it, whatever comes of it."""
+        return {
+            "delegator": self.delegator.agent_id,
+            "delegatee": self.target.agent_id,
+            "scope": sorted(self.asked.scope),
+            **({} if self.target.host is None else {"peer": self.target.host.server_id}),
+        }
+
+    def broken(self, reason: str, explanation: str, remedy: str, *, position: int, **more: object) -> Refusal:
+        """551, naming the link (core v08 section 5.6)."""
+        link = {"delegator": self.delegator.agent_id, "delegatee": self.target.agent_id, "position": position, **more}
+        return Refusal(
+            Status.AUTHORITY_CHAIN_BROKEN,
+            reason,
+            explanation,
+            remedy=remedy,
+            details={"link": link},
+            extra={"delegation": {**self.said(), "link": link}},
+        )
+
+    def cut(self, position: int, explanation: str) -> Refusal:
+        """551 for a chain that cannot be followed."""
+        return self.broken(
+            "delegation-chain-broken",
+            explanation,
+            "Start a new chain from an agent that serves.",
+            position=position,
+            fault="chain",
+        )
+
+    def failed(self, lineage: Lineage, error: Mapping[str, Any], explanation: str, remedy: str) -> Refusal:
+        """550 with the sub-agent's own error (core v08 section 5.6)."""
+        return Refusal(
+            Status.DELEGATION_FAILURE,
+            "delegation-failure",
+            explanation,
+            remedy=remedy,
+            details={"target_agent_id": self.target.agent_id, "sub_agent_error": dict(error)},
+            extra={
+                "delegation": {
+                    **lineage.members(),
+                    **({} if self.target.host is None else {"peer": self.target.host.server_id}),
+                    "sub_agent_error": {
+                        "status": error["status"],
+                        "reason": error["reason"],
+                        "audit_id": error["audit_id"],
+                    },
+                }
+            },
+        )
+
+    @property
+    def position(self) -> int:
+        """Which hop of its chain this would be, counted from 1, as far as the host itself knows."""
+        return 1 if self.before is None else self.before.depth + 1

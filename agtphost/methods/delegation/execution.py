@@ -1,0 +1,307 @@
+"""Doing a delegated task: here, call by call through the dispatcher, or on the host of the delegatee."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred, TimeoutError
+from twisted.internet.interfaces import IReactorTime
+
+from agtphost.dispatch.invocation import BOUNDS, Invocation
+from agtphost.dispatch.violations import scopes_of
+from agtphost.dispatch.waiting import bounded
+from agtphost.errors import Refusal
+from agtphost.identity.delegation import Lineage
+from agtphost.methods.delegation.decision import (
+    DelegationRules,
+    Forwarded,
+    Hop,
+    PeerAnswer,
+    PeerHost,
+    PeerLost,
+    PeerUnreachable,
+)
+from agtphost.methods.delegation.task import Call
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.status import Status
+from agtphost.wire.events import Response
+
+PASSED_ON = {
+    Status.AUTHORIZATION_REQUIRED: "scope-required",
+    Status.ZONE_VIOLATION: "zone-violation",
+}
+"""Refusals of the delegatee's host that say the same of this hop here as there; others fail the task."""
+
+
+class Turns(Protocol):
+    """Who may be at work; :class:`agtphost.upstream.queue.CallQueue` is one."""
+
+    def take(self, caller: str | None = None) -> bool:
+        """Take a turn if one is free."""
+
+    def wait(self, timeout: float, caller: str | None = None) -> Deferred[None]:
+        """Wait for one at most so many seconds."""
+
+    def give_back(self, caller: str | None = None) -> None:
+        """End it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """A task that was done."""
+
+    result: Mapping[str, Any]
+    """What the delegator is told."""
+
+    extra: Mapping[str, Any]
+    """What the record says of it beyond the hop."""
+
+
+class Work:
+    """
+    Does tasks within their time.
+
+    :param clock: for deadlines.
+    """
+
+    def __init__(self, rules: DelegationRules, clock: IReactorTime) -> None:
+        self._rules = rules
+        self._clock = clock
+
+    async def do(
+        self, hop: Hop, invocation: Invocation, lineage: Lineage, task_id: str, turns: Turns | None = None
+    ) -> Done:
+        """
+        :param task_id: the token's.
+        :param turns: the task waits for one of its delegator's; that is part of its time.
+        :raises Refusal: 550 where the task failed or was late; of a delegatee elsewhere also 262, 457, 503 where
+            its host cannot be reached, and 551 where that host's answer proves nothing.
+        """
+        seconds = min(hop.asked.deadline or self._rules.max_deadline, self._rules.max_deadline)
+        working = Deferred.fromCoroutine(self._in_turn(hop, invocation, lineage, task_id, seconds, turns))
+        try:
+            done: Done = await bounded(working, seconds, self._clock)
+        except TimeoutError:
+            raise self._late(hop, lineage, seconds) from None
+        return done
+
+    @staticmethod
+    def _late(hop: Hop, lineage: Lineage, seconds: float) -> Refusal:
+        error = {"status": int(Status.TIMEOUT), "reason": "deadline-exceeded", "audit_id": ""}
+        return hop.failed(lineage, error, f"The task did not end within its {seconds:g} seconds.", "Give it more time.")
+
+    async def _in_turn(
+        self, hop: Hop, invocation: Invocation, lineage: Lineage, task_id: str, seconds: float, turns: Turns | None
+    ) -> Done:
+        owner, host = hop.delegator.agent_id, hop.target.host
+        if turns is not None and not turns.take(owner):
+            # The deadline of the whole ends the waiting.
+            await turns.wait(seconds + 1, owner)
+        try:
+            if host is None:
+                return await self._here(hop, invocation, lineage)
+            return await self._there(hop, host, invocation, lineage, task_id, seconds)
+        finally:
+            if turns is not None:
+                turns.give_back(owner)
+
+    # Here
+
+    async def _here(self, hop: Hop, invocation: Invocation, lineage: Lineage) -> Done:
+        session_id = os.urandom(16).hex()
+        answers: list[Response] = []
+        for number, call in enumerate(hop.asked.calls):
+            path = f"/agents/{hop.target.label}{'' if call.path == '/' else call.path}"
+            response = await invocation.delegate(call.method, path, call.parameters, lineage, session_id)
+            if not 200 <= response.status < 300 or response.status == Status.AUTHORIZATION_REQUIRED:
+                raise hop.failed(
+                    lineage,
+                    {**_error_of(response), "call": number, **_named(call)},
+                    "The agent that the task was delegated to did not complete it.",
+                    "Correct the task as the nested error says.",
+                )
+            answers.append(response)
+        return Done(result=_shown(hop, lineage, _outcomes(hop, answers)), extra={})
+
+    # There
+
+    async def _there(
+        self, hop: Hop, host: PeerHost, invocation: Invocation, lineage: Lineage, task_id: str, seconds: float
+    ) -> Done:
+        forwarded = self._forwarded(hop, invocation, lineage, task_id)
+        try:
+            answer = await host.delegate(forwarded, seconds)
+        except PeerUnreachable as error:
+            raise Refusal(
+                Status.UNAVAILABLE,
+                "delegation-peer-unreachable",
+                f"The host of the agent to delegate to cannot be reached: {error}",
+                remedy="Delegate again later, with a new token.",
+                headers=(("Retry-After", "30"),),
+                details={"peer": host.server_id, "target_agent_id": hop.target.agent_id},
+                extra={"delegation": {**lineage.members(), "peer": host.server_id}},
+            ) from None
+        except PeerLost as error:
+            lost = {"status": int(Status.UNAVAILABLE), "reason": "delegation-peer-lost", "audit_id": ""}
+            raise hop.failed(
+                lineage,
+                lost,
+                f"The host of the delegatee was asked and did not answer: {error} Whether it did the task is unknown.",
+                "Ask that host for its records of this Task-ID before delegating again.",
+            ) from None
+        if answer.doubt:
+            raise self._doubtful(hop, lineage, answer, answer.doubt)
+        if answer.status != Status.OK:
+            raise self._refused(hop, host, lineage, answer)
+        result = answer.document.get("result")
+        if not isinstance(result, Mapping) or result.get("chain") != list(lineage.chain):
+            raise self._doubtful(hop, lineage, answer, "it tells of another chain")
+        own = {name: result[name] for name in ("status", "result", "audit_id", "results") if name in result}
+        peer = {
+            "server_id": host.server_id,
+            "audit_id": answer.audit_id,
+            "accepted_audit_id": str(result.get("accepted_audit_id", "")),
+        }
+        return Done(result={**_shown(hop, lineage, own), "peer": peer}, extra={"answered": peer})
+
+    @staticmethod
+    def _forwarded(hop: Hop, invocation: Invocation, lineage: Lineage, task_id: str) -> Forwarded:
+        if len(lineage.tokens) != lineage.depth:
+            raise hop.cut(
+                lineage.depth,
+                "The chain goes on at another host, which has to see every token of it: show those of the hops "
+                "before as context.delegation_chain.",
+            )
+        exchange = invocation.exchange
+        sent = exchange.request.headers
+        asked = hop.asked
+        tasks = [{**_named(call), "parameters": dict(call.parameters)} for call in asked.calls]
+        given: dict[str, Any] = {
+            "target_agent_id": hop.target.agent_id,
+            "task": tasks if asked.sequence else tasks[0],
+            "authority_scope": sorted(asked.scope),
+            "delegation_token": lineage.tokens[-1],
+        }
+        if asked.deadline is not None:
+            given["deadline"] = asked.deadline
+        bounds = [(name, value) for name in BOUNDS if (value := sent.get(name.lower())) is not None]
+        return Forwarded(
+            delegator=hop.delegator.agent_id,
+            parameters=given,
+            chain=lineage.tokens[:-1],
+            scope=sorted(exchange.scopes),
+            task_id=task_id,
+            session_id=os.urandom(16).hex(),
+            fields=bounds,
+        )
+
+    @staticmethod
+    def _doubtful(hop: Hop, lineage: Lineage, answer: PeerAnswer, why: str) -> Refusal:
+        return hop.broken(
+            "delegation-answer-unverified",
+            f"The answer of the delegatee's host cannot be verified: {why}.",
+            "Tell this host's operator; that host may have done the task.",
+            position=lineage.depth,
+            fault="answer",
+            audit_id=answer.audit_id,
+        )
+
+    @staticmethod
+    def _refused(hop: Hop, host: PeerHost, lineage: Lineage, answer: PeerAnswer) -> Refusal:
+        document = answer.document
+        explanation = str(document.get("explanation", ""))[:500]
+        if answer.status == Status.AUTHORITY_CHAIN_BROKEN:
+            link = document.get("link")
+            return hop.broken(
+                _token(document) or "delegation-chain-broken",
+                f"The host of the delegatee cannot verify the chain: {explanation}",
+                "Present tokens whose signers that host knows.",
+                position=lineage.depth,
+                fault="peer",
+                peer=host.server_id,
+                audit_id=answer.audit_id,
+                **({"broken": dict(link)} if isinstance(link, Mapping) else {}),
+            )
+        for status, reason in PASSED_ON.items():
+            if answer.status == status:
+                return Refusal(
+                    status,
+                    reason,
+                    f"The host of the delegatee refused: {explanation}",
+                    remedy=str(document.get("remedy", ""))[:500],
+                    details={"peer": host.server_id, "peer_audit_id": answer.audit_id},
+                    extra={"delegation": {**lineage.members(), "peer": host.server_id}},
+                    scopes=scopes_of(document),
+                )
+        nested = document.get("sub_agent_error") if answer.status == Status.DELEGATION_FAILURE else None
+        error = {"status": answer.status, "reason": _token(document), "audit_id": answer.audit_id}
+        if isinstance(nested, Mapping):
+            error = {**error, **nested}
+        return hop.failed(
+            lineage,
+            {**error, "peer": {"server_id": host.server_id, "status": answer.status, "audit_id": answer.audit_id}},
+            "The agent that the task was delegated to did not complete it."
+            if nested is not None
+            else f"The host of the agent that the task was delegated to refused it: {explanation}",
+            "Correct the task as the nested error says.",
+        )
+
+
+def _token(document: Mapping[str, Any]) -> str:
+    reason = document.get("reason")
+    return reason[:64] if isinstance(reason, str) else ""
+
+
+def _body_of(response: Response) -> Any:
+    return jsontext.decode(response.body) if response.body else {}
+
+
+def _named(call: Call) -> dict[str, str]:
+    return {"method": call.method, "path": call.path}
+
+
+def _error_of(response: Response) -> dict[str, Any]:
+    body = _body_of(response)
+    details = dict(body) if isinstance(body, dict) else {}
+    for name in ("attribution", "status", "type", "code", "error", "task_id"):
+        details.pop(name, None)
+    return {
+        "status": int(response.status),
+        "audit_id": response.headers.get("audit-id") or "",
+        "reason": "",
+        **details,
+    }
+
+
+def _outcomes(hop: Hop, answers: Sequence[Response]) -> dict[str, Any]:
+    outcomes: list[dict[str, Any]] = []
+    for response in answers:
+        body = _body_of(response)
+        if isinstance(body, dict) and "result" in body and "attribution" in body:
+            body = body["result"]
+        outcomes.append(
+            {"status": int(response.status), "result": body, "audit_id": response.headers.get("audit-id") or ""}
+        )
+    return {"results": outcomes} if hop.asked.sequence else outcomes[0]
+
+
+def shown_hop(hop: Hop, lineage: Lineage) -> dict[str, Any]:
+    """What the delegator is told of the hop, whatever became of the task."""
+    return {
+        "target_agent_id": hop.target.agent_id,
+        "authority_scope": sorted(lineage.scope),
+        "chain": list(lineage.chain),
+        "depth": lineage.depth,
+        "accepted_audit_id": lineage.audit_id,
+    }
+
+
+def _shown(hop: Hop, lineage: Lineage, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {**shown_hop(hop, lineage), **outcomes}
+    if hop.asked.callback is not None and not hop.asked.asynchronous:
+        # Where the host tells callbacks, what it told them takes this one's place.
+        shown["callback"] = {"delivered": False, "reason": "answered-directly"}
+    return shown

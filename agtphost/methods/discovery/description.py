@@ -1,0 +1,225 @@
+"""
+DESCRIBE: capabilities, Identity Documents and the namespace (core v08 sections 6 and 7.2.3, design decision 5).
+
+``DESCRIBE /`` is the Capability Document, ``DESCRIBE /agents`` the signed
+Agent Namespace Document, ``DESCRIBE /agents/NAME`` an agent's Identity
+Document and ``DESCRIBE /agents/NAME/status`` its status. Where ``Accept``
+prefers a type of Identity Documents, ``DESCRIBE /`` is that of the agent
+that is addressed, as deployed clients ask for it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from agtphost.audit.lifecycle import LifecycleState
+from agtphost.dispatch.gates.identity import refuse_stopped
+from agtphost.errors import Refusal
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
+from agtphost.identity.agents import Agent
+from agtphost.identity.packages import FAILURE, Package, PackageError
+from agtphost.methods import execution, parameters
+from agtphost.methods.discovery.publishing import IDENTITY, DocumentPublisher, accepted
+from agtphost.methods.discovery.status_document import StatusDocuments
+from agtphost.methods.discovery.visibility import Visibility
+from agtphost.methods.discovery.zones import Sees
+from agtphost.vocabulary import media_types
+from agtphost.vocabulary.status import Status
+
+log = Logger()
+
+PROTOCOL_VERSION = "1.0"
+
+DOMAINS = ("methods", "modalities", "tools", "version", "budget", "zones")
+"""``capability_domains`` of core v08 section 7.2.3."""
+
+FORMATS = ("manifest", "json", "certificate", "status", "yaml", "html")
+"""``?format=`` values that this host serves: core v08 section 6.1, and two for people."""
+
+_VERSION = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4}){0,2}", re.ASCII)
+
+
+def version_key(text: str) -> tuple[int, ...]:
+    """``1.0`` as ``(1, 0, 0)``, so that versions compare as numbers."""
+    numbers = [int(part) for part in text.split(".")]
+    return tuple(numbers + [0] * (3 - len(numbers)))
+
+
+def _form(context: BuiltInContext, otherwise: str) -> Any:
+    """The form that is asked for: by ``?format=``, else by Accept."""
+    if "format" in context.input:
+        return context.input["format"]
+    accept = context.headers.get("accept") if context.headers is not None else None
+    return otherwise if accept is None else accepted(accept, otherwise)
+
+
+def _described(adapter: IPayloadAdapter) -> Iterable[Mapping[str, object]]:
+    """An adapter may tell callers more, and more that changes, than stands in the manifest."""
+    entries: Iterable[Mapping[str, object]] = getattr(adapter, "described", adapter.hosted)()
+    return entries
+
+
+async def at_once(work: Callable[[], None]) -> None:
+    """Call a function here and now."""
+    work()
+
+
+@implementer(IBuiltInHandler)
+class Description:
+    """
+    Answers ``DESCRIBE``.
+
+    :param methods: every method this host has something bound to; read at every call.
+    :param adapters: whose upstreams and tools are described.
+    :param states: the present lifecycle state of an agent.
+    :param namespace: builds the signed namespace document of those agents that its reader may be shown.
+    :param publisher: gives documents their form and signature.
+    :param status: writes status documents.
+    :param aside: calls a function that waits for files off the reactor.
+    :param visibility: which agents a caller is shown; without one, every one that can be called.
+    :param units: those that what is here tells its costs in.
+    """
+
+    kind = "built_in"
+
+    def __init__(
+        self,
+        directory: IAgentDirectory,
+        methods: Callable[[], Sequence[str]],
+        adapters: Sequence[IPayloadAdapter],
+        states: Callable[[Agent], LifecycleState],
+        namespace: Callable[[Sees], Mapping[str, Any]],
+        publisher: DocumentPublisher | None = None,
+        status: StatusDocuments | None = None,
+        aside: Callable[[Callable[[], None]], Awaitable[None]] = at_once,
+        visibility: Visibility | None = None,
+        units: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        self._units = units
+        self._visibility = Visibility(states) if visibility is None else visibility
+        self._directory = directory
+        self._methods = methods
+        self._adapters = adapters
+        self._states = states
+        self._namespace = namespace
+        self._publisher = publisher or DocumentPublisher("", None)
+        self._status = status or StatusDocuments("", lambda: parameters.stamp(time.time()))
+        self._aside = aside
+
+    def handle(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
+        if context.path == "/agents":
+            shown = self._namespace(self._visibility.in_lists(context))
+            return self._publisher.document(shown, _form(context, "json"))
+        if "name" in context.path_parameters:
+            return self._agent(context, _form(context, "manifest"))
+        accept = context.headers.get("accept") if context.headers is not None else None
+        if accept is not None and (form := accepted(accept, "", IDENTITY)):
+            return self._agent(context, form)
+        return Answer(result=self._capabilities(context))
+
+    # Capabilities
+
+    def _capabilities(self, context: BuiltInContext) -> Mapping[str, Any]:
+        wanted = self._domains(context.input)
+        version_min = parameters.text(context.input, "version_min")
+        if version_min is not None and not _VERSION.fullmatch(version_min):
+            raise parameters.invalid("version_min", "version_min is not a version.", "Send 1.0.")
+        agent = context.agent
+        if agent is not None and not self._visibility.documents_of(context, agent):
+            agent = None
+        score = agent.document.get("trust_score") if agent is not None else None
+        tools = [tool.name for tool in execution.callable_tools(self._adapters, context)]
+        satisfied = version_min is None or version_key(version_min) <= version_key(PROTOCOL_VERSION)
+        zone = agent.governance_zone if agent is not None else None
+        sections: dict[str, Mapping[str, Any]] = {
+            "methods": {"methods": list(self._methods())},
+            "modalities": {"modalities": ["text", "structured", "streaming"]},
+            "tools": {
+                "tools": tools,
+                "hosted_protocols": [dict(entry) for adapter in self._adapters for entry in _described(adapter)],
+            },
+            "version": {"version": PROTOCOL_VERSION, "version_min_satisfied": satisfied},
+            "budget": {"budget_units_accepted": sorted(self._units())},
+            "zones": {"zones_accepted": [zone] if zone else []},
+        }
+        document: dict[str, Any] = {}
+        for domain in wanted:
+            document.update(sections[domain])
+        if score is not None or wanted == DOMAINS:
+            # Part of the whole document, null where nobody has scored the agent.
+            document["trust_score"] = score
+        return document
+
+    @staticmethod
+    def _domains(given: Mapping[str, Any]) -> tuple[str, ...]:
+        asked = parameters.text(given, "capability_domains")
+        if asked is None:
+            return DOMAINS
+        wanted = tuple(part.strip() for part in asked.split(","))
+        unknown = [part for part in wanted if part not in DOMAINS]
+        if unknown:
+            raise parameters.invalid(
+                "capability_domains",
+                f"{unknown[0][:40]!r} is no capability domain.",
+                f"Use {', '.join(DOMAINS)}.",
+            )
+        return wanted
+
+    # Agents
+
+    def _agent(self, context: BuiltInContext, form: str) -> Answer | Awaitable[Answer]:
+        agent, named = context.agent, "name" in context.path_parameters
+        if agent is None or not (named or self._visibility.documents_of(context, agent)):
+            raise Refusal(
+                Status.NOT_FOUND,
+                "agent-not-hosted",
+                "No hosted agent is addressed.",
+                remedy="Address one by /agents/NAME, or by its Agent-ID; DISCOVER /agents lists them.",
+            )
+        if named:
+            self._visibility.require_documents(context, agent)
+        state = self._states(agent)
+        if context.path.endswith("/status") or form == "status":
+            written = self._status.write(agent, state, context)
+            return self._status_of(written, form) if isinstance(written, dict) else self._status_later(written, form)
+        if form not in FORMATS:
+            raise parameters.invalid("format", "That format is not served.", f"Use {', '.join(FORMATS)}.")
+        refuse_stopped(state, "agent", agent.agent_id)
+        if agent.package is not None:
+            return self._from_package(agent, agent.package, state, form)
+        return self._identity(agent, state, form)
+
+    def _status_of(self, document: Mapping[str, Any], form: str) -> Answer:
+        return self._publisher.document(document, form)
+
+    async def _status_later(self, written: Awaitable[Mapping[str, Any]], form: str) -> Answer:
+        return self._status_of(await written, form)
+
+    async def _from_package(self, agent: Agent, package: Package, state: LifecycleState, form: str) -> Answer:
+        """The package is looked at again before anything that was taken from it is served (core v08 section 6.1)."""
+        try:
+            await self._aside(package.verify)
+        except PackageError as error:
+            log.error("{failure}: {file}: {why}", failure=FAILURE, file=str(package.path), why=str(error))
+            raise Refusal(
+                Status.SERVER_ERROR,
+                FAILURE,
+                "The agent's package is not the one that its Genesis names; nothing of it is served.",
+                remedy="The host's operator has to restore the package.",
+                details={"agent_id": agent.agent_id},
+            ) from None
+        return self._identity(agent, state, form)
+
+    def _identity(self, agent: Agent, state: LifecycleState, form: str) -> Answer:
+        if form == "certificate":
+            if agent.genesis is None:
+                raise Refusal(Status.NOT_FOUND, "genesis-not-loaded", "No Genesis of the agent is loaded here.")
+            return self._publisher.answer(agent.genesis.octets, media_types.AGTP_JSON)
+        return self._publisher.identity(agent, state, tuple(self._methods()), form)

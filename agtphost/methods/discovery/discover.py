@@ -1,0 +1,291 @@
+"""
+DISCOVER and its built-in documents: AGTP-API section 5.8, design decision 5.
+
+Every list shows what the caller could call at this moment and nothing else:
+it is filtered by the gates' own decision (design decision 14).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.contract.binding import Binding
+from agtphost.contract.reserved import DISCOVERY
+from agtphost.dispatch.merchants import MerchantManifest
+from agtphost.errors import Refusal
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
+from agtphost.identity.agents import Agent
+from agtphost.methods import execution, parameters
+from agtphost.methods.discovery.candidates import Candidates, typed
+from agtphost.methods.discovery.filters import result_type
+from agtphost.methods.discovery.visibility import Visibility
+from agtphost.methods.overrides import Overrides
+from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary.status import Status
+
+Manifest = Callable[[bool, bool], Awaitable[Answer]]
+"""
+The signed server manifest as it is sent: whether hosted agents are disclosed, and whether the reader is known, so that
+data classes are told in full.
+"""
+
+
+Listing = Callable[[BuiltInContext], Any]
+"""What DISCOVER answers with, for one caller."""
+
+
+TARGETS = ("methods", "agents", "genesis", "tools", "apis")
+"""What the body of a DISCOVER may name, for callers of earlier drafts (AGTP-API section 5.10)."""
+
+MOST_WARNED = 10_000
+"""Agents that are known to have been warned."""
+
+MOST_LISTS = 64
+"""Authorities whose list of methods is kept."""
+
+MOST_LISTED = 32 * 1024 * 1024
+"""Octets of all lists of methods that are kept."""
+
+
+def document(result: Any, content_type: str = "") -> Answer:
+    """A discovery document: the body itself, without the method envelope."""
+    return Answer(result=result, enveloped=False, content_type=content_type)
+
+
+@implementer(IBuiltInHandler)
+class Discovery:
+    """
+    Answers ``DISCOVER`` on the built-in paths.
+
+    :param directory: the agents this host knows.
+    :param bindings: everything registered, in registration order; read at every call.
+    :param adapters: whose tools are listed.
+    :param manifest: builds the server manifest.
+    :param visibility: which agents a caller is shown.
+    :param patterns: what this host would synthesize (AGTP-API section 5.8.6).
+    :param contracts: the contracts that the caller may see (AGTP-API section 5.8.7).
+    :param apis: the HTTP APIs that this server fronts (AGTP-API section 5.8.5).
+    :param candidates: answers searches; None on a host that does not search.
+    :param overrides: built-ins that the operator answers himself.
+    :param merchants: the manifests of merchants, for ``result_type`` (core v08 section 9).
+    """
+
+    kind = "built_in"
+
+    def __init__(
+        self,
+        directory: IAgentDirectory,
+        bindings: Callable[[], Iterable[Binding]],
+        adapters: Sequence[IPayloadAdapter],
+        manifest: Manifest,
+        visibility: Visibility,
+        *,
+        patterns: Listing = lambda context: {"rcns_enabled": False, "patterns": []},
+        contracts: Listing = lambda context: [],
+        apis: Sequence[Mapping[str, Any]] = (),
+        candidates: Candidates | None = None,
+        overrides: Overrides | None = None,
+        merchants: Callable[[Agent], MerchantManifest] | None = None,
+    ) -> None:
+        self._merchants = merchants
+        self._candidates = candidates
+        self._overrides = Overrides() if overrides is None else overrides
+        self._visibility = visibility
+        self._warned: OrderedDict[str, None] = OrderedDict()
+        self._lists: OrderedDict[tuple[Any, ...], tuple[list[Any], bytes]] = OrderedDict()
+        self._listed_octets = 0
+        self._directory = directory
+        self._bindings = bindings
+        self._adapters = adapters
+        self._manifest = manifest
+        self._documents: dict[str, Callable[[BuiltInContext], Answer]] = {
+            "/agents": self._agents,
+            "/genesis": self._genesis,
+            "/methods": self._methods,
+            "/tools": self._tools,
+            "/apis": lambda context: document([dict(entry) for entry in apis]),
+            "/patterns": lambda context: document(patterns(context)),
+            "/contracts": lambda context: document(contracts(context)),
+        }
+
+    def handle(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
+        path, warning = self._path(context)
+        if path in self._overrides:
+            return self._overridden(path, context, warning)
+        if path == "/" and self._candidates is not None and Candidates.wanted(context.input):
+            return self._candidates.search(context)
+        if path == "/" and "result_type" not in context.input:
+            return self._root(context)
+        answer = self._documents["/agents" if path == "/" else path](context)
+        return replace(answer, headers=(*answer.headers, *warning)) if warning else answer
+
+    async def _overridden(self, path: str, context: BuiltInContext, warning: tuple[tuple[str, str], ...]) -> Answer:
+        body = await self._overrides.answer(path, context, self._directory.by_id)
+        return Answer(body=body, content_type=media_types.AGTP_JSON, headers=warning)
+
+    # The body-keyed form (AGTP-API section 5.10)
+
+    def _path(self, context: BuiltInContext) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """Which built-in is meant, and what is said about the way of asking."""
+        target = context.input.get("target")
+        if target is None:
+            return context.path, ()
+        if target not in TARGETS:
+            raise parameters.invalid(
+                "target", "That target is not known here.", f"Use the path instead: DISCOVER /{', /'.join(TARGETS)}."
+            )
+        meant = f"/{target}"
+        if context.path not in ("/", meant):
+            raise Refusal(
+                Status.BAD_REQUEST,
+                "target-conflict",
+                "The path and the target of the body name different built-ins.",
+                remedy=f"Send DISCOVER {context.path} without a target, or DISCOVER {meant}.",
+                details={"path": context.path, "target": target},
+            )
+        return meant, self._deprecation(context, meant)
+
+    def _deprecation(self, context: BuiltInContext, meant: str) -> tuple[tuple[str, str], ...]:
+        """The warning, once for each agent that asks this way."""
+        peer = context.peer.address if context.peer is not None else ""
+        who = context.caller.agent_id if context.caller is not None else peer
+        if who in self._warned:
+            return ()
+        self._warned[who] = None
+        if len(self._warned) > MOST_WARNED:
+            self._warned.popitem(last=False)
+        return (("AGTP-Endpoint-Warning", f'deprecated="target"; use="DISCOVER {meant}"'),)
+
+    # Lists
+
+    def _root(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
+        """The manifest for callers that name no agent, the directory for those that do."""
+        directory = [{"path": path, "tier": "A"} for path in DISCOVERY]
+        if context.named:
+            return document({"directory": directory})
+        visible = self._visibility
+        return self._manifest(visible.in_manifest(context, self._directory.hosted()), visible.proven(context))
+
+    def _methods(self, context: BuiltInContext) -> Answer:
+        """Every binding that the caller could call, kept for the next caller of the same authority."""
+        bindings = list(self._bindings())
+        tools = self._callable_tools(context)
+        key = context.authority()
+        known = self._lists.get(key)
+        current: list[Any] = [*bindings, *tools]
+        if known is None or not _same(known[0], current):
+            listed = [method_entry(binding) for binding in bindings if context.admits(binding)]
+            known = current, jsontext.encode(listed + [tool_method(tool) for tool in tools])
+            self._keep(key, known)
+        else:
+            self._lists.move_to_end(key)
+        return Answer(body=known[1], content_type=media_types.AGTP_JSON)
+
+    def _keep(self, key: tuple[Any, ...], known: tuple[list[Any], bytes]) -> None:
+        """Keep a list, and let go of those that were not asked for longest."""
+        self._listed_octets += len(known[1]) - len(self._lists.pop(key, (None, b""))[1])
+        self._lists[key] = known
+        while len(self._lists) > MOST_LISTS or self._listed_octets > MOST_LISTED:
+            self._listed_octets -= len(self._lists.popitem(last=False)[1][1])
+
+    def _tools(self, context: BuiltInContext) -> Answer:
+        return document([tool_entry(tool) for tool in self._callable_tools(context)])
+
+    def _callable_tools(self, context: BuiltInContext) -> list[Binding]:
+        return execution.callable_tools(self._adapters, context)
+
+    def _agents(self, context: BuiltInContext) -> Answer:
+        kind = result_type(context.input)
+        # What is withheld is withheld silently (AGTP-API section 5.8.2).
+        hosted = list(filter(self._visibility.in_lists(context), self._directory.hosted()))
+        if not kind:
+            return document([self._entry(agent) for agent in hosted])
+        wanted = [agent for agent in hosted if kind in ("any", agent.role)]
+        return document([{**self._entry(agent), **typed(agent, self._merchants)} for agent in wanted])
+
+    def _entry(self, agent: Agent) -> dict[str, Any]:
+        return {**agent_entry(agent), "lifecycle_state": self._visibility.state(agent)}
+
+    def _genesis(self, context: BuiltInContext) -> Answer:
+        """The addressed agent's Genesis as it was received, octet for octet (AGTP-API section 5.8.1)."""
+        caller, agent = context.caller, context.agent
+        if caller is not None and caller.hosted and not context.invocation.addressed:
+            # Without a path that says otherwise, Agent-ID is whose Genesis is meant (spec reading 61).
+            agent = caller
+        if agent is None or agent.genesis is None or not self._visibility.genesis_of(context, agent):
+            raise Refusal(
+                Status.NOT_FOUND,
+                "genesis-not-loaded",
+                "No Genesis is loaded for the addressed agent.",
+                remedy="Address a hosted agent by the path /agents/NAME/genesis.",
+            )
+        return Answer(body=agent.genesis.octets, content_type=media_types.AGTP_JSON)
+
+
+def _same(one: list[Any], other: list[Any]) -> bool:
+    """Whether two lists hold the very same objects."""
+    return len(one) == len(other) and all(map(operator.is_, one, other))
+
+
+def method_entry(binding: Binding) -> dict[str, Any]:
+    """A binding among the methods (AGTP-API section 5.8); one that an action names, with the action."""
+    entry = {
+        "method": binding.method,
+        "path": binding.path,
+        "description": binding.description,
+        "tier": binding.tier,
+    }
+    if "action" in binding.details:
+        entry["action"] = binding.details["action"]
+    return entry
+
+
+def tool_method(tool: Binding) -> dict[str, Any]:
+    """A hosted tool among the methods: which EXECUTE calls it."""
+    return {
+        "method": tool.method,
+        "path": tool.path,
+        "description": tool.description,
+        "tier": tool.tier,
+        "tool": tool.name,
+        "action": tool.details.get("action") or execution.TOOL_ACTION,
+        "payload_type": tool.details.get("payload_type", media_types.MCP_TOOLS),
+    }
+
+
+def tool_entry(tool: Binding) -> dict[str, Any]:
+    """A hosted tool in the shape of MCP's tools/list, with what calling it needs (AGTP-API section 5.8.4)."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "required_scopes": list(tool.required_scopes),
+        "min_assurance": tool.min_assurance.label,
+        **tool.details,
+    }
+
+
+def agent_entry(agent: Agent) -> dict[str, Any]:
+    """One hosted agent: never in disagreement with its Identity Document (AGTP-API section 5.8.2)."""
+    posture = agent.posture
+    entry: dict[str, Any] = {
+        "agent_id": agent.agent_id,
+        "name": agent.name,
+        "description": agent.description,
+        "trust_tier": posture.trust_tier,
+        "verification_path": posture.verification_path,
+        "skills_summary": agent.description,
+        "methods_count": len(agent.document.get("methods", ())),
+        "uri": f"/agents/{agent.name}",
+    }
+    if agent.owner_id:
+        entry["owner_id"] = agent.owner_id
+    if posture.trust_warning:
+        entry["trust_warning"] = posture.trust_warning
+    return entry

@@ -1,0 +1,128 @@
+"""The signed Agent Namespace Document of core v08 section 6.2."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.iagtp import IAgentDirectory
+from agtphost.identity.agents import Agent
+from agtphost.identity.canonical import canonical
+from agtphost.identity.encoding import encode
+from agtphost.identity.keys import Signer
+from agtphost.methods.discovery.status_document import certificate_status
+from agtphost.methods.discovery.zones import Sees
+from agtphost.vocabulary import uris
+
+
+def address(name: str, domain: str) -> str:
+    """The agent's URI of form 3 or 4; a path where the host has no domain that could stand in one."""
+    path = f"/agents/{name}"
+    try:
+        return str(uris.parse(f"{uris.SCHEME}://{domain}{path}")) if "." in domain else path
+    except uris.UriError:
+        return path
+
+
+def entry(agent: Agent, state: LifecycleState, domain: str, now: float) -> dict[str, Any]:
+    """
+    One active agent.
+
+    :param domain: under which it is addressed.
+    :param now: seconds since the epoch.
+    """
+    document = agent.document
+    return {
+        "agent_label": agent.name,
+        "canonical_id": agent.agent_id,
+        "lifecycle_state": state.status.value,
+        "trust_tier": agent.posture.trust_tier,
+        "cert_status": certificate_status(agent, now),
+        "manifest_uri": address(agent.name, domain),
+        "activated_at": document.get("issued_at", ""),
+        "last_updated": state.since or document.get("updated_at", ""),
+    }
+
+
+class Namespace:
+    """
+    Builds the document anew at each reading, so that it is never older than the states it shows; entries are kept.
+
+    :param org_domain: the domain the names belong to: the host's ``server_id``.
+    :param certificate_fingerprint: SHA-256 of the host's TLS certificate, hex.
+    :param now: the present time as RFC 3339 text.
+    :param agents_at: the subdomain that agents are addressed under; empty: ``org_domain``.
+    :param clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        directory: IAgentDirectory,
+        states: Callable[[Agent], LifecycleState],
+        signer: Signer | None,
+        *,
+        org_domain: str,
+        certificate_fingerprint: str,
+        now: Callable[[], str],
+        agents_at: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._agents_at = agents_at or org_domain
+        self._clock = clock
+        self._directory = directory
+        self._states = states
+        self._signer = signer
+        self._org_domain = org_domain
+        self._certificate_fingerprint = certificate_fingerprint
+        self._now = now
+        self._entries: dict[str, tuple[tuple[Any, ...], dict[str, Any], bytes]] = {}
+
+    def __call__(self, sees: Sees = lambda agent: agent.listed) -> Mapping[str, Any]:
+        """
+        The document; ``signature`` is None where the host has no signing key.
+
+        :param sees: which agents its reader may be shown; what is withheld is withheld silently. Tier 3 is for
+            development, and in no public list (core v08 section 6.1).
+        """
+        shown = [agent for agent in self._directory.hosted() if sees(agent)]
+        now = self._clock()
+        entries = [
+            self._entry(agent, state, now)
+            for agent in shown
+            if (state := self._states(agent)).status is LifecycleStatus.ACTIVE
+        ]
+        listed = [made for made, _ in entries]
+        zones = {agent.governance_zone for agent in shown if agent.governance_zone}
+        document: dict[str, Any] = {
+            "agtp_version": "1.0",
+            "document_type": "agtp-namespace",
+            "schema_version": "1.0",
+            "org_domain": self._org_domain,
+            "governance_zone": zones.pop() if len(zones) == 1 else "",
+            "generated_at": self._now(),
+            "agents": listed,
+            "total_active": len(listed),
+            "namespace_cert_fingerprint": self._certificate_fingerprint,
+        }
+        document["signature"] = self._signature(document, [octets for _, octets in entries])
+        return document
+
+    def _entry(self, agent: Agent, state: LifecycleState, now: float) -> tuple[dict[str, Any], bytes]:
+        """An agent's entry and its canonical form, made anew only where something that it shows is another."""
+        made_of = agent, state, certificate_status(agent, now)
+        known = self._entries.get(agent.agent_id)
+        if known is None or known[0] != made_of:
+            made = entry(agent, state, self._agents_at, now)
+            known = self._entries[agent.agent_id] = made_of, made, canonical(made)
+        return known[1], known[2]
+
+    def _signature(self, document: Mapping[str, Any], entries: Sequence[bytes]) -> Mapping[str, str] | None:
+        if self._signer is None:
+            return None
+        # A canonical form has those of its parts in it; no text can hold the sign that is looked for, unescaped.
+        before, _, after = canonical({**document, "agents": []}).partition(b'"agents":[]')
+        octets = b"".join((before, b'"agents":[', b",".join(entries), b"]", after))
+        value = encode(self._signer.sign(octets)).decode("ascii")
+        return {"algorithm": "EdDSA", "key_id": self._signer.kid, "value": value}

@@ -1,0 +1,150 @@
+"""
+What is shown of the hosted agents, and to whom: the one rule of every list and document.
+
+Three things decide: whether the agent can be called at all (AGTP-API section
+5.8.2), how far the operator discloses his agents (AGTP-API section 8.5), and the zones
+(core v08 section 7.2.2). Whether a caller may read the built-ins in the first
+place is a gate's to say, :class:`agtphost.dispatch.gates.discovery.DiscoveryGate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.dispatch.gates.identity import refuse_stopped
+from agtphost.errors import Refusal
+from agtphost.handlers.authorization import INSPECT_ALL, Authorization, holds
+from agtphost.handlers.built_in import BuiltInContext
+from agtphost.identity.agents import Agent
+from agtphost.identity.peer import Assurance
+from agtphost.methods.discovery.zones import Sees, Zones
+from agtphost.vocabulary.status import Status
+
+PUBLIC = "public"
+AUTHENTICATED = "authenticated"
+PRIVATE = "private"
+
+
+class Visibility:
+    """
+    Decides what a caller is shown.
+
+    :param states: the present lifecycle state of an agent.
+    :param zones: which of the disclosed agents a caller may look at.
+    :param disclosure: ``[policies] agent_disclosure``.
+    :param authorization: tells operators, to whom everything that can be called is disclosed.
+    """
+
+    def __init__(
+        self,
+        states: Callable[[Agent], LifecycleState],
+        zones: Zones | None = None,
+        *,
+        disclosure: str = PUBLIC,
+        authorization: Authorization | None = None,
+    ) -> None:
+        self._states = states
+        self._zones = Zones() if zones is None else zones
+        self._disclosure = disclosure
+        self._authorization = authorization
+
+    # Who asks
+
+    def operates(self, context: BuiltInContext) -> bool:
+        """Whether an operator asks."""
+        return self._authorization is not None and self._authorization.operates(context)
+
+    def proven(self, context: BuiltInContext) -> bool:
+        """Whether it is certain who asks: an agent by its certificate, or an operator."""
+        return context.assurance is Assurance.CERTIFICATE or self.operates(context)
+
+    def entitled(self, context: BuiltInContext) -> bool:
+        """Whether lists disclose agents to the caller (AGTP-API section 8.5)."""
+        if self._disclosure == PUBLIC:
+            return True
+        if not self.proven(context):
+            return False
+        if self._disclosure == AUTHENTICATED or self.operates(context):
+            return True
+        return holds(context, INSPECT_ALL)
+
+    # What is shown
+
+    def offered(self, agents: Iterable[Agent]) -> list[Agent]:
+        """Those that lists may show at all: they can be called, and are for more than development."""
+        return [agent for agent in agents if agent.listed and not self._states(agent).stopped]
+
+    def state(self, agent: Agent) -> str:
+        """The agent's lifecycle state, as lists name it."""
+        return self._states(agent).status.value
+
+    def in_lists(self, context: BuiltInContext) -> Sees:
+        """Which agents lists and the namespace document show."""
+        return self._sees(context, self._zones.in_lists(context))
+
+    def in_searches(self, context: BuiltInContext) -> Sees:
+        """Which agents are candidates, and found by questions."""
+        return self._sees(context, self._zones.in_searches(context))
+
+    def in_manifest(self, context: BuiltInContext, hosted: Sequence[Agent]) -> bool:
+        """
+        Whether the manifest names the hosted agents to the caller.
+
+        It is signed for all, so it names them to those alone who may see every one; and never where the host is
+        private, whoever asks.
+        """
+        sees = self.in_lists(context)
+        return self._disclosure != PRIVATE and all(map(sees, self.offered(hosted)))
+
+    def documents_of(self, context: BuiltInContext, agent: Agent) -> bool:
+        """
+        Whether documents about one agent, by its name, are the caller's to read.
+
+        Where agents are not disclosed to all, the caller has to be somebody: an agent that is certain, and knows
+        the name, may verify whom it is about to call.
+        """
+        return self._disclosure == PUBLIC or self.proven(context)
+
+    def require_documents(self, context: BuiltInContext, agent: Agent) -> None:
+        """
+        See :meth:`documents_of`.
+
+        :raises Refusal: 404, word for word that of an agent which does not exist.
+        """
+        if not self.documents_of(context, agent):
+            raise Refusal(
+                Status.NOT_FOUND,
+                "agent-not-hosted",
+                "No agent of that name is hosted here.",
+                remedy="DISCOVER /agents lists the hosted agents.",
+            )
+
+    def genesis_of(self, context: BuiltInContext, agent: Agent) -> bool:
+        """
+        Whether the caller is given the agent's Genesis.
+
+        That of a revoked agent is archived, and for its registrar and the operators alone (core v08 section 11.7).
+
+        :return: whether the agent is disclosed to it.
+        :raises Refusal: 410 for that of a revoked agent.
+        """
+        if not self.documents_of(context, agent):
+            return False
+        state = self._states(agent)
+        if state.status is LifecycleStatus.RETIRED and not self._manages(context, agent):
+            refuse_stopped(state, "agent", agent.agent_id)
+        return True
+
+    def _manages(self, context: BuiltInContext, agent: Agent) -> bool:
+        return self._authorization is not None and self._authorization.manages(context, agent.agent_id)
+
+    def _sees(self, context: BuiltInContext, within: Sees) -> Sees:
+        if not self.entitled(context):
+            return _nobody
+        states = self._states
+        return lambda agent: within(agent) and not states(agent).stopped
+
+
+def _nobody(agent: Agent) -> bool:
+    return False

@@ -1,0 +1,251 @@
+"""INSPECT: records, chain heads and lifecycle streams, read back as they were signed (core v08 section 7.2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
+from agtphost.errors import DamagedEvidence, Refusal
+from agtphost.handlers.authorization import Authorization
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IRecordStore
+from agtphost.identity import envelope
+from agtphost.identity.peer import Assurance
+from agtphost.methods import parameters
+from agtphost.methods.continuation import Continuations
+from agtphost.methods.inspection.proofs import Proofs
+from agtphost.vocabulary.identifiers import is_audit_id
+from agtphost.vocabulary.status import Status
+
+log = Logger()
+
+MOST_ENTRIES = 500
+"""Entries of one answer; a longer stream is read in pages."""
+
+MOST_UNPROVEN = 50
+"""The same for callers without a certificate: a hundred octets of theirs ask for 150 kB."""
+
+HOST = "host"
+"""What ``chain`` says to name the host's own chain, which has no Agent-ID."""
+
+
+class ReadACL(Enum):
+    """Who may read records: core v08 section 7.2.4."""
+
+    PUBLIC = "public"
+    """Any caller."""
+
+    AGENT_ONLY = "agent_only"
+    """Callers with a certificate, for records whose subject they are."""
+
+    OPERATOR_ONLY = "operator_only"
+    """Client certificates whose key fingerprint the operator listed."""
+
+
+Target = Callable[[BuiltInContext], Awaitable[Mapping[str, Any] | Answer]]
+
+FURTHEST = 10_000
+"""Events of one stream that parts of it reach back to."""
+
+
+@implementer(IBuiltInHandler)
+class Inspection:
+    """
+    Answers INSPECT.
+
+    :param records: the store's reading side.
+    :param acl: the read mode.
+    :param authorization: tells whom ``operator_only`` admits.
+    :param cosigned: the newest checkpoint that a witness cosigned.
+    :param continuations: makes the tokens of streams that are longer than an answer.
+    :param more: further targets, each of which decides by itself who may ask.
+    :param write_first: writes what is not in the host's own chain yet, before an operator reads that.
+    """
+
+    kind = "built_in"
+
+    def __init__(
+        self,
+        records: IRecordStore,
+        acl: ReadACL,
+        authorization: Authorization,
+        cosigned: Callable[[], str] = str,
+        continuations: Continuations | None = None,
+        *,
+        more: Mapping[str, Target] | None = None,
+        write_first: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._continuations = continuations or Continuations()
+        self._records = records
+        self._acl = acl
+        self._authorization = authorization
+        proofs = Proofs(records, cosigned)
+        self._targets: dict[str, Target] = {
+            "audit": self._audit,
+            "chain_head": self._chain_head,
+            "chain": self._chain,
+            "lifecycle": self._lifecycle,
+            "checkpoint": proofs.checkpoint,
+            "inclusion": proofs.inclusion,
+            "consistency": proofs.consistency,
+        }
+        self._more_targets: Mapping[str, Target] = {} if more is None else more
+        self._first = write_first
+
+    async def handle(self, context: BuiltInContext) -> Answer:
+        target = parameters.required(context.input, "target")
+        read = self._more_targets.get(target)
+        if read is None:
+            read = self._targets.get(target)
+            if read is None:
+                known = ", ".join((*self._targets, *self._more_targets))
+                raise parameters.invalid("target", "That target is not known here.", f"Use one of {known}.")
+            self._authenticate(context)
+        try:
+            found = await read(context)
+        except DamagedEvidence as error:
+            log.critical("INSPECT {target}: the store is damaged: {why}", target=target, why=str(error))
+            raise Refusal(
+                Status.SERVER_ERROR,
+                "record-damaged",
+                "A record that this answer would need is no longer what was signed, and is not shown.",
+                remedy="Tell the operator: agtp audit verify names it. Ask for other records, or a smaller part.",
+            ) from None
+        return found if isinstance(found, Answer) else Answer(result=found)
+
+    # Access
+
+    def _authenticate(self, context: BuiltInContext) -> None:
+        """Who is asking at all; whose record it is, is decided once the record is known."""
+        if self._acl is ReadACL.PUBLIC:
+            return
+        certificate = context.peer.certificate if context.peer is not None else None
+        if self._acl is ReadACL.AGENT_ONLY:
+            if context.assurance is not Assurance.CERTIFICATE:
+                raise self._refusal(Status.UNAUTHORIZED, "acl-anonymous-blocked")
+        elif certificate is None:
+            raise self._refusal(Status.UNAUTHORIZED, "acl-anonymous-blocked")
+        elif not self._authorization.operates(context):
+            raise self._refusal(Status.FORBIDDEN, "acl-not-permitted")
+
+    def _authorize(self, context: BuiltInContext, subjects: set[str]) -> None:
+        """Under ``agent_only``, the caller must be a subject of what it reads."""
+        if self._acl is not ReadACL.AGENT_ONLY:
+            return
+        if context.caller is None or context.caller.agent_id not in subjects:
+            raise self._refusal(Status.FORBIDDEN, "acl-not-permitted")
+
+    def _refusal(self, status: Status, reason: str) -> Refusal:
+        return Refusal(
+            status,
+            reason,
+            f"Records are read in the mode {self._acl.value} here.",
+            remedy="Connect with the client certificate that this mode asks for.",
+            details={"read_acl": self._acl.value},
+        )
+
+    # Targets
+
+    async def _audit(self, context: BuiltInContext) -> Mapping[str, Any] | Answer:
+        audit_id = parameters.matching(context.input, "audit_id", is_audit_id, "64 lower-case hexadecimal digits")
+        record = await self._records.record(audit_id)
+        if record is None:
+            raise _missing("No record has that Audit-ID.")
+        payload = envelope.parse_unverified(record.format, record.signed)
+        self._authorize(context, {str(payload.get("agent_id", "")), str(payload.get("caller_id", ""))})
+        shown = {"audit_id": audit_id, **entry(record, payload)}
+        if record.format == envelope.JWS and context.invocation is not None and context.invocation.two_tokens:
+            # Deployed clients, known by their request line, read the record at the top of the body.
+            return Answer(result=shown, beside={envelope.JWS: shown[envelope.JWS]})
+        return shown
+
+    async def _chain_head(self, context: BuiltInContext) -> Mapping[str, Any]:
+        chain = await self._named_chain(context)
+        record = await self._records.head(chain)
+        if record is None:
+            raise _missing("That chain has no record.")
+        return {"agent_id": chain, "audit_id": record.audit_id, "seq": record.seq}
+
+    async def _chain(self, context: BuiltInContext) -> Answer:
+        """A page of a chain, newest first: what a walk by single records would return, in one answer."""
+        chain = await self._named_chain(context)
+        limit = _page(context)
+        before = self._continuations.position(context) or parameters.count(context.input, "before", 0, 2**53) or None
+        records = await self._records.walk(chain, before, limit)
+        return Answer(
+            result={"agent_id": chain, "records": entries(records), "count": len(records)},
+            # The first record of a chain has the number 1.
+            headers=self._more(context, records[-1].seq, len(records) == limit and records[-1].seq > 1)
+            if records
+            else (),
+        )
+
+    def _more(self, context: BuiltInContext, position: Any, more: bool) -> tuple[tuple[str, str], ...]:
+        return self._continuations.header(context, position) if more else ()
+
+    async def _lifecycle(self, context: BuiltInContext) -> Answer:
+        agent_id = parameters.agent_id(context.input)
+        self._authorize(context, {agent_id})
+        limit = _page(context)
+        before = self._continuations.position(context)
+        rest = await self._events(agent_id, before, limit + 1)
+        events = rest[:limit]
+        return Answer(
+            result={"agent_id": agent_id, "events": entries(events), "event_count": len(events)},
+            headers=self._more(context, events[-1].seq, len(rest) > limit) if events else (),
+        )
+
+    async def _events(self, agent_id: str, before: int | None, count: int) -> Sequence[StoredRecord]:
+        """The newest events of a stream, those before a number where one is given."""
+        reach = count
+        while True:
+            newest = await self._records.lifecycle(agent_id, reach)
+            rest = newest if before is None else [event for event in newest if event.seq < before]
+            if len(rest) >= count or len(newest) < reach or reach >= FURTHEST:
+                return rest
+            reach *= 2
+
+    async def _named_chain(self, context: BuiltInContext) -> str:
+        if context.input.get("chain") == HOST:
+            self._authorize(context, set())
+            if self._first is not None and self._authorization.operates(context):
+                await self._first()
+            return HOST_CHAIN
+        agent_id = parameters.agent_id(context.input)
+        self._authorize(context, {agent_id})
+        return agent_id
+
+
+def _page(context: BuiltInContext) -> int:
+    """How many entries the caller gets at once."""
+    most = MOST_ENTRIES if context.assurance is Assurance.CERTIFICATE else MOST_UNPROVEN
+    return parameters.count(context.input, "limit", min(100, most), most)
+
+
+def entry(record: StoredRecord, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """One record as INSPECT shows it: the signed octets, and what they say."""
+    return {
+        "format": record.format,
+        record.format: envelope.to_text(record.format, record.signed),
+        "payload": dict(payload),
+        "kind": record.kind,
+        "seq": record.seq,
+    }
+
+
+def entries(records: Sequence[StoredRecord]) -> list[dict[str, Any]]:
+    """Several records, in the order given."""
+    shown = []
+    for record in records:
+        payload = envelope.parse_unverified(record.format, record.signed)
+        shown.append({"audit_id": record.audit_id, **entry(record, payload)})
+    return shown
+
+
+def _missing(explanation: str) -> Refusal:
+    return Refusal(Status.NOT_FOUND, "record-not-found", explanation, remedy="Check the identifier.")

@@ -1,0 +1,245 @@
+"""
+CONFIRM: core v08 section 7.2.11.
+
+The record of the answer is the signed attestation. What can be confirmed: an
+escalation, by who may decide it (its own identifier, or its task's); a
+notification, by its recipient; a record by its Audit-ID, by the agents that it
+names or an operator.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.held import Held, HeldTable
+from agtphost.errors import Refusal
+from agtphost.handlers.authorization import OPERATOR, Authorization
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IRecordStore
+from agtphost.identity import envelope
+from agtphost.identity.canonical import canonical
+from agtphost.methods import parameters
+from agtphost.methods.oversight.notification import NOTIFICATION
+from agtphost.methods.oversight.sessions import ESCALATION
+from agtphost.vocabulary.identifiers import is_audit_id
+from agtphost.vocabulary.status import Status
+
+ATTESTATION = "attestation"
+"""The kind of held item that a repeated CONFIRM is answered from."""
+
+STATES = ("accepted", "rejected", "deferred")
+PAYLOAD = 4_096
+"""Octets of an agent's own attestation."""
+
+REMEMBERED = 7 * 86_400
+
+
+@implementer(IBuiltInHandler)
+class Confirmation:
+    """
+    Answers CONFIRM.
+
+    :param records: the store's reading side.
+    """
+
+    kind = "built_in"
+
+    def __init__(
+        self,
+        held: HeldTable,
+        records: IRecordStore,
+        authorization: Authorization,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._held = held
+        self._records = records
+        self._authorization = authorization
+        self._now = now
+
+    async def handle(self, context: BuiltInContext) -> Answer:
+        actor, given = self._authorization.actor(context), context.input
+        target_id = parameters.identifier(given, "target_id")
+        said = {
+            "actor": actor,
+            "target_id": target_id,
+            "status": parameters.choice(given, "status", STATES),
+            "reason": parameters.text(given, "reason"),
+            "attestation": parameters.kept(given, "attestation", PAYLOAD),
+        }
+        attestation_id = f"att-{sha256(canonical(said)).hexdigest()[:32]}"
+        known = self._held.get(ATTESTATION, attestation_id)
+        if known is not None:
+            return _answer(known.value)
+        receipt: Mapping[str, Any] = {
+            "attestation_id": attestation_id,
+            "target_id": target_id,
+            "status": said["status"],
+            "timestamp": parameters.stamp(self._now()),
+            "confirmed_by": actor,
+        }
+        escalation = self._escalation(context, target_id)
+        if escalation is not None:
+            receipt, change = self._decide(escalation, receipt, said)
+            return self._attest(context, receipt, change)
+        notification = self._notification(context, target_id)
+        if notification is not None:
+            acknowledged = _acknowledged(notification, said["status"])
+            return self._attest(context, {**receipt, "target": NOTIFICATION}, acknowledged)
+        if is_audit_id(target_id):
+            await self._require_party(context, target_id)
+            return self._attest(context, {**receipt, "target": "record"})
+        raise _unknown()
+
+    def _attest(self, context: BuiltInContext, receipt: Mapping[str, Any], *changes: Change) -> Answer:
+        """The receipt, kept for repeats of the same call."""
+        caller = self._authorization.named(context)
+        owner = "" if caller is None else caller.agent_id
+        mine = Change(
+            kind=ATTESTATION,
+            key=receipt["attestation_id"],
+            value=receipt,
+            owner=owner,
+            expires_at=int((self._now() + REMEMBERED) * 1000),
+        )
+        return _answer(receipt, *changes, mine)
+
+    # Escalations
+
+    def _escalation(self, context: BuiltInContext, target_id: str) -> Held | None:
+        """The escalation of that identifier, or the one that a task of that identifier waits for."""
+        item = self._held.get(ESCALATION, target_id)
+        if item is None:
+            waiting = [
+                each
+                for each in self._held.by(ESCALATION, "task_id", target_id)
+                if each.brief["status"] == "pending"
+                and self._authorization.decides(context, each.owner, each.brief["recipient"])
+            ]
+            if len(waiting) > 1:
+                raise Refusal(
+                    Status.CONFLICT,
+                    "target-ambiguous",
+                    "Several escalations wait under that Task-ID.",
+                    remedy="Send the escalation_id.",
+                    details={"escalations": [each.key for each in waiting]},
+                )
+            return waiting[0] if waiting else None
+        if self._authorization.decides(context, item.owner, item.value["recipient"]):
+            return item
+        caller = self._authorization.named(context)
+        if caller is None or caller.agent_id != item.owner:
+            raise _unknown()
+        raise Refusal(
+            Status.FORBIDDEN,
+            "not-entitled",
+            "The agent that escalated cannot decide its own escalation.",
+            remedy="Wait for its recipient.",
+            details={"routed_to": item.value["routed_to"]},
+        )
+
+    def _decide(
+        self, item: Held, receipt: Mapping[str, Any], said: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], Change]:
+        if item.value["status"] != "pending":
+            raise Refusal(
+                Status.CONFLICT,
+                "already-decided",
+                "The escalation was decided already.",
+                details={"escalation_id": item.key, "escalation_status": item.value["status"]},
+            )
+        final = said["status"] != "deferred"
+        value = {
+            **item.value,
+            "status": said["status"] if final else "pending",
+            "decision": {
+                **{name: said[name] for name in ("status", "reason", "attestation")},
+                "by": said["actor"],
+                "at": receipt["timestamp"],
+                "attestation_id": receipt["attestation_id"],
+            },
+        }
+        change = Change(
+            kind=ESCALATION,
+            key=item.key,
+            value=value,
+            owner=item.owner,
+            expires_at=int((self._now() + REMEMBERED) * 1000) if final else None,
+            expected=item.version,
+        )
+        task = {
+            "target": ESCALATION,
+            "escalation_id": item.key,
+            "task_id": value["task_id"],
+            "task_paused": value["status"] != "accepted",
+        }
+        return {**receipt, **task}, change
+
+    # Other targets
+
+    def _notification(self, context: BuiltInContext, target_id: str) -> Held | None:
+        item = self._held.get(NOTIFICATION, target_id)
+        if item is None:
+            return None
+        caller = self._authorization.named(context)
+        if item.value["recipient"] == OPERATOR:
+            entitled = self._authorization.manages(context, item.value["sender"])
+        else:
+            reader = self._authorization.person(context) if caller is None else caller.agent_id
+            entitled = bool(reader) and reader == item.owner
+        if not entitled:
+            raise _unknown()
+        return item
+
+    async def _require_party(self, context: BuiltInContext, audit_id: str) -> None:
+        record = await self._records.record(audit_id)
+        if record is None:
+            raise _unknown()
+        payload = envelope.parse_unverified(record.format, record.signed)
+        caller = self._authorization.named(context)
+        parties = {payload.get("agent_id"), payload.get("caller_id")}
+        if not self._authorization.operates(context) and (caller is None or caller.agent_id not in parties):
+            raise Refusal(
+                Status.FORBIDDEN,
+                "not-entitled",
+                "Only the agents that a record names, or an operator, can confirm it.",
+            )
+
+
+def _acknowledged(item: Held, status: str) -> Change:
+    """Read, and no longer in the inbox; the sender sees what became of it."""
+    value = {**item.value, "content": None, "status": "acknowledged", "confirmed": status}
+    if status == "deferred":
+        value = {**item.value, "confirmed": status}
+    return Change(
+        kind=NOTIFICATION,
+        key=item.key,
+        value=value,
+        owner=item.owner,
+        expires_at=item.expires_at,
+        expected=item.version,
+    )
+
+
+def _answer(receipt: Mapping[str, Any], *changes: Change) -> Answer:
+    names = ("attestation_id", "target_id", "confirmed_by")
+    return Answer(
+        result=dict(receipt),
+        changes=changes,
+        extra={**{name: receipt[name] for name in names}, "confirmed": receipt["status"]},
+    )
+
+
+def _unknown() -> Refusal:
+    return Refusal(
+        Status.NOT_FOUND,
+        "target-unknown",
+        "Nothing that this caller could confirm has that identifier.",
+        remedy="Send an escalation_id, a notification_id, the task_id of an escalation, or an Audit-ID.",
+        details={"parameter": "target_id"},
+    )

@@ -1,0 +1,240 @@
+"""
+ESCALATE, and ``QUERY /escalations``: core v08 sections 7.2.10 and 10.6.
+
+An escalation is kept until it is decided, whatever happens to the host, and
+its task stands still that long. Nothing about it is altered on the way, and
+nobody's escalation is ever dropped for another's sake. What an agent escalates
+beyond what anybody can read is queued behind all that is not: it is kept, shown
+last, and takes no room of the agent's owner. Only where the host can hold no
+more of an agent is it told so (429).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.held import Held, HeldTable
+from agtphost.errors import Refusal
+from agtphost.handlers.authorization import DECIDE, OPERATOR, Authorization, holds, owner_of
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IAgentDirectory
+from agtphost.identity.canonical import canonical
+from agtphost.methods import parameters
+from agtphost.methods.continuation import Continuations
+from agtphost.methods.oversight import sharing
+from agtphost.methods.oversight.sessions import ESCALATION
+from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.status import Status
+
+REASONS = ("confidence_threshold", "scope_limit", "ethical_flag", "ambiguous_instruction", "resource_unavailable")
+PRIORITIES = ("urgent", "normal", "low")
+STATES = ("pending", "accepted", "rejected")
+CONTEXT = 16_384
+"""Octets of what a recipient gets to read."""
+
+OPEN_PER_AGENT = 500
+"""Open escalations of one agent from which on further ones are queued."""
+
+FLOOD = 100
+"""Open escalations of one agent from which on further ones are marked as part of a flood."""
+
+OPEN_PER_OWNER = 2_000
+URGENT_PER_OWNER = 200
+"""Open escalations of all agents of one owner, and further ones that are urgent."""
+
+PAGE = 200
+
+
+@implementer(IBuiltInHandler)
+class Escalation:
+    """Answers ESCALATE and ``QUERY /escalations``."""
+
+    kind = "built_in"
+
+    def __init__(
+        self,
+        held: HeldTable,
+        directory: IAgentDirectory,
+        authorization: Authorization,
+        now: Callable[[], float] = time.time,
+        continuations: Continuations | None = None,
+    ) -> None:
+        self._continuations = continuations or Continuations(now=now)
+        self._held = held
+        self._directory = directory
+        self._authorization = authorization
+        self._now = now
+        self._instants = parameters.Instants()
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        return self._list(context) if context.method == "QUERY" else self._escalate(context)
+
+    # ESCALATE
+
+    def _escalate(self, context: BuiltInContext) -> Answer:
+        owner, given = owner_of(context).agent_id, context.input
+        asked = self._asked(given)
+        recipient, routed_to = self._route(given, owner)
+        escalation_id = f"esc-{sha256(canonical([owner, asked, routed_to])).hexdigest()[:32]}"
+        known = self._held.get(ESCALATION, escalation_id)
+        if known is not None:
+            return Answer(status=Status.ACCEPTED, result=receipt(known.value))
+        opened = sum(1 for item in self._held.of(ESCALATION, owner) if item.brief["status"] == "pending")
+        whose = sharing.share_of(owner_of(context))
+        queued = opened >= OPEN_PER_AGENT
+        if not queued:
+            self._require_share(whose, asked["priority"])
+        value = {
+            "escalation_id": escalation_id,
+            "escalated_by": owner,
+            "owner_id": whose,
+            **asked,
+            "session_id": context.session_id,
+            "recipient": recipient,
+            "routed_to": routed_to,
+            "status": "pending",
+            "flood": opened >= FLOOD,
+            "queued": queued,
+            "created_at": self._instants.stamp(self._now()),
+            "decision": None,
+        }
+        change = Change(kind=ESCALATION, key=escalation_id, value=value, owner=owner, expected=0)
+        return Answer(
+            status=Status.ACCEPTED,
+            result=receipt(value),
+            changes=(change,),
+            extra={"escalation_id": escalation_id, "escalated_task_id": value["task_id"], "routed_to": routed_to},
+        )
+
+    def _require_share(self, whose: str, priority: str) -> None:
+        """All agents of one owner together have a share of what people read, and a reserve for what is urgent."""
+        most = OPEN_PER_OWNER + (URGENT_PER_OWNER if priority == "urgent" else 0)
+        opened = sum(
+            1
+            for item in self._held.by(ESCALATION, "owner_id", whose)
+            if item.brief["status"] == "pending" and not item.brief.get("queued")
+        )
+        if opened >= most:
+            raise Refusal(
+                Status.RATE_LIMITED,
+                "owner-share-used",
+                f"{most} escalations of this owner's agents wait for a decision; this one was not taken.",
+                remedy="Keep the task still, and escalate again once some are decided.",
+                details={"scope": "owner", "limit": most},
+                headers=(("Retry-After", "60"),),
+            )
+
+    @staticmethod
+    def _asked(given: Mapping[str, Any]) -> dict[str, Any]:
+        asked = {
+            "task_id": parameters.identifier(given, "task_id"),
+            "reason": parameters.choice(given, "reason", REASONS),
+            "priority": parameters.choice(given, "priority", PRIORITIES, "normal"),
+            "context": parameters.kept(given, "context", CONTEXT),
+            "deadline": given.get("deadline"),
+        }
+        parameters.moment(given, "deadline")
+        if asked["context"] is None:
+            raise parameters.invalid(
+                "context",
+                "The parameter context is missing.",
+                "Send what the recipient needs to decide; it may be {}.",
+                missing=True,
+            )
+        return asked
+
+    def _route(self, given: Mapping[str, Any], owner: str) -> tuple[str, str]:
+        """The Agent-ID that decides, empty for people, and who that is called in the receipt."""
+        if given.get("recipient") is None:
+            return "", OPERATOR
+        named = parameters.identifier(given, "recipient")
+        agent = self._directory.by_id(named) if is_agent_id(named) else self._directory.by_name(named)
+        if agent is None:
+            if is_agent_id(named):
+                raise Refusal(
+                    Status.NOT_FOUND,
+                    "recipient-unknown",
+                    "The recipient is no agent that this host knows.",
+                    remedy="Leave recipient out to reach the operator.",
+                    details={"parameter": "recipient"},
+                )
+            return "", named
+        if agent.agent_id == owner:
+            raise parameters.invalid("recipient", "Nobody decides its own escalations.", "Name another recipient.")
+        return agent.agent_id, named
+
+    # QUERY /escalations
+
+    def _list(self, context: BuiltInContext) -> Answer:
+        self._authorization.actor(context)
+        given = context.input
+        status = parameters.choice(given, "status", (*STATES, "all"), "all")
+        wanted = {name: parameters.text(given, name) for name in ("escalation_id", "task_id")}
+        limit = parameters.count(given, "limit", 50, PAGE)
+        shown = [
+            item
+            for item in self._found(context, **wanted)
+            if status in ("all", item.brief["status"])
+            and all(text is None or _member(item, name) == text for name, text in wanted.items())
+        ]
+        shown.sort(key=_place)
+        part = self._continuations.part(context, shown, limit, _place)
+        return Answer(
+            result={"escalations": [dict(item.value) for item in part.items], "count": len(shown)},
+            headers=part.headers,
+        )
+
+    def _found(self, context: BuiltInContext, escalation_id: str | None, task_id: str | None) -> Iterator[Held]:
+        """Those that the caller may see: its own, and what it may decide. Asked agent by agent, not one by one."""
+        if escalation_id or task_id:
+            named = self._held.get(ESCALATION, escalation_id) if escalation_id else None
+            some = (named,) if named else self._held.by(ESCALATION, "task_id", task_id) if task_id else ()
+            yield from (item for item in some if self._visible(context, item))
+            return
+        caller = self._authorization.named(context)
+        seen: set[str] = set()
+        for owner in self._held.owners(ESCALATION):
+            if (caller is not None and caller.agent_id == owner) or self._authorization.manages(context, owner):
+                seen.add(owner)
+                yield from self._held.of(ESCALATION, owner)
+        if caller is None:
+            return
+        for recipient in (caller.agent_id, *([""] if holds(context, DECIDE) else [])):
+            for item in self._held.by(ESCALATION, "recipient", recipient):
+                if item.owner not in seen and self._visible(context, item):
+                    yield item
+
+    def _visible(self, context: BuiltInContext, item: Held) -> bool:
+        caller = self._authorization.named(context)
+        own = caller is not None and caller.agent_id == item.owner
+        return own or self._authorization.decides(context, item.owner, item.brief["recipient"])
+
+
+def _member(item: Held, name: str) -> Any:
+    return item.key if name == "escalation_id" else item.brief[name]
+
+
+def _place(item: Held) -> list[Any]:
+    """Where an escalation stands in the list: those of a flood after all others (AGTP-314)."""
+    brief = item.brief
+    crowd = bool(brief["flood"]) + bool(brief.get("queued"))
+    return [crowd, PRIORITIES.index(brief["priority"]), brief["created_at"], item.key]
+
+
+def receipt(value: Mapping[str, Any]) -> dict[str, Any]:
+    """What the caller of ESCALATE gets."""
+    pending = value["status"] == "pending"
+    return {
+        "escalation_id": value["escalation_id"],
+        "task_id": value["task_id"],
+        "routed_to": value["routed_to"],
+        "status": "pending_review" if pending else value["status"],
+        "task_paused": value["status"] != "accepted",
+        "estimated_review_by": value["deadline"],
+    }

@@ -1,0 +1,287 @@
+"""
+Governance tokens: a governance platform's verdict on one action of one agent (companion section 8.2).
+
+A token stands in the body, as ``governance_token`` of ``context``, with any
+method. It is bound to the agent, the method, the path and the parameters of
+the very request that it comes with, may narrow its scopes, and is used up by
+it, whatever becomes of the request. The use is durable before the action
+begins, so of two requests with one token, at once or one after a crash, one
+acts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
+from agtphost.dispatch.dispatcher import store_down
+from agtphost.dispatch.exchange import Exchange
+from agtphost.errors import Refusal
+from agtphost.iagtp import IGate, ILedger
+from agtphost.identity import delegation
+from agtphost.identity.canonical import CanonicalError, canonical
+from agtphost.identity.delegation import DelegationError, GovernanceToken
+from agtphost.identity.keys import VerifyingKey
+from agtphost.methods.delegation.used_tokens import Hops
+from agtphost.vocabulary import scopes
+from agtphost.vocabulary.status import Status
+
+MEMBER = "governance_token"
+"""Where in ``context`` it stands."""
+
+SCOPE = "authority_scope"
+"""The member of ``action`` that bounds what it may use, and describes nothing."""
+
+USED = "governance-token-used"
+"""The signed event that tells of a token's use."""
+
+
+def parameters_digest(given: Mapping[str, Any]) -> str:
+    """
+    What ``action.parameters_digest`` says of a request: ``sha256:`` over its canonical parameters (RFC 8785).
+
+    :raises DelegationError: they have no canonical form.
+    """
+    try:
+        return f"sha256:{sha256(canonical(given)).hexdigest()}"
+    except CanonicalError as error:
+        raise DelegationError("claims", f"the parameters have no canonical form: {error}") from None
+
+
+class Governance:
+    """
+    Verifies governance tokens.
+
+    :param issuers: the keys of the platforms that are believed, by their ``iss``.
+    :param hops: used tokens.
+    :param server_id: what a token's ``aud`` has to be, where it has one.
+    :param now: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        issuers: Mapping[str, VerifyingKey],
+        hops: Hops,
+        server_id: str,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._issuers = issuers
+        self._hops = hops
+        self._server_id = server_id
+        self._now = now
+
+    def verdict(self, text: Any, agent_id: str, action: Mapping[str, str], *, bound: bool) -> GovernanceToken:
+        """
+        Verify a token against the action that it comes with; whether it says ALLOW is for the caller to see.
+
+        :param agent_id: whose action it is.
+        :param action: method, path and whatever else describes it.
+        :param bound: whether the token has to name all of ``action``; else what it names has to be right.
+        :raises DelegationError: for one that proves nothing about it.
+        """
+        if not isinstance(text, str):
+            raise DelegationError("malformed", "it is not a text")
+        token = delegation.read_governance(text, self._issuers, self._now())
+        if token.agent_id != agent_id:
+            raise DelegationError("claims", "it is about another agent")
+        if token.audience is not None and token.audience != self._server_id:
+            raise DelegationError("audience", "it is meant for another host")
+        for name in sorted(token.action.keys() - action.keys() - {SCOPE}):
+            # What the platform decided on is not what this host understands, so it decided on something else.
+            raise DelegationError("claims", f"action.{name[:64]} is not a part of this action")
+        for name, value in action.items():
+            missing = None if bound or name == "method" else value
+            if token.action.get(name, missing) != value:
+                raise DelegationError("claims", f"action.{name} is another")
+        return token
+
+    def used(self, token: GovernanceToken) -> str | None:
+        """Which request used a token; None where none did."""
+        return self._hops.governance_used(token)
+
+    def for_delegation(
+        self, exchange: Exchange, agent_id: str, target: str, granted: frozenset[str], said: Mapping[str, object]
+    ) -> Sequence[Change]:
+        """
+        Verify the token that comes with a DELEGATE, where there is one.
+
+        :param target: the delegatee.
+        :param granted: the scopes that the hop hands on.
+        :param said: what records say of the hop.
+        :return: what marks it as used, to be committed with the hop.
+        :raises Refusal: 401 for one that proves nothing, 403 for a DENY, 262 for a grant beyond the verdict.
+        """
+        text = exchange.context.get(MEMBER)
+        if text is None:
+            return ()
+        try:
+            action = {
+                "method": "DELEGATE",
+                "path": exchange.path,
+                "target_agent_id": target,
+                "parameters_digest": parameters_digest(exchange.parameters),
+            }
+            token = self.verdict(text, agent_id, action, bound=False)
+            if self.used(token) is not None:
+                raise DelegationError("replayed", "it was used before")
+        except DelegationError as error:
+            raise invalid(error, {"delegation": said}) from None
+        change = Hops.governance_change(token, _mark(exchange))
+        if not token.allowed:
+            raise denied({"delegation": said}, change)
+        excess = () if token.scope is None else scopes.missing(token.scope, sorted(granted))
+        if excess:
+            raise _beyond(
+                "authority_scope goes beyond what the governance token allows.", excess, {"delegation": said}, change
+            )
+        return (change,)
+
+
+@implementer(IGate)
+class GovernanceGate:
+    """
+    Holds every request that brings a governance token to its verdict; DELEGATE looks at its own.
+
+    There is none on hosts that believe no platform.
+
+    :param ledger: makes the use durable.
+    """
+
+    name = "governance"
+
+    def __init__(self, governance: Governance, ledger: ILedger) -> None:
+        self._governance = governance
+        self._ledger = ledger
+
+    def check(self, exchange: Exchange) -> Awaitable[None] | None:
+        """:raises Refusal: 401 for a token that proves nothing, 403 for a DENY, 262 for too little scope, 503."""
+        text = exchange.context.get(MEMBER)
+        if text is None or exchange.method == "DELEGATE":
+            return None
+        return self._held_to(exchange, text)
+
+    async def _held_to(self, exchange: Exchange, text: Any) -> None:
+        agent_id = "" if exchange.caller is None else exchange.caller.agent_id
+        request = exchange.request
+        path = request.path if request.query is None else f"{request.path}?{request.query}"
+        try:
+            action = {
+                "method": exchange.method,
+                "path": path,
+                "parameters_digest": parameters_digest(exchange.parameters),
+            }
+            token = self._governance.verdict(text, agent_id, action, bound=True)
+            by = self._governance.used(token)
+            if by is not None:
+                if exchange.idempotency_key is not None and token.allowed and by == _mark(exchange):
+                    # The same request under the same key: it is answered as it was, and acts no second time.
+                    self._narrow(exchange, token)
+                    return
+                raise DelegationError("replayed", "it was used before")
+        except DelegationError as error:
+            raise invalid(error, {}) from None
+        if token.allowed:
+            self._narrow(exchange, token)
+        await self._use(exchange, token, path)
+        if not token.allowed:
+            raise denied(_said(token))
+
+    @staticmethod
+    def _narrow(exchange: Exchange, token: GovernanceToken) -> None:
+        """The action may use what the verdict says and no more; a verdict never adds to what the agent has."""
+        granted = token.scope
+        if granted is None:
+            return
+        excess = scopes.missing(exchange.scopes, sorted(granted))
+        binding = exchange.binding
+        lacking = scopes.missing(granted, binding.required_scopes if binding is not None else ())
+        if excess or lacking:
+            raise _beyond(
+                "The governance token's authority_scope goes beyond what the caller has here and now."
+                if excess
+                else "The governance token's authority_scope does not cover what the endpoint requires.",
+                excess or lacking,
+                _said(token),
+            )
+        exchange.scopes = granted
+
+    async def _use(self, exchange: Exchange, token: GovernanceToken, path: str) -> None:
+        """Make it durable that the token is used, with a signed event that says for which request."""
+        hashed = request_hash(exchange)
+        event = StreamEvent(
+            chain=HOST_CHAIN,
+            event_type=USED,
+            fields={
+                "issuer": token.issuer,
+                "token_id": token.token_id,
+                "caller_id": token.agent_id,
+                "verdict": "ALLOW" if token.allowed else "DENY",
+                "method": exchange.method,
+                "path": path,
+                "request_hash": hashed,
+            },
+        )
+        change = Hops.governance_change(token, _mark(exchange))
+        try:
+            await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=(change,), events=(event,)))
+        except StaleChange:
+            raise invalid(DelegationError("replayed", "it was used before"), _said(token)) from None
+        except LedgerUnavailable:
+            raise store_down() from None
+
+
+def request_hash(exchange: Exchange) -> str:
+    """As the request's record has it."""
+    return sha256(exchange.request.line + exchange.request.body).hexdigest()
+
+
+def _mark(exchange: Exchange) -> str:
+    """What tells a request from all others but its own repetition: its hash, and its Idempotency-Key."""
+    return f"{request_hash(exchange)} {exchange.idempotency_key or ''}"
+
+
+def _said(token: GovernanceToken) -> dict[str, object]:
+    return {"governance": {"issuer": token.issuer, "token_id": token.token_id, "caller_id": token.agent_id}}
+
+
+def _beyond(explanation: str, missing: Sequence[str], said: Mapping[str, object], *changes: Change) -> Refusal:
+    """262: the verdict, the authority at hand and the action do not fit together."""
+    return Refusal(
+        Status.AUTHORIZATION_REQUIRED,
+        "scope-required",
+        explanation,
+        remedy="Have the governance platform decide on what the agent has and the action needs.",
+        details={"missing_scopes": list(missing)},
+        changes=changes,
+        extra=said,
+        scopes=missing,
+    )
+
+
+def invalid(error: DelegationError, said: Mapping[str, object]) -> Refusal:
+    """401: a failing token is rejected and on record."""
+    return Refusal(
+        Status.UNAUTHORIZED,
+        "governance-token-invalid",
+        f"The governance token cannot be believed: {error}.",
+        remedy="Have the governance platform decide on this action anew.",
+        details={"fault": error.reason},
+        extra=said,
+    )
+
+
+def denied(said: Mapping[str, object], *changes: Change) -> Refusal:
+    """403: the platform says DENY."""
+    return Refusal(
+        Status.FORBIDDEN,
+        "governance-denied",
+        "The governance platform denies the action.",
+        remedy="Ask the governance platform why.",
+        changes=changes,
+        extra=said,
+    )

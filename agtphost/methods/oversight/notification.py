@@ -1,0 +1,352 @@
+"""
+NOTIFY, and ``QUERY /notifications``: core v08 section 7.2.13.
+
+A notification goes to the hosted agent's own endpoint ``NOTIFY
+/notifications`` where the operator has bound one, and else into the
+recipient's inbox, from where the recipient reads it with ``QUERY
+/notifications`` and takes it out with CONFIRM of its ``notification_id``.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.held import Held, HeldTable
+from agtphost.contract.binding import Binding
+from agtphost.errors import Refusal
+from agtphost.handlers.authorization import OPERATOR, Authorization, owner_of
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.iagtp import IAgentDirectory
+from agtphost.identity.agents import Agent
+from agtphost.identity.canonical import canonical
+from agtphost.methods import parameters
+from agtphost.methods.continuation import Continuations
+from agtphost.methods.oversight import sharing
+from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.status import Status
+
+NOTIFICATION = "notification"
+"""The kind of held item."""
+
+BROADCAST = "infrastructure:broadcast"
+"""The recipient of what concerns whoever runs a host, such as a revoked certificate: its operator's inbox."""
+
+PATH = "/notifications"
+URGENCIES = ("critical", "informational", "background")
+GUARANTEES = ("at_most_once", "at_least_once", "exactly_once")
+CONTENT = 16_384
+"""Octets of a notification."""
+
+INBOX = 500
+PER_SENDER = 100
+"""Unread notifications from one sender in one inbox, so that none fills it alone."""
+
+KEPT = 7 * 86_400
+LONGEST = 30 * 86_400
+"""Seconds: without an expiry, and at most."""
+
+
+RECEIPT = ("notification_id", "recipient", "urgency", "delivery_guarantee", "status", "duplicate", "reason")
+"""What the sender is told of a notification."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Recipients that are no agents: ``[notify]``."""
+
+    people: Mapping[str, str] = field(default_factory=dict)
+    """Names of people, with the fingerprints of the keys that they read by."""
+
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Names of groups, with their members: people, agents, the operator."""
+
+
+def deposit(
+    held: HeldTable,
+    *,
+    recipient: str,
+    sender: str,
+    topic: str,
+    content: Mapping[str, Any],
+    now: float,
+    urgency: str = "informational",
+) -> Change | None:
+    """
+    What puts a notification of the host's own making into an inbox, to be committed with what it tells of.
+
+    :param recipient: an Agent-ID, or :data:`~agtphost.handlers.authorization.OPERATOR`.
+    :param sender: whose doing it is, and whose share of the inbox it takes.
+    :return: its ``key`` is the ``notification_id``; None where the inbox takes no more of this sender.
+    """
+    if is_full(held, recipient, sender):
+        return None
+    value = {
+        "notification_id": f"ntf-{secrets.token_hex(16)}",
+        "recipient": recipient,
+        "sender": sender,
+        "topic": topic,
+        "content": dict(content),
+        "urgency": urgency,
+        "delivery_guarantee": "exactly_once",
+        "expiry": None,
+        "sent_at": parameters.instant(int(now * 1_000_000)),
+        "status": "held",
+    }
+    return _kept(value, now + KEPT)
+
+
+def is_full(held: HeldTable, recipient: str, sender: str) -> bool:
+    """Whether an inbox takes no more from a sender."""
+    unread = [item for item in _inbox(held, recipient) if item.brief["status"] == "held"]
+    return len(unread) >= INBOX or sum(1 for item in unread if item.brief["sender"] == sender) >= PER_SENDER
+
+
+def _inbox(held: HeldTable, recipient: str) -> Iterable[Held]:
+    return held.of(NOTIFICATION, "" if recipient == OPERATOR else recipient)
+
+
+def _kept(value: Mapping[str, Any], until: float) -> Change:
+    recipient = value["recipient"]
+    return Change(
+        kind=NOTIFICATION,
+        key=value["notification_id"],
+        value=value,
+        owner="" if recipient == OPERATOR else recipient,
+        expires_at=int(until * 1000),
+        expected=0,
+    )
+
+
+@implementer(IBuiltInHandler)
+class Notification:
+    """
+    Answers NOTIFY and ``QUERY /notifications``.
+
+    :param bindings: everything that can be called, for the agents' own endpoints.
+    :param addresses: people and groups that can be written to.
+    :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
+    """
+
+    kind = "built_in"
+
+    def __init__(
+        self,
+        held: HeldTable,
+        directory: IAgentDirectory,
+        authorization: Authorization,
+        bindings: Callable[[], Iterable[Binding]],
+        now: Callable[[], float] = time.time,
+        continuations: Continuations | None = None,
+        hosts: Collection[str] = (),
+        addresses: Addresses | None = None,
+    ) -> None:
+        self._addresses = addresses or Addresses()
+        self._hosts = frozenset(hosts)
+        self._continuations = continuations or Continuations(now=now)
+        self._held = held
+        self._directory = directory
+        self._authorization = authorization
+        self._bindings = bindings
+        self._now = now
+        self._instants = parameters.Instants()
+
+    def handle(self, context: BuiltInContext) -> Any:
+        return self._read(context) if context.method == "QUERY" else self._notify(context)
+
+    # NOTIFY
+
+    async def _notify(self, context: BuiltInContext) -> Answer:
+        given, now = context.input, self._now()
+        owner_of(context)
+        named = parameters.identifier(given, "recipient")
+        members = self._addresses.groups.get(named) if named not in (OPERATOR, BROADCAST) else None
+        if members is not None:
+            return self._to_group(context, named, members, now)
+        recipient, agent = self._recipient(named)
+        value = self._written(context, recipient, now)
+        known = self._held.get(NOTIFICATION, value["notification_id"])
+        if known is not None:
+            return _receipt({**known.value, "duplicate": True})
+        until = self._until(given, now)
+        if until <= now:
+            return _receipt({**value, "status": "expired"})
+        if agent is not None and self._has_endpoint(agent):
+            return await self._deliver(context, agent, value, until)
+        return self._store(value, until)
+
+    @staticmethod
+    def _until(given: Mapping[str, Any], now: float) -> float:
+        expiry = parameters.moment(given, "expiry")
+        return min(now + LONGEST, expiry if expiry is not None else now + KEPT)
+
+    def _to_group(self, context: BuiltInContext, group: str, members: Iterable[str], now: float) -> Answer:
+        """Into the inbox of each member, or of none: one transaction, one record (core v08 section 7.2.13)."""
+        recipients = dict.fromkeys(self._recipient(member)[0] for member in members)
+        until = self._until(context.input, now)
+        told, changes = [], []
+        for recipient in recipients:
+            value = self._written(context, recipient, now)
+            known = self._held.get(NOTIFICATION, value["notification_id"])
+            if known is not None:
+                value = {**known.value, "duplicate": True}
+            elif until <= now:
+                value = {**value, "status": "expired"}
+            else:
+                self._require_room(value)
+                changes.append(_kept(value, until))
+            told.append({name: value[name] for name in RECEIPT if name in value})
+        return Answer(
+            status=Status.ACCEPTED if changes else Status.OK,
+            result={"recipient": group, "notifications": told},
+            changes=tuple(changes),
+            extra={"notification_ids": [each["notification_id"] for each in told], "notified": group},
+        )
+
+    def _written(self, context: BuiltInContext, recipient: str, now: float) -> dict[str, Any]:
+        """The notification as one recipient gets it."""
+        caller, given = owner_of(context), context.input
+        sender = caller.agent_id
+        if "content" not in given:
+            raise parameters.invalid("content", "The parameter content is missing.", "Send content.", missing=True)
+        guarantee = parameters.choice(given, "delivery_guarantee", GUARANTEES, "at_least_once")
+        topic = parameters.text(given, "topic")
+        value: dict[str, Any] = {
+            "recipient": recipient,
+            "sender": sender,
+            "topic": topic,
+            "content": parameters.kept(given, "content", CONTENT),
+            "urgency": parameters.choice(given, "urgency", URGENCIES, "informational"),
+            "delivery_guarantee": guarantee,
+            "expiry": given.get("expiry"),
+            "sent_at": self._instants.stamp(now),
+            "status": "held",
+        }
+        if recipient == OPERATOR:
+            value["sender_owner"] = sharing.share_of(caller)
+            critical = value["urgency"] == "critical"
+            value["places"] = sharing.places_of(critical=critical, host=self._is_host(context, sender))
+        value["notification_id"] = f"ntf-{self._number(value)}"
+        return value
+
+    def _is_host(self, context: BuiltInContext, sender: str) -> bool:
+        return sender in self._hosts and self._authorization.named(context) is not None
+
+    def _recipient(self, named: str) -> tuple[str, Agent | None]:
+        """Whose inbox it is: an Agent-ID, a person's key, or the operator's."""
+        # In this order: no name of a person takes the operator's mail, and no new agent a person's.
+        if named in (OPERATOR, BROADCAST):
+            return OPERATOR, None
+        if named in self._addresses.people:
+            return self._addresses.people[named], None
+        agent = self._directory.by_id(named) if is_agent_id(named) else self._directory.by_name(named)
+        if agent is None:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "recipient-unknown",
+                "The recipient is no agent that this host knows, no person or group of its, and not the operator.",
+                remedy="Send an Agent-ID, the name of a hosted agent, of a configured person or group, or operator.",
+                details={"parameter": "recipient"},
+            )
+        return agent.agent_id, agent
+
+    @staticmethod
+    def _number(value: Mapping[str, Any]) -> str:
+        """Random, but for what must arrive exactly once: there the same notification has the same number."""
+        if value["delivery_guarantee"] != "exactly_once":
+            return secrets.token_hex(16)
+        same = [value[name] for name in ("sender", "recipient", "topic", "content", "expiry")]
+        return sha256(canonical(same)).hexdigest()[:32]
+
+    def _has_endpoint(self, agent: Agent) -> bool:
+        return agent.hosted and any(
+            binding.method == "NOTIFY"
+            and binding.path == PATH
+            and (not binding.agents or agent.agent_id in binding.agents)
+            for binding in self._bindings()
+        )
+
+    async def _deliver(self, context: BuiltInContext, agent: Agent, value: Mapping[str, Any], until: float) -> Answer:
+        """To the agent's own endpoint, in the sender's name and through every gate."""
+        shown = {name: value[name] for name in value if name not in ("status", "recipient") and value[name] is not None}
+        try:
+            await context.invoke("NOTIFY", f"/agents/{agent.name}{PATH}", shown)
+        except Refusal as refusal:
+            if value["delivery_guarantee"] == "at_most_once":
+                return _receipt({**value, "status": "undelivered", "reason": refusal.reason})
+            return self._store(value, until)
+        delivered = {**value, "status": "delivered", "content": None}
+        return _receipt(delivered, _kept(delivered, until))
+
+    def _store(self, value: Mapping[str, Any], until: float) -> Answer:
+        self._require_room(value)
+        return _receipt(value, _kept(value, until))
+
+    def _require_room(self, value: Mapping[str, Any]) -> None:
+        if value["recipient"] == OPERATOR:
+            unread = (item for item in _inbox(self._held, OPERATOR) if item.brief["status"] == "held")
+            sharing.require_share(unread, value["sender_owner"], value["places"])
+        elif is_full(self._held, value["recipient"], value["sender"]):
+            raise Refusal(
+                Status.RATE_LIMITED,
+                "inbox-full",
+                "The recipient's inbox takes no more from this sender before some of it is read.",
+                remedy="Try again later.",
+                headers=(("Retry-After", "60"),),
+            )
+
+    # QUERY /notifications
+
+    def _read(self, context: BuiltInContext) -> Answer:
+        self._authorization.actor(context)
+        given, caller = context.input, self._authorization.named(context)
+        box = parameters.choice(given, "box", ("inbox", "sent"), "inbox")
+        urgency = parameters.choice(given, "urgency", (*URGENCIES, "all"), "all")
+        limit = parameters.count(given, "limit", 50, INBOX)
+        items: Iterable[Held] = ()
+        if caller is not None and box == "sent":
+            items = self._held.by(NOTIFICATION, "sender", caller.agent_id)
+        elif box == "inbox":
+            items = self._unread(context, caller)
+        shown = [_shown(item) for item in items if urgency in ("all", item.brief["urgency"])]
+        shown.sort(key=_place)
+        part = self._continuations.part(context, shown, limit, _place)
+        return Answer(
+            result={"notifications": [dict(value) for value in part.items], "count": len(shown)}, headers=part.headers
+        )
+
+    def _unread(self, context: BuiltInContext, caller: Agent | None) -> Iterator[Held]:
+        """The caller's own; or a person's, and what of the operator's an operator or the sender's registrar reads."""
+        if caller is None and (person := self._authorization.person(context)):
+            yield from (item for item in _inbox(self._held, person) if item.brief["status"] == "held")
+        if caller is not None:
+            yield from (item for item in _inbox(self._held, caller.agent_id) if item.brief["status"] == "held")
+        if caller is None or self._authorization.operates(context):
+            for item in _inbox(self._held, OPERATOR):
+                if item.brief["status"] == "held" and self._authorization.manages(context, item.brief["sender"]):
+                    yield item
+
+
+def _shown(item: Held) -> Mapping[str, Any]:
+    return {name: value for name, value in item.value.items() if name != "places"}
+
+
+def _place(value: Mapping[str, Any]) -> list[Any]:
+    """Where a notification stands in the list."""
+    return [URGENCIES.index(value["urgency"]), value["sent_at"], value["notification_id"]]
+
+
+def _receipt(value: Mapping[str, Any], *changes: Change) -> Answer:
+    return Answer(
+        status=Status.ACCEPTED if value["status"] == "held" else Status.OK,
+        result={name: value[name] for name in RECEIPT if name in value},
+        changes=changes,
+        extra={"notification_id": value["notification_id"], "notified": value["recipient"]},
+    )

@@ -1,0 +1,227 @@
+"""
+SUSPEND and RESUME: core v08 section 7.2.12, methods v01 section 8.7.
+
+SUSPEND stops one of the caller's sessions, or one of its tasks, and returns
+the nonce that resumes it, once. It is not the lifecycle's suspension: the
+agent itself stays active.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.audit.drafts import Change
+from agtphost.audit.held import Held, HeldTable
+from agtphost.errors import Refusal
+from agtphost.handlers.authorization import owner_of
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.methods import parameters
+from agtphost.methods.oversight.sessions import SUSPENSION, Sightings, Standstill
+from agtphost.vocabulary.holdings import HELD
+from agtphost.vocabulary.status import Status
+
+REASONS = ("awaiting_input", "resource_limit", "scheduled_pause", "external_dependency")
+CHECKPOINT = 16_384
+"""Octets of a checkpoint."""
+
+HELD_PER_AGENT = HELD[SUSPENSION].per_owner // 2
+"""That stand still at a time; as many again are remembered as resumed."""
+
+LONGEST = 30 * 86_400
+"""Seconds that anything may stay suspended; a day where the caller does not say."""
+
+REMEMBERED = 86_400
+"""Seconds for which a used or expired nonce is still known as such."""
+
+Release = Callable[[BuiltInContext], Any]
+"""Answers SUSPEND with ``synthesis_id``: the release of a negotiated contract (core v08 section 7.2.12.1)."""
+
+
+@implementer(IBuiltInHandler)
+class Suspension:
+    """
+    Answers SUSPEND and RESUME.
+
+    :param sightings: which sessions there are.
+    :param release: releases negotiated contracts; None where the host negotiates none.
+    """
+
+    kind = "built_in"
+
+    def __init__(
+        self,
+        held: HeldTable,
+        sightings: Sightings,
+        standstill: Standstill,
+        release: Release | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._held = held
+        self._sightings = sightings
+        self._standstill = standstill
+        self._release = release
+        self._now = now
+
+    def handle(self, context: BuiltInContext) -> Any:
+        if context.method == "RESUME":
+            return self._resume(context)
+        if "synthesis_id" in context.input:
+            return self._released(context)
+        return self._suspend(context)
+
+    def _released(self, context: BuiltInContext) -> Any:
+        parameters.identifier(context.input, "synthesis_id")
+        if self._release is None:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "contract-unknown",
+                "No negotiated contract has that synthesis_id.",
+                remedy="DISCOVER /methods lists what can be called.",
+            )
+        return self._release(context)
+
+    # SUSPEND
+
+    def _suspend(self, context: BuiltInContext) -> Answer:
+        owner, given = owner_of(context).agent_id, context.input
+        of = "task" if "task_id" in given and "session_id" not in given else "session"
+        name = parameters.identifier(given, f"{of}_id")
+        reason = parameters.choice(given, "reason", REASONS, "scheduled_pause")
+        checkpoint = parameters.kept(given, "checkpoint", CHECKPOINT)
+        now = self._now()
+        until = self._until(given, now)
+        known = self._held.get(SUSPENSION, _key(owner, of, name))
+        self._require_running(known, owner, of, name)
+        nonce = secrets.token_urlsafe(16)
+        value = {
+            "suspension_id": f"susp-{secrets.token_hex(16)}",
+            "of": of,
+            "name": name,
+            "reason": reason,
+            "checkpoint": checkpoint,
+            "nonce_hash": sha256(nonce.encode()).hexdigest(),
+            "resume_by": parameters.stamp(until),
+            "until": until,
+            "status": "suspended",
+            "suspended_at": parameters.stamp(now),
+        }
+        receipt = {
+            "suspension_id": value["suspension_id"],
+            f"{of}_id": name,
+            "resumption_nonce": nonce,
+            "resume_by": value["resume_by"],
+            "reason": reason,
+            "status": "suspended",
+        }
+        return Answer(
+            result=receipt,
+            changes=(_change(owner, value, known, until + REMEMBERED),),
+            extra={"suspension_id": value["suspension_id"], f"suspended_{of}_id": name},
+        )
+
+    @staticmethod
+    def _until(given: Mapping[str, Any], now: float) -> float:
+        resume_by = parameters.moment(given, "resume_by")
+        if resume_by is None:
+            return now + 86_400
+        if resume_by <= now:
+            raise Refusal(
+                Status.TIMEOUT,
+                "resume-by-passed",
+                "The time given in resume_by has passed.",
+                remedy="Send a later resume_by, or none.",
+                details={"parameter": "resume_by"},
+            )
+        return min(resume_by, now + LONGEST)
+
+    def _require_running(self, known: Held | None, owner: str, of: str, name: str) -> None:
+        if of == "session" and known is None and not self._sightings.knows(name, owner):
+            raise Refusal(
+                Status.NOT_FOUND,
+                "session-unknown",
+                "The calling agent has no such session here.",
+                remedy="A session begins with the first request that carries its Session-ID.",
+            )
+        if known is not None and known.value["status"] == "suspended":
+            self._standstill.refuse(owner, name if of == "session" else None, name if of == "task" else None)
+        if self._standstill.suspended(owner) >= HELD_PER_AGENT:
+            raise Refusal(
+                Status.RATE_LIMITED,
+                "too-many-suspensions",
+                f"An agent can have {HELD_PER_AGENT} suspensions at a time.",
+                remedy="RESUME one first.",
+                headers=(("Retry-After", "60"),),
+            )
+
+    # RESUME
+
+    def _resume(self, context: BuiltInContext) -> Answer:
+        owner, given = owner_of(context).agent_id, context.input
+        name = parameters.identifier(given, "workflow_id")
+        nonce = parameters.required(given, "resumption_nonce")
+        override = parameters.kept(given, "checkpoint", CHECKPOINT)
+        found = [self._held.get(SUSPENSION, _key(owner, of, name)) for of in ("session", "task")]
+        known = [item for item in found if item is not None]
+        if not known:
+            raise Refusal(
+                Status.NOT_FOUND,
+                "suspension-unknown",
+                "The calling agent has no suspended session or task of that identifier.",
+                remedy="Send the session_id or task_id that was given to SUSPEND.",
+            )
+        digest = sha256(nonce.encode()).hexdigest()
+        item = next((each for each in known if hmac.compare_digest(each.value["nonce_hash"], digest)), None)
+        if item is None or item.value["status"] != "suspended":
+            raise _bad_nonce(used=item is not None)
+        if item.value["until"] <= self._now():
+            raise Refusal(
+                Status.TIMEOUT,
+                "resumption-expired",
+                "The time to resume it has passed; it can no longer be resumed.",
+                remedy="Begin anew.",
+                details={"resume_by": item.value["resume_by"], "workflow_id": name, "status": "expired"},
+            )
+        checkpoint = item.value["checkpoint"] if override is None else override
+        value = {**item.value, "status": "resumed", "checkpoint": None}
+        return Answer(
+            result={
+                "workflow_id": name,
+                f"{value['of']}_id": name,
+                "suspension_id": value["suspension_id"],
+                "status": "active",
+                "checkpoint": checkpoint,
+            },
+            changes=(_change(owner, value, item, self._now() + REMEMBERED),),
+            extra={"suspension_id": value["suspension_id"], f"resumed_{value['of']}_id": name},
+        )
+
+
+def _key(owner: str, of: str, name: str) -> str:
+    return f"{owner} {of} {name}"
+
+
+def _change(owner: str, value: Mapping[str, Any], known: Held | None, until: float) -> Change:
+    return Change(
+        kind=SUSPENSION,
+        key=_key(owner, value["of"], value["name"]),
+        value=value,
+        owner=owner,
+        expires_at=int(until * 1000),
+        expected=0 if known is None else known.version,
+    )
+
+
+def _bad_nonce(*, used: bool) -> Refusal:
+    return Refusal(
+        Status.CONFLICT,
+        "nonce-used" if used else "nonce-invalid",
+        "The resumption_nonce was used already." if used else "The resumption_nonce is not the one that was issued.",
+        remedy="A nonce resumes once what it was issued for; SUSPEND issues a new one.",
+    )
