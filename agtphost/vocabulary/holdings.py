@@ -393,7 +393,7 @@ CACHES: Final = (
         8 * MIB,
     ),
     _cache(
-        "methods.cognitive.query:words_of", "words of documents and descriptions of the operator's", 4_096, 64 * MIB
+        "methods.cognitive.query:words_of", "words of the operator's documents and descriptions", 4_096, 64 * MIB
     ),
     _cache("methods.discovery.candidates:Index._allowed", "what an authority may find", 64, 8 * MIB),
     _cache("methods.discovery.discover:Discovery._lists", "lists of methods by authority", 64, 32 * MIB),
