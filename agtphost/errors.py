@@ -37,7 +37,7 @@ class Refusal(Exception):
     :param headers: further response header fields.
     :param close: whether the connection ends after the response, because its
         framing can no longer be trusted.
-    :param changes: held items that change with the record of the refusal
+    :param changes: state items that change with the record of the refusal
         (:class:`agtphost.audit.drafts.Change`).
     :param extra: further members of the record.
     :param scopes: with 262 and 455, the scopes concerned: what is missing, or was claimed in excess; for the record

@@ -125,7 +125,7 @@ class ILedger(Interface):
 
         :raises agtphost.audit.drafts.LedgerUnavailable: nothing was stored, or nobody can tell.
         :raises agtphost.audit.drafts.StaleLifecycle: the agent's state is no longer the one expected.
-        :raises agtphost.audit.drafts.StaleChange: a held item is no longer of the version expected.
+        :raises agtphost.audit.drafts.StaleChange: a state item is no longer of the version expected.
         """
 
     def submit_undurable(draft: Draft) -> Sealed:

@@ -19,10 +19,10 @@ from agtphost.audit.drafts import (
     StaleChange,
     Stopped,
 )
-from agtphost.audit.held import HeldFull, HeldTable
+from agtphost.audit.state import StateFull, StateTable
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.agents import Agent
-from agtphost.stores.rows import HeldRow, StateRow
+from agtphost.stores.rows import ItemRow, StateRow
 from agtphost.vocabulary import jsontext
 
 NOW = "2026-11-21T00:00:00.000Z"
@@ -39,7 +39,7 @@ class FakeLedger:
         self.undurable: list[Draft] = []
         self.reserved: dict[ReservationKey, tuple[bytes, bytes | None]] = {}
         self.failing = False
-        self.held = HeldTable()
+        self.held = StateTable()
         self.stopped: dict[str, StateRow] = {}
         """Agents that are stopped where records are written, whatever the gates saw."""
 
@@ -54,7 +54,7 @@ class FakeLedger:
                 raise StaleChange(change.key)
             value = None if change.value is None else jsontext.encode(change.value)
             owner = bytes.fromhex(change.owner)
-            rows.append(HeldRow(change.kind, change.key, owner, version + 1, change.expires_at, value))
+            rows.append(ItemRow(change.kind, change.key, owner, version + 1, change.expires_at, value))
         self.held.apply(rows)
 
     def _sealed(self, text: str, body: bytes | None = None) -> Sealed:
@@ -69,7 +69,7 @@ class FakeLedger:
                 return fail(Stopped(agent_id, self.stopped[agent_id]))
         try:
             self._change(draft.changes, draft.proven)
-        except (StaleChange, HeldFull) as error:
+        except (StaleChange, StateFull) as error:
             return fail(error)
         self.drafts.append(draft)
         if draft.reservation is not None:

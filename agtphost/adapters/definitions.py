@@ -1,7 +1,7 @@
 """
 The texts of approved definitions: what a tool, a card or a manifest said of itself when it was approved.
 
-A pin is a digest, and a digest shows no difference. So the text that it was made of is kept beside it, as a held item
+A pin is a digest, and a digest shows no difference. So the text that it was made of is kept beside it, as a state item
 of its own: it can be lost for want of room, and the pin cannot. A text counts only where its SHA-256 is the approved
 digest; an older store, a configured digest whose definition was never seen, and one that is too long have none.
 """
@@ -13,10 +13,10 @@ from hashlib import sha256
 from typing import Any
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 
 KIND = "upstream-definition"
-"""Of held items; the key is the protocol, the upstream and the name, on a line each."""
+"""Of state items; the key is the protocol, the upstream and the name, on a line each."""
 
 LONGEST = 64 << 10
 """Octets of a text that is kept."""
@@ -33,7 +33,7 @@ class Definitions:
     :param held: None: none are kept.
     """
 
-    def __init__(self, protocol: str, upstream: str, held: HeldTable | None) -> None:
+    def __init__(self, protocol: str, upstream: str, held: StateTable | None) -> None:
         self._upstream = f"{protocol}\n{upstream}"
         self._held = held
 

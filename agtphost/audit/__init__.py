@@ -12,7 +12,7 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.witness`, :mod:`.remote_witness`, :mod:`.cosignature`: who remembers them outside the store
 - :mod:`.operator_witness`: the same of the operator's own packages
 - :mod:`.observed`: a committed record, as observers see it
-- :mod:`.held`: durable state of built-in methods, committed together with records
+- :mod:`.state`: durable state of built-in methods, committed together with records
 - :mod:`.acceptance`: on record: that the operator went on with a store although its witness contradicted it
 - :mod:`.domains`: domains that expired, were renewed, or went to another owner
 - :mod:`.keyed`: keyed requests: what an agent's stored answers may take, and what is kept of one that is too long

@@ -4,7 +4,7 @@ Domains that expired, were renewed, or went to another owner: core v08 section 1
 An agent's standing may rest on a domain: its ``org_domain``. Whoever looks
 after the domain tells the host when it expires; the agents under it are
 suspended then, deprecated 90 days later, and never come back for a new owner
-of the domain. What was told is a held item; what follows from it is computed
+of the domain. What was told is a state item; what follows from it is computed
 here, from that item, the clock and the agents' states alone, so that a host
 which was down goes on where time has got to.
 """
@@ -17,14 +17,14 @@ from datetime import datetime
 from typing import Any
 
 from agtphost.audit.drafts import LifecycleEvent
-from agtphost.audit.held import Held
 from agtphost.audit.lifecycle import LAPSED, EventType, LifecycleState, LifecycleStatus
 from agtphost.audit.retention import stamp
+from agtphost.audit.state import StateItem
 from agtphost.identity.agents import Agent
 from agtphost.vocabulary import uris
 
 ORG_DOMAIN = "org-domain"
-"""The kind of held item; its key is the domain."""
+"""The kind of state item; its key is the domain."""
 
 EXPIRED = "org-domain-expired"
 RENEWED = "org-domain-renewed"
@@ -59,12 +59,12 @@ class OrgDomain:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> OrgDomain:
-        """The held item's value."""
+        """The state item's value."""
         times = {name: datetime.fromisoformat(value[name]).timestamp() for name in _TIMES}
         return cls(domain=value["domain"], event=value["event"], owner=value["owner"], **times)
 
     def value(self) -> dict[str, Any]:
-        """The value of the held item."""
+        """The value of the state item."""
         times = {name: stamp(getattr(self, name)) for name in _TIMES}
         return {"domain": self.domain, "event": self.event, "owner": self.owner, **times}
 
@@ -159,7 +159,7 @@ def domains_of(agent: Agent, own_domain: str) -> set[str]:
     return named or ({own_domain.lower()} if agent.hosted and own_domain else set())
 
 
-def told(items: Iterable[Held]) -> Iterator[OrgDomain]:
+def told(items: Iterable[StateItem]) -> Iterator[OrgDomain]:
     """The domains in the held table."""
     for item in items:
         yield OrgDomain.of(item.value)

@@ -44,12 +44,12 @@ class Stopped(StaleLifecycle):
 
 
 class StaleChange(Exception):
-    """A held item changed between the decision and the commit; the message names it."""
+    """A state item changed between the decision and the commit; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One held item that is put, or removed, in the same transaction as a record: see :mod:`agtphost.audit.held`."""
+    """One state item that is put, or removed, in the same transaction as a record: see :mod:`agtphost.audit.state`."""
 
     kind: str
     """What it is: ``escalation``, ``proposal``, ``contract`` ..."""
@@ -135,7 +135,7 @@ class Draft:
     """With ``reservation``: the octets a repeat of the request is answered from."""
 
     changes: tuple[Change, ...] = ()
-    """Held items that change with it, all or none."""
+    """State items that change with it, all or none."""
 
     events: tuple[StreamEvent, ...] = ()
     """Committed just before this record, in the same transaction."""

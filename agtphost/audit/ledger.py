@@ -31,16 +31,16 @@ from zope.interface import implementer
 from agtphost.audit import opening
 from agtphost.audit.chain import RecordSigner, Seconds
 from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
-from agtphost.audit.held import HeldFull, HeldTable
 from agtphost.audit.keyed import reservation_name
 from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.audit.state import StateFull, StateTable
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission
 from agtphost.iagtp import ILedger
 from agtphost.identity.keys import Signer, SigningKey
 from agtphost.stores.ballast import PIECE, Ballast
 from agtphost.stores.interfaces import IChainStore
-from agtphost.stores.rows import HeldRow, StateRow
+from agtphost.stores.rows import ItemRow, StateRow
 from agtphost.vocabulary.holdings import ANSWERS, Answers
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
@@ -94,7 +94,7 @@ class Ledger:
     :param reactor: schedules hand-overs and receives results.
     :param server_id: ``server_id`` of lifecycle events.
     :param lifecycle: kept in step with the committed transitions.
-    :param held: kept in step with the committed changes of held items.
+    :param held: kept in step with the committed changes of state items.
     :param now: seconds since the Unix epoch.
     :param keep_results: seconds for which a keyed request is remembered.
     :param free_space_floor: octets that have to stay free on the store's disk.
@@ -113,7 +113,7 @@ class Ledger:
         *,
         server_id: str,
         lifecycle: LifecycleTable,
-        held: HeldTable | None = None,
+        held: StateTable | None = None,
         now: Callable[[], float] = time.time,
         keep_results: float = 86_400.0,
         free_space_floor: int = FREE_SPACE_FLOOR,
@@ -128,7 +128,7 @@ class Ledger:
         self._signer = RecordSigner(signer, events)
         self._reactor = reactor
         self._lifecycle = lifecycle
-        self._held = HeldTable() if held is None else held
+        self._held = StateTable() if held is None else held
         self._now = now
         self._floor = free_space_floor
         self._probe_seconds = probe_seconds
@@ -182,7 +182,7 @@ class Ledger:
 
     def read(self) -> None:
         """
-        Read heads, lifecycle states and held items: all of a start that the store can forbid.
+        Read heads, lifecycle states and state items: all of a start that the store can forbid.
 
         :raises agtphost.stores.StoreError: a head is damaged, the store cannot be read, or a witness contradicts it.
         """
@@ -217,7 +217,7 @@ class Ledger:
         if draft.changes:
             try:
                 submission.admitted = self._held.admit(draft.changes, proven=draft.proven)
-            except HeldFull as full:
+            except StateFull as full:
                 return fail(full)
             draft.changes = submission.admitted.changes
         self._collect(submission, len(draft.result))
@@ -323,13 +323,13 @@ class Ledger:
         for entry in entries:
             entry.deferred.errback(LedgerUnavailable(error))
 
-    def _moved(self, states: dict[str, StateRow], held: Sequence[HeldRow]) -> None:
+    def _moved(self, states: dict[str, StateRow], held: Sequence[ItemRow]) -> None:
         """In the writer's thread: somebody else wrote to the store. The reactor hears of it before of the group."""
         self._report("the store was changed by another process: {why}", "what it holds is taken over")
         self._reactor.callFromThread(self._lifecycle.replace, states)
         self._reactor.callFromThread(self._held.replace, held)
 
-    def _recovered(self, states: dict[str, StateRow], held: Sequence[HeldRow]) -> None:
+    def _recovered(self, states: dict[str, StateRow], held: Sequence[ItemRow]) -> None:
         """The store takes writes again. A COMMIT in doubt may have changed states: take what it holds."""
         self._lifecycle.replace(states)
         self._held.replace(held)

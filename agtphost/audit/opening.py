@@ -9,20 +9,20 @@ from twisted.logger import Logger
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.writer import GroupWriter
 from agtphost.stores.interfaces import IStoreUpkeep
-from agtphost.stores.rows import HeldRow, StateRow, StoreError
+from agtphost.stores.rows import ItemRow, StateRow, StoreError
 
 log = Logger()
 
 
 def read(
     store: IStoreUpkeep, writer: GroupWriter, tree: TreeKeeper | None
-) -> tuple[dict[str, StateRow], Sequence[HeldRow]]:
+) -> tuple[dict[str, StateRow], Sequence[ItemRow]]:
     """
     Heads and tree into the writer's memory, compared with the witnesses.
 
     Old evidence that is damaged is told, and keeps nobody from serving; what the next record rests on does.
 
-    :return: lifecycle states and held items.
+    :return: lifecycle states and state items.
     :raises StoreError: a head is damaged, the store cannot be read, or a witness contradicts it.
     """
     try:

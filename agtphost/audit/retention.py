@@ -1,7 +1,7 @@
 """
 What stays of an agent that was revoked or deprecated, for how long, and when its label is free (core v08 section 11.7).
 
-The record is a held item that never expires, put in the transaction of the
+The record is a state item that never expires, put in the transaction of the
 transition: it does not need the agent's files any more. Nothing in this
 program removes one, nor any event; the periods below are what an operator
 who archives a store has to keep to.
@@ -17,12 +17,12 @@ from hashlib import sha256
 from typing import Any
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import Held
 from agtphost.audit.lifecycle import LifecycleStatus
+from agtphost.audit.state import StateItem
 from agtphost.identity.agents import Agent
 
 RETAINED = "retained-agent"
-"""The kind of held item."""
+"""The kind of state item."""
 
 LABEL_DAYS = 90
 """From the end of an agent until its label can be used again (core v08 section 6.5)."""
@@ -64,7 +64,7 @@ def retained(agent: Agent, status: LifecycleStatus, fields: Mapping[str, object]
     return (Change(kind=RETAINED, key=agent.agent_id, value=json.loads(json.dumps(value))),)
 
 
-def reserved_by(label: str, agent_id: str, records: Iterable[Held], now: float) -> Mapping[str, Any] | None:
+def reserved_by(label: str, agent_id: str, records: Iterable[StateItem], now: float) -> Mapping[str, Any] | None:
     """
     The agent that still keeps a label: one of another Agent-ID that had it and ended less than 90 days ago.
 

@@ -43,7 +43,7 @@ from agtphost.audit.lifecycle import stops
 from agtphost.audit.tree import TreeKeeper
 from agtphost.identity.keys import SigningKey, fastest_signer
 from agtphost.stores.interfaces import IWriterStore
-from agtphost.stores.rows import HeldRow, RecordFormat, RecordKind, RecordRow, ReservationRow, StateRow
+from agtphost.stores.rows import ItemRow, RecordFormat, RecordKind, RecordRow, ReservationRow, StateRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.holdings import ANSWERS, Answers
 
@@ -65,8 +65,8 @@ class Submission:
         """With a lifecycle event: what the agent's state became."""
         self.admitted: Any = None
         """With changes: the room that was made for them."""
-        self.held: tuple[HeldRow, ...] = ()
-        """With changes: what the held items became."""
+        self.held: tuple[ItemRow, ...] = ()
+        """With changes: what the state items became."""
 
 
 class Claim:
@@ -112,7 +112,7 @@ class GroupWriter:
         now: Callable[[], float] = time.time,
         keep_results: float = 86_400.0,
         tree: TreeKeeper | None = None,
-        moved: Callable[[dict[str, StateRow], Sequence[HeldRow]], object] = lambda states, held: None,
+        moved: Callable[[dict[str, StateRow], Sequence[ItemRow]], object] = lambda states, held: None,
         answers: Answers = ANSWERS,
     ) -> None:
         self._answers = answers
@@ -167,8 +167,8 @@ class GroupWriter:
         self._stopped = {agent_id: row for agent_id, row in states.items() if stops(row)}
         return states
 
-    def held(self) -> Sequence[HeldRow]:
-        """Every held item of the store."""
+    def held(self) -> Sequence[ItemRow]:
+        """Every state item of the store."""
         return self._store.held()
 
     def adopt(self, key: SigningKey) -> None:
@@ -347,7 +347,7 @@ class _Group:
             sealed = self._add(heads, rows, event.chain, self._stream_payload(event, draft), _EVENT)
         if draft.payload:
             sealed = self._add(heads, rows, draft.chain, draft.payload, _RECORD)
-        if sealed is None:  # Held items alone.
+        if sealed is None:  # State items alone.
             sealed = Sealed(jws="", audit_id="", issued_at=self._text)
         submission.outcome = replace(sealed, event=sealed_event, body=body)
         if draft.event is not None and sealed_event is not None:
@@ -370,8 +370,8 @@ class _Group:
         rows.append(row)
         return sealed
 
-    def _held_rows(self, changes: Sequence[Change]) -> tuple[HeldRow, ...]:
-        """What held items become; a draft names each of them once."""
+    def _held_rows(self, changes: Sequence[Change]) -> tuple[ItemRow, ...]:
+        """What state items become; a draft names each of them once."""
         rows = []
         for change in changes:
             version = self._store.held_version(change.kind, change.key, self._now)
@@ -379,7 +379,7 @@ class _Group:
                 raise StaleChange(f"{change.kind} {change.key} has version {version}, not {change.expected}")
             value = None if change.value is None else jsontext.encode(change.value)
             owner = bytes.fromhex(change.owner)
-            rows.append(HeldRow(change.kind, change.key, owner, version + 1, change.expires_at, value))
+            rows.append(ItemRow(change.kind, change.key, owner, version + 1, change.expires_at, value))
         return tuple(rows)
 
     def _stream_payload(self, event: StreamEvent, draft: Draft) -> dict[str, object]:

@@ -16,7 +16,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StaleLifecycle, Stopped
-from agtphost.audit.held import HeldFull
+from agtphost.audit.state import StateFull
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.dispatch.encoding import is_heavy, written
@@ -197,7 +197,7 @@ class Dispatcher:
             raise stopped(exchange, error, performed=False) from None
         except StaleChange:
             raise replayed() from None
-        except HeldFull as full:
+        except StateFull as full:
             raise no_room(full) from None
         except LedgerUnavailable:
             raise store_down() from None
@@ -421,7 +421,7 @@ class Dispatcher:
         interim: Interim | None,
     ) -> str:
         """
-        Make held items durable before a handler goes on, with a record of their own: an interim message's.
+        Make state items durable before a handler goes on, with a record of their own: an interim message's.
 
         :param interim: sends the message; None where the caller did not ask for a stream.
         :return: the Audit-ID of the record.
@@ -436,7 +436,7 @@ class Dispatcher:
         self, exchange: Exchange, refusal: Refusal, changes: Sequence[Change], extra: Mapping[str, Any]
     ) -> str:
         """
-        Make held items durable with the record of a refusal: what is left to say of a call that was answered before.
+        Make state items durable with the record of a refusal: what is left to say of a call that was answered before.
 
         :return: the Audit-ID of the record.
         :raises Refusal: 409 where an item changed meanwhile, 503 where nothing can be made durable.
@@ -455,7 +455,7 @@ class Dispatcher:
             raise stopped(exchange, error, performed=True) from None
         except StaleChange:
             raise _taken_meanwhile() from None
-        except HeldFull as full:
+        except StateFull as full:
             raise no_room(full) from None
         except LedgerUnavailable:
             raise store_down() from None
@@ -495,7 +495,7 @@ class Dispatcher:
         except StaleChange:
             outcome = self._sealer.refusal(exchange, _taken_meanwhile())
             return await self._seal(exchange, outcome, performed=performed)
-        except HeldFull as full:
+        except StateFull as full:
             outcome = self._sealer.refusal(exchange, no_room(full))
             return await self._seal(exchange, outcome, performed=performed)
         except LedgerUnavailable as error:

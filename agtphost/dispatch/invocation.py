@@ -50,12 +50,12 @@ class Dispatches(Protocol):
         extra: Mapping[str, Any],
         interim: Interim | None,
     ) -> str:
-        """Make held items durable before a handler goes on."""
+        """Make state items durable before a handler goes on."""
 
     async def withdraw(
         self, exchange: Exchange, refusal: Refusal, changes: Sequence[Change], extra: Mapping[str, Any]
     ) -> str:
-        """Make held items durable with the record of a refusal."""
+        """Make state items durable with the record of a refusal."""
 
 
 class Invocation:
@@ -139,7 +139,7 @@ class Invocation:
         self, event: Mapping[str, Any], changes: Sequence[Change], extra: Mapping[str, Any], *, answered: bool = False
     ) -> str:
         """
-        Make held items durable now; see :meth:`.Dispatches.commit`.
+        Make state items durable now; see :meth:`.Dispatches.commit`.
 
         :param answered: whether the request was answered already, so that nothing more is sent to its caller.
         :return: the Audit-ID of the record that tells of it.

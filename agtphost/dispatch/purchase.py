@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
 from agtphost.identity.intent import Intent
-from agtphost.vocabulary.holdings import HELD
+from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.status import Status
 
 KIND = "intent-assertion"
 NEW_ASSERTION = "Have the platform that governs the agent issue a new Intent-Assertion for this purchase."
-MOST_PER_AGENT = HELD[KIND].per_owner
+MOST_PER_AGENT = ITEM_KINDS[KIND].per_owner
 """Used assertions that are remembered for one agent; beyond it has to wait until some have expired."""
 
 
@@ -67,7 +67,7 @@ class UsedAssertions:
     :param held: where they are.
     """
 
-    def __init__(self, held: HeldTable) -> None:
+    def __init__(self, held: StateTable) -> None:
         self._held = held
 
     def used(self, intent: Intent) -> bool:

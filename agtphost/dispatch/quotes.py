@@ -1,7 +1,7 @@
 """
 Carts and the quotes given for them: what a PURCHASE can be bound to (core v08 section 9, QUOTE).
 
-A quote is a held item of kind ``quote``, committed with the record of the
+A quote is a state item of kind ``quote``, committed with the record of the
 QUOTE that gave it. It is good for the agent that asked, at the merchant that
 answered, until it ends.
 """
@@ -15,14 +15,14 @@ from hashlib import sha256
 from typing import Any
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.vocabulary import money
-from agtphost.vocabulary.holdings import HELD
+from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.money import Money, MoneyError
 
 KIND = "quote"
-MOST_PER_AGENT = HELD[KIND].per_owner
+MOST_PER_AGENT = ITEM_KINDS[KIND].per_owner
 """Quotes that one agent may have at a time."""
 
 MOST_LINES = 500
@@ -117,7 +117,7 @@ class Quotes:
     :param held: where they are.
     """
 
-    def __init__(self, held: HeldTable) -> None:
+    def __init__(self, held: StateTable) -> None:
         self._held = held
 
     def full(self, agent_id: str) -> bool:
@@ -161,7 +161,7 @@ class Quotes:
         )
 
 
-def _quote(item: Held) -> Quote:
+def _quote(item: StateItem) -> Quote:
     value = item.value
     return Quote(
         quote_id=item.key,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agtphost.audit.held import HeldFull
+from agtphost.audit.state import StateFull
 from agtphost.errors import Refusal
 from agtphost.vocabulary.status import Status
 
@@ -10,7 +10,7 @@ RETRY_SECONDS = 60
 """When to try again: what is held goes as it is finished, read or expired, and nobody can tell when that is."""
 
 
-def no_room(full: HeldFull) -> Refusal:
+def no_room(full: StateFull) -> Refusal:
     """
     429 where the agent has its share, 503 where all agents together have used up what there is.
 

@@ -87,7 +87,7 @@ class Answer(EndpointResponse):
     """False: ``result`` is the body itself, as discovery documents are."""
 
     changes: tuple[Change, ...] = ()
-    """Held items that change in the transaction of this answer's record: see :mod:`agtphost.audit.held`."""
+    """State items that change in the transaction of this answer's record: see :mod:`agtphost.audit.state`."""
 
     events: tuple[StreamEvent, ...] = ()
     """Signed events committed just before that record."""

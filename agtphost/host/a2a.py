@@ -11,7 +11,7 @@ from agtphost import extras
 from agtphost.adapters.a2a import A2AAgent, A2AAgentSettings, CardKey
 from agtphost.adapters.a2a.agent import configured
 from agtphost.adapters.web.pins import Pins, Submit
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.config import Config, peers
 from agtphost.contract.binding import Binding
 from agtphost.errors import ConfigurationError, Problem
@@ -95,7 +95,7 @@ def _card_keys(entry: peers.A2AAgent, config: Config) -> dict[str, CardKey]:
     return keys
 
 
-def a2a_agents(reactor: Any, config: Config, held: HeldTable, submit: Submit) -> list[A2AAgent]:
+def a2a_agents(reactor: Any, config: Config, held: StateTable, submit: Submit) -> list[A2AAgent]:
     """
     A service for each entry.
 

@@ -1,4 +1,4 @@
-"""``[a2a.front]`` becomes a server, its clients' tasks held items."""
+"""``[a2a.front]`` becomes a server, its clients' tasks state items."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zope.interface import implementer
 from agtphost.adapters.a2a import A2AAgent
 from agtphost.adapters.a2a.fronted import FrontedTasks
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.config import Config
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import ConfigurationError, Problem, Refusal
@@ -40,7 +40,7 @@ from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
 
 
-def fronted_tasks(config: Config, held: HeldTable, ledger: ILedger) -> FrontedTasks | None:
+def fronted_tasks(config: Config, held: StateTable, ledger: ILedger) -> FrontedTasks | None:
     """The tasks of A2A clients; None where there is no front."""
     if config.a2a.front.listen is None:
         return None
@@ -50,7 +50,7 @@ def fronted_tasks(config: Config, held: HeldTable, ledger: ILedger) -> FrontedTa
 
     tasks = FrontedTasks(held, keep)
 
-    def suspended(key: str, item: Held | None) -> None:
+    def suspended(key: str, item: StateItem | None) -> None:
         if item is not None and item.value["of"] == "task" and item.value["status"] == "suspended":
             tasks.stopped(item.owner, str(item.value["name"]))
 

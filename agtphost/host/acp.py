@@ -7,13 +7,13 @@ from typing import Any
 
 from agtphost.adapters.acp import ACPServer, ACPServerSettings
 from agtphost.adapters.web.pins import Pins, Submit
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.config.peers import ACPAgent
 from agtphost.host.a2a import common
 
 
 def acp_servers(
-    reactor: Any, entries: Iterable[ACPAgent], held: HeldTable, submit: Submit, *, production: bool = True
+    reactor: Any, entries: Iterable[ACPAgent], held: StateTable, submit: Submit, *, production: bool = True
 ) -> list[ACPServer]:
     """
     A service for each entry.

@@ -102,7 +102,7 @@ def compose(on: Foundation, connected: Upstreams, workshop: Workshop) -> Core:
     :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
     """
     config, materials, reactor, evidence = on.config, on.materials, on.reactor, on.evidence
-    # Contracts: held items that stand in for endpoints nobody registered.
+    # Contracts: state items that stand in for endpoints nobody registered.
     negotiating = negotiator(materials, evidence.held, on.registry.all, on.authorization, reactor, on.seconds)
     shown = disclosing(on, connected, negotiating)
     # What merchants sell is bought and quoted under the rules of core v08 section 9.

@@ -27,8 +27,8 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
-from agtphost.audit.held import HeldTable
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.host.propagation import REVOKED, Propagation
 from agtphost.host.rotation import Stamp, stamps
@@ -37,10 +37,10 @@ from agtphost.identity import revocation
 from agtphost.identity.agents import Agent
 from agtphost.identity.certificates import link_of, parse_peer_certificate
 from agtphost.identity.revocation import RevocationError, Revocations
-from agtphost.vocabulary.holdings import HELD
+from agtphost.vocabulary.holdings import ITEM_KINDS
 
 TOLD = "certificate-revocation"
-"""The kind of held item: a revocation that was told."""
+"""The kind of state item: a revocation that was told."""
 
 LOOK_EVERY = 2.0
 """Seconds between two looks at what is in force."""
@@ -48,7 +48,7 @@ LOOK_EVERY = 2.0
 FILES_EVERY = 15
 """Looks after which the certificates of known agents are looked for anew."""
 
-MOST = HELD[TOLD].in_all
+MOST = ITEM_KINDS[TOLD].in_all
 """Revocations remembered; lists that are longer are told of as far as this goes."""
 
 AT_ONCE = 50
@@ -80,7 +80,7 @@ class CertificateNotices(Service):
         self,
         reactor: Any,
         config: Config,
-        held: HeldTable,
+        held: StateTable,
         directory: IAgentDirectory,
         states: Callable[[Agent], LifecycleState],
         revocations: Revocations,

@@ -9,7 +9,7 @@ from typing import Any
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.client import ClientError, Reply
 from agtphost.client.client import Client
 from agtphost.client.errors import CannotConnect, InvalidCall, TLSRefused
@@ -45,7 +45,7 @@ from agtphost.methods.inspection.inspect import Target
 from agtphost.methods.oversight.governance import Governance, GovernanceGate
 from agtphost.stores import StoreError
 from agtphost.upstream.queue import CallQueue
-from agtphost.vocabulary.holdings import HELD
+from agtphost.vocabulary.holdings import ITEM_KINDS
 
 SECONDS_TO_ANSWER = 5.0
 """How long after the longest task DELEGATE itself may go on: it still has to say that the task was late."""
@@ -195,7 +195,7 @@ class Delegating:
 
 def delegating(
     materials: Materials,
-    held: HeldTable,
+    held: StateTable,
     states: States,
     reactor: Any,
     *,
@@ -220,7 +220,7 @@ def delegating(
         by_agent.update(dict.fromkeys(entry.agents, link))
     hops = Hops(held)
     # Whatever is accepted has room to wait: an accepted task is never sent away.
-    turns = CallQueue(reactor, AT_WORK, waiting=HELD[TASK].in_all, share=AT_WORK_OF_ONE)
+    turns = CallQueue(reactor, AT_WORK, waiting=ITEM_KINDS[TASK].in_all, share=AT_WORK_OF_ONE)
     tasks = AsynchronousTasks(held, materials.directory, ledger, reactor, turns)
     handler = Delegation(
         materials.directory,

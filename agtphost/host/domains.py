@@ -13,8 +13,8 @@ from twisted.logger import Logger
 
 from agtphost.audit.domains import ORG_DOMAIN, barring, due, told
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, LifecycleEvent, StaleLifecycle
-from agtphost.audit.held import Held, HeldTable
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.iagtp import ILedger
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
@@ -46,7 +46,7 @@ class DomainWatch(Service):
     def __init__(
         self,
         clock: Any,
-        held: HeldTable,
+        held: StateTable,
         directory: AgentDirectory,
         states: Callable[[Agent], LifecycleState],
         ledger: ILedger,
@@ -81,7 +81,7 @@ class DomainWatch(Service):
         self._cancel()
         return self._working
 
-    def _told(self, domain: str, item: Held | None) -> None:
+    def _told(self, domain: str, item: StateItem | None) -> None:
         self.look()
 
     def look(self) -> None:

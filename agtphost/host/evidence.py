@@ -11,11 +11,11 @@ from typing import Any
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
-from agtphost.audit.held import HeldTable
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.observed import ObservedRecord
 from agtphost.audit.operator_witness import OperatorWitness
+from agtphost.audit.state import StateTable
 from agtphost.audit.summaries import Summaries
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.witness import WitnessFile
@@ -44,7 +44,7 @@ class Evidence:
     ledger: Ledger
     records: IRecordStore
     states: LifecycleTable
-    held: HeldTable
+    held: StateTable
     tree: TreeKeeper
     signer: Signer | None
     """None on a host without a key, whose records are not signed."""
@@ -73,7 +73,7 @@ def keep_evidence(
     config, key = materials.config, materials.key
     if store is None:
         store = open_store(config.store.url, create=is_new(config))
-    states, held = LifecycleTable(), HeldTable(now)
+    states, held = LifecycleTable(), StateTable(now)
     records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
     # A cosignature comes in long after the ledger below was made, of which its witnesses are a part.
     witnesses = Witnesses(reactor, config, key, records, lambda size, line: ledger.cosign(size, line))

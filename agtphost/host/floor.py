@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.contract.binding import Binding
 from agtphost.handlers.authorization import Authorization
@@ -46,7 +46,7 @@ def floor_methods(
     catalog: Catalog,
     *,
     directory: IAgentDirectory,
-    held: HeldTable,
+    held: StateTable,
     records: IRecordStore,
     listed: Callable[[], Iterable[Binding]],
     adapters: Sequence[IPayloadAdapter],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.contract.binding import Binding
 from agtphost.contract.table import Match
@@ -33,7 +33,7 @@ class Market:
     def __init__(
         self,
         config: Config,
-        held: HeldTable,
+        held: StateTable,
         states: States,
         key: SigningKey | None,
         find: Callable[[str, str], Match | None],

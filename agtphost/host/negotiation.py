@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
 from agtphost.contract.recipes.loading import RecipeRules
 from agtphost.handlers.authorization import Authorization
@@ -19,7 +19,7 @@ from agtphost.negotiation.settings import settings_of
 
 def negotiator(
     materials: Materials,
-    held: HeldTable,
+    held: StateTable,
     bindings: Callable[[], Sequence[Binding]],
     authorization: Authorization,
     reactor: Any,

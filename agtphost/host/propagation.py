@@ -3,7 +3,7 @@ Tells others of lifecycle events and revoked certificates: registries and relyin
 
 Core v08 section 7.2.16, companion section 9.3.
 
-Theory of operation. What is to be told is a held item for each subscriber and
+Theory of operation. What is to be told is a state item for each subscriber and
 agent, put in the transaction of the event itself, so neither a crash nor a
 subscriber that is down loses any. It is sent at once, again after ever longer
 pauses while that fails, and removed once the subscriber has taken it. A later
@@ -25,7 +25,7 @@ from twisted.logger import Logger
 
 from agtphost.adapters.web.exchange import HttpPeer
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StoredRecord
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.client import ClientError
 from agtphost.client.client import Client
 from agtphost.config import Config
@@ -34,7 +34,7 @@ from agtphost.identity import envelope
 from agtphost.upstream.failures import UpstreamFailure
 
 NOTICE = "lifecycle-notice"
-"""The kind of held item."""
+"""The kind of state item."""
 
 REVOKED = "certificate_revoked"
 """The event of a certificate that counts no longer (companion section 9.3)."""
@@ -74,7 +74,7 @@ class Propagation(Service):
         self,
         reactor: Any,
         config: Config,
-        held: HeldTable,
+        held: StateTable,
         records: IRecordStore,
         ledger: ILedger,
     ) -> None:
@@ -133,7 +133,7 @@ class Propagation(Service):
         if self._http is not None:
             await self._http.close()
 
-    def _changed(self, key: str, item: Held | None) -> None:
+    def _changed(self, key: str, item: StateItem | None) -> None:
         if item is None:
             self._pauses.pop(key, None)
         elif self.running and key not in self._sending:
@@ -167,7 +167,7 @@ class Propagation(Service):
         log.warn("a lifecycle notice waits: {why}", why=failure.getErrorMessage())
         self._later(key, pause * random.uniform(0.75, 1.25))
 
-    async def _deliver(self, item: Held) -> None:
+    async def _deliver(self, item: StateItem) -> None:
         if item.value["to"] in self._targets:
             await self._send(item.value["to"], await self._notice(item.value))
         taken = Change(kind=NOTICE, key=item.key, value=None, expected=item.version)

@@ -22,8 +22,8 @@ from agtphost.adapters.web.cancellation import Cancellation
 from agtphost.adapters.web.ownership import TaskOwnership
 from agtphost.adapters.web.service import WebUpstream
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
-from agtphost.audit.held import Held, HeldTable
 from agtphost.audit.lifecycle import LifecycleState, LifecycleTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.config import Config, MCPServer, Secret
 from agtphost.config.faults import Fault
 from agtphost.config.upstreams import OAuthClient, Override
@@ -213,7 +213,7 @@ def mcp_adapter(
     entries: Iterable[MCPServer],
     environ: Mapping[str, str],
     *,
-    held: HeldTable,
+    held: StateTable,
     ledger: ILedger,
     authorization: Authorization,
     production: bool = True,
@@ -233,7 +233,7 @@ def mcp_adapter(
         for settings in (settings_of(entry, production=production) for entry in entries)
     ]
 
-    def suspended(key: str, item: Held | None) -> None:
+    def suspended(key: str, item: StateItem | None) -> None:
         # SUSPEND with a Task-ID is how a caller gives up what runs under it (adapters rule G6).
         if item is not None and item.value["of"] == "task" and item.value["status"] == "suspended":
             desk.cancel(item.owner, str(item.value["name"]))
@@ -246,7 +246,7 @@ def web_upstreams(
     reactor: Any,
     config: Config,
     *,
-    held: HeldTable,
+    held: StateTable,
     ledger: ILedger,
     states: LifecycleTable,
     authorization: Authorization,
@@ -278,8 +278,8 @@ def web_upstreams(
     return WebUpstreams(adapters=tuple(adapters), upkeep=upkeep, endings=tuple(endings), a2a=named)
 
 
-def _end_with_callers(held: HeldTable, states: LifecycleTable, endings: Sequence[Cancellation]) -> None:
-    def suspended(key: str, item: Held | None) -> None:
+def _end_with_callers(held: StateTable, states: LifecycleTable, endings: Sequence[Cancellation]) -> None:
+    def suspended(key: str, item: StateItem | None) -> None:
         if item is not None and item.value["status"] == "suspended":
             for each in endings:
                 each.given_up(item.owner, str(item.value["of"]), str(item.value["name"]))

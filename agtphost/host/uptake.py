@@ -19,8 +19,8 @@ from twisted.logger import Logger
 
 from agtphost.audit import retention
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, LifecycleEvent, StaleLifecycle
-from agtphost.audit.held import HeldTable
 from agtphost.audit.lifecycle import EventType, LifecycleStatus, LifecycleTable
+from agtphost.audit.state import StateTable
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.iagtp import ILedger
 from agtphost.identity.agents import Agent
@@ -47,7 +47,7 @@ class Uptake(Service):
         self,
         directory: AgentDirectory,
         states: LifecycleTable,
-        held: HeldTable,
+        held: StateTable,
         ledger: ILedger,
         changed: Callable[[], None],
         now: Callable[[], float] = time.time,

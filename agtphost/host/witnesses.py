@@ -12,9 +12,9 @@ from twisted.logger import Logger
 
 from agtphost.audit import checkpoint
 from agtphost.audit.checkpoint import Checkpoint
-from agtphost.audit.held import HeldTable
 from agtphost.audit.merkle import Tiles, Tree
 from agtphost.audit.remote_witness import Answer, RemoteWitness, WitnessUnreachable
+from agtphost.audit.state import StateTable
 from agtphost.client import ClientError, Reply
 from agtphost.client.client import Client
 from agtphost.client.sync import Client as BlockingClient
@@ -199,7 +199,7 @@ def _keys(config: Config, text: str | None) -> Iterable[VerifyingKey]:
         raise StoreError(f"the key of a witness cannot be read: {error}") from None
 
 
-def witnessing(config: Config, held: HeldTable, key: SigningKey | None) -> tuple[Binding, ...]:
+def witnessing(config: Config, held: StateTable, key: SigningKey | None) -> tuple[Binding, ...]:
     """
     What this host answers as a witness; nothing where it is none.
 

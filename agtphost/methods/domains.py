@@ -28,7 +28,7 @@ from agtphost.audit.domains import (
     told,
 )
 from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import OPERATOR, Authorization, fingerprint, is_registrar
 from agtphost.handlers.built_in import Answer, BuiltInContext
@@ -59,7 +59,7 @@ class Domains:
 
     def __init__(
         self,
-        held: HeldTable,
+        held: StateTable,
         agents: Callable[[], Iterable[Agent]],
         own_domain: str,
         authorization: Authorization | None = None,

@@ -24,9 +24,9 @@ from zope.interface import implementer
 from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import HeldTable
 from agtphost.audit.merkle import ProofError, proof_from_texts, verify_consistency
 from agtphost.audit.remote_witness import INCONSISTENT, OUTDATED
+from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.key_history import statements_of
@@ -37,16 +37,16 @@ from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
 
 WITNESSED = "witnessed-checkpoint"
-"""The kind of held item: the last checkpoint of a log."""
+"""The kind of state item: the last checkpoint of a log."""
 
 KEYS = "witnessed-keys"
-"""The kind of held item: the statements by which the keys of a log followed each other."""
+"""The kind of state item: the statements by which the keys of a log followed each other."""
 
 RETIRED = "checkpoint-key-retired"
 """The reason of a checkpoint that only an earlier key of its log signed."""
 
 CONTRADICTION = "witnessed-contradiction"
-"""The kind of held item: two checkpoints of a log of which one does not continue the other."""
+"""The kind of state item: two checkpoints of a log of which one does not continue the other."""
 
 MOST_CONTRADICTIONS = 50
 """Kept for one log: the first prove as much as all."""
@@ -78,7 +78,7 @@ class Witnessing:
 
     def __init__(
         self,
-        held: HeldTable,
+        held: StateTable,
         logs: Iterable[WitnessedLog],
         server_id: str,
         key: SigningKey,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.errors import Refusal
 from agtphost.negotiation.durations import timestamp
 from agtphost.vocabulary.status import Status
@@ -35,7 +35,7 @@ class Attempts:
     :param now: milliseconds since the Unix epoch.
     """
 
-    def __init__(self, held: HeldTable, now: Callable[[], int]) -> None:
+    def __init__(self, held: StateTable, now: Callable[[], int]) -> None:
         self._held = held
         self._now = now
 
@@ -69,6 +69,6 @@ class Attempts:
             extra={"rcns_attempt_id": attempt_id},
         )
 
-    def get(self, attempt_id: str) -> Held | None:
+    def get(self, attempt_id: str) -> StateItem | None:
         """An attempt that is remembered."""
         return self._held.get(KIND, attempt_id)

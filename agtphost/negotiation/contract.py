@@ -19,10 +19,10 @@ from agtphost.negotiation.durations import timestamp
 from agtphost.vocabulary.paths import Template, parse_template
 
 KIND = "contract"
-"""Held items that are contracts; their key is the synthesis_id."""
+"""State items that are contracts; their key is the synthesis_id."""
 
 ACCEPTED = "contract-accepted"
-"""Held items that say of a preview that it was accepted; kept apart, so that accepting never undoes a revocation."""
+"""State items that say of a preview that it was accepted; kept apart, so that accepting never undoes a revocation."""
 
 TOMBSTONE = 7 * 86_400
 """Seconds for which an ended contract is remembered as such."""
@@ -231,7 +231,7 @@ class Contract:
 
 
 def contract_of(synthesis_id: str, agent_id: str, value: Mapping[str, Any]) -> Contract:
-    """The contract that a held item says."""
+    """The contract that a state item says."""
     return Contract(
         synthesis_id=synthesis_id,
         agent_id=agent_id,

@@ -1,7 +1,7 @@
 """
 Every contract of the host, and which of them a request means: AGTP-API sections 10.1.1 and 10.1.4.
 
-The table follows the held items: a contract exists from the commit of the
+The table follows the state items: a contract exists from the commit of the
 record that tells of it, and is gone with the commit that ends it.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from twisted.logger import Logger
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.binding import Binding
 from agtphost.contract.recipes.recipe import Recipe
 from agtphost.contract.table import Match
@@ -74,7 +74,7 @@ class ContractTable:
 
     def __init__(
         self,
-        held: HeldTable,
+        held: StateTable,
         synthesizer: Synthesizer,
         settings: Settings,
         compose: Callable[[Recipe], IHandler],
@@ -93,7 +93,7 @@ class ContractTable:
         self._persistent: dict[str, Contract] = {}
         held.watch(terms.KIND, self._follow)
 
-    def _follow(self, key: str, item: Held | None) -> None:
+    def _follow(self, key: str, item: StateItem | None) -> None:
         known = self._entries.get(key)
         if item is None:
             if known is not None:

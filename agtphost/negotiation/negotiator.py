@@ -9,7 +9,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change, StreamEvent
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.policy import MethodPolicy
@@ -61,7 +61,7 @@ class Negotiator:
     def __init__(
         self,
         settings: Settings,
-        held: HeldTable,
+        held: StateTable,
         *,
         book: RecipeBook,
         rules: RecipeRules,

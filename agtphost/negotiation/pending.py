@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.recipes.graph import Needs
 from agtphost.contract.semantic import Impact
 from agtphost.identity.peer import Assurance
@@ -69,7 +69,7 @@ class Reviews:
     :param now: milliseconds since the Unix epoch.
     """
 
-    def __init__(self, held: HeldTable, settings: Settings, now: Callable[[], int]) -> None:
+    def __init__(self, held: StateTable, settings: Settings, now: Callable[[], int]) -> None:
         self._held = held
         self._settings = settings
         self._now = now
@@ -147,7 +147,7 @@ class Reviews:
         every = (self._pending(item) for item in self._held.by(KIND, "decision", "pending"))
         return [pending for pending in every if pending.decision == "pending"]
 
-    def _pending(self, item: Held) -> Pending:
+    def _pending(self, item: StateItem) -> Pending:
         value = item.value
         if value["decision"] == "pending" and value["review_until"] <= self._now():
             value = {**value, "decision": "rejected", "explanation": "Nobody decided about it in time."}

@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
 from agtphost.vocabulary.status import Status
 
@@ -92,7 +92,7 @@ class Turns:
     :param now: milliseconds since the Unix epoch.
     """
 
-    def __init__(self, held: HeldTable, now: Callable[[], int]) -> None:
+    def __init__(self, held: StateTable, now: Callable[[], int]) -> None:
         self._held = held
         self._now = now
 

@@ -12,7 +12,7 @@ from typing import Any
 from zope.interface import Interface
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.stores.rows import CheckpointRow, HeadRow, HeldRow, KeyedRow, RecordRow, ReservationRow, StateRow
+from agtphost.stores.rows import CheckpointRow, HeadRow, ItemRow, KeyedRow, RecordRow, ReservationRow, StateRow
 
 
 class ITransactions(Interface):
@@ -89,17 +89,17 @@ class IKeyedRequests(Interface):
         """The same, as it is from this transaction on."""
 
 
-class IHeldRows(Interface):
-    """Held items: small durable state, of which every row has a version."""
+class IItemRows(Interface):
+    """State items: small durable state, of which every row has a version."""
 
-    def held() -> Sequence[HeldRow]:
-        """Every held item."""
+    def held() -> Sequence[ItemRow]:
+        """Every state item."""
 
     def held_version(kind: str, key: str, now: int) -> int:
-        """The version of a held item as this transaction has it; 0 where it is absent, or has expired by ``now``."""
+        """The version of a state item as this transaction has it; 0 where it is absent, or has expired by ``now``."""
 
-    def put_held(row: HeldRow) -> None:
-        """Add or replace a held item; remove it where its value is None."""
+    def put_held(row: ItemRow) -> None:
+        """Add or replace a state item; remove it where its value is None."""
 
 
 class ITreeRows(Interface):
@@ -135,7 +135,7 @@ class IStoreUpkeep(Interface):
         Drop what has expired, of so much as is done in one moment, in a transaction of its own.
 
         :param expired_before: reservations made before it go, but none that is ``running``.
-        :param now: held items that have expired by then go.
+        :param now: state items that have expired by then go.
         :return: whether there may be more.
         """
 
@@ -153,7 +153,7 @@ class ITreeStore(ITransactions, IRecordLog, ITreeRows):
     """What the tree is kept with (:mod:`agtphost.audit.tree`)."""
 
 
-class IWriterStore(ITransactions, IRecordLog, ILifecycleRows, IKeyedRequests, IHeldRows, IStoreUpkeep):
+class IWriterStore(ITransactions, IRecordLog, ILifecycleRows, IKeyedRequests, IItemRows, IStoreUpkeep):
     """What groups of records are committed with (:mod:`agtphost.audit.writer`)."""
 
 

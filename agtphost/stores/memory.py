@@ -15,7 +15,7 @@ from agtphost.stores.rows import (
     CheckpointRow,
     DamagedRecord,
     HeadRow,
-    HeldRow,
+    ItemRow,
     KeyedRow,
     RecordFormat,
     RecordKind,
@@ -46,7 +46,7 @@ class MemoryStore:
         self._by_audit_id: dict[bytes, RecordRow] = {}
         self._by_number: dict[int, RecordRow] = {}
         self._states: dict[str, StateRow] = {}
-        self._held: dict[tuple[str, str], HeldRow] = {}
+        self._held: dict[tuple[str, str], ItemRow] = {}
         self._tiles: dict[tuple[int, int], bytes] = {}
         self._checkpoints: dict[int, CheckpointRow] = {}
         self._reservations: dict[bytes, ReservationRow] = {}
@@ -147,16 +147,16 @@ class MemoryStore:
         self._states[agent_id] = state
         undo.append(lambda: setattr(self, "_states", before))
 
-    # Held items
+    # State items
 
-    def held(self) -> list[HeldRow]:
+    def held(self) -> list[ItemRow]:
         return [row for _, row in sorted(self._held.items())]
 
     def held_version(self, kind: str, key: str, now: int) -> int:
         row = self._held.get((kind, key))
         return 0 if row is None or (row.expires_at is not None and row.expires_at <= now) else row.version
 
-    def put_held(self, row: HeldRow) -> None:
+    def put_held(self, row: ItemRow) -> None:
         undo = self._noted()
         before = dict(self._held)
         if row.value is None:

@@ -169,7 +169,7 @@ class RecordReader:
         return {row[0].hex(): StateRow(*row[1:]) for row in rows}
 
     def held(self, kind: str) -> list[dict[str, Any]]:
-        """The held items of a kind, by key."""
+        """The state items of a kind, by key."""
         rows = self._rows("SELECT value FROM held WHERE kind = ? ORDER BY key", (kind,))
         return [jsontext.decode(row[0]) for row in rows]
 

@@ -100,8 +100,8 @@ class StateRow(NamedTuple):
     deadline: str | None
 
 
-class HeldRow(NamedTuple):
-    """A held item: durable state of a built-in method."""
+class ItemRow(NamedTuple):
+    """A state item: durable state of a built-in method."""
 
     kind: str
     key: str

@@ -21,7 +21,7 @@ from agtphost.stores.rows import (
     CheckpointRow,
     DamagedRecord,
     HeadRow,
-    HeldRow,
+    ItemRow,
     KeyedRow,
     RecordRow,
     ReservationRow,
@@ -37,7 +37,7 @@ PROBE_OCTETS = 1 << 20
 """What a store that was full has to take before it counts as healthy: some hundred records."""
 
 PRUNED_AT_ONCE = 1000
-"""Reservations, and held items, dropped in one moment."""
+"""Reservations, and state items, dropped in one moment."""
 
 _HEADS = """
     SELECT c.agent_id, r.chain, r.number, r.seq, r.audit_id, r.issued_at, r.signed
@@ -171,11 +171,11 @@ class SQLiteStore:
             (bytes.fromhex(agent_id), *state),
         )
 
-    # Held items
+    # State items
 
-    def held(self) -> list[HeldRow]:
+    def held(self) -> list[ItemRow]:
         rows = self._execute("SELECT kind, key, owner, version, expires_at, value FROM held ORDER BY kind, key")
-        return [HeldRow(*row) for row in rows.fetchall()]
+        return [ItemRow(*row) for row in rows.fetchall()]
 
     def held_version(self, kind: str, key: str, now: int) -> int:
         found = self._execute(
@@ -184,7 +184,7 @@ class SQLiteStore:
         ).fetchone()
         return 0 if found is None else int(found[0])
 
-    def put_held(self, row: HeldRow) -> None:
+    def put_held(self, row: ItemRow) -> None:
         if row.value is None:
             self._execute("DELETE FROM held WHERE kind = ? AND key = ?", (row.kind, row.key))
         else:

@@ -1,7 +1,7 @@
 """
 Everything that the host keeps because of somebody's requests: one list, with a bound for each.
 
-Three parts. :data:`HELD`: the kinds of held items, which are durable; the held
+Three parts. :data:`ITEM_KINDS`: the kinds of state items, which are durable; the held
 table takes no item of a kind that is not here. :data:`CACHES`: what is kept in
 memory to spare work, or to remember whom it has seen; each can be lost.
 :data:`ANSWERS`: stored answers of keyed requests, which stay in the database.
@@ -25,7 +25,7 @@ ANY: Final = frozenset({"*"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """One kind of held item."""
+    """One kind of state item."""
 
     kind: str
     says: str
@@ -337,7 +337,7 @@ _KINDS: Final = (
     _of_the_host("mcp-tool-changed", "that a changed tool was told of", 100_000, remedy=_PINS),
 )
 
-HELD: Final[Mapping[str, Holding]] = {holding.kind: holding for holding in _KINDS}
+ITEM_KINDS: Final[Mapping[str, Holding]] = {holding.kind: holding for holding in _KINDS}
 
 
 # Caches
@@ -392,9 +392,7 @@ CACHES: Final = (
         20_000,
         8 * MIB,
     ),
-    _cache(
-        "methods.cognitive.query:words_of", "words of the operator's documents and descriptions", 4_096, 64 * MIB
-    ),
+    _cache("methods.cognitive.query:words_of", "words of the operator's documents and descriptions", 4_096, 64 * MIB),
     _cache("methods.discovery.candidates:Index._allowed", "what an authority may find", 64, 8 * MIB),
     _cache("methods.discovery.discover:Discovery._lists", "lists of methods by authority", 64, 32 * MIB),
     _cache(
@@ -435,7 +433,7 @@ CACHES: Final = (
 
 _CONFIGURED = "a few for each thing that the operator configured"
 _HOSTED = "one for each agent that this host knows"
-_HELD = "an index of held items, which are bounded"
+_HELD = "an index of state items, which are bounded"
 _CALL = "what belongs to one call, and goes with it"
 _LINK = "few by its own code, or one for each connection or process that is open, and those are bounded"
 _START = "made when the host starts or reloads"
@@ -458,8 +456,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "adapters.mcp.tool_record:ToolRecord._waiting",
             "adapters.mcp.tools:ToolPins._approved",
             "adapters.web.pins:Pins._memory",
-            "audit.held:HeldTable._tables",
-            "audit.held:HeldTable._watchers",
+            "audit.state:StateTable._tables",
+            "audit.state:StateTable._watchers",
             "dispatch.gates.body:_declared",
             "dispatch.scope_dimensions:ScopeDimensionGate._rules",
             "host.certificate_notices:AgentCertificates._stamps",

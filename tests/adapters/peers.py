@@ -11,11 +11,11 @@ from typing import Any
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.dispatch.exchange import Exchange
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.peer import Assurance, Peer
-from agtphost.stores.rows import HeldRow
+from agtphost.stores.rows import ItemRow
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Request
@@ -42,8 +42,8 @@ def python(script: Any, *arguments: str) -> Any:
     return process(sys.executable, str(script), *arguments)
 
 
-class Book(HeldTable):
-    """Held items that are committed at once."""
+class Book(StateTable):
+    """State items that are committed at once."""
 
     def commit(self, changes: Sequence[Any]) -> None:
         """What the ledger does in its transaction."""
@@ -53,7 +53,7 @@ class Book(HeldTable):
             known = self.get(change.kind, change.key)
             self.apply(
                 [
-                    HeldRow(
+                    ItemRow(
                         kind=change.kind,
                         key=change.key,
                         owner=bytes.fromhex(change.owner),

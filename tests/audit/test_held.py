@@ -1,4 +1,4 @@
-"""Held items: durable with the record that made them, versioned, expiring, and the same after a restart."""
+"""State items: durable with the record that made them, versioned, expiring, and the same after a restart."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agtphost.audit.drafts import Change, Draft, Sealed, StaleChange, StreamEvent
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.audit.writer import Submission
-from agtphost.stores.rows import HeldRow
+from agtphost.stores.rows import ItemRow
 from tests.audit.drafting import ALICE, BOB, draft, group_writer, sqlite_store
 
 
@@ -34,7 +34,7 @@ def test_items_survive_a_restart_with_their_versions(tmp_path: Path) -> None:
     writer.write([Submission(changing(removal))])
     store.close()
     again = group_writer(sqlite_store(tmp_path))
-    table = HeldTable()
+    table = StateTable()
     table.replace(again.held())
     assert [(item.key, item.version, item.owner, item.value) for item in table.all("escalation")] == [
         ("a", 2, ALICE, {"is": 2})
@@ -94,8 +94,8 @@ def test_expired_items_are_absent_and_go_when_the_store_is_idle(tmp_path: Path) 
     store = sqlite_store(tmp_path)
     writer = group_writer(store)
     writer.write([Submission(changing(put("old", 1, expires_at=5), put("young", 1, expires_at=2**50)))])
-    table = HeldTable(now=lambda: 6.0)
-    told: list[tuple[str, Held | None]] = []
+    table = StateTable(now=lambda: 6.0)
+    told: list[tuple[str, StateItem | None]] = []
     table.watch("escalation", lambda key, item: told.append((key, item)))
     table.apply(writer.held())
     assert table.get("escalation", "old") is None
@@ -109,9 +109,9 @@ def test_expired_items_are_absent_and_go_when_the_store_is_idle(tmp_path: Path) 
 
 def test_watchers_hear_of_what_a_failed_store_took_back() -> None:
     """After a COMMIT in doubt the store's word counts."""
-    table = HeldTable()
+    table = StateTable()
     told: list[tuple[str, bool]] = []
-    row = HeldRow("proposal", "p", b"", 1, None, b"{}")
+    row = ItemRow("proposal", "p", b"", 1, None, b"{}")
     table.apply([row])
     table.watch("proposal", lambda key, item: told.append((key, item is not None)))
     table.replace([])
@@ -121,6 +121,6 @@ def test_watchers_hear_of_what_a_failed_store_took_back() -> None:
 @pytest.mark.parametrize("kind", ["proposal", "contract"])
 def test_kinds_are_apart(kind: str) -> None:
     """One key may stand in several kinds."""
-    table = HeldTable()
-    table.apply([HeldRow(kind, "same", b"", 1, None, b'{"k":1}')])
+    table = StateTable()
+    table.apply([ItemRow(kind, "same", b"", 1, None, b'{"k":1}')])
     assert [item.kind for name in ("proposal", "contract") for item in table.all(name)] == [kind]

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 import pytest
 
 from agtphost.audit import retention
-from agtphost.audit.held import Held, HeldTable
 from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.errors import Refusal
 from agtphost.identity.directory import AgentDirectory
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
-from agtphost.stores.rows import HeldRow
+from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from tests.dispatch.scene import HOSTED, agent
 
@@ -25,12 +25,12 @@ DAY = 86_400
 LIBRARIAN = replace(agent(HOSTED, "librarian", hosted=True), genesis=None)
 
 
-def kept(status: LifecycleStatus = LifecycleStatus.RETIRED) -> list[Held]:
+def kept(status: LifecycleStatus = LifecycleStatus.RETIRED) -> list[StateItem]:
     """What a table holds after the transition."""
     [change] = retention.retained(LIBRARIAN, status, {"reason": "over"}, NOW)
     assert change.expires_at is None and change.value is not None, "it never expires"
-    table = HeldTable(lambda: NOW + 100 * 365 * DAY)
-    table.apply([HeldRow(change.kind, change.key, b"", 1, change.expires_at, jsontext.encode(change.value))])
+    table = StateTable(lambda: NOW + 100 * 365 * DAY)
+    table.apply([ItemRow(change.kind, change.key, b"", 1, change.expires_at, jsontext.encode(change.value))])
     return list(table.all(retention.RETAINED))
 
 

@@ -17,10 +17,10 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from agtphost.audit.drafts import Change, Draft
-from agtphost.audit.held import HeldTable
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.merkle import Tree
+from agtphost.audit.state import StateTable
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.verify import verify_records
 from agtphost.stores import Selection, StoreError
@@ -101,8 +101,8 @@ def test_a_stale_checkpoint_is_not_issued(tmp_path: Path) -> None:
 
 @pytest_twisted.ensureDeferred
 async def test_gates_and_held_items_hear_of_it(tmp_path: Path) -> None:
-    """With the next group of its own, the ledger takes over lifecycle states and held items of the other writer."""
-    lifecycle, held = LifecycleTable(), HeldTable()
+    """With the next group of its own, the ledger takes over lifecycle states and state items of the other writer."""
+    lifecycle, held = LifecycleTable(), StateTable()
     ledger = Ledger(
         sqlite_store(tmp_path),
         KEY,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from twisted.internet.task import Clock
 
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.errors import ConfigurationError
 from agtphost.host.witnesses import Witnesses, witnessing
@@ -29,7 +29,7 @@ def test_by_default_nobody_witnesses_and_nothing_is_witnessed(tmp_path: Path) ->
     """Nothing leaves the host, and ``/checkpoints`` is not bound, unless the operator says so."""
     config = loaded(tmp_path)
     assert config.audit.read_acl == ReadACL.PUBLIC.value
-    assert built(config).witnesses == [] and witnessing(config, HeldTable(), KEY) == ()
+    assert built(config).witnesses == [] and witnessing(config, StateTable(), KEY) == ()
 
 
 def test_witnesses_and_how_they_are_reached(tmp_path: Path) -> None:
@@ -73,13 +73,13 @@ origin = "a.test"
 key = "{SigningKey.generate().public.text}"
 """,
     )
-    bound = witnessing(config, HeldTable(), KEY)
+    bound = witnessing(config, StateTable(), KEY)
     assert [(binding.method, binding.path) for binding in bound] == [
         ("CONFIRM", "/checkpoints"),
         ("QUERY", "/checkpoints"),
     ]
     assert [binding.state_changing for binding in bound] == [True, False]
-    assert witnessing(config, HeldTable(), None) == ()
+    assert witnessing(config, StateTable(), None) == ()
 
 
 @pytest.mark.parametrize(

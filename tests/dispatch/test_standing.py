@@ -125,7 +125,7 @@ def test_methods_that_reach_stopped_agents_need_their_caller_alone() -> None:
 
 
 def test_interim_messages_and_commits_end_the_call() -> None:
-    """Nothing more is said of it: neither a message, nor a held item; the final record is the refusal."""
+    """Nothing more is said of it: neither a message, nor a state item; the final record is the refusal."""
     seen: list[Any] = []
     put = Change(kind="quote", key="1", value={"a": 1}, expected=0)
 

@@ -14,8 +14,8 @@ import pytest
 from agtphost.adapters.mcp.approval import APPROVER, Approval
 from agtphost.adapters.web.approval import Approve
 from agtphost.adapters.web.pins import Pins
-from agtphost.audit.held import HeldTable
 from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.audit.state import StateTable
 from agtphost.dispatch.gates.discovery import DiscoveryGate
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import DECIDE, INSPECT_ALL, Authorization
@@ -111,7 +111,7 @@ def decision(kind: Kind) -> object:
 
 
 def domain(kind: Kind) -> object:
-    domains = Domains(HeldTable(), lambda: [DESK], "acme.tld", AUTHORIZATION)
+    domains = Domains(StateTable(), lambda: [DESK], "acme.tld", AUTHORIZATION)
     return domains(kind.context("DEACTIVATE", org_domain="acme.tld"))
 
 

@@ -17,9 +17,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from agtphost.audit import retention
-from agtphost.audit.held import HeldTable
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
+from agtphost.audit.state import StateTable
 from agtphost.audit.verify import verify_records
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.domains import DomainWatch
@@ -59,7 +59,7 @@ class World:
         self.clock = Clock()
         self.store = store
         self.states = LifecycleTable()
-        self.held = HeldTable(lambda: self.now)
+        self.held = StateTable(lambda: self.now)
         self.ledger = Ledger(
             store,
             SIGNING,

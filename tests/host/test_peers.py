@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from twisted.internet.task import Clock
 
 from agtphost.adapters.a2a.fronted import FrontedTasks, front_bindings
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.config import Config, load
 from agtphost.contract import reserved
 from agtphost.errors import ConfigurationError
@@ -63,13 +63,13 @@ pins = {{ echo = "{"cd" * 32}" }}
 start = "lazy"
 """,
     )
-    settings = a2a_agents(Clock(), config, HeldTable(), unused)[0].settings
+    settings = a2a_agents(Clock(), config, StateTable(), unused)[0].settings
     assert settings.headers == {"X-Key": "s3cret-key", "Authorization": "Bearer s3cret-bearer"}
     assert (settings.url, settings.scopes, settings.pin) == ("https://helper.example/base", ("helpers:*",), "ab" * 32)
     assert settings.min_assurance is Assurance.HEADER
     assert list(settings.card_keys) == ["k1"]
     assert "s3cret" not in repr(settings) + repr(config)
-    bee = acp_servers(Clock(), config.acp.agent, HeldTable(), unused)[0].settings
+    bee = acp_servers(Clock(), config.acp.agent, StateTable(), unused)[0].settings
     assert (bee.agents, dict(bee.pins), bee.start) == (("echo",), {"echo": "cd" * 32}, "lazy")
     assert bee.min_assurance is Assurance.CERTIFICATE
 
@@ -96,7 +96,7 @@ def test_a_key_that_cannot_be_used_is_a_start_error(tmp_path: Path) -> None:
         tmp_path, '[[a2a.agent]]\nname = "h"\nurl = "https://h.example"\ncard_keys = { k = "file:absent" }\n'
     )
     with pytest.raises(ConfigurationError, match='"h" card_keys'):
-        a2a_agents(Clock(), config, HeldTable(), unused)
+        a2a_agents(Clock(), config, StateTable(), unused)
 
 
 def front(agent_id: str, name: str) -> str:
@@ -112,7 +112,7 @@ def test_the_front_is_checked_against_the_directory(tmp_path: Path) -> None:
     scene = Scene()
 
     def made(config: Config) -> object:
-        tasks = fronted_tasks(config, HeldTable(), scene.ledger)
+        tasks = fronted_tasks(config, StateTable(), scene.ledger)
         return a2a_front(Clock(), config, scene.directory, scene.dispatcher, None, tasks, None, list, {})
 
     with pytest.raises(ConfigurationError) as caught:
@@ -133,6 +133,6 @@ def test_the_paths_of_upstreams_are_the_hosts(tmp_path: Path) -> None:
     """No endpoint can be declared where an upstream is addressed."""
     assert {("EXECUTE", "/a2a/{server}"), ("EXECUTE", "/acp/{server}")} <= set(reserved.RESERVED)
     # The front's clients ask there about their tasks.
-    assert {(binding.method, binding.path) for binding in front_bindings(FrontedTasks(HeldTable(), _keep))} <= set(
+    assert {(binding.method, binding.path) for binding in front_bindings(FrontedTasks(StateTable(), _keep))} <= set(
         reserved.RESERVED
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from twisted.internet.task import Clock
 
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.upstreams import mcp_adapter, settings_of
 from agtphost.identity.peer import Assurance
@@ -76,7 +76,7 @@ def test_each_entry_is_a_service(entries: list[object]) -> None:
         clock,
         entries,  # type: ignore[arg-type]
         {},
-        held=HeldTable(),
+        held=StateTable(),
         ledger=FakeLedger(),
         authorization=Authorization(),
     )

@@ -14,9 +14,9 @@ from twisted.internet import reactor
 
 from agtphost.audit import retention
 from agtphost.audit.drafts import HOST_CHAIN, Draft
-from agtphost.audit.held import HeldTable
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
+from agtphost.audit.state import StateTable
 from agtphost.errors import ConfigurationError
 from agtphost.host.uptake import Uptake
 from agtphost.identity.agents import Agent
@@ -38,14 +38,14 @@ DESK = issued("desk")
 
 
 class World:
-    """A host's directory, states, held items and ledger."""
+    """A host's directory, states, state items and ledger."""
 
     def __init__(self, folder: Path, *agents: Agent) -> None:
         self.now = T0
         self.store: Any = sqlite_store(folder)
         self.directory = AgentDirectory(agents)
         self.states = LifecycleTable()
-        self.held = HeldTable(lambda: self.now)
+        self.held = StateTable(lambda: self.now)
         self.ledger = Ledger(
             self.store,
             SIGNING,

@@ -18,7 +18,7 @@ from agtphost.methods.delegation import asynchronous_tasks
 from agtphost.methods.delegation.asynchronous_tasks import TASK, AsynchronousTasks, TaskReading
 from agtphost.methods.oversight.notification import NOTIFICATION
 from agtphost.upstream.queue import CallQueue
-from agtphost.vocabulary.holdings import HELD
+from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.wire.headers import Headers
 from tests.methods.stage import body_of
 from tests.methods.test_delegation import ALICE, BOB, BOSS, CAROL, Playing, request, verdict
@@ -159,7 +159,7 @@ def test_what_one_delegator_has_running_is_bounded(monkeypatch: pytest.MonkeyPat
     """429 beyond, before the token is used; ended tasks are forgotten first come first."""
     monkeypatch.setattr(asynchronous_tasks, "MOST_RUNNING", 2)
     host = Later()
-    host.ledger.held._kinds = {**HELD, TASK: replace(HELD[TASK], per_owner=3)}
+    host.ledger.held._kinds = {**ITEM_KINDS, TASK: replace(ITEM_KINDS[TASK], per_owner=3)}
     first, _ = host.begin(), host.begin()
     third = request(asynchronous=True)
     assert verdict(host.ask(third)) == (429, "too-many-delegations")

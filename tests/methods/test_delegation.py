@@ -687,7 +687,7 @@ def test_a_governance_token_is_verified_where_presented() -> None:
 
 
 def test_what_one_delegator_can_have_open_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Held items of one agent are bounded: 429 beyond, and other agents are not concerned."""
+    """State items of one agent are bounded: 429 beyond, and other agents are not concerned."""
     monkeypatch.setattr("agtphost.methods.delegation.used_tokens.MOST_PER_AGENT", 2)
     host = Playing()
     for _ in range(2):

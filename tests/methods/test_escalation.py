@@ -191,8 +191,8 @@ def test_floods_are_marked_and_queued(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the host can hold of one agent has an end, and the agent is told so."""
-    holding = holdings.HELD["escalation"]
-    monkeypatch.setitem(holdings.HELD, "escalation", replace(holding, per_owner=3))  # type: ignore[misc]
+    holding = holdings.ITEM_KINDS["escalation"]
+    monkeypatch.setitem(holdings.ITEM_KINDS, "escalation", replace(holding, per_owner=3))  # type: ignore[misc]
     host = FloorHost()
     for number in range(3):
         escalated(host, task_id=f"t-{number}")

@@ -146,7 +146,7 @@ def test_what_changes_state_says_so_in_its_record(method: str) -> None:
 
 
 def test_reading_and_planning_keep_nothing() -> None:
-    """QUERY, SUMMARIZE and PLAN change no held item (AGTP-206)."""
+    """QUERY, SUMMARIZE and PLAN change no state item (AGTP-206)."""
     host = FloorHost()
     for method in ("QUERY", "SUMMARIZE", "PLAN"):
         host.ask(method, **VALID[method])

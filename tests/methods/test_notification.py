@@ -13,7 +13,7 @@ from agtphost.handlers.context import EndpointContext
 from agtphost.methods.oversight import notification
 from agtphost.methods.oversight.notification import GUARANTEES, URGENCIES
 from agtphost.stores import MemoryStore
-from agtphost.vocabulary.holdings import HELD
+from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.status import Status
 from tests.identity.samples import key_of
 from tests.methods.floor_hosts import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, FloorHost, body_of, endpoint
@@ -208,7 +208,7 @@ def test_an_unknown_target_is_404(target: str) -> None:
 def test_receipts_are_bounded() -> None:
     """The oldest receipt goes when a caller has many; the newest is there for a repeat."""
     host = FloorHost()
-    host.held._kinds = {**HELD, "attestation": replace(HELD["attestation"], per_owner=3)}
+    host.held._kinds = {**ITEM_KINDS, "attestation": replace(ITEM_KINDS["attestation"], per_owner=3)}
     for _ in range(5):
         number = notify(host)["notification_id"]
         receipt = host.result("CONFIRM", target_id=number, status="accepted", by=OTHER)

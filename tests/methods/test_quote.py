@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
 from agtphost.dispatch import quotes
@@ -42,7 +42,7 @@ def market(**changes: Any) -> Market:
     """With a dear endpoint, one that the buyer may not call, and the built-in QUOTE."""
     made: list[Market] = []
     estimates = Estimates(lambda method, path: made[0].table_match(method, path))
-    built_in = Quotation(None, estimates, Quotes(HeldTable()), key=None)
+    built_in = Quotation(None, estimates, Quotes(StateTable()), key=None)
     offered = Binding(method="QUOTE", path="/", tier="A", state_changing=False, handler=built_in)
     changes.setdefault("bindings", (SUMMARIZE, SECRET, offered))
     made.append(Market(**changes))

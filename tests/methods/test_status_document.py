@@ -8,8 +8,8 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.audit.held import HeldTable
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.audit.state import StateTable
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity import jws
@@ -17,7 +17,7 @@ from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.methods.discovery.status_document import LOOKED_AT, OBSERVE, Actions, StatusDocuments
 from agtphost.methods.oversight.sessions import ESCALATION, Sightings
-from agtphost.stores.rows import HeldRow
+from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from tests.methods.stage import CALLER, DESK, REGISTRAR, STRANGER, of_key
 
@@ -88,7 +88,7 @@ def test_the_search_for_actions_is_bounded() -> None:
     assert chain.read == LOOKED_AT
 
 
-def status(context: BuiltInContext, held: HeldTable, sessions: Sightings) -> dict[str, Any]:
+def status(context: BuiltInContext, held: StateTable, sessions: Sightings) -> dict[str, Any]:
     """The desk's status, as that caller sees it."""
     directory = AgentDirectory([DESK, CALLER])
     writer = StatusDocuments(
@@ -112,9 +112,9 @@ def asking(**given: Any) -> BuiltInContext:
 
 def test_pending_escalations_are_counted() -> None:
     """AGTP-157: those that wait, of this agent alone."""
-    held = HeldTable()
+    held = StateTable()
     rows = [
-        HeldRow(kind=ESCALATION, key=str(number), owner=bytes.fromhex(owner), version=1, expires_at=None,
+        ItemRow(kind=ESCALATION, key=str(number), owner=bytes.fromhex(owner), version=1, expires_at=None,
                 value=jsontext.encode({"status": word, "task_id": str(number)}))
         for number, (owner, word) in enumerate(
             [(DESK.agent_id, "pending"), (DESK.agent_id, "accepted"), (CALLER.agent_id, "pending")]
@@ -141,7 +141,7 @@ def test_sessions_are_for_permitted_requesters(given: dict[str, Any], shown: boo
     """AGTP-158: anonymous and unpermitted callers get no count; the issuer and agents with the scope do."""
     sessions = Sightings()
     sessions.sight("s1", DESK.agent_id, "k")
-    found = status(asking(**given), HeldTable(), sessions)
+    found = status(asking(**given), StateTable(), sessions)
     assert found.get("active_session_count") == (1 if shown else None)
     assert ("active_session_count" in found) is shown
 

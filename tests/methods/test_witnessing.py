@@ -13,8 +13,8 @@ import pytest_twisted
 from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import HeldTable
 from agtphost.audit.merkle import Tree
+from agtphost.audit.state import StateTable
 from agtphost.audit.tree import TreeKeeper
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
@@ -24,7 +24,7 @@ from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Peer, PeerCertificate
 from agtphost.methods import witnessing
 from agtphost.methods.witnessing import WitnessedLog, Witnessing
-from agtphost.stores.rows import HeldRow
+from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from tests.audit.drafting import KEY, draft, group_writer, sealed, sqlite_store
 from tests.identity.samples import key_of
@@ -60,7 +60,7 @@ class Host:
     """A witness whose changes are committed as a ledger would."""
 
     def __init__(self, clients: frozenset[str] = frozenset()) -> None:
-        self.held = HeldTable()
+        self.held = StateTable()
         self._log = WitnessedLog(origin="log.test", keys=(KEY.public,), clients=clients)
         self.witness(WITNESS)
 
@@ -85,7 +85,7 @@ class Host:
             version = 0 if known is None else known.version
             assert change.expected in (None, version)
             assert change.value is not None
-            self.held.apply([HeldRow(change.kind, change.key, b"", version + 1, None, jsontext.encode(change.value))])
+            self.held.apply([ItemRow(change.kind, change.key, b"", version + 1, None, jsontext.encode(change.value))])
 
     async def confirm(
         self, issued: Checkpoint, first: int = 0, proof: Sequence[str] = (), links: Any = None, **options: Any

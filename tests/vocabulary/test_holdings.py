@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import HeldFull, HeldTable, UnknownKind
+from agtphost.audit.state import StateFull, StateTable, UnknownKind
 from agtphost.dispatch.claims import ClaimedScopesGate
 from agtphost.dispatch.exchange import Exchange
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Peer
-from agtphost.stores.rows import HeldRow
+from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import ANSWERS, ANY, CACHES, CLAIMS, HELD, TABLES, Holding
+from agtphost.vocabulary.holdings import ANSWERS, ANY, CACHES, CLAIMS, ITEM_KINDS, TABLES, Holding
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
 from tests.vocabulary.tables import ROOT, found, tables
@@ -32,7 +32,7 @@ class Ledger:
 
     def __init__(self, now: float = 1_000.0, **kinds: Holding) -> None:
         self.now = now
-        self.table = HeldTable(now=lambda: self.now, kinds={**HELD, **kinds})
+        self.table = StateTable(now=lambda: self.now, kinds={**ITEM_KINDS, **kinds})
 
     def put(
         self, kind: str, key: str, owner: str, *, proven: bool = True, seconds: int | None = None, **value: Any
@@ -41,7 +41,7 @@ class Ledger:
         change = Change(kind=kind, key=key, value=value, owner=owner, expires_at=expires)
         admitted = self.table.admit((change,), proven=proven)
         rows = [
-            HeldRow(
+            ItemRow(
                 each.kind,
                 each.key,
                 bytes.fromhex(each.owner),
@@ -78,24 +78,24 @@ def test_a_table_that_is_not_on_the_list_is_noticed() -> None:
 
 def test_an_unlisted_kind_is_refused() -> None:
     """Neither admitted, nor found."""
-    table = HeldTable()
+    table = StateTable()
     with pytest.raises(UnknownKind):
         table.admit((Change(kind="novelty", key="k", value={}),))
     with pytest.raises(UnknownKind):
-        table.apply([HeldRow("novelty", "k", b"", 1, None, b"{}")])
+        table.apply([ItemRow("novelty", "k", b"", 1, None, b"{}")])
 
 
-@pytest.mark.parametrize("kind", sorted(HELD))
+@pytest.mark.parametrize("kind", sorted(ITEM_KINDS))
 def test_each_kind_is_bounded_by_owner_and_in_all(kind: str) -> None:
     """Filled to its cap and beyond: items and octets hold, what has finished goes, and others have room."""
-    holding = small(HELD[kind])
+    holding = small(ITEM_KINDS[kind])
     host = Ledger(**{kind: holding})
     done = {holding.state: next(iter(holding.finished - {"*", "True"}), True)} if holding.state else {}
     refused = 0
     for number in range(20):
         try:
             host.put(kind, str(number), ALICE, **done, text="x" * 20)
-        except HeldFull as full:
+        except StateFull as full:
             assert full.holding is holding and not full.in_all
             refused += 1
     assert host.table.count(kind, ALICE) == 4
@@ -105,26 +105,33 @@ def test_each_kind_is_bounded_by_owner_and_in_all(kind: str) -> None:
     for owner in (f"{number:064x}" for number in range(20)):
         try:
             host.put(kind, f"of {owner}", owner, **done)
-        except HeldFull as full:
+        except StateFull as full:
             assert full.in_all
     assert host.table.count(kind) == 13
     long = Ledger(**{kind: holding})
     for number in range(12):
         try:
             long.put(kind, f"long {number}", ALICE, **done, text="y" * 1_500)
-        except HeldFull as full:
+        except StateFull as full:
             assert full.unit == "octets"
     assert 0 < long.table.octets(kind, ALICE) <= 4_000
 
 
-KEPT = sorted(kind for kind in HELD if HELD[kind].finished != ANY and HELD[kind].per_owner < HELD[kind].in_all)
+FINISHING = sorted(kind for kind, each in ITEM_KINDS.items() if each.finished and each.finished != ANY)
+"""Kinds whose items finish, and go where room is wanted."""
+
+KEPT = sorted(
+    kind
+    for kind in ITEM_KINDS
+    if ITEM_KINDS[kind].finished != ANY and ITEM_KINDS[kind].per_owner < ITEM_KINDS[kind].in_all
+)
 """Kinds of which agents have open items."""
 
 
 @pytest.mark.parametrize("kind", KEPT)
 def test_one_alone_reaches_its_bound_and_many_leave_room_for_the_next(kind: str) -> None:
     """However many take all they can: who comes after them finds room, and nobody's items go for it."""
-    holding = HELD[kind]
+    holding = ITEM_KINDS[kind]
     assert 3 * holding.per_owner <= holding.in_all and 3 * holding.octets_per_owner <= holding.octets_in_all
     fields = {name: getattr(holding, name) for name in holding.__slots__}
     crowded = Holding(
@@ -134,20 +141,20 @@ def test_one_alone_reaches_its_bound_and_many_leave_room_for_the_next(kind: str)
     had: list[int] = []
     for owner in (f"{number:064x}" for number in range(6)):
         for number in range(31):
-            with contextlib.suppress(HeldFull):
+            with contextlib.suppress(StateFull):
                 host.put(kind, f"{owner} {number}", owner)
         had.append(host.table.count(kind, owner))
     assert had[0] == 25 and min(had) >= 2, had
     assert host.table.count(kind, "0" * 64) == 25, "nothing of the first one's went"
-    with pytest.raises(HeldFull, match="beside what the others have") as full:
+    with pytest.raises(StateFull, match="beside what the others have") as full:
         host.put(kind, "one more", f"{5:064x}")
     assert not full.value.in_all and full.value.limit < 25
 
 
-@pytest.mark.parametrize("kind", sorted(kind for kind in HELD if HELD[kind].finished and HELD[kind].finished != ANY))
+@pytest.mark.parametrize("kind", FINISHING)
 def test_what_has_finished_takes_nobodys_share(kind: str) -> None:
     """It goes where room is wanted: who comes late has all of its own."""
-    holding = small(HELD[kind])
+    holding = small(ITEM_KINDS[kind])
     host = Ledger(**{kind: holding})
     ended = {holding.state: next(iter(holding.finished))}
     for owner in (f"{number:064x}" for number in range(4)):
@@ -158,26 +165,26 @@ def test_what_has_finished_takes_nobodys_share(kind: str) -> None:
     assert (host.table.count(kind, ALICE), host.table.count(kind)) == (4, 13)
 
 
-@pytest.mark.parametrize("kind", sorted(kind for kind in HELD if HELD[kind].finished and HELD[kind].finished != ANY))
+@pytest.mark.parametrize("kind", FINISHING)
 def test_what_is_open_never_goes_for_what_is_new(kind: str) -> None:
     """Open escalations, unread messages, running tasks: the newcomer is refused."""
-    holding = small(HELD[kind])
+    holding = small(ITEM_KINDS[kind])
     host = Ledger(**{kind: holding})
     for number in range(4):
         host.put(kind, str(number), ALICE, **{holding.state: "open"})
-    with pytest.raises(HeldFull):
+    with pytest.raises(StateFull):
         host.put(kind, "more", ALICE)
     assert [item.key for item in host.table.of(kind, ALICE)] == ["0", "1", "2", "3"]
 
 
-@pytest.mark.parametrize("kind", sorted(HELD))
+@pytest.mark.parametrize("kind", sorted(ITEM_KINDS))
 def test_who_has_proven_nothing_has_a_small_share_and_pushes_nothing_out(kind: str) -> None:
     """A caller below certificate assurance cannot have another's items go."""
-    holding = small(HELD[kind])
+    holding = small(ITEM_KINDS[kind])
     host = Ledger(**{kind: holding})
     for number in range(3):
         host.put(kind, str(number), ALICE, **({holding.state: "True"} if holding.state else {}))
-    with pytest.raises(HeldFull):
+    with pytest.raises(StateFull):
         host.put(kind, "more", ALICE, proven=False)
     assert host.table.count(kind, ALICE) == 3
 
@@ -197,10 +204,10 @@ def test_what_has_expired_leaves_memory_in_bounded_steps() -> None:
 
 def test_what_is_under_way_counts() -> None:
     """Many changes at once, none of them committed yet, come to no more than the cap; a failure gives it back."""
-    host = Ledger(quote=small(HELD["quote"]))
+    host = Ledger(quote=small(ITEM_KINDS["quote"]))
     under_way = []
     for number in range(6):
-        with contextlib.suppress(HeldFull):
+        with contextlib.suppress(StateFull):
             under_way.append(host.table.admit((Change(kind="quote", key=str(number), value={}, owner=ALICE),)))
     assert len(under_way) == 4
     for admitted in under_way:
@@ -209,8 +216,8 @@ def test_what_is_under_way_counts() -> None:
 
 
 def test_no_request_goes_through_all_items_of_a_kind() -> None:
-    """``HeldTable.all`` is for start-up and for what only operators do."""
-    allowed = {"adapters.mcp.kept_pins", "audit.held"}
+    """``StateTable.all`` is for start-up and for what only operators do."""
+    allowed = {"adapters.mcp.kept_pins", "audit.state"}
     users = set()
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -272,7 +279,7 @@ def rows() -> list[str]:
         return f"{octets // (1 << 20)} MiB" if octets >= 1 << 20 else f"{octets // 1024} KiB"
 
     lines = []
-    for held in HELD.values():
+    for held in ITEM_KINDS.values():
         lives = "until it ends" if held.lives is None else f"{held.lives // 3600} h"
         own = f"{held.per_owner:,} / {size(held.octets_per_owner)}"
         every = f"{held.in_all:,} / {size(held.octets_in_all)}"
@@ -295,7 +302,7 @@ def test_the_page_has_every_number() -> None:
     """``docs/limits.rst`` is written from this list: ``python -m tests.vocabulary.test_holdings`` writes it anew."""
     text = (Path(__file__).resolve().parents[2] / "docs" / "limits.rst").read_text()
     shown = [line for line in text.splitlines() if re.match(r"   \* - |     - ", line)]
-    assert shown == [*HEADS[0], *rows()[: 7 * len(HELD)], *HEADS[1], *rows()[7 * len(HELD) :]]
+    assert shown == [*HEADS[0], *rows()[: 7 * len(ITEM_KINDS)], *HEADS[1], *rows()[7 * len(ITEM_KINDS) :]]
     assert text == page()
 
 
@@ -340,8 +347,8 @@ more than 2 MiB do, something in each second. So one that reads nothing has 2 Mi
 and what counts is what its system acknowledges, so that a slow reader of a large answer gets all of it. Answers of more
 than 1 MiB have 40 MiB for all peers of a listener, everything that waits 128 MiB.
 
-Held items
-----------
+State items
+-----------
 
 Durable: in the store and in memory. Octets are those of their JSON. *Below certificate* is how many items an owner may
 have where the call that adds one comes from a caller that is not proven by its certificate; nothing goes for its sake.
@@ -377,7 +384,7 @@ In memory, and lost without harm. *Of one* is the share of one agent or address.
 def page() -> str:
     """The page."""
     every = rows()
-    held, caches = every[: 7 * len(HELD)], every[7 * len(HELD) :]
+    held, caches = every[: 7 * len(ITEM_KINDS)], every[7 * len(ITEM_KINDS) :]
     return PAGE.format(
         held="\n".join([*HEADS[0], *held]),
         caches="\n".join([*HEADS[1], *caches]),

@@ -1,7 +1,7 @@
 """
 Tasks that A2A clients began at this host's front: durable, and each its client's own.
 
-A task is a held item, written before its call begins and once more when it has
+A task is a state item, written before its call begins and once more when it has
 ended. One that was running when the host stopped is told of as failed: its call
 has no outcome, or has one that only the Attribution-Record tells.
 """
@@ -18,7 +18,7 @@ from zope.interface import implementer
 
 from agtphost.adapters.a2a.tasks import FAILED, state_of
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -27,7 +27,7 @@ from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
 
 KIND = "a2a-front-task"
-"""Of held items."""
+"""Of state items."""
 
 PATH = "/a2a-tasks"
 """Where a client's tasks are read and withdrawn."""
@@ -79,7 +79,7 @@ class FrontedTasks:
     :param now: seconds since the epoch.
     """
 
-    def __init__(self, held: HeldTable, keep: Keep, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, held: StateTable, keep: Keep, now: Callable[[], float] = time.time) -> None:
         self._keep = keep
         self._now = now
         self._tasks: dict[str, FrontedTask] = {}
@@ -88,7 +88,7 @@ class FrontedTasks:
         self._withdrawn: set[str] = set()
         held.watch(KIND, self._changed)
 
-    def _changed(self, key: str, item: Held | None) -> None:
+    def _changed(self, key: str, item: StateItem | None) -> None:
         if item is None:
             self._drop(key)
         elif key not in self._calls or item.brief["ended"]:

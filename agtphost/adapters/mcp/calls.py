@@ -25,19 +25,19 @@ from agtphost.adapters.mcp.request_states import RequestStates, WaitingRequest
 from agtphost.adapters.mcp.requests import Call, SendsRequests
 from agtphost.adapters.mcp.versions import META
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.handlers.context import LAST_WORD
 from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
-from agtphost.vocabulary.holdings import HELD
+from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.status import Status
 
 TASK = "mcp-task"
-"""The kind of held items that say whose a task is; the key is ``server taskId``."""
+"""The kind of state items that say whose a task is; the key is ``server taskId``."""
 
 TASK_DAYS = 7
-MOST_TASKS = HELD[TASK].per_owner
+MOST_TASKS = ITEM_KINDS[TASK].per_owner
 """Tasks of one agent that are remembered; at the bound its calls create none."""
 
 MOST_LEVELS = 10_000
@@ -64,9 +64,9 @@ class CallTracker:
     :param held: where tasks are remembered.
     """
 
-    def __init__(self, clock: IReactorTime, held: HeldTable | None = None) -> None:
+    def __init__(self, clock: IReactorTime, held: StateTable | None = None) -> None:
         self._clock = clock
-        self.held = HeldTable() if held is None else held
+        self.held = StateTable() if held is None else held
         self._running: dict[tuple[str, str], list[CallContext]] = {}
         self._levels: OrderedDict[tuple[str, str], str] = OrderedDict()
         self.waiting = RequestStates(clock, lambda: secrets.token_urlsafe(24))

@@ -1,5 +1,5 @@
 """
-Approved tool definitions as held items: durable in the same store, by the same commits, as what is on record.
+Approved tool definitions as state items: durable in the same store, by the same commits, as what is on record.
 
 Design decision 16: a definition is pinned by its digest when it is first listed. The pin is on disk before the tool
 can be called, and an approval is committed together with the event that tells of it.
@@ -17,11 +17,11 @@ from agtphost.adapters.definitions import Definitions
 from agtphost.adapters.mcp.tool_record import Submit
 from agtphost.adapters.mcp.tools import Tool, ToolPins, defining
 from agtphost.audit.drafts import Change, LedgerUnavailable, StaleChange
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.upstream.failures import UpstreamFailure
 
 KIND = "mcp-tool-pin"
-"""Of held items; the key is the server and the tool, on a line each."""
+"""Of state items; the key is the server and the tool, on a line each."""
 
 MOST_AT_ONCE = 200
 """Pins in one commit."""
@@ -42,7 +42,7 @@ class KeptPins:
     :param submit: commits more of them.
     """
 
-    def __init__(self, held: HeldTable, submit: Submit) -> None:
+    def __init__(self, held: StateTable, submit: Submit) -> None:
         self._submit = submit
         self._pins: dict[str, ToolPins] = {}
         self._held = held
@@ -63,7 +63,7 @@ class KeptPins:
             self._watched(item.key, item)
         return pins
 
-    def _watched(self, key: str, item: Held | None) -> None:
+    def _watched(self, key: str, item: StateItem | None) -> None:
         server, _, tool = key.partition("\n")
         pins = self._pins.get(server)
         if pins is not None and item is not None:

@@ -3,7 +3,7 @@ Puts into the host's own chain what happens to tools: a definition changed and t
 
 The events are those that other protocols' upstreams have too (:mod:`agtphost.adapters.web.pins`), with ``protocol``
 ``mcp``, ``upstream`` the server and ``name`` the tool. Each definition is told once, however often a server lists it,
-whichever of its instances does, and across restarts of the host: what was told is a held item until the next approval.
+whichever of its instances does, and across restarts of the host: what was told is a state item until the next approval.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, LedgerUnavailable, StaleChange, StreamEvent
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
 from agtphost.vocabulary.status import Status
 
 KIND = "mcp-tool-changed"
-"""Of held items; the key is the server and the tool, on a line each."""
+"""Of state items; the key is the server and the tool, on a line each."""
 
 CHANGED = "upstream-definition-changed"
 APPROVED = "upstream-definition-approved"
@@ -49,7 +49,7 @@ class ToolRecord:
     :param submit: writes.
     """
 
-    def __init__(self, clock: IReactorTime, held: HeldTable, submit: Submit) -> None:
+    def __init__(self, clock: IReactorTime, held: StateTable, submit: Submit) -> None:
         self._clock = clock
         self._held = held
         self._submit = submit

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.vocabulary import jsontext
 
 KEPT = 30 * 86_400
@@ -69,18 +69,18 @@ class TaskOwnership:
     The links of one kind.
 
     :param held: where they are kept.
-    :param kind: the kind of held item.
+    :param kind: the kind of state item.
     :param now: seconds since the epoch.
     """
 
-    def __init__(self, held: HeldTable, kind: str, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, held: StateTable, kind: str, now: Callable[[], float] = time.time) -> None:
         self._kind = kind
         self._now = now
         self._by_key: dict[str, OwnedTask] = {}
         self._of: dict[str, dict[str, OwnedTask]] = {}
         held.watch(kind, self._changed)
 
-    def _changed(self, key: str, item: Held | None) -> None:
+    def _changed(self, key: str, item: StateItem | None) -> None:
         known = self._by_key.pop(key, None)
         if known is not None:
             self._of[known.owner].pop(key, None)

@@ -1,7 +1,7 @@
 """
 What upstreams say of themselves, approved once and for all: cards of A2A agents, manifests of ACP agents.
 
-What is seen first is approved, unless the configuration names a digest. The approval is a held item, so it outlives
+What is seen first is approved, unless the configuration names a digest. The approval is a state item, so it outlives
 the host; what changed since is off until an operator approves it. Each of these moments is an event that the host
 signs: design decision 16.
 """
@@ -15,11 +15,11 @@ from typing import Any
 
 from agtphost.adapters.definitions import Definitions
 from agtphost.audit.drafts import HOST_CHAIN, Change, LedgerUnavailable, StaleChange, StreamEvent
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.upstream.failures import NotApproved
 
 KIND = "upstream-pin"
-"""Of held items."""
+"""Of state items."""
 
 PINNED = "upstream-definition-pinned"
 CHANGED = "upstream-definition-changed"
@@ -43,7 +43,7 @@ class Pins:
         protocol: str,
         upstream: str,
         configured: Mapping[str, str],
-        held: HeldTable | None = None,
+        held: StateTable | None = None,
         submit: Submit | None = None,
     ) -> None:
         self._protocol = protocol
@@ -144,7 +144,7 @@ class Pins:
         except (LedgerUnavailable, StaleChange) as error:
             raise NotApproved(f"what it says of itself cannot be pinned durably: {error}") from None
 
-    def _watched(self, key: str, item: Held | None) -> None:
+    def _watched(self, key: str, item: StateItem | None) -> None:
         protocol, upstream, _ = key.split("\n", 2)
         if (protocol, upstream) == (self._protocol, self._upstream) and item is not None and not item.value["seen"]:
             self.on_approval()

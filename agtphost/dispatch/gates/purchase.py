@@ -17,8 +17,8 @@ from typing import Any
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from agtphost.audit.held import HeldTable
 from agtphost.audit.lifecycle import LifecycleStatus
+from agtphost.audit.state import StateTable
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import States
 from agtphost.dispatch.merchants import MERCHANT, MerchantManifests
@@ -66,11 +66,11 @@ class MerchantGate:
         manifests: MerchantManifests,
         *,
         assertions: IntentAssertions | None = None,
-        held: HeldTable | None = None,
+        held: StateTable | None = None,
         intent_required: bool = False,
         production: bool = False,
     ) -> None:
-        held = HeldTable() if held is None else held
+        held = StateTable() if held is None else held
         self._states = states
         self._manifests = manifests
         self._assertions = assertions or IntentAssertions()

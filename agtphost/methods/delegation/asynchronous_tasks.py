@@ -1,7 +1,7 @@
 """
 Delegated tasks that go on after their DELEGATE was answered 202 (core v08 sections 5.6 and 7.2.9).
 
-Theory of operation. A task is a held item from the moment on that its hop is
+Theory of operation. A task is a state item from the moment on that its hop is
 accepted. What it comes to is committed together with the notification that
 tells of it, so its delegator, or the agent named as callback, either finds the
 outcome in its inbox or the task still running. A host that dies in between
@@ -24,7 +24,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.gates.identity import StoppedAgent
 from agtphost.dispatch.invocation import Invocation
 from agtphost.errors import Refusal
@@ -39,12 +39,12 @@ from agtphost.methods.delegation.decision import Hop
 from agtphost.methods.delegation.execution import Done, Turns, shown_hop
 from agtphost.methods.oversight import notification
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import HELD
+from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.identifiers import is_agent_id, is_agent_name
 from agtphost.vocabulary.status import Status
 
 TASK = "delegated-task"
-"""The kind of held item, and the INSPECT target."""
+"""The kind of state item, and the INSPECT target."""
 
 PATH = "/delegations"
 RUNNING, FINISHED, FAILED = "running", "finished", "failed"
@@ -62,7 +62,7 @@ AT_WORK = 32
 AT_WORK_OF_ONE = 4
 """Of them, of one delegator: what it leaves to be done is done behind what others ask now."""
 
-MOST_KEPT = HELD[TASK].per_owner
+MOST_KEPT = ITEM_KINDS[TASK].per_owner
 """Tasks of one delegator, running and ended; beyond, the one that ended first is forgotten."""
 
 KEPT = 86_400
@@ -104,7 +104,7 @@ class AsynchronousTasks:
 
     def __init__(
         self,
-        held: HeldTable,
+        held: StateTable,
         directory: IAgentDirectory,
         ledger: ILedger,
         clock: IReactorTime,
@@ -300,12 +300,12 @@ class AsynchronousTasks:
         """From now on, mark what an earlier process left running, as soon as the ledger tells of it."""
         self._held.watch(TASK, self._found)
 
-    def _found(self, key: str, item: Held | None) -> None:
+    def _found(self, key: str, item: StateItem | None) -> None:
         if item is not None and self._left(item):
             # Not within the commit that tells of it.
             self._clock.callLater(0, self._mark, key)
 
-    def _left(self, item: Held) -> bool:
+    def _left(self, item: StateItem) -> bool:
         return bool(item.brief["state"] == RUNNING and item.brief["process"] != self._process)
 
     def _mark(self, key: str) -> None:
@@ -362,7 +362,7 @@ class TaskReading:
 
     kind = "built_in"
 
-    def __init__(self, held: HeldTable, authorization: Authorization, continuations: Continuations) -> None:
+    def __init__(self, held: StateTable, authorization: Authorization, continuations: Continuations) -> None:
         self._held = held
         self._authorization = authorization
         self._continuations = continuations
@@ -399,14 +399,14 @@ class TaskReading:
             remedy="QUERY /delegations lists the caller's tasks.",
         )
 
-    def _named(self, wanted: str, by: str) -> list[Held]:
+    def _named(self, wanted: str, by: str) -> list[StateItem]:
         """The newest first."""
         if by == "task_id":
             return list(self._held.by(TASK, by, wanted))[::-1]
         item = self._held.get(TASK, wanted) if isinstance(wanted, str) else None
         return [] if item is None else [item]
 
-    def _may_read(self, context: BuiltInContext, item: Held) -> bool:
+    def _may_read(self, context: BuiltInContext, item: StateItem) -> bool:
         caller = self._authorization.named(context)
         return (caller is not None and caller.agent_id == item.owner) or self._authorization.manages(
             context, item.owner

@@ -1,7 +1,7 @@
 """
 The hops of delegations: which tokens were used, and what follows from which (core v08 section 10.4).
 
-Every hop is a held item of kind ``delegation``, committed before its task
+Every hop is a state item of kind ``delegation``, committed before its task
 begins and kept as long as its token could be shown again. This index follows
 the committed items.
 """
@@ -13,14 +13,14 @@ from hashlib import sha256
 from typing import Any
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.identity.delegation import SKEW, DelegationToken, GovernanceToken, Lineage
-from agtphost.vocabulary.holdings import HELD
+from agtphost.vocabulary.holdings import ITEM_KINDS
 
 KIND = "delegation"
 GOVERNANCE_KIND = "governance-token"
 
-MOST_PER_AGENT = HELD[KIND].per_owner
+MOST_PER_AGENT = ITEM_KINDS[KIND].per_owner
 """Hops remembered for one delegator."""
 
 
@@ -35,13 +35,13 @@ class Hops:
     :param held: where the items are.
     """
 
-    def __init__(self, held: HeldTable) -> None:
+    def __init__(self, held: StateTable) -> None:
         self._held = held
         self._by_token: dict[str, str] = {}
         self._of_key: dict[str, str] = {}
         held.watch(KIND, self._changed)
 
-    def _changed(self, key: str, item: Held | None) -> None:
+    def _changed(self, key: str, item: StateItem | None) -> None:
         known = self._of_key.pop(key, None)
         if known is not None:
             self._by_token.pop(known, None)

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agtphost.audit.held import HeldTable
 from agtphost.audit.lifecycle import LifecycleState
+from agtphost.audit.state import StateTable
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.iagtp import IRecordStore
@@ -103,7 +103,7 @@ class StatusDocuments:
         clock: Callable[[], float] = time.time,
         *,
         records: IRecordStore | None = None,
-        held: HeldTable | None = None,
+        held: StateTable | None = None,
         sessions: CountsSessions | None = None,
         authorization: Authorization | None = None,
     ) -> None:

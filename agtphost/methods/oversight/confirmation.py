@@ -17,7 +17,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import OPERATOR, Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -31,7 +31,7 @@ from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.status import Status
 
 ATTESTATION = "attestation"
-"""The kind of held item that a repeated CONFIRM is answered from."""
+"""The kind of state item that a repeated CONFIRM is answered from."""
 
 STATES = ("accepted", "rejected", "deferred")
 PAYLOAD = 4_096
@@ -52,7 +52,7 @@ class Confirmation:
 
     def __init__(
         self,
-        held: HeldTable,
+        held: StateTable,
         records: IRecordStore,
         authorization: Authorization,
         now: Callable[[], float] = time.time,
@@ -111,7 +111,7 @@ class Confirmation:
 
     # Escalations
 
-    def _escalation(self, context: BuiltInContext, target_id: str) -> Held | None:
+    def _escalation(self, context: BuiltInContext, target_id: str) -> StateItem | None:
         """The escalation of that identifier, or the one that a task of that identifier waits for."""
         item = self._held.get(ESCALATION, target_id)
         if item is None:
@@ -144,7 +144,7 @@ class Confirmation:
         )
 
     def _decide(
-        self, item: Held, receipt: Mapping[str, Any], said: Mapping[str, Any]
+        self, item: StateItem, receipt: Mapping[str, Any], said: Mapping[str, Any]
     ) -> tuple[Mapping[str, Any], Change]:
         if item.value["status"] != "pending":
             raise Refusal(
@@ -182,7 +182,7 @@ class Confirmation:
 
     # Other targets
 
-    def _notification(self, context: BuiltInContext, target_id: str) -> Held | None:
+    def _notification(self, context: BuiltInContext, target_id: str) -> StateItem | None:
         item = self._held.get(NOTIFICATION, target_id)
         if item is None:
             return None
@@ -211,7 +211,7 @@ class Confirmation:
             )
 
 
-def _acknowledged(item: Held, status: str) -> Change:
+def _acknowledged(item: StateItem, status: str) -> Change:
     """Read, and no longer in the inbox; the sender sees what became of it."""
     value = {**item.value, "content": None, "status": "acknowledged", "confirmed": status}
     if status == "deferred":

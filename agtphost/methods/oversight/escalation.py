@@ -19,7 +19,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import DECIDE, OPERATOR, Authorization, holds, owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -59,7 +59,7 @@ class Escalation:
 
     def __init__(
         self,
-        held: HeldTable,
+        held: StateTable,
         directory: IAgentDirectory,
         authorization: Authorization,
         now: Callable[[], float] = time.time,
@@ -190,7 +190,7 @@ class Escalation:
             headers=part.headers,
         )
 
-    def _found(self, context: BuiltInContext, escalation_id: str | None, task_id: str | None) -> Iterator[Held]:
+    def _found(self, context: BuiltInContext, escalation_id: str | None, task_id: str | None) -> Iterator[StateItem]:
         """Those that the caller may see: its own, and what it may decide. Asked agent by agent, not one by one."""
         if escalation_id or task_id:
             named = self._held.get(ESCALATION, escalation_id) if escalation_id else None
@@ -210,17 +210,17 @@ class Escalation:
                 if item.owner not in seen and self._visible(context, item):
                     yield item
 
-    def _visible(self, context: BuiltInContext, item: Held) -> bool:
+    def _visible(self, context: BuiltInContext, item: StateItem) -> bool:
         caller = self._authorization.named(context)
         own = caller is not None and caller.agent_id == item.owner
         return own or self._authorization.decides(context, item.owner, item.brief["recipient"])
 
 
-def _member(item: Held, name: str) -> Any:
+def _member(item: StateItem, name: str) -> Any:
     return item.key if name == "escalation_id" else item.brief[name]
 
 
-def _place(item: Held) -> list[Any]:
+def _place(item: StateItem) -> list[Any]:
     """Where an escalation stands in the list: those of a flood after all others (AGTP-314)."""
     brief = item.brief
     crowd = bool(brief["flood"]) + bool(brief.get("queued"))

@@ -19,7 +19,7 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import OPERATOR, Authorization, owner_of
@@ -34,7 +34,7 @@ from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
 
 NOTIFICATION = "notification"
-"""The kind of held item."""
+"""The kind of state item."""
 
 BROADCAST = "infrastructure:broadcast"
 """The recipient of what concerns whoever runs a host, such as a revoked certificate: its operator's inbox."""
@@ -70,7 +70,7 @@ class Addresses:
 
 
 def deposit(
-    held: HeldTable,
+    held: StateTable,
     *,
     recipient: str,
     sender: str,
@@ -103,13 +103,13 @@ def deposit(
     return _kept(value, now + KEPT)
 
 
-def is_full(held: HeldTable, recipient: str, sender: str) -> bool:
+def is_full(held: StateTable, recipient: str, sender: str) -> bool:
     """Whether an inbox takes no more from a sender."""
     unread = [item for item in _inbox(held, recipient) if item.brief["status"] == "held"]
     return len(unread) >= INBOX or sum(1 for item in unread if item.brief["sender"] == sender) >= PER_SENDER
 
 
-def _inbox(held: HeldTable, recipient: str) -> Iterable[Held]:
+def _inbox(held: StateTable, recipient: str) -> Iterable[StateItem]:
     return held.of(NOTIFICATION, "" if recipient == OPERATOR else recipient)
 
 
@@ -139,7 +139,7 @@ class Notification:
 
     def __init__(
         self,
-        held: HeldTable,
+        held: StateTable,
         directory: IAgentDirectory,
         authorization: Authorization,
         bindings: Callable[[], Iterable[Binding]],
@@ -310,7 +310,7 @@ class Notification:
         box = parameters.choice(given, "box", ("inbox", "sent"), "inbox")
         urgency = parameters.choice(given, "urgency", (*URGENCIES, "all"), "all")
         limit = parameters.count(given, "limit", 50, INBOX)
-        items: Iterable[Held] = ()
+        items: Iterable[StateItem] = ()
         if caller is not None and box == "sent":
             items = self._held.by(NOTIFICATION, "sender", caller.agent_id)
         elif box == "inbox":
@@ -322,7 +322,7 @@ class Notification:
             result={"notifications": [dict(value) for value in part.items], "count": len(shown)}, headers=part.headers
         )
 
-    def _unread(self, context: BuiltInContext, caller: Agent | None) -> Iterator[Held]:
+    def _unread(self, context: BuiltInContext, caller: Agent | None) -> Iterator[StateItem]:
         """The caller's own; or a person's, and what of the operator's an operator or the sender's registrar reads."""
         if caller is None and (person := self._authorization.person(context)):
             yield from (item for item in _inbox(self._held, person) if item.brief["status"] == "held")
@@ -334,7 +334,7 @@ class Notification:
                     yield item
 
 
-def _shown(item: Held) -> Mapping[str, Any]:
+def _shown(item: StateItem) -> Mapping[str, Any]:
     return {name: value for name, value in item.value.items() if name != "places"}
 
 

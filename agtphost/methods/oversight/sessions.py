@@ -15,15 +15,15 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.audit.held import Held, HeldTable
 from agtphost.audit.lifecycle import LifecycleState
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
 from agtphost.vocabulary.status import Status
 
 SUSPENSION = "suspension"
-"""The kind of held item that SUSPEND makes."""
+"""The kind of state item that SUSPEND makes."""
 
 ESCALATION = "escalation"
 """The kind that ESCALATE makes."""
@@ -106,15 +106,15 @@ class Sightings:
 
 class Standstill:
     """
-    What stands still at this moment, kept in step with the held items.
+    What stands still at this moment, kept in step with the state items.
 
     :param held: where suspensions and escalations are.
     :param now: seconds since the epoch.
     """
 
-    def __init__(self, held: HeldTable, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, held: StateTable, now: Callable[[], float] = time.time) -> None:
         self._now = now
-        self._suspended: dict[tuple[str, str, str], Held] = {}
+        self._suspended: dict[tuple[str, str, str], StateItem] = {}
         self._of: dict[str, int] = {}
         self._escalated: dict[tuple[str, str], dict[str, str]] = {}
         self._places: dict[str, Any] = {}
@@ -124,7 +124,7 @@ class Standstill:
     def __bool__(self) -> bool:
         return bool(self._suspended or self._escalated)
 
-    def _suspension(self, key: str, item: Held | None) -> None:
+    def _suspension(self, key: str, item: StateItem | None) -> None:
         place = self._places.pop(f"{SUSPENSION} {key}", None)
         if place is not None:
             self._suspended.pop(place, None)
@@ -137,7 +137,7 @@ class Standstill:
             self._suspended[place] = item
             self._of[item.owner] = self._of.get(item.owner, 0) + 1
 
-    def _escalation(self, key: str, item: Held | None) -> None:
+    def _escalation(self, key: str, item: StateItem | None) -> None:
         place = self._places.pop(f"{ESCALATION} {key}", None)
         if place is not None:
             self._escalated[place].pop(key, None)
@@ -169,7 +169,7 @@ class Standstill:
             key, status = min(escalations.items(), key=lambda entry: entry[1] != "rejected")
             raise _escalated(task_id, key, status)
 
-    def _refusal(self, of: str, item: Held) -> Refusal:
+    def _refusal(self, of: str, item: StateItem) -> Refusal:
         details = {f"{of}_id": item.brief["name"], "suspension_id": item.brief["suspension_id"]}
         if item.brief["until"] <= self._now():
             return Refusal(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agtphost.audit.held import Held
+from agtphost.audit.state import StateItem
 from agtphost.errors import Refusal
 from agtphost.identity.agents import Agent
 from agtphost.vocabulary.status import Status
@@ -38,7 +38,7 @@ def share_of(sender: Agent) -> str:
     return sender.owner_id or sender.principal or sender.agent_id
 
 
-def require_share(unread: Iterable[Held], whose: str, places: str) -> None:
+def require_share(unread: Iterable[StateItem], whose: str, places: str) -> None:
     """
     Whether the operator's inbox takes one more.
 

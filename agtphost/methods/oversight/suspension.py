@@ -18,20 +18,20 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.held import Held, HeldTable
+from agtphost.audit.state import StateItem, StateTable
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods import parameters
 from agtphost.methods.oversight.sessions import SUSPENSION, Sightings, Standstill
-from agtphost.vocabulary.holdings import HELD
+from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.status import Status
 
 REASONS = ("awaiting_input", "resource_limit", "scheduled_pause", "external_dependency")
 CHECKPOINT = 16_384
 """Octets of a checkpoint."""
 
-HELD_PER_AGENT = HELD[SUSPENSION].per_owner // 2
+HELD_PER_AGENT = ITEM_KINDS[SUSPENSION].per_owner // 2
 """That stand still at a time; as many again are remembered as resumed."""
 
 LONGEST = 30 * 86_400
@@ -57,7 +57,7 @@ class Suspension:
 
     def __init__(
         self,
-        held: HeldTable,
+        held: StateTable,
         sightings: Sightings,
         standstill: Standstill,
         release: Release | None = None,
@@ -141,7 +141,7 @@ class Suspension:
             )
         return min(resume_by, now + LONGEST)
 
-    def _require_running(self, known: Held | None, owner: str, of: str, name: str) -> None:
+    def _require_running(self, known: StateItem | None, owner: str, of: str, name: str) -> None:
         if of == "session" and known is None and not self._sightings.knows(name, owner):
             raise Refusal(
                 Status.NOT_FOUND,
@@ -207,7 +207,7 @@ def _key(owner: str, of: str, name: str) -> str:
     return f"{owner} {of} {name}"
 
 
-def _change(owner: str, value: Mapping[str, Any], known: Held | None, until: float) -> Change:
+def _change(owner: str, value: Mapping[str, Any], known: StateItem | None, until: float) -> Change:
     return Change(
         kind=SUSPENSION,
         key=_key(owner, value["of"], value["name"]),

@@ -17,7 +17,7 @@ from agtphost.http.a2a_clients import Client
 from agtphost.http.a2a_runs import AWAITING, BEGINNING, BEGINNING_OF_ONE, Exposed, Runs
 from agtphost.identity.peer import Withdrawable
 from agtphost.upstream.queue import CallQueue
-from agtphost.vocabulary.holdings import HELD
+from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.wire.events import Response
 from tests.adapters.peers import Book
 from tests.methods.stage import agent as hosted
@@ -161,7 +161,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fronted, "MOST_RUNNING", 3)
     monkeypatch.setattr(fronted, "MOST_PER_CLIENT", 2)
     kept = Kept()
-    kept.book._table(KIND).holding = replace(HELD[KIND], in_all=4)
+    kept.book._table(KIND).holding = replace(ITEM_KINDS[KIND], in_all=4)
     for name in ("a", "b"):
         kept.begin(name)
     with pytest.raises(TooMany):

@@ -18,7 +18,7 @@ from agtphost.adapters.mcp import McpAdapter, McpServer, State
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
-from agtphost.stores.rows import HeldRow
+from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
 from tests.adapters.mcp.hosting import SERVERS, alive, context, hosted, pause, until
@@ -54,7 +54,7 @@ class Host:
             value = None if change.value is None else jsontext.encode(change.value)
             self.held.apply(
                 [
-                    HeldRow(
+                    ItemRow(
                         kind=change.kind,
                         key=change.key,
                         value=value,

@@ -11,7 +11,7 @@ from agtphost.adapters.mcp.kept_pins import KeptPins, pin
 from agtphost.adapters.mcp.tool_record import APPROVED, CHANGED, KIND, MOST_DEFINITIONS, ToolRecord
 from agtphost.adapters.mcp.tools import MAX_TOOLS, ToolPins
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
-from agtphost.audit.held import HeldTable
+from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
 from agtphost.upstream.failures import UpstreamFailure
 from tests.fakes import FakeLedger
@@ -93,7 +93,7 @@ def test_a_store_that_is_down_is_asked_again() -> None:
 
 
 def test_what_was_told_before_the_store_was_read_is_not_told_again() -> None:
-    """A held item of an unknown version: the write is refused, and found out to be superfluous."""
+    """A state item of an unknown version: the write is refused, and found out to be superfluous."""
     world = World()
     first = World(world.ledger)
     first.record.changed("files", "work", "new", "old")
@@ -137,7 +137,7 @@ async def test_an_approval_is_on_record_before_it_counts() -> None:
 @pytest_twisted.ensureDeferred
 async def test_pins_are_durable_before_a_tool_counts() -> None:
     """
-    Design decision 16: pins are held items, which hold for the next host too; with the store down nothing is approved.
+    Design decision 16: pins are state items, which hold for the next host too; with the store down nothing is approved.
 
     Control: without the store's word, a definition that was never pinned is not admitted.
     """
@@ -187,7 +187,7 @@ async def test_of_two_approvals_the_second_is_told_so() -> None:
     """Both were decided on the same pin: one is kept, and the other is 409 rather than kept instead."""
     world = World()
     other = World(world.ledger)
-    stale = HeldTable()
+    stale = StateTable()
     other.record = ToolRecord(other.clock, stale, other.submit)
     await world.record.approved(pin("files", "work", "one"), "one", "", "desk")
     with pytest.raises(Refusal) as caught:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agtphost.adapters.web import ownership as module
 from agtphost.adapters.web.ownership import KEPT, OwnedTask, TaskOwnership, is_remote_id
-from agtphost.vocabulary.holdings import HELD
+from agtphost.vocabulary.holdings import ITEM_KINDS
 from tests.adapters.peers import Book
 
 ALICE, BOB = "a" * 64, "b" * 64
@@ -61,9 +61,9 @@ def test_one_caller_has_so_many_links_and_no_more() -> None:
     book = Book()
     links = TaskOwnership(book, "a2a-task")
     book.commit(links.changes(replace(ONE, owner=BOB)))
-    for number in range(HELD["a2a-task"].per_owner + 5):
+    for number in range(ITEM_KINDS["a2a-task"].per_owner + 5):
         book.commit(links.changes(replace(ONE, remote_id=f"r{number}", task_id=f"T-{number}")))
-    assert len(list(links.of(ALICE, "u"))) == HELD["a2a-task"].per_owner
+    assert len(list(links.of(ALICE, "u"))) == ITEM_KINDS["a2a-task"].per_owner
     assert links.by_task(ALICE, "u", "T-4") is None
     assert links.by_task(ALICE, "u", "T-5") is not None
     assert links.by_task(BOB, "u", "T-1") is not None

@@ -14,7 +14,7 @@ from agtphost.identity import delegation
 from agtphost.identity.certificates import Authority
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.provisioning import AgentDescription, issue_agent, registrar_url
-from agtphost.vocabulary.holdings import HELD
+from agtphost.vocabulary.holdings import ITEM_KINDS
 from tests.attacks.attack import Attack, Target
 from tests.attacks.catalogue.held import TOOL, flood, held, kept
 from tests.attacks.site import amend
@@ -69,7 +69,7 @@ def filled(target: Target, seconds: float, ask: Ask, who: list[str], wanted: int
 def _fill(ask: Ask, kind: str, wanted: int, *, many: bool) -> Callable[[Target, float], None]:
     def run(target: Target, seconds: float) -> None:
         answers = filled(target, seconds, ask, names() if many else ["demo"], wanted)
-        holding = HELD.get(kind)
+        holding = ITEM_KINDS.get(kind)
         if holding is not None:
             there = held(target, kind)
             assert 0 < there <= holding.in_all, (kind, there, answers)

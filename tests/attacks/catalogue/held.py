@@ -1,4 +1,4 @@
-"""What the host keeps because it is asked to: held items, caches, stored answers and the operator's inbox."""
+"""What the host keeps because it is asked to: state items, caches, stored answers and the operator's inbox."""
 
 from __future__ import annotations
 

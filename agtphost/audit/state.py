@@ -1,5 +1,5 @@
 """
-Held items: the durable state of built-in methods, such as escalations, proposals and contracts.
+State items: the durable state of built-in methods, such as escalations, proposals and contracts.
 
 A handler changes one by naming it in ``EndpointResponse.changes``: it becomes
 true in the transaction that makes the record of the response durable, so
@@ -8,7 +8,7 @@ memory as well, and are read from there; this table follows each commit in the
 reactor's thread, before the caller hears of it.
 
 The kinds that there are, and how much of each there may be, is data:
-:data:`agtphost.vocabulary.holdings.HELD`. A change is admitted before it is
+:data:`agtphost.vocabulary.holdings.ITEM_KINDS`. A change is admitted before it is
 committed: the table counts what is there and what is under way, of its owner
 and in all, and makes room where the kind allows it. Items are found by owner
 and by the members that their kind is indexed by; nothing goes through all
@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.audit.drafts import Change, LedgerUnavailable
-from agtphost.stores.rows import HeldRow
+from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import ANY, HELD, Holding, fair_share
+from agtphost.vocabulary.holdings import ANY, ITEM_KINDS, Holding, fair_share
 
 SHORT = 1_024
 """Octets up to which an item is kept decoded; of a longer one, what it is found by."""
@@ -40,10 +40,10 @@ _ALL = "all"
 
 
 class UnknownKind(ValueError):
-    """A held item of a kind that is not on the list: a mistake of this program."""
+    """A state item of a kind that is not on the list: a mistake of this program."""
 
 
-class HeldFull(LedgerUnavailable):
+class StateFull(LedgerUnavailable):
     """
     There is no room for an item, and nothing of its kind may go for it.
 
@@ -62,8 +62,8 @@ class HeldFull(LedgerUnavailable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """One held item as it was last committed."""
+class StateItem:
+    """One state item as it was last committed."""
 
     kind: str
     key: str
@@ -94,7 +94,7 @@ class Held:
         return self.kept
 
 
-Watcher = Callable[[str, Held | None], None]
+Watcher = Callable[[str, StateItem | None], None]
 """Called with an item's key and what it is now: None where it was removed."""
 
 
@@ -111,11 +111,11 @@ class _Table:
     """The items of one kind, and what finds them."""
 
     holding: Holding
-    items: dict[str, Held] = field(default_factory=dict)
-    owned: dict[str, dict[str, Held]] = field(default_factory=dict)
-    found: dict[tuple[str, Any], dict[str, Held]] = field(default_factory=dict)
-    finished: dict[str, Held] = field(default_factory=dict)
-    finished_of: dict[str, dict[str, Held]] = field(default_factory=dict)
+    items: dict[str, StateItem] = field(default_factory=dict)
+    owned: dict[str, dict[str, StateItem]] = field(default_factory=dict)
+    found: dict[tuple[str, Any], dict[str, StateItem]] = field(default_factory=dict)
+    finished: dict[str, StateItem] = field(default_factory=dict)
+    finished_of: dict[str, dict[str, StateItem]] = field(default_factory=dict)
     loads: dict[str, _Load] = field(default_factory=dict)
     load: _Load = field(default_factory=_Load)
     done: dict[str, _Load] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class _Table:
     going: set[str] = field(default_factory=set)
     """Keys that make room in a change under way."""
 
-    def is_finished(self, item: Held) -> bool:
+    def is_finished(self, item: StateItem) -> bool:
         holding = self.holding
         return holding.finished == ANY or (
             bool(holding.finished) and str(item.brief.get(holding.state)) in holding.finished
@@ -144,7 +144,7 @@ class _Table:
         if not own.items and not own.octets:
             del self.loads[owner]
 
-    def put(self, item: Held) -> None:
+    def put(self, item: StateItem) -> None:
         known = self.items.get(item.key)
         if known is not None:
             self._unlink(known, keep_place=known.owner == item.owner)
@@ -158,13 +158,13 @@ class _Table:
             self._count_done(item, 1)
         self.count(item.owner, 1, item.octets)
 
-    def drop(self, key: str) -> Held | None:
+    def drop(self, key: str) -> StateItem | None:
         item = self.items.pop(key, None)
         if item is not None:
             self._unlink(item, keep_place=False)
         return item
 
-    def _unlink(self, item: Held, *, keep_place: bool) -> None:
+    def _unlink(self, item: StateItem, *, keep_place: bool) -> None:
         """Out of every index; ``keep_place``: another version takes its place among its owner's."""
         if not keep_place:
             _out(self.owned, item.owner, item.key)
@@ -175,7 +175,7 @@ class _Table:
             self._count_done(item, -1)
         self.count(item.owner, -1, -item.octets)
 
-    def _count_done(self, item: Held, sign: int) -> None:
+    def _count_done(self, item: StateItem, sign: int) -> None:
         for who in (item.owner, _ALL):
             load = self.done.setdefault(who, _Load())
             load.items += sign
@@ -190,7 +190,7 @@ class _Table:
         return _Load(load.items - done.items, load.octets - done.octets)
 
 
-def _out(index: dict[Any, dict[str, Held]], place: Any, key: str) -> None:
+def _out(index: dict[Any, dict[str, StateItem]], place: Any, key: str) -> None:
     there = index[place]
     there.pop(key, None)
     if not there:
@@ -208,15 +208,15 @@ class Admitted:
     going: list[tuple[str, str]] = field(default_factory=list)
 
 
-class HeldTable:
+class StateTable:
     """
-    Every held item, by kind and key.
+    Every state item, by kind and key.
 
     :param now: seconds since the Unix epoch.
     :param kinds: what may be held.
     """
 
-    def __init__(self, now: Callable[[], float] = time.time, kinds: Mapping[str, Holding] = HELD) -> None:
+    def __init__(self, now: Callable[[], float] = time.time, kinds: Mapping[str, Holding] = ITEM_KINDS) -> None:
         self._now = now
         self._kinds = kinds
         self._tables: dict[str, _Table] = {}
@@ -234,20 +234,20 @@ class HeldTable:
 
     # Reading
 
-    def get(self, kind: str, key: str) -> Held | None:
+    def get(self, kind: str, key: str) -> StateItem | None:
         """One item; None where it is absent or has expired."""
         item = self._table(kind).items.get(key)
         return None if item is None or self._expired(item) else item
 
-    def of(self, kind: str, owner: str = "") -> Iterator[Held]:
+    def of(self, kind: str, owner: str = "") -> Iterator[StateItem]:
         """The items of one owner, in the order they were first put; without an owner, those of the host itself."""
         return self._alive(self._table(kind).owned.get(owner))
 
-    def all(self, kind: str) -> Iterator[Held]:
+    def all(self, kind: str) -> Iterator[StateItem]:
         """Every item of a kind: for start-up, and for what only operators do. No request goes this way."""
         return self._alive(self._table(kind).items)
 
-    def by(self, kind: str, member: str, value: object) -> Iterator[Held]:
+    def by(self, kind: str, member: str, value: object) -> Iterator[StateItem]:
         """The items whose ``member`` is ``value``; their kind is indexed by it."""
         table = self._table(kind)
         if member not in table.holding.indexed:
@@ -277,12 +277,12 @@ class HeldTable:
         for item in self.all(kind):
             watcher(item.key, item)
 
-    def _alive(self, items: Mapping[str, Held] | None) -> Iterator[Held]:
+    def _alive(self, items: Mapping[str, StateItem] | None) -> Iterator[StateItem]:
         for item in list((items or {}).values()):
             if not self._expired(item):
                 yield item
 
-    def _expired(self, item: Held) -> bool:
+    def _expired(self, item: StateItem) -> bool:
         return item.expires_at is not None and item.expires_at <= self._now() * 1000
 
     # Room
@@ -293,7 +293,7 @@ class HeldTable:
 
         :param proven: whether the caller they come from is surely who it says: others have small shares, and
             nothing goes for their sake.
-        :raises HeldFull: there is none.
+        :raises StateFull: there is none.
         :raises UnknownKind: a kind that is not on the list.
         """
         self.prune()
@@ -364,7 +364,7 @@ class HeldTable:
         admitted.loads.append((change.kind, change.key, change.owner, int(new), max(octets, 0)))
 
     @staticmethod
-    def _oldest(table: _Table, change: Change, in_all: bool) -> Held | None:
+    def _oldest(table: _Table, change: Change, in_all: bool) -> StateItem | None:
         """The finished item that goes next: the owner's own, or where all together are too many, anybody's."""
         finished = table.finished if in_all else table.finished_of.get(change.owner, {})
         for key, item in finished.items():
@@ -374,7 +374,7 @@ class HeldTable:
 
     # What the ledger calls
 
-    def replace(self, rows: Sequence[HeldRow]) -> None:
+    def replace(self, rows: Sequence[ItemRow]) -> None:
         """Take over everything that the store says, at start and after a failure."""
         gone = [(kind, key) for kind, table in self._tables.items() for key in table.items]
         for kind, key in gone:
@@ -385,7 +385,7 @@ class HeldTable:
             if self.get(kind, key) is None:
                 self._tell(kind, key, None)
 
-    def apply(self, rows: Sequence[HeldRow]) -> None:
+    def apply(self, rows: Sequence[ItemRow]) -> None:
         """Committed changes."""
         for row in rows:
             table = self._table(row.kind)
@@ -424,30 +424,30 @@ class HeldTable:
                 self._tell(kind, key, None)
         return bool(ends) and ends[0][0] <= now
 
-    def _tell(self, kind: str, key: str, item: Held | None) -> None:
+    def _tell(self, kind: str, key: str, item: StateItem | None) -> None:
         for watcher in self._watchers.get(kind, ()):
             watcher(key, item)
 
 
 def _over(
     table: _Table, own: _Load, gone_of: _Load, gone: _Load, items: int, octets: int, proven: bool
-) -> HeldFull | None:
+) -> StateFull | None:
     """What there is too much of, once so many items and octets are added."""
     holding = table.holding
     most = holding.per_owner if proven else min(holding.unproven, holding.per_owner)
     if items and own.items - gone_of.items + items > most:
-        return HeldFull(holding, most, "items", in_all=False)
+        return StateFull(holding, most, "items", in_all=False)
     share = holding.octets_per_owner if proven else holding.octets_per_owner * most // holding.per_owner
     if octets and own.octets - gone_of.octets + octets > share:
-        return HeldFull(holding, share, "octets", in_all=False)
+        return StateFull(holding, share, "octets", in_all=False)
     if items and table.load.items - gone.items + items > holding.in_all:
-        return HeldFull(holding, holding.in_all, "items", in_all=True)
+        return StateFull(holding, holding.in_all, "items", in_all=True)
     if octets and table.load.octets - gone.octets + octets > holding.octets_in_all:
-        return HeldFull(holding, holding.octets_in_all, "octets", in_all=True)
+        return StateFull(holding, holding.octets_in_all, "octets", in_all=True)
     return None
 
 
-def _beyond_its_share(table: _Table, owner: str, octets: int) -> HeldFull | None:
+def _beyond_its_share(table: _Table, owner: str, octets: int) -> StateFull | None:
     """
     Whether a new item is more than an owner may have beside what the others have.
 
@@ -458,17 +458,17 @@ def _beyond_its_share(table: _Table, owner: str, octets: int) -> HeldFull | None
         return None
     share = fair_share(holding.in_all, every.items)
     if own.items + 1 > share:
-        return HeldFull(holding, share, "items", in_all=False, now=True)
+        return StateFull(holding, share, "items", in_all=False, now=True)
     share = fair_share(holding.octets_in_all, every.octets)
     if own.octets + octets > share:
-        return HeldFull(holding, share, "octets", in_all=False, now=True)
+        return StateFull(holding, share, "octets", in_all=False, now=True)
     return None
 
 
-def _held(row: HeldRow, octets: bytes, holding: Holding) -> Held:
+def _held(row: ItemRow, octets: bytes, holding: Holding) -> StateItem:
     value = jsontext.decode(octets)
     names = {holding.state, *holding.indexed, *holding.brief}
-    return Held(
+    return StateItem(
         kind=row.kind,
         key=row.key,
         owner=row.owner.hex(),
