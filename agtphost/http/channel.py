@@ -30,11 +30,11 @@ from agtphost.protocols.accepting import AcceptingFactory, compact
 from agtphost.protocols.automaton import Wait
 from agtphost.protocols.limits import (
     ABORT_AFTER,
-    ITEM_KINDS,
     READ_AHEAD,
     SLOWEST_READER,
     STALL,
     UNREAD,
+    WAITING,
     ConnectionLimits,
 )
 from agtphost.protocols.reading import Reading
@@ -142,7 +142,7 @@ class BoundedChannel(HTTPChannel):
         if now >= self._expires:
             self._spent = True
         if now < self.deadline:
-            if len(self._output) > ITEM_KINDS and self._reading.idle(self.transport, now):
+            if len(self._output) > WAITING and self._reading.idle(self.transport, now):
                 self.cut()
             return
         if self._wait is Wait.BODY or (self._wait is Wait.HEADER and (self.requests or self._buffer)):

@@ -43,12 +43,12 @@ from agtphost.protocols.automaton import Wait, automaton
 from agtphost.protocols.driving import drive
 from agtphost.protocols.limits import (
     ABORT_AFTER,
-    ITEM_KINDS,
     READ_AHEAD,
     SLOWEST_READER,
     STALL,
     UNREAD,
     UNREAD_INTERIM,
+    WAITING,
     ConnectionLimits,
 )
 from agtphost.protocols.peers import peer_of
@@ -269,7 +269,7 @@ class ServerConnection:
             self._spent = True
         if now >= self.deadline:
             self._give_up()
-        elif len(self._output) > ITEM_KINDS and self._reading.idle(self._transport, now):
+        elif len(self._output) > WAITING and self._reading.idle(self._transport, now):
             self._machine.broken()
 
     def drain(self) -> None:

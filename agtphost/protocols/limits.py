@@ -88,11 +88,11 @@ UNREAD = 1_048_576
 STALL = 5.0
 """Seconds that a peer may take nothing of a larger answer: then memory is worth more than patience."""
 
-ITEM_KINDS = 2_097_152
+WAITING = 2_097_152
 """Octets that may wait for a peer that takes nothing for longer than :data:`HASTE`."""
 
 HASTE = 1.0
-"""Seconds that a peer may take nothing while more than :data:`ITEM_KINDS` waits: a slow one takes something in each."""
+"""Seconds that a peer may take nothing while more than :data:`WAITING` waits: a slow one takes something in each."""
 
 LAGGING_IN_ALL = 41_943_040
 """

@@ -14,7 +14,7 @@ from twisted.internet.defer import succeed
 
 from agtphost.identity.peer import Peer
 from agtphost.protocols import AGTPServerFactory, ConnectionLimits, accepting, reading
-from agtphost.protocols.limits import HASTE, ITEM_KINDS, LAGGING_IN_ALL, STALL, UNREAD
+from agtphost.protocols.limits import HASTE, LAGGING_IN_ALL, STALL, UNREAD, WAITING
 from agtphost.wire import Request, Response
 from tests.protocols.links import FakeDispatcher, Link, reply
 from tests.system.hosting import until
@@ -54,14 +54,14 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> dict[Any, int]:
 
 def test_more_than_two_mebibytes_wait_for_a_second(taken: dict[Any, int]) -> None:
     """Whoever takes nothing in a second is cut; with less there is the time that there was."""
-    few, many = Link(answering(ITEM_KINDS)), Link(answering(ITEM_KINDS + 2 * UNREAD))
+    few, many = Link(answering(WAITING)), Link(answering(WAITING + 2 * UNREAD))
     for link in (few, many):
         link.receive(ASK)
         link.wait(0.5)
         link.wait(HASTE - 0.1)
         assert "abort" not in link.calls
         link.wait(0.2)
-    assert "abort" not in few.calls and few.connection.unread <= ITEM_KINDS
+    assert "abort" not in few.calls and few.connection.unread <= WAITING
     assert "abort" in many.calls and many.connection.unread == 0
     few.wait(STALL)
     assert "abort" in few.calls
