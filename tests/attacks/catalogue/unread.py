@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -28,6 +28,17 @@ def large(ctx):
 '''
 
 
+FLOWING = '''
+"""ECHO /flow: a stream of 8 MiB."""
+
+
+async def flow(ctx):
+    for number in range(64):
+        await ctx.emit({"number": number, "text": "x" * 131_072})
+    return {"text": "done", "words": 1}
+'''
+
+
 def with_large_answers(folder: Path) -> None:
     """An endpoint whose answers are large."""
     (folder / "handlers" / "large.py").write_text(HANDLER)
@@ -36,11 +47,19 @@ def with_large_answers(folder: Path) -> None:
     (folder / "endpoints" / "large.toml").write_text(other)
 
 
-def _unreading(number: int) -> Callable[[Target, float], None]:
+def with_streams(folder: Path) -> None:
+    """An endpoint that streams more than anybody may leave unread."""
+    (folder / "handlers" / "flow.py").write_text(FLOWING)
+    text = (folder / "endpoints" / "text.toml").read_text()
+    other = text.replace('path = "/text"', 'path = "/flow"').replace("handlers.text.echo", "handlers.flow.flow")
+    (folder / "endpoints" / "flow.toml").write_text(other)
+
+
+def _unreading(number: int, path: str, body: Mapping[str, object]) -> Callable[[Target, float], None]:
     """One after the other asks, sees that the answer begins, and reads nothing of it."""
 
     def run(target: Target, seconds: float) -> None:
-        context, octets = client_context(target), request("ECHO", "/large", {"text": "x"})
+        context, octets = client_context(target), request("ECHO", path, body)
         end, links, begun = time.monotonic() + 5 * seconds, list[RawLink](), 0
         for source in islice(addresses(), number):
             if time.monotonic() > end:
@@ -67,10 +86,19 @@ ATTACKS = tuple(
         name=f"large-answers-unread-{number}",
         who="agent",
         says=f"Up to {number} peers ask for {LARGE // MIB} MiB each and read nothing: 40 MiB wait for them together.",
-        run=_unreading(number),
+        run=_unreading(number, "/large", {"text": "x"}),
         configure=with_large_answers,
         # Those 40, one answer that is being made, in its three forms, and the connections.
         memory=(40 + 3 * LARGE // MIB + 12 + number * 3 // 16) * MIB,
     )
     for number in (20, 200)
+) + (
+    Attack(
+        name="streams-unread",
+        who="agent",
+        says="100 peers ask for streams of 8 MiB and read nothing: each is cut off once a MiB waits for it.",
+        run=_unreading(100, "/flow", {"parameters": {"text": "x"}, "context": {"stream": True}}),
+        configure=with_streams,
+        memory=(40 + 12 + 100 * 3 // 16) * MIB,
+    ),
 )
