@@ -106,6 +106,13 @@ class NotApproved(UpstreamFailure):
     """It says something about itself that cannot be believed, such as a card that is not the approved one."""
 
 
+class RulesUnmatched(UpstreamFailure):
+    """The operator's rules fit nothing that an MCP server lists, and so everything of it is off; nothing was sent."""
+
+    def __init__(self) -> None:
+        super().__init__("a rule for it fits nothing that it lists, and so all of it is off")
+
+
 class ErrorAnswer(UpstreamFailure):
     """
     It answered with an error of its protocol.

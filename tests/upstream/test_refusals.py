@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from agtphost.adapters.a2a import failures as a2a
-from agtphost.adapters.acp import failures as acp
-from agtphost.adapters.mcp import refusals as mcp
 from agtphost.upstream.failures import (
     Busy,
     Cancelled,
@@ -16,12 +13,15 @@ from agtphost.upstream.failures import (
     NotApproved,
     NotReading,
     Refused,
+    RulesUnmatched,
     Timeout,
     TooLong,
     Unreadable,
     Unsendable,
     UpstreamFailure,
 )
+from agtphost.upstream.refusals import refusal
+from agtphost.vocabulary import jsontext
 
 ROWS = [
     (Timeout("t"), 408, "upstream-timeout", None),
@@ -39,24 +39,53 @@ ROWS = [
     (NotApproved("n"), 503, "upstream-down", "1"),
 ]
 
+ERRORS = [
+    ("mcp", -32602, 422, "tool-arguments-refused"),
+    ("mcp", -32021, 422, "capability-missing"),
+    ("mcp", "odd", 500, "tool-failed"),
+    ("a2a", -32602, 422, "a2a-request-refused"),
+    ("a2a", -32001, 404, "a2a-task-not-found"),
+    ("a2a", 7, 500, "a2a-error"),
+    ("acp", 404, 404, "acp-not-found"),
+    ("acp", 429, 429, "upstream-busy"),
+    ("acp", 502, 503, "upstream-refused"),
+]
+
 
 @pytest.mark.parametrize(
-    ("refusal", "named"),
-    [
-        (mcp.refusal, {"mcp_server": "one"}),
-        (a2a.refusal, {"upstream": "one"}),
-        (acp.refusal, {"upstream": "one"}),
-    ],
-    ids=["mcp", "a2a", "acp"],
+    ("protocol", "named"),
+    [("mcp", {"mcp_server": "one"}), ("a2a", {"upstream": "one"}), ("acp", {"upstream": "one"})],
 )
 @pytest.mark.parametrize(("failure", "status", "reason", "retry"), ROWS)
-def test_one_outcome_has_one_reason(refusal, named, failure, status, reason, retry) -> None:  # type: ignore[no-untyped-def]
+def test_one_outcome_has_one_reason(
+    protocol: str, named: dict[str, str], failure: UpstreamFailure, status: int, reason: str, retry: str | None
+) -> None:
     """Status, reason and Retry-After are those of the table for each protocol; the upstream is named."""
-    said = refusal("one", failure)
+    said = refusal(protocol, "one", failure)
     assert (said.status, said.reason, dict(said.headers).get("Retry-After")) == (status, reason, retry)
     assert named.items() <= said.details.items()
     assert "one" in said.explanation
     assert said.remedy or isinstance(failure, Cancelled) or type(failure) is UpstreamFailure
+
+
+@pytest.mark.parametrize(("protocol", "code", "status", "reason"), ERRORS)
+def test_errors_of_a_protocol_are_told_whole(protocol: str, code: object, status: int, reason: str) -> None:
+    """
+    By their code, of ACP by the HTTP status; the error itself is the caller's to read.
+
+    The control: an answer whose body is no error of the protocol is one that was refused below it.
+    """
+    error = {"code": code, "message": "m", "data": [1]}
+    failure: UpstreamFailure = ErrorAnswer(error)
+    if protocol == "acp":
+        assert isinstance(code, int)
+        failure = Refused(code, body=jsontext.encode(error))
+        assert refusal("acp", "one", Refused(code, body=b"no error")).reason == "upstream-refused"
+    said = refusal(protocol, "one", failure, {"task_id": "t"})
+    assert (said.status, said.reason) == (status, reason)
+    assert said.details["task_id"] == "t"
+    if reason != "upstream-refused":
+        assert said.details["result"] == {"error": error}
 
 
 def test_every_kind_of_failure_is_in_the_table() -> None:
@@ -66,4 +95,4 @@ def test_every_kind_of_failure_is_in_the_table() -> None:
         return {kind}.union(*map(kinds, kind.__subclasses__()))
 
     shared = {kind for kind in kinds(UpstreamFailure) if kind.__module__ == UpstreamFailure.__module__}
-    assert shared == {type(row[0]) for row in ROWS} | {ErrorAnswer}
+    assert shared == {type(row[0]) for row in ROWS} | {ErrorAnswer, RulesUnmatched}

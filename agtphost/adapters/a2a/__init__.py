@@ -9,7 +9,6 @@ what the gates see of them; :mod:`.adapter` is what EXECUTE asks. :mod:`.relay`
 carries whole operations for A2A clients of the front, :mod:`.relayed` says in
 which terms; :mod:`.fronted` keeps their tasks with the host's own agents.
 
-- :mod:`.failures`: errors of A2A as AGTP responses
 - :mod:`.settings`: what the operator says about one A2A agent
 """
 

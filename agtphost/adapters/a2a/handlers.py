@@ -12,7 +12,6 @@ from zope.interface import implementer
 from agtphost.adapters.a2a import messages
 from agtphost.adapters.a2a.agent import A2AAgent
 from agtphost.adapters.a2a.dialects import Operation
-from agtphost.adapters.a2a.failures import refusal
 from agtphost.adapters.a2a.tasks import (
     AUTH_REQUIRED,
     FAILED,
@@ -29,6 +28,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.context import LAST_WORD
 from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
+from agtphost.upstream.refusals import refusal
 from agtphost.vocabulary.status import Status
 
 SECRET_MEMBERS = ("token", "authentication")
@@ -62,7 +62,7 @@ class Action:
     def _refused(self, failure: UpstreamFailure, link: OwnedTask | None = None) -> Refusal:
         details = {} if link is None else {"task_id": link.task_id, "a2a_task_id": link.remote_id}
         self._agent.service.say(f"a call failed: {failure}")
-        return refusal(self._name, failure, details)
+        return refusal("a2a", self._name, failure, details)
 
     def _note(self, contradicted: tuple[str, ...], caller: str) -> dict[str, object]:
         """Log that a payload contradicts header fields, which win (core v08 section 8.3); for the record."""
@@ -108,7 +108,7 @@ class SendMessage(Action):
         """
         Send the message, once.
 
-        :raises Refusal: see :mod:`agtphost.adapters.a2a.failures`; 550 for a task that failed, 422 for one that
+        :raises Refusal: see :mod:`agtphost.upstream.refusals`; 550 for a task that failed, 422 for one that
             was rejected, 262 where the agent wants credentials.
         """
         links = self._links

@@ -7,7 +7,6 @@ It is not the Agent Client Protocol of editors, which goes by the same letters.
 :mod:`.bindings` what the gates see of them; :mod:`.adapter` is what EXECUTE
 asks.
 
-- :mod:`.failures`: errors of ACP as AGTP responses
 - :mod:`.settings`: what the operator says about one ACP server
 """
 

@@ -12,7 +12,6 @@ from twisted.logger import LogLevel
 from zope.interface import implementer
 
 from agtphost.adapters import precedence
-from agtphost.adapters.acp.failures import refusal
 from agtphost.adapters.acp.server import ACPServer
 from agtphost.adapters.callers import caller_of
 from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership, is_remote_id
@@ -20,6 +19,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.context import LAST_WORD
 from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
+from agtphost.upstream.refusals import refusal
 from agtphost.vocabulary.status import Status
 
 AWAITING = "awaiting"
@@ -55,7 +55,7 @@ class _Action:
     def _refused(self, failure: UpstreamFailure, link: OwnedTask | None = None) -> Refusal:
         details = {} if link is None else {"task_id": link.task_id, "acp_run_id": link.remote_id}
         self._server.service.say(f"a call failed: {failure}")
-        return refusal(self._name, failure, details)
+        return refusal("acp", self._name, failure, details)
 
     def _link(self, context: BuiltInContext) -> OwnedTask:
         """The run that a request is about: ``run_id`` of its payload, or else its Task-ID."""
@@ -187,7 +187,7 @@ class CreateRun(_Running):
         """
         Begin a run, once.
 
-        :raises Refusal: see :mod:`agtphost.adapters.acp.failures`; 503 for an agent whose manifest changed.
+        :raises Refusal: see :mod:`agtphost.upstream.refusals`; 503 for an agent whose manifest changed.
         """
         payload = context.input
         contradicted = precedence.differences(context, payload, payload.get("metadata"))

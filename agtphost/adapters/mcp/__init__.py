@@ -16,8 +16,7 @@ A call: :mod:`.adapter` is what EXECUTE asks, :mod:`.operations` and :mod:`.smal
 :mod:`.bindings`, :mod:`.listing`, :mod:`.resource_lists`, :mod:`.subscribers` and :mod:`.listening` what they come to,
 :mod:`.precedence` what is said where a payload differs from the header. :mod:`.calls` tracks them,
 :mod:`.call_context` is one, :mod:`.attendance` and :mod:`.elicitation` have those whose servers ask,
-:mod:`.request_states` those that wait for input, :mod:`.notifications` what is told meanwhile; :mod:`.failures` and
-:mod:`.refusals` say how they fail.
+:mod:`.request_states` those that wait for input, :mod:`.notifications` what is told meanwhile.
 """
 
 from agtphost.adapters.mcp.adapter import McpAdapter

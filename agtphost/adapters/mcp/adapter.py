@@ -15,11 +15,11 @@ from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.listing import list_binding
 from agtphost.adapters.mcp.operations import Operations, repeated
 from agtphost.adapters.mcp.precedence import SILENT, noted
-from agtphost.adapters.mcp.refusals import rules_unmatched
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.iagtp import IPayloadAdapter
+from agtphost.upstream.refusals import rules_unmatched
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.status import Status

@@ -10,7 +10,6 @@ from zope.interface import implementer
 
 from agtphost.adapters.callers import caller_of
 from agtphost.adapters.mcp.call_context import CallContext
-from agtphost.adapters.mcp.failures import RulesUnmatched
 from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.adapters.mcp.semantics import semantic_block
 from agtphost.adapters.mcp.session import ClientSession, own_meta
@@ -20,6 +19,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.upstream.failures import RulesUnmatched
 from agtphost.vocabulary.status import Status
 
 _NOTHING: Mapping[str, Any] = {}

@@ -20,7 +20,6 @@ from twisted.internet.interfaces import IReactorTime
 from agtphost.adapters.callers import caller_of
 from agtphost.adapters.mcp.call_context import CallContext
 from agtphost.adapters.mcp.notifications import LEVELS, NotificationQueue
-from agtphost.adapters.mcp.refusals import refusal
 from agtphost.adapters.mcp.request_states import RequestStates, WaitingRequest
 from agtphost.adapters.mcp.requests import Call, SendsRequests
 from agtphost.adapters.mcp.versions import META
@@ -30,6 +29,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.handlers.context import LAST_WORD
 from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
+from agtphost.upstream.refusals import refusal
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.status import Status
 
@@ -98,9 +98,9 @@ class CallTracker:
             else:
                 result = await self._attended(context, carried, instance, seconds, asking, waiting)
         except UpstreamFailure as failure:
-            raise refusal(server.settings.name, failure) from failure
+            raise refusal("mcp", server.settings.name, failure) from failure
         except CancelledError:
-            raise refusal(server.settings.name, Cancelled("the call was cancelled")) from None
+            raise refusal("mcp", server.settings.name, Cancelled("the call was cancelled")) from None
         kind = result.get("resultType")
         if kind == "input_required":
             return self._input(context, carried, instance, asking, result, agent_id)
@@ -270,11 +270,11 @@ class CallTracker:
         task_id = result.get("taskId")
         server = carried.server.settings.name
         if type(task_id) is not str or not 0 < len(task_id) <= 256 or not task_id.isprintable():
-            raise refusal(server, Unreadable("the server's task has no identifier"))
+            raise refusal("mcp", server, Unreadable("the server's task has no identifier"))
         key = f"{server} {task_id}"
         known = self.held.get(TASK, key)
         if known is not None and known.owner != agent_id:
-            raise refusal(server, Unreadable("the server gave two tasks one identifier"))
+            raise refusal("mcp", server, Unreadable("the server gave two tasks one identifier"))
         change = Change(
             kind=TASK,
             key=key,

@@ -10,13 +10,12 @@ from twisted.internet.interfaces import IDelayedCall, IReactorThreads, IReactorT
 from twisted.internet.threads import deferToThreadPool
 
 from agtphost.adapters.mcp import unmatched
-from agtphost.adapters.mcp.failures import RulesUnmatched
 from agtphost.adapters.mcp.resources import KINDS
 from agtphost.adapters.mcp.session import ClientSession
 from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.adapters.mcp.tools import Tool, ToolPins, invalid_schemas, read_tools
 from agtphost.contract.binding import Binding
-from agtphost.upstream.failures import ErrorAnswer, UpstreamFailure
+from agtphost.upstream.failures import ErrorAnswer, RulesUnmatched, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
 
 SHORTEST_INTERVAL = 1.0

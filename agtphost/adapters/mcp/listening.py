@@ -11,12 +11,12 @@ from zope.interface import implementer
 
 from agtphost.adapters.mcp.calls import streams
 from agtphost.adapters.mcp.notifications import NotificationQueue
-from agtphost.adapters.mcp.refusals import refusal
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.subscribers import MOST, Subscriber
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.upstream.failures import UpstreamFailure
+from agtphost.upstream.refusals import refusal
 from agtphost.vocabulary.status import Status
 
 LONGEST = 3600
@@ -97,7 +97,7 @@ class Listening:
         try:
             instance = server.instance_of(agent_id, session_id) if server.isolated else server
         except UpstreamFailure as failure:
-            raise refusal(server.settings.name, failure) from failure
+            raise refusal("mcp", server.settings.name, failure) from failure
         if len(instance.events) >= MOST:
             raise Refusal(
                 Status.RATE_LIMITED,
@@ -114,7 +114,7 @@ class Listening:
         try:
             await instance.risen()
         except UpstreamFailure as failure:
-            raise refusal(instance.settings.name, failure) from failure
+            raise refusal("mcp", instance.settings.name, failure) from failure
 
     async def _pass_time(self, context: BuiltInContext) -> None:
         if not self._chosen:

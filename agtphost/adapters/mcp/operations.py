@@ -13,7 +13,6 @@ from agtphost.adapters.mcp.bindings import Request, offer_binding, override_of
 from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.listening import LONGEST, SHOWN, Listening
 from agtphost.adapters.mcp.notifications import LEVELS
-from agtphost.adapters.mcp.refusals import rules_unmatched
 from agtphost.adapters.mcp.resource_lists import OfferList
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.settings import ToolOverride
@@ -23,6 +22,7 @@ from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.identity.peer import Assurance
+from agtphost.upstream.refusals import rules_unmatched
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.uri_templates import fits
 

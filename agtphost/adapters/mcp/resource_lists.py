@@ -9,13 +9,13 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.adapters.mcp.listing import PAGE
-from agtphost.adapters.mcp.refusals import refusal
 from agtphost.adapters.mcp.resources import KINDS
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.upstream.failures import UpstreamFailure
+from agtphost.upstream.refusals import refusal
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary.status import Status
 
@@ -82,7 +82,7 @@ class OfferList:
             return iter((await instance.offers.entries(self._kind)).items())
         except UpstreamFailure as failure:
             if self._strict:
-                raise refusal(server.settings.name, failure) from failure
+                raise refusal("mcp", server.settings.name, failure) from failure
             log.warn("MCP server {server} does not list: {why}", server=server.settings.name, why=str(failure))
             return iter(())
 

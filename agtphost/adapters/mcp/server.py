@@ -22,7 +22,6 @@ from agtphost.adapters.mcp.call_context import CallContext
 from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.catalogue import Catalogue
 from agtphost.adapters.mcp.elicitation import PendingCall
-from agtphost.adapters.mcp.failures import NegotiationFailed
 from agtphost.adapters.mcp.instances import Instances, Key
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import OpenLink
@@ -34,7 +33,7 @@ from agtphost.adapters.mcp.snapshot import ServerSnapshot, agreed
 from agtphost.adapters.mcp.subscribers import Listeners, Subscribers
 from agtphost.adapters.mcp.tools import Tool, ToolPins
 from agtphost.adapters.mcp.transports import link_opener
-from agtphost.adapters.mcp.versions import ANSWERABLE, NOTHING, Negotiated, negotiate
+from agtphost.adapters.mcp.versions import ANSWERABLE, NOTHING, Negotiated, NegotiationFailed, negotiate
 from agtphost.contract.binding import Binding
 from agtphost.upstream.failures import ErrorAnswer, Lost, Refused, Unreadable, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog

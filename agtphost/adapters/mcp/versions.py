@@ -16,10 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agtphost.adapters.mcp.failures import NegotiationFailed
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import HeaderPairs
-from agtphost.upstream.failures import ErrorAnswer, Refused, Timeout
+from agtphost.upstream.failures import ErrorAnswer, NotApproved, Refused, Timeout
 
 STATELESS = "2026-07-28"
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -57,6 +56,10 @@ ANSWERABLE: Capabilities = {"sampling": {}, "elicitation": {"form": {}, "url": {
 """What callers can be asked: each travels as ``input_required`` (design decision 11)."""
 
 NOTHING: Capabilities = {}
+
+
+class NegotiationFailed(NotApproved):
+    """The server and this host share no protocol version, or it answered the negotiation with nonsense."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +137,7 @@ async def negotiate(
     :param probe: False skips ``server/discover`` under ``auto``, for a server that it has killed before.
     :param capabilities: what a server of the handshake era may ask of this host, for as long as the link lasts.
     :raises NegotiationFailed: nothing in common.
-    :raises agtphost.adapters.mcp.failures.UpstreamFailure: the server went away or did not answer.
+    :raises agtphost.upstream.failures.UpstreamFailure: the server went away or did not answer.
     """
     if protocol == STATELESS:
         terms = await _discover(peer, client, seconds)

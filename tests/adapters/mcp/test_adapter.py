@@ -12,16 +12,17 @@ from zope.interface.verify import verifyObject
 
 from agtphost.adapters.mcp import McpAdapter, McpServer, McpServerSettings, ToolOverride
 from agtphost.adapters.mcp.adapter import CALL, LIST
-from agtphost.adapters.mcp.failures import NegotiationFailed, RulesUnmatched
-from agtphost.adapters.mcp.refusals import refusal
+from agtphost.adapters.mcp.versions import NegotiationFailed
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.upstream.failures import (
     ErrorAnswer,
+    RulesUnmatched,
     UpstreamFailure,
 )
+from agtphost.upstream.refusals import refusal
 from agtphost.vocabulary.media_types import MCP_TOOLS
 from agtphost.vocabulary.status import Status
 from tests.adapters.mcp.hosting import SDK, context, hosted, hostile
@@ -287,7 +288,7 @@ async def test_errors_of_a_tool_are_results() -> None:
 )
 def test_each_failure_has_its_status(failure: UpstreamFailure, status: int, retry: bool) -> None:
     """Adapters section 1.1: what MCP adds to the table; what the server said of an error is kept whole."""
-    answer = refusal("fs", failure)
+    answer = refusal("mcp", "fs", failure)
     assert answer.status == status
     assert bool(dict(answer.headers).get("Retry-After")) is retry
     assert answer.details["mcp_server"] == "fs"

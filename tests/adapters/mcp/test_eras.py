@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from agtphost.adapters.mcp.failures import NegotiationFailed
-from agtphost.adapters.mcp.versions import PROBES, STATELESS, Negotiated, negotiate
+from agtphost.adapters.mcp.versions import PROBES, STATELESS, Negotiated, NegotiationFailed, negotiate
 from tests.adapters.mcp.test_jsonrpc import Case
 
 CLIENT = {"name": "host", "version": "1"}
