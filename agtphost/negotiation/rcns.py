@@ -210,7 +210,7 @@ class Gate:
             if known is not None and exchange.assurance >= self._settings.min_assurance:
                 return known
         asked = exchange.request.headers.get(ALLOW) == "true"
-        # Lock 2. A gateway's callers cannot opt in, nor can calls made inside this host (core v08 section 8.7).
+        # Lock 2. A gateway's callers cannot opt in, nor can calls made inside this host (core v08 section 8.5).
         if not asked or exchange.peer.transport != "agtp":
             return None
         if not self._settings.gate.enabled:

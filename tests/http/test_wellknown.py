@@ -45,7 +45,7 @@ def test_our_client_reads_what_we_write(port: int, endpoint: str) -> None:
     """AGTP-127, AGTP-128: the endpoint is a URI of the grammar, and leads to host and port."""
     namespace = Namespace(**FACTS, port=port)
     assert namespace.endpoint == endpoint
-    # Off the port of AGTP, too, the namespace document is named and not the server (core v08 section 5.1).
+    # Off the port of AGTP, too, the namespace document is named and not the server (core v08 section 6.1).
     document = parse(bootstrap_document(namespace)["discovery"]["namespace_document"])
     assert (document.form, document.host, document.port) == (Form.NAMESPACE, "agtp.acme.tld", port)
     bootstraps = Bootstraps(BootstrapPolicy())

@@ -1,4 +1,4 @@
-"""The transport: core v08 section 5.2."""
+"""The transport: core v08 sections 4 and 10.1."""
 
 from __future__ import annotations
 
