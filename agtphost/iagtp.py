@@ -168,10 +168,11 @@ class IContractResolver(Interface):
         :raises agtphost.errors.Refusal: 404 or 464 (AGTP-API section 10.1.4).
         """
 
-    def unregistered(exchange: Exchange) -> Match | None:
+    def unregistered(exchange: Exchange, claims: Callable[[Exchange], None]) -> Match | None:
         """
         What a request may be answered with that nothing is registered for: a contract of the caller's, or a new one.
 
+        :param claims: works out the effective scopes, which no gate has done by then.
         :return: None: 404 or 405, as if nobody negotiated here.
         :raises agtphost.errors.Refusal: where the caller opted in and a lock is closed (AGTP-API section 10.1.2).
         """

@@ -4,12 +4,11 @@ The one way in and the one way out.
 - :mod:`.exchange`: one request's progress, what is proven so far
 - :mod:`.bodies`: request bodies, JSON and YAML, and their envelope
 - :mod:`.authority`: effective scopes, and the one function that decides who may call what
-- :mod:`.order`: their order, as data
+- :mod:`.order`: the gates' order, as data
 - :mod:`.sealing`: outcome to record to response
 - :mod:`.dispatcher`: runs all of it
 - :mod:`.addressing`: what a path under ``/agents/`` may and may not address
 - :mod:`.attesting`: responses that carry attestation evidence
-- :mod:`.claims`: Authority-Scope: what a caller claims of what it was granted
 - :mod:`.decision`: what the gates would say of a call that nobody makes
 - :mod:`.encoding`: long work in steps, with turns of the reactor in between: large results become text in slices
 - :mod:`.invocation`: calls that a handler makes to other endpoints: through the dispatcher, as the same caller
@@ -22,8 +21,10 @@ The one way in and the one way out.
 - :mod:`.running`: calls that wait for something, by agent: those of a stopped agent end with it
 - :mod:`.scope_dimensions`: bounds on a call beyond its scopes: what it costs, and what the operator's own scope
   dimensions allow
+- :mod:`.sessions`: sessions and tasks: which there are, and which are stopped
 - :mod:`.standing`: who has to be in service for a call to succeed, and what it comes to where one of them is not any
   more
+- :mod:`.used_tokens`: the hops of delegations: which tokens were used, and what follows from which
 - :mod:`.violations`: what the record of a refusal says of who asked and what was missing
 - :mod:`.waiting`: waits for handlers: no longer than they may take, and not for callers who are gone
 - :mod:`.gates`: the gates

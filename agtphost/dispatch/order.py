@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.table import EndpointTable
-from agtphost.dispatch import claims
 from agtphost.dispatch.addressing import NOWHERE, Authority
-from agtphost.dispatch.gates import body, endpoint, identity
+from agtphost.dispatch.gates import authority, body, endpoint, identity, method
 from agtphost.dispatch.gates.discovery import DiscoveryGate
+from agtphost.dispatch.gates.idempotency import IdempotencyGate, StoreGate
 from agtphost.dispatch.gates.purchase import METHOD, MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.handlers.authorization import Authorization
@@ -89,6 +89,7 @@ class Collaborators:
 
 def gates(given: Collaborators) -> Sequence[IGate]:
     """Every gate, first to last. After the last comes the handler."""
+    claimed = authority.ClaimedScopesGate()
     return (
         identity.FramingGate(),
         identity.ConnectionGate(given.revocations),
@@ -98,32 +99,32 @@ def gates(given: Collaborators) -> Sequence[IGate]:
             *(given.directory, given.states, given.by_server_name, given.agents_at, _purchase_verbs(given.policy)),
             own=given.own,
         ),
-        endpoint.ReservedHeadersGate(),
-        endpoint.AliasGate(given.policy),
+        method.ReservedHeadersGate(),
+        method.AliasGate(given.policy),
         *((endpoint.ContractGate(given.negotiator),) if given.negotiator is not None else ()),
-        endpoint.CatalogGate(given.catalog, given.custom_methods, given.policy, given.other_catalogs),
-        endpoint.PathGate(given.grammar),
-        endpoint.PolicyGate(given.policy, given.table),
-        endpoint.EndpointGate(given.table, given.policy, given.negotiator),
-        endpoint.AnonymousGate(),
+        method.CatalogGate(given.catalog, given.custom_methods, given.policy, given.other_catalogs),
+        method.PathGate(given.grammar),
+        method.PolicyGate(given.policy, given.table),
+        endpoint.EndpointGate(given.table, given.policy, given.negotiator, claimed.check),
+        authority.AnonymousGate(),
         *(() if given.anonymous_discovery else (DiscoveryGate(given.floor, given.authorization),)),
         *((given.principal,) if given.principal is not None else ()),
-        claims.ClaimedScopesGate(),
-        endpoint.AuthorityGate(),
+        claimed,
+        authority.AuthorityGate(),
         # Here the body is read, for the first time and by nobody who may not call at all.
         body.BodyGate(yaml=given.yaml),
         # Where no HTTP verb is opted in there is nothing to do, and so no gate.
         *((body.LegacyGate(given.policy),) if given.policy.legacy_acts else ()),
         body.ParametersGate(),
         given.action,
-        endpoint.AuthorityGate("scopes and assurance of the action"),
+        authority.AuthorityGate("scopes and assurance of the action"),
         # Always there: no host lets a PURCHASE through without it.
         given.merchant or MerchantGate(given.states, MerchantManifests()),
         *((given.sessions,) if given.sessions is not None else ()),
         *given.bounds,
         endpoint.SchemaGate(),
-        endpoint.IdempotencyGate(given.ledger),
-        endpoint.StoreGate(given.ledger),
+        IdempotencyGate(given.ledger),
+        StoreGate(given.ledger),
     )
 
 

@@ -16,6 +16,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.config import Config
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError, Problem, Refusal
 from agtphost.host.listener import http_limits
 from agtphost.host.materials import client_authorities
@@ -30,7 +31,6 @@ from agtphost.identity.certificates import CertificateError
 from agtphost.identity.encoding import decode_padded
 from agtphost.identity.keys import Signer
 from agtphost.identity.peer import Peer, PeerCertificate
-from agtphost.methods.oversight.sessions import SUSPENSION
 from agtphost.protocols.peers import peer_of
 from agtphost.protocols.tls import ServerTLS, TLSFiles
 from agtphost.upstream.queue import CallQueue

@@ -15,6 +15,8 @@ from agtphost.client.client import Client
 from agtphost.client.errors import CannotConnect, InvalidCall, TLSRefused
 from agtphost.config.delegation import DelegationPeer
 from agtphost.contract.binding import Binding
+from agtphost.dispatch.gates.governance import Governance, GovernanceGate
+from agtphost.dispatch.used_tokens import Hops
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.materials import Materials
 from agtphost.iagtp import IGate, ILedger
@@ -40,9 +42,7 @@ from agtphost.methods.delegation.decision import (
 )
 from agtphost.methods.delegation.delegate import Delegation
 from agtphost.methods.delegation.tokens import CHAIN
-from agtphost.methods.delegation.used_tokens import Hops
 from agtphost.methods.inspection.inspect import Target
-from agtphost.methods.oversight.governance import Governance, GovernanceGate
 from agtphost.stores import StoreError
 from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary.holdings import ITEM_KINDS

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.contract.binding import Binding
+from agtphost.dispatch.gates.session import SessionGate
+from agtphost.dispatch.sessions import Sightings, Standstill
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory, IGate, IPayloadAdapter, IRecordStore
@@ -22,7 +24,6 @@ from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.oversight.confirmation import Confirmation
 from agtphost.methods.oversight.escalation import Escalation
 from agtphost.methods.oversight.notification import Addresses, Notification
-from agtphost.methods.oversight.sessions import SessionGate, Sightings, Standstill
 from agtphost.methods.oversight.suspension import Release, Suspension
 from agtphost.vocabulary.catalog import Catalog
 

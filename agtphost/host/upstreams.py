@@ -27,6 +27,7 @@ from agtphost.audit.state import StateItem, StateTable
 from agtphost.config import Config, MCPServer, Secret
 from agtphost.config.faults import Fault
 from agtphost.config.upstreams import OAuthClient, Override
+from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.a2a import a2a_agents
@@ -34,7 +35,6 @@ from agtphost.host.acp import acp_servers
 from agtphost.host.foundation import Foundation
 from agtphost.host.plugins import problems_of
 from agtphost.iagtp import ILedger, IPayloadAdapter
-from agtphost.methods.oversight.sessions import SUSPENSION
 
 
 def _plain(values: Mapping[str, str | Secret]) -> dict[str, str]:

@@ -3,7 +3,6 @@ The protocol's own methods, each a binding like any endpoint: core v08 section 7
 
 - :mod:`.execution`: EXECUTE and the payloads it carries
 - :mod:`.lifecycle`: ACTIVATE, DEACTIVATE, REINSTATE, REVOKE, DEPRECATE
-- :mod:`.parameters`: reading a method's parameters
 - :mod:`.continuation`: Continuation-Tokens of lists
 - :mod:`.domains`: telling the host of a domain: DEACTIVATE and REINSTATE with ``org_domain``
 - :mod:`.merchant`: QUOTE: what a call would cost, and what a cart comes to
@@ -14,5 +13,5 @@ The protocol's own methods, each a binding like any endpoint: core v08 section 7
 - :mod:`.delegation`: DELEGATE
 - :mod:`.discovery`: DISCOVER and DESCRIBE
 - :mod:`.inspection`: INSPECT
-- :mod:`.oversight`: ESCALATE, CONFIRM, NOTIFY, SUSPEND, RESUME and governance tokens
+- :mod:`.oversight`: ESCALATE, CONFIRM, NOTIFY, SUSPEND and RESUME
 """

@@ -30,11 +30,11 @@ from agtphost.audit.domains import (
 from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
 from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.authorization import OPERATOR, Authorization, fingerprint, is_registrar
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
-from agtphost.methods import parameters
 from agtphost.methods.oversight.notification import KEPT, NOTIFICATION
 from agtphost.vocabulary.status import Status
 

@@ -5,29 +5,25 @@ EXECUTE: the carrier of framework payloads (core v08 sections 7.2.8 and 8).
 without a framework it is an action of the operator's own, an EXECUTE endpoint
 that declares ``action`` and takes what ``parameters.parameters`` holds.
 
-The floor binding of EXECUTE never runs: the gate :class:`ActionGate` replaces
+The floor binding of EXECUTE never runs: the gate :class:`~agtphost.dispatch.gates.action.ActionGate`
+replaces
 it with the binding of the action, so that the action's own scopes, assurance
 and schema are what the later gates check, before any payload handler runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
-from agtphost.dispatch import authority
-from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
-from agtphost.iagtp import IGate, IPayloadAdapter
+from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.peer import Assurance
-from agtphost.methods import parameters
-from agtphost.vocabulary import media_types
-from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.status import Status
 
 TOOL_ACTION = "mcp.tools.call"
@@ -44,104 +40,9 @@ def callable_tools(adapters: Iterable[IPayloadAdapter], context: BuiltInContext)
     return [tool for adapter in adapters for tool in adapter.tools() if context.admits(tool)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Modality:
-    """What a QUERY with a ``modality`` stands for."""
-
-    payload_type: str
-    action: str
-    names: Mapping[str, str]
-    """What its parameters are called in the payload."""
-
-    upstream: str
-    """The parameter that names the upstream."""
-
-    unnamed: str = ""
-    """The action where the request names nothing, not even a Task-ID."""
-
-
-MODALITIES: Mapping[str, Modality] = {
-    "mcp.resource": Modality(
-        payload_type=media_types.MCP_TOOLS,
-        action="mcp.resources.read",
-        names={"mcp_resource_uri": "uri"},
-        upstream="mcp_server",
-    ),
-    "mcp.prompt": Modality(
-        payload_type=media_types.MCP_TOOLS,
-        action="mcp.prompts.get",
-        names={"mcp_prompt_name": "prompt", "mcp_prompt_arguments": "arguments"},
-        upstream="mcp_server",
-    ),
-    "mcp.completion": Modality(
-        payload_type=media_types.MCP_TOOLS,
-        action="mcp.completion.complete",
-        names={name: name for name in ("ref", "argument", "context")},
-        upstream="mcp_server",
-    ),
-    "a2a.task": Modality(
-        payload_type=media_types.A2A,
-        action="a2a.tasks.get",
-        names={"a2a_task_id": "id", "history_length": "historyLength", "status": "status", "page_size": "pageSize"},
-        upstream="a2a_agent",
-        unnamed="a2a.tasks.list",
-    ),
-    "acp.run": Modality(
-        payload_type=media_types.ACP_RUN,
-        action="acp.runs.get",
-        names={"acp_run_id": "run_id"},
-        upstream="acp_server",
-    ),
-}
-"""``modality`` of QUERY: the read that it stands for (core v08 section 8.4, adapters section 1)."""
-
-_INPUT = ("inputResponses", "requestState")
-
-
-def _with_input(given: Mapping[str, Any]) -> Any:
-    """The payload, with what a repeated request may say beside it (design decision 11)."""
-    payload = given.get("payload")
-    beside = {name: given[name] for name in _INPUT if name in given}
-    return {**payload, **beside} if beside and isinstance(payload, dict) else payload
-
-
-def _carried(exchange: Exchange) -> str:
-    """The framework that Content-Type names; empty for a plain body."""
-    sent = media_types.essence(exchange.request.headers.get("content-type") or "")
-    return sent if sent not in media_types.JSON_BODIES and sent != media_types.AGTP_YAML else ""
-
-
-def _named(exchange: Exchange) -> str:
-    """The framework that ``payload_type`` names; empty where none."""
-    return media_types.essence(parameters.text(exchange.parameters, "payload_type") or "")
-
-
-def _framework(exchange: Exchange) -> str:
-    return _carried(exchange) or _named(exchange)
-
-
-def _own_input(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What an action of the operator's own is called with: ``parameters``, or ``payload`` in its place."""
-    if "parameters" in given and "payload" in given:
-        raise parameters.invalid(
-            "payload", "parameters and payload are both there, and the action takes one.", "Send parameters alone."
-        )
-    name = "payload" if "payload" in given else "parameters"
-    value = given.get(name, {})
-    if not isinstance(value, dict):
-        raise parameters.invalid(name, f"{name} is not an object.", "Send what the action takes, by name.")
-    return value
-
-
-def _take_key(exchange: Exchange) -> None:
-    """``idempotency_key`` counts as the header does, which goes first."""
-    if exchange.idempotency_key is None and "idempotency_key" in exchange.parameters:
-        exchange.idempotency_key = parameters.identifier(exchange.parameters, "idempotency_key")
-
-
 @implementer(IBuiltInHandler)
 class Carrier:
-    """Marks the bindings that :class:`ActionGate` resolves further."""
+    """Marks the bindings that the gate of actions resolves further."""
 
     kind = "built_in"
 
@@ -153,109 +54,6 @@ class Carrier:
             "The request names no action that this host carries.",
             remedy="DISCOVER /methods and DISCOVER /tools list what can be executed.",
         )
-
-
-@implementer(IGate)
-class ActionGate:
-    """
-    Turns an EXECUTE into the binding of its action.
-
-    :param carrier: the handler of the floor bindings.
-    :param adapters: one per framework.
-    :param endpoints: the operator's; those that declare an action are called by it.
-    """
-
-    name = "action"
-
-    def __init__(
-        self, carrier: Carrier, adapters: Sequence[IPayloadAdapter], endpoints: Iterable[Binding] = ()
-    ) -> None:
-        self._carrier = carrier
-        self._actions = {str(each.details["action"]): each for each in endpoints if "action" in each.details}
-        self._by_type = {kind: adapter for adapter in adapters for kind in adapter.payload_types}
-
-    def check(self, exchange: Exchange) -> None:
-        binding = exchange.binding
-        if binding is None or binding.handler is not self._carrier:
-            if exchange.method == "QUERY" and binding is not None and exchange.path == "/":
-                self._question(exchange, binding)
-            elif exchange.method == "EXECUTE" and "idempotency_key" in exchange.parameters and binding is not None:
-                self._keyed(exchange, binding)
-            return
-        # An anonymous caller learns nothing of which actions exist.
-        authority.require_assurance(exchange, binding)
-        action = parameters.required(exchange.parameters, "action")
-        own = self._actions.get(action)
-        if own is not None and exchange.path == "/" and not _framework(exchange):
-            exchange.binding = own
-            exchange.input = _own_input(exchange.parameters)
-        else:
-            adapter = self._adapter(exchange)
-            payload = _with_input(exchange.parameters)
-            resolution = adapter.resolve(action, payload, self._server(exchange))
-            exchange.binding = resolution.binding
-            exchange.input = resolution.input
-        _take_key(exchange)
-
-    @staticmethod
-    def _keyed(exchange: Exchange, binding: Binding) -> None:
-        """An EXECUTE on a path of its own: its ``idempotency_key`` counts too (core v08 section 7.2.8)."""
-        schema = binding.input_schema.schema if binding.input_schema is not None else {}
-        if "idempotency_key" in schema.get("properties", {}):
-            # The operator has a parameter of that name: it is his, and may be of any form.
-            given = exchange.parameters["idempotency_key"]
-            if exchange.idempotency_key is None and isinstance(given, str) and is_opaque_id(given):
-                exchange.idempotency_key = given
-            return
-        _take_key(exchange)
-        if exchange.requested_method is not None:
-            return  # What the operator's policy says of HTTP verbs stays in the input (AGTP-API section 3.6).
-        exchange.input = {name: value for name, value in exchange.input.items() if name != "idempotency_key"}
-
-    def _question(self, exchange: Exchange, binding: Binding) -> None:
-        """
-        QUERY with a modality of MCP, A2A or ACP: core v08 section 8.4 (AGTP-274).
-
-        What it needs is what the same read needs under EXECUTE. An operator's own QUERY answers for itself.
-        """
-        modality = exchange.input.get("modality")
-        read = MODALITIES.get(modality) if type(modality) is str else None
-        adapter = None if read is None else self._by_type.get(read.payload_type)
-        if read is None or adapter is None or binding.tier != "A":
-            return
-        authority.require_assurance(exchange, binding)
-        payload = {name: exchange.input[given] for given, name in read.names.items() if given in exchange.input}
-        action = read.action
-        if read.unnamed and exchange.task_id is None and "id" not in payload:
-            action = read.unnamed
-        resolution = adapter.resolve(action, payload, parameters.text(exchange.input, read.upstream))
-        exchange.binding = replace(resolution.binding, method="QUERY", path="/", idempotent=True)
-        exchange.input = resolution.input
-
-    def _adapter(self, exchange: Exchange) -> IPayloadAdapter:
-        """Payload type and Content-Type may each name the framework; naming two is refused (adapters rule G2)."""
-        carried, named = _carried(exchange), _named(exchange)
-        if carried and named and carried != named:
-            raise Refusal(
-                Status.BAD_REQUEST,
-                "payload-type-conflict",
-                "Content-Type and payload_type name different frameworks.",
-                remedy="Send one of them, or the same in both.",
-            )
-        adapter = self._by_type.get(named or carried)
-        if adapter is None:
-            raise Refusal(
-                Status.UNPROCESSABLE,
-                "unsupported-payload-type",
-                "No adapter of this host carries that payload type.",
-                remedy="Use one of the supported types.",
-                details={"supported_payload_types": sorted(self._by_type)},
-            )
-        return adapter
-
-    @staticmethod
-    def _server(exchange: Exchange) -> str | None:
-        return exchange.path_parameters.get("server")
 
 
 def bindings(carrier: Carrier, floor: Binding) -> tuple[Binding, ...]:

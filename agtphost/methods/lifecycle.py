@@ -28,12 +28,12 @@ from agtphost.audit.lifecycle import (
 )
 from agtphost.dispatch.outcome import LifecycleOutcome
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.authorization import is_registrar
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.identity.genesis import is_timestamp
-from agtphost.methods import parameters
 from agtphost.methods.domains import Domains
 from agtphost.methods.proposal import Ending
 from agtphost.vocabulary.identifiers import is_agent_id

@@ -27,6 +27,7 @@ from agtphost.dispatch.merchants import MERCHANT
 from agtphost.dispatch.quotes import MOST_PER_AGENT, CartError, Quote, Quotes, cart_digest, cart_total
 from agtphost.dispatch.sealing import new_id
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, asked
 from agtphost.handlers.context import EndpointError, EndpointResponse
 from agtphost.handlers.interface import IHandler
@@ -34,7 +35,6 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import encode
 from agtphost.identity.keys import SigningKey
-from agtphost.methods import parameters
 from agtphost.vocabulary import budget, money
 from agtphost.vocabulary.catalog import is_method_name
 from agtphost.vocabulary.money import MoneyError

@@ -28,11 +28,11 @@ from agtphost.audit.merkle import ProofError, proof_from_texts, verify_consisten
 from agtphost.audit.remote_witness import INCONSISTENT, OUTDATED
 from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.key_history import statements_of
 from agtphost.identity.key_ring import KeyRing, followed, read_statements
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
-from agtphost.methods import parameters
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
 

@@ -17,7 +17,6 @@ from agtphost.contract.recipes.book import RecipeBook
 from agtphost.contract.recipes.loading import RecipeRules
 from agtphost.contract.recipes.recipe import Recipe
 from agtphost.contract.table import conflicts
-from agtphost.dispatch.claims import ClaimedScopesGate
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
@@ -85,7 +84,7 @@ class Negotiator:
         )
         self._contracts = ContractTable(held, self._synthesizer, settings, compose, milliseconds)
         self._attempts = Attempts(held, milliseconds)
-        self._gate = Gate(settings, self._contracts, self._synthesizer, self._attempts, ClaimedScopesGate().check, now)
+        self._gate = Gate(settings, self._contracts, self._synthesizer, self._attempts, now)
         self._turns = Turns(held, milliseconds)
         self._ceiling = Ceiling("propose", settings.rate_limit_per_minute, now)
         self._reviews = Reviews(held, settings, milliseconds)
@@ -100,9 +99,9 @@ class Negotiator:
         """What a request that presents a contract may be answered with."""
         return self._gate.presented(exchange)
 
-    def unregistered(self, exchange: Exchange) -> Any:
+    def unregistered(self, exchange: Exchange, claims: Callable[[Exchange], None]) -> Any:
         """What a request may be answered with that nothing is registered for."""
-        return self._gate.unregistered(exchange)
+        return self._gate.unregistered(exchange, claims)
 
     # PROPOSE
 

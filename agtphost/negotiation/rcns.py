@@ -102,7 +102,6 @@ class Gate:
     """
     The locks, and the way past them with a contract.
 
-    :param claims: works out an exchange's effective scopes; the locks need them earlier than other gates.
     :param seconds: from any start, for the rate.
     """
 
@@ -112,14 +111,12 @@ class Gate:
         contracts: ContractTable,
         synthesizer: Synthesizer,
         attempts: Attempts,
-        claims: Callable[[Exchange], object],
         seconds: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._contracts = contracts
         self._synthesizer = synthesizer
         self._attempts = attempts
-        self._claims = claims
         self._ceiling = Ceiling("rcns", settings.gate.rate_limit_per_minute, seconds)
 
     # With a contract
@@ -196,7 +193,7 @@ class Gate:
 
     # Without one
 
-    def unregistered(self, exchange: Exchange) -> Match | None:
+    def unregistered(self, exchange: Exchange, claims: Callable[[Exchange], None]) -> Match | None:
         """
         What a request may be answered with that nothing is registered for; None: 404 or 405 as ever.
 
@@ -215,11 +212,11 @@ class Gate:
             return None
         if not self._settings.gate.enabled:
             raise self._refused(exchange, "rcns-disabled", "This host's operator has switched RCNS off.", None)
+        claims(exchange)
         return self._negotiate(exchange)
 
     def _negotiate(self, exchange: Exchange) -> Match:
         caller = exchange.caller
-        self._claims(exchange)
         if caller is not None:
             self._ceiling.count(f"{exchange.assurance.label}:{caller.agent_id}")
         if caller is None or not scopes.covers(exchange.scopes, SCOPE):

@@ -343,7 +343,7 @@ ITEM_KINDS: Final[Mapping[str, Holding]] = {holding.kind: holding for holding in
 # Caches
 
 CLAIMS: Final = Cache(
-    place="dispatch.claims:ClaimedScopesGate._memo",
+    place="dispatch.gates.authority:ClaimedScopesGate._memo",
     says="effective scopes of an Authority-Scope that was seen before; longer than 1 KiB is worked out each time",
     most_of_one=16,
     in_all=4_096,
@@ -403,7 +403,7 @@ CACHES: Final = (
         at_the_cap="the oldest goes",
     ),
     _cache(
-        "methods.oversight.sessions:Sightings._sessions",
+        "dispatch.sessions:Sightings._sessions",
         "whose a Session-ID is",
         10_000,
         8 * MIB,
@@ -495,12 +495,12 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "host.propagation:Propagation._pauses",
             "host.propagation:Propagation._sending",
             "host.propagation:Propagation._timers",
-            "methods.delegation.used_tokens:Hops._by_token",
-            "methods.delegation.used_tokens:Hops._of_key",
-            "methods.oversight.sessions:Standstill._escalated",
-            "methods.oversight.sessions:Standstill._of",
-            "methods.oversight.sessions:Standstill._places",
-            "methods.oversight.sessions:Standstill._suspended",
+            "dispatch.used_tokens:Hops._by_token",
+            "dispatch.used_tokens:Hops._of_key",
+            "dispatch.sessions:Standstill._escalated",
+            "dispatch.sessions:Standstill._of",
+            "dispatch.sessions:Standstill._places",
+            "dispatch.sessions:Standstill._suspended",
             "negotiation.contracts:ContractTable._entries",
             "negotiation.contracts:ContractTable._links",
             "negotiation.contracts:ContractTable._owned",
@@ -560,7 +560,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "protocols.accepting:AcceptingFactory._lagging",
             "protocols.handshakes:HandshakeTurns._waiting",
             "protocols.trickles:Trickles._waiting",
-            "methods.oversight.sessions:Sightings._agents",
+            "dispatch.sessions:Sightings._agents",
             "dispatch.gates.limits:RateGate._logged",
         }
     ),

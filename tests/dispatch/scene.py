@@ -17,6 +17,7 @@ from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.schemas import compile_schema
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.dispatcher import Dispatcher
+from agtphost.dispatch.gates.action import ActionGate
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.sealing import Sealer
 from agtphost.handlers.built_in import IBuiltInHandler
@@ -26,7 +27,7 @@ from agtphost.iagtp import IGate, IHandler
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
 from agtphost.identity.trust import TrustPosture
-from agtphost.methods.execution import ActionGate, Carrier
+from agtphost.methods.execution import Carrier
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.paths import PathGrammar
 from agtphost.wire.events import Response

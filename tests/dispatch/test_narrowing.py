@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
+from agtphost.dispatch.gates.governance import SCOPE, Governance
 from agtphost.dispatch.quotes import cart_digest
 from agtphost.errors import Refusal
 from agtphost.identity import delegation
 from agtphost.identity.peer import Assurance, state_owner
 from agtphost.methods import continuation
 from agtphost.methods.continuation import Continuations
-from agtphost.methods.oversight.governance import SCOPE, Governance
 from agtphost.negotiation.contract import Contract
 from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Response

@@ -10,8 +10,8 @@ import pytest
 from agtphost.contract import reserved
 from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import contract_of
+from agtphost.dispatch.gates import action
 from agtphost.identity.peer import Assurance
-from agtphost.methods import execution
 from agtphost.methods.discovery.filters import CHECKS
 from tests.dispatch.scene import Recorder, Scene, document
 
@@ -85,7 +85,7 @@ def test_what_the_drafts_name_is_declared(pair: tuple[str, str]) -> None:
 
 def test_reads_of_other_frameworks_are_declared() -> None:
     """What a QUERY with a modality names, modality by modality."""
-    named = {name for each in execution.MODALITIES.values() for name in (each.upstream, *each.names)}
+    named = {name for each in action.MODALITIES.values() for name in (each.upstream, *each.names)}
     assert named <= contract_of("QUERY", "/").names("/")
 
 

@@ -21,6 +21,7 @@ from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.dispatcher import Dispatcher
+from agtphost.dispatch.gates.action import ActionGate
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.sealing import Sealer
 from agtphost.errors import Refusal
@@ -46,7 +47,7 @@ from agtphost.methods.discovery.namespace import Namespace
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.discovery.zones import Zones
 from agtphost.methods.domains import Domains
-from agtphost.methods.execution import ActionGate, Carrier
+from agtphost.methods.execution import Carrier
 from agtphost.methods.inspection.inspect import Inspection, ReadACL
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.methods.overrides import Overrides

@@ -13,6 +13,7 @@ import pytest
 from agtphost.audit.drafts import Draft
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.contract.binding import Binding
+from agtphost.dispatch.used_tokens import KIND, Hops
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
 from agtphost.host.delegation import delegate_binding
@@ -24,7 +25,6 @@ from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance
 from agtphost.methods.delegation.decision import DelegationRules
 from agtphost.methods.delegation.delegate import Delegation, task
-from agtphost.methods.delegation.used_tokens import KIND, Hops
 from agtphost.wire.events import Response
 from tests.fakes import FakeLedger
 from tests.identity.samples import key_of
@@ -688,7 +688,7 @@ def test_a_governance_token_is_verified_where_presented() -> None:
 
 def test_what_one_delegator_can_have_open_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """State items of one agent are bounded: 429 beyond, and other agents are not concerned."""
-    monkeypatch.setattr("agtphost.methods.delegation.used_tokens.MOST_PER_AGENT", 2)
+    monkeypatch.setattr("agtphost.dispatch.used_tokens.MOST_PER_AGENT", 2)
     host = Playing()
     for _ in range(2):
         assert host.ask(request()).status == 200

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from zope.interface.verify import verifyObject
 
+from agtphost.dispatch.gates.action import ActionGate
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IGate, IPayloadAdapter
 from agtphost.identity.peer import Assurance
-from agtphost.methods.execution import ActionGate, Carrier
+from agtphost.methods.execution import Carrier
 from agtphost.wire.events import Response
 from tests.methods.stage import CALLER, MCP, Stage, Toolbox, body_of, of_agent
 from tests.methods.test_discovery import RECORDER, tool

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from agtphost.dispatch.gates.governance import USED, Governance, GovernanceGate, parameters_digest
+from agtphost.dispatch.used_tokens import Hops
 from agtphost.identity import jws
 from agtphost.identity.canonical import canonical
 from agtphost.identity.delegation import DelegationError
 from agtphost.identity.keys import SigningKey
-from agtphost.methods.delegation.used_tokens import Hops
-from agtphost.methods.oversight.governance import USED, Governance, GovernanceGate, parameters_digest
 from tests.dispatch.scene import CALLER, STRANGER, Scene, document
 from tests.fakes import FakeLedger
 from tests.identity.samples import key_of

@@ -10,13 +10,13 @@ from twisted.internet.defer import Deferred, succeed
 from agtphost.audit.drafts import StoredRecord
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.state import StateTable
+from agtphost.dispatch.sessions import ESCALATION, Sightings
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity import jws
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.methods.discovery.status_document import LOOKED_AT, OBSERVE, Actions, StatusDocuments
-from agtphost.methods.oversight.sessions import ESCALATION, Sightings
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from tests.methods.stage import CALLER, DESK, REGISTRAR, STRANGER, of_key

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from agtphost.dispatch import sessions
+from agtphost.dispatch.sessions import Sightings
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.identity.peer import Assurance
-from agtphost.methods.oversight import sessions, suspension
-from agtphost.methods.oversight.sessions import Sightings
+from agtphost.methods.oversight import suspension
 from agtphost.methods.oversight.suspension import REASONS
 from agtphost.negotiation.negotiator import Negotiator
 from tests.methods.floor_hosts import CALLER, OTHER, FloorHost, body_of

@@ -12,8 +12,8 @@ import pytest
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateFull, StateTable, UnknownKind
-from agtphost.dispatch.claims import ClaimedScopesGate
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.gates.authority import ClaimedScopesGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Peer
 from agtphost.stores.rows import ItemRow
@@ -250,10 +250,10 @@ def test_a_flood_of_claims_pushes_out_its_own_alone() -> None:
 def test_numbers_are_those_of_the_code() -> None:
     """Where a cache has its number beside its code."""
     from agtphost.adapters.mcp import calls, request_states
+    from agtphost.dispatch import sessions
     from agtphost.dispatch.gates import limits, principal
     from agtphost.methods.cognitive import query, relevance
     from agtphost.methods.discovery import candidates, discover
-    from agtphost.methods.oversight import sessions
     from agtphost.negotiation import compiling, rate
     from agtphost.protocols import admission
 

@@ -4,7 +4,13 @@ The gates: each asks one question of a request, and refuses it or lets it pass.
 :mod:`agtphost.dispatch.order` has their order.
 
 - :mod:`.identity`: who is calling, and whom
-- :mod:`.endpoint`: method, path, endpoint, authority, input, idempotency, store
+- :mod:`.method`: reserved headers, alias, catalog, path grammar, the operator's policy
+- :mod:`.endpoint`: contract presentation, endpoint, the input's schema
+- :mod:`.authority`: callers without a name, Authority-Scope, required scopes and assurance
+- :mod:`.idempotency`: a key is used once; and whether a record can be kept at all
+- :mod:`.action`: the action of EXECUTE, and of a QUERY with a modality
+- :mod:`.session`: sessions and tasks that were stopped
+- :mod:`.governance`: governance tokens: a governance platform's verdict on one action of one agent
 - :mod:`.plugin`: gates of the operator's own packages, which only refuse
 - :mod:`.body`: the gates that read a request's body: what it says, and what the legacy verbs add to it
 - :mod:`.discovery`: the gate in front of the built-ins that read, where the operator has closed anonymous

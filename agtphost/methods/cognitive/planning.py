@@ -18,8 +18,8 @@ from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.methods import parameters
 from agtphost.methods.cognitive import relevance
 from agtphost.methods.cognitive.query import Holdings, asked, text_of, words_of
 from agtphost.methods.cognitive.relevance import Question

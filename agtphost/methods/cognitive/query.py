@@ -17,10 +17,11 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
+from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
-from agtphost.methods import execution, parameters
+from agtphost.methods import execution
 from agtphost.methods.cognitive import relevance
 from agtphost.methods.cognitive.documents import Library
 from agtphost.methods.cognitive.relevance import Question

@@ -17,8 +17,8 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.methods import parameters
 from agtphost.methods.cognitive import relevance
 from agtphost.methods.cognitive.documents import Library
 from agtphost.vocabulary import uris

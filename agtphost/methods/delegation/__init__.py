@@ -8,5 +8,4 @@ DELEGATE: a task handed to another agent, with part of the caller's authority.
   delegatee
 - :mod:`.delegate`: DELEGATE: a task handed to another agent with part of the caller's authority
 - :mod:`.tokens`: whether a hop is backed by signatures: its token, and the chain of tokens behind it
-- :mod:`.used_tokens`: the hops of delegations: which tokens were used, and what follows from which
 """

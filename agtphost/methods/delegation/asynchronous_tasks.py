@@ -28,12 +28,12 @@ from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.gates.identity import StoppedAgent
 from agtphost.dispatch.invocation import Invocation
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory, ILedger
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
-from agtphost.methods import parameters
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.delegation.decision import Hop
 from agtphost.methods.delegation.execution import Done, Turns, shown_hop

@@ -25,20 +25,20 @@ from dataclasses import replace
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
+from agtphost.dispatch.gates.governance import Governance
+from agtphost.dispatch.used_tokens import Hops
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.delegation import Lineage
 from agtphost.identity.keys import SigningKey
-from agtphost.methods import parameters
 from agtphost.methods.delegation import task
 from agtphost.methods.delegation.asynchronous_tasks import AsynchronousTasks
 from agtphost.methods.delegation.decision import Delegatee, DelegationRules, Hop, PeerHost, States
 from agtphost.methods.delegation.execution import Work
 from agtphost.methods.delegation.task import Asked
 from agtphost.methods.delegation.tokens import CHAIN, TokenCheck, require_subset
-from agtphost.methods.delegation.used_tokens import Hops
-from agtphost.methods.oversight.governance import Governance
 from agtphost.vocabulary import uris
 from agtphost.vocabulary.status import Status
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agtphost.methods import parameters
+from agtphost.handlers import parameters
 from agtphost.vocabulary import media_types, scopes, uris
 
 MOST_CALLS = 16

@@ -15,7 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from agtphost.dispatch.used_tokens import Hops
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity import delegation
@@ -23,9 +25,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import MOST_HOPS, DelegationError, DelegationToken, Lineage
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.identity.peer import PeerCertificate
-from agtphost.methods import parameters
 from agtphost.methods.delegation.decision import DelegationRules, Hop, PeerHost, States
-from agtphost.methods.delegation.used_tokens import Hops
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.status import Status
 

@@ -24,10 +24,11 @@ from twisted.internet.defer import DeferredLock
 from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import FILTERED
 from agtphost.dispatch.merchants import MERCHANT, MerchantManifest
+from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
-from agtphost.methods import execution, parameters
+from agtphost.methods import execution
 from agtphost.methods.cognitive.relevance import STOP_WORDS, said_in
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.discovery.filters import Filter, result_type

@@ -21,11 +21,12 @@ from zope.interface import implementer
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.dispatch.gates.identity import refuse_stopped
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.packages import FAILURE, Package, PackageError
-from agtphost.methods import execution, parameters
+from agtphost.methods import execution
 from agtphost.methods.discovery.publishing import IDENTITY, DocumentPublisher, accepted
 from agtphost.methods.discovery.status_document import StatusDocuments
 from agtphost.methods.discovery.visibility import Visibility

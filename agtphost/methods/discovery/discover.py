@@ -19,10 +19,11 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import DISCOVERY
 from agtphost.dispatch.merchants import MerchantManifest
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
-from agtphost.methods import execution, parameters
+from agtphost.methods import execution
 from agtphost.methods.discovery.candidates import Candidates, typed
 from agtphost.methods.discovery.filters import result_type
 from agtphost.methods.discovery.visibility import Visibility

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agtphost.contract.binding import Binding
+from agtphost.handlers import parameters
 from agtphost.identity.agents import Agent
-from agtphost.methods import parameters
 from agtphost.vocabulary import scopes
 
 KINDS = ("agent", "endpoint", "tool")

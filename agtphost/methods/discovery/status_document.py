@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.audit.state import StateTable
+from agtphost.dispatch.sessions import ESCALATION
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.iagtp import IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
-from agtphost.methods.oversight.sessions import ESCALATION
 from agtphost.vocabulary import scopes
 
 OBSERVE = "telemetry:query"

@@ -7,11 +7,11 @@ from typing import Any
 
 from agtphost.dispatch.decision import Decision, Question
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.peer import Assurance, Peer
-from agtphost.methods import parameters
 from agtphost.vocabulary.status import Status
 
 ASSURANCES = {assurance.label: assurance for assurance in Assurance}

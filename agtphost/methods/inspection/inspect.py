@@ -11,12 +11,12 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.errors import DamagedEvidence, Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.peer import Assurance
-from agtphost.methods import parameters
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.inspection.proofs import Proofs
 from agtphost.vocabulary.identifiers import is_audit_id

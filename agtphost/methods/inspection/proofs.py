@@ -10,9 +10,9 @@ from agtphost.audit import checkpoint
 from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.merkle import ProofError, Tiles, Tree, proof_to_texts
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.iagtp import IRecordStore
-from agtphost.methods import parameters
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.status import Status
 

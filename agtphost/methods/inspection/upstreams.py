@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization
 from agtphost.handlers.built_in import BuiltInContext
-from agtphost.methods import parameters
 from agtphost.vocabulary.status import Status
 
 Find = Callable[[str, str], Mapping[str, Any] | None]

@@ -18,15 +18,15 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
+from agtphost.dispatch.sessions import ESCALATION
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.authorization import OPERATOR, Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IRecordStore
 from agtphost.identity import envelope
 from agtphost.identity.canonical import canonical
-from agtphost.methods import parameters
 from agtphost.methods.oversight.notification import NOTIFICATION
-from agtphost.methods.oversight.sessions import ESCALATION
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.status import Status
 

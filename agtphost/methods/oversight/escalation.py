@@ -20,15 +20,15 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
+from agtphost.dispatch.sessions import ESCALATION
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.authorization import DECIDE, OPERATOR, Authorization, holds, owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.canonical import canonical
-from agtphost.methods import parameters
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import sharing
-from agtphost.methods.oversight.sessions import ESCALATION
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.status import Status
 

@@ -22,12 +22,12 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.authorization import OPERATOR, Authorization, owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
-from agtphost.methods import parameters
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.oversight import sharing
 from agtphost.vocabulary.identifiers import is_agent_id

@@ -19,11 +19,11 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
+from agtphost.dispatch.sessions import SUSPENSION, Sightings, Standstill
 from agtphost.errors import Refusal
+from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.methods import parameters
-from agtphost.methods.oversight.sessions import SUSPENSION, Sightings, Standstill
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.status import Status
 

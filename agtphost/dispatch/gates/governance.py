@@ -21,13 +21,13 @@ from zope.interface import implementer
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.dispatch.dispatcher import store_down
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.used_tokens import Hops
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate, ILedger
 from agtphost.identity import delegation
 from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.identity.delegation import DelegationError, GovernanceToken
 from agtphost.identity.keys import VerifyingKey
-from agtphost.methods.delegation.used_tokens import Hops
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.status import Status
 

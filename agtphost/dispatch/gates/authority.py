@@ -1,4 +1,4 @@
-"""Authority-Scope: what a caller claims of what it was granted (core v08 section 5.5)."""
+"""The gates of authority: whoever has no name, what Authority-Scope claims, what a binding asks for."""
 
 from __future__ import annotations
 
@@ -10,12 +10,25 @@ from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
+from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.holdings import CLAIMS, LONGEST_CLAIM
 from agtphost.vocabulary.status import Status
 
 _Claim = tuple[frozenset[str], str | None, frozenset[str] | None]
 """What the agent was granted, what it claims, and what its certificate commits it to."""
+
+
+@implementer(IGate)
+class AnonymousGate:
+    """A caller without a name gets no further than what is open to everyone: 401 (AGTP-029)."""
+
+    name = "anonymous"
+
+    def check(self, exchange: Exchange) -> None:
+        binding = exchange.binding
+        if exchange.assurance is Assurance.NONE and binding is not None and binding.min_assurance:
+            authority.require_assurance(exchange, binding)
 
 
 @implementer(IGate)
@@ -70,3 +83,26 @@ class ClaimedScopesGate:
                 f"Authority-Scope is malformed: {error}.",
                 remedy="Send comma-separated tokens such as documents:query.",
             ) from None
+
+
+@implementer(IGate)
+class AuthorityGate:
+    """
+    The binding is this agent's, its scopes are held, and the caller is known surely enough.
+
+    :param name: of the gate. It stands twice in the order: before the body is read, so that nobody's body is
+        parsed who may not call; and behind it, where the body of an EXECUTE has named another binding.
+    """
+
+    def __init__(self, name: str = "required scopes and assurance") -> None:
+        self.name = name
+
+    def check(self, exchange: Exchange) -> None:
+        binding = exchange.binding
+        if binding is None:
+            raise Refusal(Status.NOT_FOUND, "not-found", "Nothing is bound to the request.")
+        if binding is exchange.admitted:
+            return
+        for check in authority.CHECKS:
+            check(exchange, binding)
+        exchange.admitted = binding

@@ -1,5 +1,5 @@
 """
-Sessions and tasks that stand still: what SUSPEND and ESCALATE stop, and the gate that holds it.
+Sessions and tasks: which there are, and which of them SUSPEND and ESCALATE have stopped.
 
 A session is the caller's own identifier for a group of requests. It belongs to
 the agent and the client identity that were first seen with it (core v08
@@ -13,13 +13,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from zope.interface import implementer
-
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.audit.state import StateItem, StateTable
-from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
-from agtphost.iagtp import IGate
 from agtphost.vocabulary.status import Status
 
 SUSPENSION = "suspension"
@@ -33,10 +29,6 @@ SIGHTED = 10_000
 
 SIGHTED_PER_AGENT = 200
 """The same for one agent, so that none pushes out another's."""
-
-WORK = frozenset({"EXECUTE", "DELEGATE"})
-"""Built-in methods that a stopped session or task may not call; what reads or resolves stays open to it."""
-
 
 _NOBODY = "", ""
 """Whom a session belongs to that ended with its agent's suspension or revocation."""
@@ -188,15 +180,6 @@ class Standstill:
         )
 
 
-def _ended() -> Refusal:
-    return Refusal(
-        Status.UNAUTHORIZED,
-        "session-ended",
-        "The session ended when its agent was suspended or revoked.",
-        remedy="Begin a new session.",
-    )
-
-
 def _escalated(task_id: str, escalation_id: str, status: str) -> Refusal:
     details = {"task_id": task_id, "escalation_id": escalation_id}
     if status == "rejected":
@@ -214,34 +197,3 @@ def _escalated(task_id: str, escalation_id: str, status: str) -> Refusal:
         remedy="Wait for the recipient's CONFIRM; QUERY /escalations shows how it stands.",
         details=details,
     )
-
-
-@implementer(IGate)
-class SessionGate:
-    """A session is its agent's own, and neither it nor the task stands still (core v08 sections 7.2.10, 7.2.12)."""
-
-    name = "session"
-
-    def __init__(self, sightings: Sightings, standstill: Standstill) -> None:
-        self._sightings = sightings
-        self._standstill = standstill
-
-    def check(self, exchange: Exchange) -> None:
-        session_id, caller = exchange.session_id, exchange.caller
-        if caller is None or (session_id is None and exchange.task_id is None):
-            return
-        if session_id is not None:
-            certificate = exchange.peer.certificate
-            identity = "" if certificate is None else certificate.fingerprint or certificate.sha256
-            if not self._sightings.sight(session_id, caller.agent_id, identity):
-                if self._sightings.ended(session_id):
-                    raise _ended()
-                raise Refusal(
-                    Status.UNAUTHORIZED,
-                    "session-binding-mismatch",
-                    "The session belongs to another agent or another client identity.",
-                    remedy="Use a Session-ID of your own: at least 128 random bits.",
-                )
-        binding = exchange.binding
-        if self._standstill and (binding is None or binding.tier != "A" or exchange.method in WORK):
-            self._standstill.refuse(caller.agent_id, session_id, exchange.task_id)

@@ -1,0 +1,54 @@
+"""The gate of sessions and tasks: each is its agent's own, and a stopped one does no work."""
+
+from __future__ import annotations
+
+from zope.interface import implementer
+
+from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.sessions import Sightings, Standstill
+from agtphost.errors import Refusal
+from agtphost.iagtp import IGate
+from agtphost.vocabulary.status import Status
+
+WORK = frozenset({"EXECUTE", "DELEGATE"})
+"""Built-in methods that a stopped session or task may not call; what reads or resolves stays open to it."""
+
+
+@implementer(IGate)
+class SessionGate:
+    """A session is its agent's own, and neither it nor the task stands still (core v08 sections 7.2.10, 7.2.12)."""
+
+    name = "session"
+
+    def __init__(self, sightings: Sightings, standstill: Standstill) -> None:
+        self._sightings = sightings
+        self._standstill = standstill
+
+    def check(self, exchange: Exchange) -> None:
+        session_id, caller = exchange.session_id, exchange.caller
+        if caller is None or (session_id is None and exchange.task_id is None):
+            return
+        if session_id is not None:
+            certificate = exchange.peer.certificate
+            identity = "" if certificate is None else certificate.fingerprint or certificate.sha256
+            if not self._sightings.sight(session_id, caller.agent_id, identity):
+                if self._sightings.ended(session_id):
+                    raise _ended()
+                raise Refusal(
+                    Status.UNAUTHORIZED,
+                    "session-binding-mismatch",
+                    "The session belongs to another agent or another client identity.",
+                    remedy="Use a Session-ID of your own: at least 128 random bits.",
+                )
+        binding = exchange.binding
+        if self._standstill and (binding is None or binding.tier != "A" or exchange.method in WORK):
+            self._standstill.refuse(caller.agent_id, session_id, exchange.task_id)
+
+
+def _ended() -> Refusal:
+    return Refusal(
+        Status.UNAUTHORIZED,
+        "session-ended",
+        "The session ended when its agent was suspended or revoked.",
+        remedy="Begin a new session.",
+    )
