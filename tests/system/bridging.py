@@ -15,6 +15,7 @@ from pathlib import Path
 
 from mcp import StdioServerParameters
 
+from tests import forking
 from tests.system.hosting import BIN, Host, until
 
 FIXTURE = Path(__file__).resolve().parents[1] / "bridge" / "conformance_server.py"
@@ -48,7 +49,7 @@ class HttpBridge:
     def __init__(self, host: Host, *words: str) -> None:
         self.url = ""
         self.lines: list[str] = []
-        self.process = subprocess.Popen(
+        self.process = forking.start(
             [str(BIN / "agtp"), "mcp-bridge", "--http", "0", *words],
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests import forking
+
 ETC = Path(__file__).resolve().parents[2] / "etc"
 BIN = Path(sys.executable).parent
 READY = re.compile(r"agtphost ready: agtp://(\S+):([0-9]+)")
@@ -65,7 +67,7 @@ class Host:
         self.lines: list[str] = []
         self.port = 0
         self._ready = threading.Event()
-        self.process = subprocess.Popen(
+        self.process = forking.start(
             [*prefix, str(BIN / "twistd"), "-n", "--pidfile=", "agtp", "--config", str(config)],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -127,14 +129,7 @@ class Host:
 
 def agtp(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run the ``agtp`` command."""
-    return subprocess.run(
-        [str(BIN / "agtp"), *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "NO_COLOR": "1"},
-        cwd=cwd,
-    )
+    return forking.run([BIN / "agtp", *words], timeout=60, env={**os.environ, "NO_COLOR": "1"}, cwd=cwd)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.client.sync import Client
+from tests import forking
 from tests.system.hosting import BIN, Host, running, sample, until
 
 SERVER = Path(__file__).with_name("changing_server.py")
@@ -73,7 +74,7 @@ def operated_by_demo(config: Path) -> None:
 def at_a_terminal(host: Host, answer: str, *words: str) -> tuple[int, str, str]:
     """Run ``agtp`` where somebody answers: exit status, standard output, and what the terminal showed."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
+    process = forking.start(
         [str(BIN / "agtp"), *words],
         stdin=theirs,
         stdout=subprocess.PIPE,

@@ -33,6 +33,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from agtphost.identity.provisioning import provision_development
+from tests import forking
 from tests.adapters.faults.deployment import ENDPOINT
 from tests.protocols.authorities import issue
 from tests.system.hosting import BIN, Host, agtp, running, sample, until
@@ -307,11 +308,8 @@ CALLS: tuple[tuple[str, str, Any, int], ...] = (
 
 def command(seen: Seen, *words: str) -> subprocess.CompletedProcess[str]:
     """Run ``agtp`` with the secrets that the host has."""
-    return subprocess.run(
-        [str(BIN / "agtp"), *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
+    return forking.run(
+        [BIN / "agtp", *words],
         env={**os.environ, **seen.environ, "NO_COLOR": "1"},
         cwd=seen.host.config.parent,
     )

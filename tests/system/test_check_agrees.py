@@ -8,7 +8,6 @@ import re
 import shutil
 import socket
 import sqlite3
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from agtphost.stores import upgrade
+from tests import forking
 from tests.system.hosting import BIN, agtp, free_port, running, sample
 from tests.system.test_check import (
     breaks_agent,
@@ -252,13 +252,7 @@ def produced(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def checked(config: Path, environ: dict[str, str]) -> list[dict[str, str]]:
     """The problems that check tells."""
-    done = subprocess.run(
-        [str(BIN / "agtp"), "check", str(config), "--json"],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        env={**os.environ, **environ},
-    )
+    done = forking.run([BIN / "agtp", "check", config, "--json"], timeout=90, env={**os.environ, **environ})
     problems: list[dict[str, str]] = json.loads(done.stdout)["problems"]
     assert done.returncode == (2 if problems else 0), done.stderr
     return problems
@@ -269,10 +263,8 @@ def started(config: Path, environ: dict[str, str], *, sound: bool) -> list[str]:
     if sound:
         with running(config, environ=environ):
             return []
-    done = subprocess.run(
-        [str(BIN / "twistd"), "-n", "--pidfile=", "agtp", "--config", str(config)],
-        capture_output=True,
-        text=True,
+    done = forking.run(
+        [BIN / "twistd", "-n", "--pidfile=", "agtp", "--config", config],
         timeout=90,
         cwd=config.parent,
         env={**os.environ, **environ},

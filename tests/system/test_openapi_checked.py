@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests import npm
+from tests import forking, npm
 from tests.system.hosting import BIN, sample
 from tests.system.test_real_openapi import DOCUMENTS
 from tests.system.trail import LAZY
@@ -327,9 +327,7 @@ def taken(source: Path, folder: Path) -> tuple[dict[str, Any], list[str]]:
 
 def agtp(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """A large document takes more than the commands of other tests."""
-    return subprocess.run(
-        [str(BIN / "agtp"), *words], capture_output=True, text=True, timeout=500, env={**os.environ, **environ}
-    )
+    return forking.run([BIN / "agtp", *words], timeout=500, env={**os.environ, **environ})
 
 
 @pytest.mark.parametrize("name", TRICKY)

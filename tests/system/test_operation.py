@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agtphost.client.sync import Client
 from agtphost.vocabulary.catalog import Catalog
+from tests import forking
 from tests.system.hosting import BIN, Host, running, sample, until
 from tests.vocabulary.test_catalog_set import document
 
@@ -83,7 +84,7 @@ def test_the_log_is_for_the_hosts_user_alone(tmp_path: Path) -> None:
     """AGTP-317: written by twistd through our observer, mode 0600 under a lax umask."""
     config, path = sample(tmp_path), tmp_path / "host.log"
     words = [str(BIN / "twistd"), "-n", "--pidfile=", "--umask=000", "--logger", "agtphost.host.log_file.observer"]
-    process = subprocess.Popen(
+    process = forking.start(
         [*words, "agtp", "--config", str(config)],
         cwd=config.parent,
         env={**os.environ, "AGTPHOST_LOG_FILE": str(path)},

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from agtphost.stores.upgrade import latest
+from tests import forking
 from tests.system.hosting import BIN, running, sample
 from tests.system.raw_link import RawLink
 from tests.system.trail import LAZY
@@ -23,14 +24,7 @@ Change = Callable[[Path], object]
 
 def start(config: Path) -> subprocess.CompletedProcess[str]:
     """``twistd -n agtp`` until it gives up."""
-    return subprocess.run(
-        [str(BIN / "twistd"), "-n", "--pidfile=", "agtp", "--config", str(config)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=config.parent,
-        check=False,
-    )
+    return forking.run([BIN / "twistd", "-n", "--pidfile=", "agtp", "--config", config], cwd=config.parent)
 
 
 def files(config: Path) -> set[Path]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from tests import forking
 from tests.attacks.attack import Attack, Target
 from tests.attacks.strikes import turns
 from tests.system.hosting import BIN, agtp, free_port, until
@@ -25,14 +26,8 @@ START_SECONDS = 60.0
 def _start(config: Path) -> tuple[int, str]:
     """A host that is not to start: its exit status, and what it says; one that serves is a failure of the attacked."""
     try:
-        done = subprocess.run(
-            [str(BIN / "twistd"), "-n", "--pidfile=", "agtp", "--config", str(config)],
-            capture_output=True,
-            text=True,
-            timeout=START_SECONDS,
-            cwd=config.parent,
-            check=False,
-        )
+        words = [BIN / "twistd", "-n", "--pidfile=", "agtp", "--config", config]
+        done = forking.run(words, timeout=START_SECONDS, cwd=config.parent)
     except subprocess.TimeoutExpired:
         raise AssertionError("a host that should have been refused serves") from None
     return done.returncode, done.stdout + done.stderr

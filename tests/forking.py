@@ -1,0 +1,146 @@
+"""
+Processes that start as fast as a fork: ``twistd`` and ``agtp`` whose modules are imported already.
+
+An import of the host is a second of a processor's time, and the suite starts thousands. What runs is the command's own
+main function in a process of its own, with its own descriptors, directory, environment and signals. A test that is
+about the interpreter's start (a daemon, a program before the command) uses :mod:`subprocess`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import agtphost
+
+SERVER = Path(__file__).with_name("forkserver.py")
+SCRIPTS = {Path(sys.executable).with_name(name) for name in ("agtp", "twistd")}
+LATER = ("twisted.scripts.twistd", "twisted.internet.epollreactor", "twisted.cred.strcred", "unittest", "jmespath")
+"""What a host imports when it runs."""
+
+
+@cache
+def product() -> str:
+    """The socket of a process that has imported all of agtphost but what is for tests."""
+    package = Path(agtphost.__file__).parent
+    names = sorted(
+        ".".join(("agtphost", *file.relative_to(package).with_suffix("").parts)).removesuffix(".__init__")
+        for file in package.rglob("*.py")
+        if "testing" not in file.parts
+    )
+    return preloaded(*names, *LATER)
+
+
+def preloaded(*modules: str) -> str:
+    """The socket of a process that has imported these; it ends with this one."""
+    folder = tempfile.mkdtemp(prefix="fork-")
+    path = f"{folder}/socket"
+    server = subprocess.Popen(
+        [sys.executable, "-P", str(SERVER), path, *modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert server.stdin is not None and server.stdout is not None
+
+    def end() -> None:
+        server.communicate()
+        shutil.rmtree(folder)
+
+    atexit.register(end)
+    assert server.stdout.readline() == b"ready\n"
+    return path
+
+
+class Popen(subprocess.Popen[Any]):
+    """:class:`subprocess.Popen` for the scripts ``twistd`` and ``agtp``: a fork instead of a new interpreter."""
+
+    def _execute_child(
+        self,
+        args: Sequence[str | Path],
+        executable: None,
+        preexec_fn: None,
+        close_fds: bool,
+        pass_fds: Sequence[int],
+        cwd: str | Path | None,
+        env: Mapping[str, str] | None,
+        startupinfo: None,
+        creationflags: int,
+        shell: bool,
+        *files: Any,
+    ) -> None:
+        stdin, to_stdin, from_stdout, stdout, from_stderr, stderr, *_, session, group = files
+        assert not (executable or preexec_fn or pass_fds or shell) and group == -1, "for subprocess alone"
+        self._connection = socket.socket(socket.AF_UNIX)
+        self._connection.connect(product())
+        request = {
+            "words": [*map(str, args)],
+            "cwd": str(cwd or Path.cwd()),
+            "environ": dict(os.environ if env is None else env),
+            "session": session,
+            "bound": False,
+        }
+        body = json.dumps(request).encode()
+        handed = [own if file == -1 else file for own, file in enumerate((stdin, stdout, stderr))]
+        socket.send_fds(self._connection, [len(body).to_bytes(4)], handed)
+        self._connection.sendall(body)
+        self._answers = self._connection.makefile("rb")
+        self.pid = int(self._answers.readline())
+        self._child_created = True
+        self._close_pipe_fds(stdin, to_stdin, from_stdout, stdout, from_stderr, stderr)  # type: ignore[attr-defined]
+
+    def _wait(self, timeout: float | None) -> int:
+        """The status, from the process's parent."""
+        if self.returncode is None:
+            poll = select.poll()
+            poll.register(self._connection, select.POLLIN)
+            if not poll.poll(None if timeout is None else timeout * 1000):
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            self.returncode = os.waitstatus_to_exitcode(int(self._answers.readline()))
+            self._connection.close()
+        return int(self.returncode)
+
+    def _internal_poll(self, *_: object, **__: object) -> int | None:
+        try:
+            return self._wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+def start(
+    words: Sequence[str | Path], *, env: Mapping[str, str] | None = None, **options: Any
+) -> subprocess.Popen[Any]:
+    """A process: forked, where the words are one of the scripts and its interpreter has no variables of its own."""
+    forked = Path(words[0]) in SCRIPTS and _python(os.environ if env is None else env) == _python(os.environ)
+    return (Popen if forked else subprocess.Popen)([*map(str, words)], env=env, **options)
+
+
+def _python(environ: Mapping[str, str]) -> dict[str, str]:
+    """What an interpreter looks at when it starts."""
+    return {name: value for name, value in environ.items() if name.startswith("PYTHON")}
+
+
+def run(
+    words: Sequence[str | Path],
+    *,
+    timeout: float = 60.0,
+    input: str | None = None,
+    **options: Any,
+) -> subprocess.CompletedProcess[str]:
+    """:func:`subprocess.run` by :func:`start`, with what it writes as text."""
+    given = subprocess.DEVNULL if input is None else subprocess.PIPE
+    with start(words, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options) as process:
+        try:
+            output, errors = process.communicate(input, timeout)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess([*map(str, words)], process.returncode, output, errors)

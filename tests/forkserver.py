@@ -1,0 +1,123 @@
+"""
+A process that has imported what a program needs, and forks one that runs it, for each that asks on a socket.
+
+Nothing here is imported by the tests: :mod:`tests.forking` starts it, ``python -P forkserver.py SOCKET MODULE ...``;
+``-P`` keeps this folder off the path. It says ``ready``, and ends when its standard input does. A request is the JSON
+of :func:`serve`, after its length, with the descriptors of standard input, output and error; the answer is a line with
+the process id, and one with the wait status. Who asks for ``bound`` ends the process by closing the connection.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+
+def serve(path: str) -> dict[str, Any]:
+    """
+    Fork for each request, until standard input ends.
+
+    :return: the request, in each of the new processes: ``words``, ``cwd``, ``environ``, ``session`` and ``bound``.
+    """
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(64)
+    print("ready", flush=True)
+    poll = select.poll()
+    poll.register(0, select.POLLHUP)
+    poll.register(listener, select.POLLIN)
+    children: dict[int, tuple[int, socket.socket]] = {}
+    bound: dict[int, int] = {}
+    while True:
+        for ready, _ in poll.poll():
+            if ready == 0:
+                raise SystemExit
+            if ready in children:
+                pid, connection = children.pop(ready)
+                poll.unregister(ready)
+                os.close(ready)
+                if bound.pop(connection.fileno(), None):
+                    poll.unregister(connection)
+                _, status = os.waitpid(pid, 0)
+                tell(connection, status)
+                connection.close()
+            elif ready in bound:
+                os.kill(bound.pop(ready), signal.SIGKILL)
+                poll.unregister(ready)
+            elif ready == listener.fileno():
+                connection, _ = listener.accept()
+                head, files, _, _ = socket.recv_fds(connection, 4, 3)
+                with connection.makefile("rb") as stream:
+                    request: dict[str, Any] = json.loads(stream.read(int.from_bytes(head)))
+                pid = os.fork()
+                if pid == 0:
+                    for held in (listener, connection, *(other for _, other in children.values())):
+                        held.close()
+                    for number, file in enumerate(files):
+                        os.dup2(file, number)
+                    for file in (*files, *children):
+                        os.close(file)
+                    return request
+                for file in files:
+                    os.close(file)
+                tell(connection, pid)
+                ended = os.pidfd_open(pid)
+                children[ended] = pid, connection
+                poll.register(ended, select.POLLIN)
+                if request["bound"]:
+                    bound[connection.fileno()] = pid
+                    poll.register(connection, select.POLLHUP)
+
+
+def tell(connection: socket.socket, number: int) -> None:
+    """One line, to who may be gone."""
+    with suppress(OSError):
+        connection.sendall(b"%d\n" % number)
+
+
+def run(request: dict[str, Any]) -> object:
+    """What the words name: a script of the environment, or a file."""
+    program, *words = request["words"]
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["environ"])
+    time.tzset()
+    if request["session"]:
+        os.setsid()
+    sys.stdin = sys.__stdin__ = open(0)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = open(1, "w")  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = open(2, "w", buffering=1, errors="backslashreplace")  # noqa: SIM115
+    sys.argv[:] = [program, *words]
+    sys.path.insert(0, str(Path(program).parent))
+    match Path(program).name:
+        case "twistd":
+            from twisted.scripts.twistd import run as twistd
+
+            return twistd()
+        case "agtp":
+            from agtphost.cli import main
+
+            return main()
+        case _:
+            return runpy.run_path(program, run_name="__main__") and None
+
+
+if __name__ == "__main__":
+    for name in sys.argv[2:]:
+        importlib.import_module(name)
+    assert "twisted.internet.reactor" not in sys.modules, "a reactor before the fork would be everyone's"
+    gc.collect()
+    gc.freeze()
+    # The interpreter ends in each process as it always does, with a status, a traceback and what is to be done at exit.
+    sys.exit(run(serve(sys.argv[1])))  # type: ignore[arg-type]

@@ -1,0 +1,94 @@
+"""A command that is forked does what one in a new interpreter does: its host, its answers, its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests import forking
+from tests.system.hosting import BIN, Host, running, sample
+from tests.system.test_check_agrees import with_service
+from tests.system.trail import LAZY
+
+NEW = ("env",)
+"""A program before the command: it gets an interpreter of its own."""
+
+PASSING = re.compile(r"^\S+ |[0-9a-f]{64}|\b[0-9]+ ms\b|pid [0-9]+|[0-9.]+ MiB|Z\b|\d{4}-\d\d-\d\dT[0-9:.]+")
+"""Times, ids and sizes."""
+
+
+def lines(host: Host) -> list[str]:
+    return [PASSING.sub("", line) for line in host.lines]
+
+
+def is_forked(host: Host) -> bool:
+    return b"forkserver.py" in Path(f"/proc/{host.process.pid}/cmdline").read_bytes()
+
+
+def test_a_forked_host_is_the_same_host(tmp_path: Path) -> None:
+    """It says the same while it starts and stops, answers the same, and is another process."""
+    config = sample(tmp_path, edit=(LAZY,))
+    with running(config):
+        pass  # Makes keys and the store.
+    seen = []
+    for prefix in (NEW, ()):
+        with running(config, prefix=prefix, environ={"SEEN": "yes"}) as host:
+            assert is_forked(host) == (not prefix)
+            manifest = json.dumps(host.agtp_json("call", "-", "DISCOVER")["body"])
+            tools = host.agtp_json("tools", "ls")
+            folder = Path(f"/proc/{host.process.pid}/cwd").readlink()
+            files = sorted(os.listdir(f"/proc/{host.process.pid}/fd"))
+        assert host.process.returncode == 0
+        seen.append((lines(host), PASSING.sub("", manifest), tools, folder, len(files)))
+    assert seen[0] == seen[1]
+    assert len(seen[0][0]) > 5 and "METHODS" in seen[0][1].upper()
+
+
+COMMANDS = {
+    "help": ("--help",),
+    "a table": ("methods",),
+    "wrong usage": ("call", "--no-such-option"),
+    "no such command": ("no-such-command",),
+    "a failure": ("check", "no-such-file.toml"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_forked_command_writes_the_same_and_ends_the_same(name: str, tmp_path: Path) -> None:
+    """Standard output, standard error and the exit status."""
+    words = [BIN / "agtp", *COMMANDS[name]]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, stdin=subprocess.DEVNULL)
+    forked = forking.run(words, cwd=tmp_path)
+    assert (forked.returncode, forked.stdout, forked.stderr) == (done.returncode, done.stdout, done.stderr)
+    assert forked.stdout + forked.stderr
+
+
+def test_a_signal_ends_it_and_is_its_status(tmp_path: Path) -> None:
+    """As of any child: what killed it, once; and it is gone."""
+    host = Host(sample(tmp_path, edit=(LAZY,))).wait()
+    assert host.process.poll() is None
+    with pytest.raises(subprocess.TimeoutExpired):
+        host.process.wait(0.01)
+    host.process.send_signal(signal.SIGKILL)
+    assert host.process.wait(10) == host.process.poll() == -signal.SIGKILL
+    assert not Path(f"/proc/{host.process.pid}").exists()
+
+
+def test_its_environment_is_what_is_given(tmp_path: Path) -> None:
+    """Nothing of the process that forks; and an interpreter with variables of its own is a new one."""
+    config = sample(tmp_path, edit=(LAZY,))
+    with_service(config)
+    words = [BIN / "agtp", "check", config]
+    assert forking.run(words, env={"NO_SUCH_VARIABLE": "x"}).returncode == 0
+    without = forking.run(words, env={})
+    assert without.returncode == 2 and "NO_SUCH_VARIABLE" in without.stderr, without.stderr
+    plain = forking.start(words, env={**os.environ, "NO_COLOR": "1"}, stderr=subprocess.DEVNULL)
+    own = forking.start(words, env={**os.environ, "PYTHONUTF8": "1"}, stderr=subprocess.DEVNULL)
+    with plain, own:
+        assert [isinstance(process, forking.Popen) for process in (plain, own)] == [True, False]
