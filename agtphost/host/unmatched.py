@@ -38,10 +38,33 @@ def unmatched(materials: Materials) -> Iterator[str]:
         for name in names if isinstance(names, tuple) else ():
             if not materials.catalog.knows(name) and name not in served:
                 yield f"[policies.methods] {key} names {name}, which is no method of the catalog or of an endpoint"
+    yield from _renamed(materials, served)
     yield from _dimensions(materials)
     yield from _people(materials)
     yield from _acting(materials, zones, served)
     yield from _operators(config)
+
+
+def _renamed(materials: Materials, served: set[str]) -> Iterator[str]:
+    """Aliases and redirects that lead to what nothing here answers."""
+    methods, own = materials.config.policies.methods, {*reserved.RESERVED, *reserved.OPEN}
+    known = served | {method for method, _ in own}
+    for name, target in methods.aliases.items() if "aliases" in methods.model_fields_set else ():
+        if target not in known:
+            yield f"[policies.methods] aliases: {name} stands for {target}, which nothing here is bound to"
+    bound = {*own, *((endpoint.method, endpoint.path) for endpoint in materials.endpoints)}
+    for entry in methods.redirects:
+        path = entry.to_path or entry.from_path
+        if not any(method == entry.to_method and (path is None or _fits(path, template)) for method, template in bound):
+            where = f"{entry.to_method} {path or 'on any path'}"
+            yield f"[[policies.methods.redirects]] {entry.from_method} leads to {where}, which nothing here is bound to"
+
+
+def _fits(path: str, template: str) -> bool:
+    segments, parts = path.split("/"), template.split("/")
+    return len(segments) == len(parts) and all(
+        part == segment or part.startswith("{") for segment, part in zip(segments, parts, strict=False)
+    )
 
 
 def _dimensions(materials: Materials) -> Iterator[str]:

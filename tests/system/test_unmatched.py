@@ -24,6 +24,15 @@ operators = ["%s"]
 "zone:nowhere" = ["zone:elsewhere"]
 [policies.methods]
 disallow = ["FROBNICATE"]
+aliases = { HEAD = "QUERY", POST = "TRANSLATE" }
+[[policies.methods.redirects]]
+from_method = "FETCH"
+to_method = "ECHO"
+to_path = "/nowhere"
+[[policies.methods.redirects]]
+from_method = "FETCH"
+from_path = "/text"
+to_method = "ECHO"
 [policies.oauth]
 required_on_methods = ["FROBNICATES"]
 [[policies.scope_dimensions]]
@@ -52,6 +61,12 @@ finance = ["librarian", "operator", "demo", "nobody-at-all"]
 FITTING = """
 [policies.methods]
 disallow = ["TRANSLATE"]
+aliases = { HEAD = "QUERY" }
+[[policies.methods.redirects]]
+from_method = "FETCH"
+from_path = "/books"
+to_method = "QUERY"
+to_path = "/library/1"
 [[policies.scope_dimensions]]
 name = "one-list"
 method = "ECHO"
@@ -114,13 +129,15 @@ def test_strangers_are_told(tmp_path: Path) -> None:
         "disallow names FROBNICATE,",
         "required_on_methods names FROBNICATES,",
         r"one-list: ECHO has no parameter 'txet' here \(did you mean 'text'\?\)",
+        "aliases: POST stands for TRANSLATE, which nothing here",
+        "FETCH leads to ECHO /nowhere, which nothing here",
         "no-endpoint: nothing here is bound to TRANSLATE /nowhere",
         r"of-a-built-in: QUERY has no parameter 'max_result' here \(did you mean 'max_results'\?\)",
         "finance names nobody-at-all, who is no agent",
         "zone:unseen: no agent known here",
     ):
         assert re.search(pattern, said.stderr), said.stderr
-    assert not re.search("names (librarian|operator|demo),", said.stderr)
+    assert not re.search("names (librarian|operator|demo),|HEAD|ECHO /text", said.stderr)
 
 
 def test_rules_that_fit_are_no_strangers(tmp_path: Path) -> None:
