@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "audit": EVERYONE | {"identity", "stores"},
     "protocols": EVERYONE | {"wire", "identity"},
     "handlers": EVERYONE | {"upstream", "contract", "identity", "audit"},
-    "upstream": EVERYONE | {"contract"},
+    "upstream": EVERYONE | {"contract", "handlers", "audit"},
     "adapters": EVERYONE | {"contract", "handlers", "identity", "audit", "upstream"},
     "dispatch": EVERYONE | {"wire", "identity", "contract", "handlers", "audit"},
     "negotiation": EVERYONE | {"wire", "identity", "contract", "dispatch", "handlers", "audit"},

@@ -8,6 +8,4 @@ Adapters that carry the payloads of other agent frameworks on EXECUTE: core v08 
 - :mod:`.operators`: payload adapters of the operator's own packages
 - :mod:`.precedence`: AGTP's header fields win over what a payload says
 - :mod:`.web`: what upstreams over HTTP have in common, whatever protocol they speak
-- :mod:`.definitions`: the texts of approved definitions: what a tool, a card or a manifest said of itself when it was
-  approved
 """

@@ -10,12 +10,11 @@ from typing import Any
 from agtphost import extras
 from agtphost.adapters.a2a import A2AAgent, A2AAgentSettings, CardKey
 from agtphost.adapters.a2a.agent import configured
-from agtphost.adapters.web.pins import Pins, Submit
-from agtphost.audit.state import StateTable
 from agtphost.config import Config, peers
 from agtphost.contract.binding import Binding
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity.peer import Assurance
+from agtphost.upstream.pins import Pins, Store
 from agtphost.vocabulary import jsontext
 
 
@@ -95,11 +94,11 @@ def _card_keys(entry: peers.A2AAgent, config: Config) -> dict[str, CardKey]:
     return keys
 
 
-def a2a_agents(reactor: Any, config: Config, held: StateTable, submit: Submit) -> list[A2AAgent]:
+def a2a_agents(reactor: Any, config: Config, store: Store) -> list[A2AAgent]:
     """
     A service for each entry.
 
-    :param submit: makes what was approved durable.
+    :param store: where approvals are kept.
     :raises ConfigurationError: a key of a card cannot be used.
     """
     agents = []
@@ -112,7 +111,7 @@ def a2a_agents(reactor: Any, config: Config, held: StateTable, submit: Submit) -
             push_url=entry.push_url or "",
             push_origins=entry.push_origins,
         )
-        pins = Pins("a2a", entry.name, configured(settings), held, submit)
+        pins = Pins("a2a", entry.name, configured(settings), store)
         agents.append(A2AAgent(reactor, settings, pins=pins))
     return agents
 

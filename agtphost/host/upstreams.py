@@ -11,12 +11,9 @@ from agtphost.adapters.a2a.tasks import TERMINAL
 from agtphost.adapters.acp import ACPAdapter
 from agtphost.adapters.acp.handlers import TERMINAL as OVER
 from agtphost.adapters.mcp.adapter import McpAdapter
-from agtphost.adapters.mcp.approval import Approval
 from agtphost.adapters.mcp.calls import CallTracker
-from agtphost.adapters.mcp.kept_pins import KeptPins
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.settings import ClientCredentials, McpServerSettings, ToolOverride
-from agtphost.adapters.mcp.tool_record import Submit, ToolRecord
 from agtphost.adapters.operators import OperatorAdapter
 from agtphost.adapters.web.cancellation import Cancellation
 from agtphost.adapters.web.ownership import TaskOwnership
@@ -35,6 +32,7 @@ from agtphost.host.acp import acp_servers
 from agtphost.host.foundation import Foundation
 from agtphost.host.plugins import problems_of
 from agtphost.iagtp import ILedger, IPayloadAdapter
+from agtphost.upstream.pins import Pins, Store, Submit
 
 
 def _plain(values: Mapping[str, str | Secret]) -> dict[str, str]:
@@ -225,11 +223,10 @@ def mcp_adapter(
     :param production: whether rules for tools that there are not keep a server's tools off, unless it says otherwise.
     """
     entries = list(entries)
-    submit = _submitter(ledger)
-    approval = Approval(KeptPins(held, submit), authorization, ToolRecord(reactor, held, submit))
+    store = Store(held=held, submit=_submitter(ledger), clock=reactor)
     desk = CallTracker(reactor, held)
     servers = [
-        McpServer(reactor, settings, environ, desk=desk, pins=approval.pins(settings.name, settings.pins))
+        McpServer(reactor, settings, environ, desk=desk, pins=Pins("mcp", settings.name, settings.pins, store))
         for settings in (settings_of(entry, production=production) for entry in entries)
     ]
 
@@ -239,7 +236,7 @@ def mcp_adapter(
             desk.cancel(item.owner, str(item.value["name"]))
 
     held.watch(SUSPENSION, suspended)
-    return McpAdapter(servers, desk=desk, approval=approval)
+    return McpAdapter(servers, desk=desk, authorization=authorization)
 
 
 def web_upstreams(
@@ -259,8 +256,9 @@ def web_upstreams(
     submit = _submitter(ledger)
     adapters: list[A2AAdapter | ACPAdapter] = []
     endings: list[Cancellation] = []
-    helpers = a2a_agents(reactor, config, held, submit)
-    servers = acp_servers(reactor, config.acp.agent, held, submit, production=not config.host.development)
+    store = Store(held=held, submit=submit, clock=reactor)
+    helpers = a2a_agents(reactor, config, store)
+    servers = acp_servers(reactor, config.acp.agent, store, production=not config.host.development)
     if helpers:
         links = TaskOwnership(held, "a2a-task")
         a2a = A2AAdapter(helpers, links, authorization)

@@ -7,6 +7,7 @@ caller is answered. :mod:`.service` is the service of one upstream:
 :mod:`.counters` those that ended, :mod:`.throttle` what it may make the host
 read and log, and :mod:`.log` is its part of the host's log.
 
+- :mod:`.pins`: what upstreams say of themselves, and which of that is approved; :mod:`.approval`: operators approve it
 - :mod:`.addresses`: which addresses an upstream may have, and connections to nothing else
 - :mod:`.https`: the one HTTPS client of this project: pooled connections, verified TLS, no redirects, no cookies
 - :mod:`.octet_limit`: limits on what an upstream may send before it is asked again

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import ensureDeferred
+from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp.approval import Approval
-from agtphost.adapters.mcp.kept_pins import pin
-from agtphost.adapters.mcp.tools import ToolPins
-from agtphost.adapters.web.pins import Pins
+from agtphost.adapters.mcp.approval import ApproveTool
+from agtphost.errors import Refusal
+from agtphost.upstream.pins import Pins, Store
 from agtphost.wire.events import Response
 from tests.adapters.peers import Book
 from tests.methods.floor_hosts import JUDGE, OTHER, FloorHost, body_of
@@ -263,43 +263,41 @@ FIRST, SECOND = b'{"says":1}', b'{"says":2}'
 
 def test_an_approved_tool_is_that_definition_of_that_tool() -> None:
     """Another definition of it is off, and so is another tool that has the approved one's digest but another pin."""
-    assert set(pin("files", "work", ONE).value or ()) == {"sha256"}
-    assert pin("files", "work", ONE).key != pin("other", "work", ONE).key != pin("files", "host", ONE).key
-    pins = ToolPins({})
+    (_, change), _ = Pins("mcp", "files").approval("work", ONE, "desk")
+    assert set(change.value or ()) == {"sha256"}
+    (_, elsewhere), _ = Pins("mcp", "other").approval("work", ONE, "desk")
+    (_, another), _ = Pins("mcp", "files").approval("host", ONE, "desk")
+    assert change.key != elsewhere.key != another.key != change.key
+    pins = Pins("mcp", "files")
     pins.approve("work", ONE)
     pins.approve("host", TWO)
-    assert pins.admits("work", ONE) and not pins.admits("work", TWO)
+    assert not pins.off({"work": ONE}) and pins.off({"work": TWO})
     pins.approve("work", TWO)
-    assert pins.admits("work", TWO) and not pins.admits("work", ONE) and not pins.admits("host", ONE)
+    assert not pins.off({"work": TWO}) and pins.off({"work": ONE}) and pins.off({"host": ONE})
 
 
-class Catalogue:
-    """Of a server whose tool has changed."""
-
-    def __init__(self) -> None:
-        self.tools = {"work": SimpleNamespace(digest=TWO)}
-        self.pins = ToolPins({})
-        self.pins.approve("work", ONE)
-
-    def approve(self, tool: str) -> None:
-        self.pins.approve(tool, self.tools[tool].digest)
-
-
-def _approving(shown: str) -> tuple[ToolPins, list[Any]]:
-    approval, catalogue, outcome = Approval(), Catalogue(), list[Any]()
-    server: Any = SimpleNamespace(catalogue=catalogue, instances=SimpleNamespace(all=lambda: ()))
-    approval.watch({"files": server})
-    ensureDeferred(approval.approve("files.work", None, "desk", shown)).addBoth(outcome.append)
-    return catalogue.pins, outcome
+def _approving(shown: str) -> tuple[Pins, list[Any]]:
+    """An operator approves a tool that has changed, having looked at one definition."""
+    pins, outcome = Pins("mcp", "files"), list[Any]()
+    pins.approve("work", ONE)
+    server: Any = SimpleNamespace(catalogue=SimpleNamespace(tools={"work": SimpleNamespace(digest=TWO)}, pins=pins))
+    everybody: Any = SimpleNamespace(require=lambda context, scope, said: "desk")
+    try:
+        context: Any = SimpleNamespace(input={"sha256": shown})
+        outcome.append(ApproveTool({"files": server}, "files.work", None, everybody).handle(context))
+    except Refusal as refusal:
+        outcome.append(refusal)
+    return pins, outcome
 
 
 def test_an_approval_of_a_tool_is_of_the_definition_that_was_shown() -> None:
     """With the digest of another one, 409 and it stays off; with the present one's it is that and no later one."""
     pins, (failed,) = _approving("3" * 64)
-    assert (failed.value.status, failed.value.reason) == (409, "tool-definition-changed")
-    assert not pins.admits("work", TWO) and pins.admits("work", ONE)
+    assert (failed.status, failed.reason) == (409, "tool-definition-changed")
+    assert pins.off({"work": TWO}) and not pins.off({"work": ONE})
     pins, (done,) = _approving(TWO)
-    assert done["definition_digest"] == TWO and pins.admits("work", TWO) and not pins.admits("work", "3" * 64)
+    assert done.result["mcp_response"]["definition_digest"] == TWO
+    assert not pins.off({"work": TWO}) and pins.off({"work": "3" * 64})
 
 
 def test_an_approved_upstream_is_that_statement_of_that_agent() -> None:
@@ -309,13 +307,15 @@ def test_an_approved_upstream_is_that_statement_of_that_agent() -> None:
     async def submit(changes: Any, events: Any) -> None:
         book.commit(changes)
 
+    store = Store(held=book, submit=submit, clock=Clock())
+
     def off(**found: bytes) -> set[str]:
         answers: list[Any] = []
-        ensureDeferred(Pins("acp", "bee", {}, book, submit).judge(found)).addBoth(answers.append)
+        ensureDeferred(Pins("acp", "bee", {}, store).judge(found)).addBoth(answers.append)
         return set(answers[0])
 
     assert off(echo=FIRST, other=FIRST) == set()
-    change, _ = Pins("acp", "bee", {}, book, submit).approval("echo", sha256(SECOND).hexdigest(), "operator")
+    (change,), _ = Pins("acp", "bee", {}, store).approval("echo", sha256(SECOND).hexdigest(), "operator")
     assert set(change.value or ()) == {"approved", "seen"}
     book.commit((change,))
     assert off(echo=SECOND, other=SECOND) == {"other"}

@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.adapters.mcp.approval import APPROVER, Approval
-from agtphost.adapters.web.approval import Approve
-from agtphost.adapters.web.pins import Pins
+from agtphost.adapters.mcp.approval import APPROVER, ApproveTool
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateTable
 from agtphost.dispatch.gates.discovery import DiscoveryGate
@@ -30,6 +28,8 @@ from agtphost.methods.inspection.inspect import Inspection, ReadACL
 from agtphost.methods.inspection.upstreams import UpstreamReport
 from agtphost.negotiation.sweep import Endings
 from agtphost.stores.memory import MemoryStore
+from agtphost.upstream.approval import Approve
+from agtphost.upstream.pins import Pins
 from tests.identity.samples import key_of
 from tests.methods.stage import CALLER, DESK, REGISTRAR, STRANGER, agent, of_agent, of_key, of_other_kind, reading
 
@@ -116,7 +116,7 @@ def domain(kind: Kind) -> object:
 
 
 def tool(kind: Kind) -> object:
-    return Approval(authorization=AUTHORIZATION).require_operator(kind.context())
+    return ApproveTool({}, "files.work", None, AUTHORIZATION).handle(kind.context(sha256="0" * 64))
 
 
 def card(kind: Kind) -> object:

@@ -13,13 +13,13 @@ from agtphost.adapters.a2a.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of, o
 from agtphost.adapters.a2a.card import Card
 from agtphost.adapters.a2a.dialects import Operation
 from agtphost.adapters.a2a.tasks import state_of, task_in
-from agtphost.adapters.web.approval import Approve, approve_binding
 from agtphost.adapters.web.cancellation import AlreadyOver
 from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IPayloadAdapter
+from agtphost.upstream.approval import Approve, approve_binding
 from agtphost.upstream.failures import ErrorAnswer
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary.a2a_errors import TASK_NOT_CANCELABLE, TASK_NOT_FOUND

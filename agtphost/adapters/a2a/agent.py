@@ -11,9 +11,9 @@ from agtphost.adapters.a2a.card import Card, CardRefused
 from agtphost.adapters.a2a.dialects import Dialect, Operation, Params
 from agtphost.adapters.a2a.settings import A2AAgentSettings
 from agtphost.adapters.web.exchange import HttpPeer
-from agtphost.adapters.web.pins import Pins
 from agtphost.adapters.web.service import WebUpstream
 from agtphost.upstream.failures import Refused, Unreadable
+from agtphost.upstream.pins import Pins
 from agtphost.upstream.queue import Caller
 
 CARD = ""

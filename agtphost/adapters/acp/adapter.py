@@ -9,13 +9,13 @@ from zope.interface import implementer
 
 from agtphost.adapters.acp.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of
 from agtphost.adapters.acp.server import ACPServer
-from agtphost.adapters.web.approval import Approve, approve_binding
 from agtphost.adapters.web.cancellation import AlreadyOver
 from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IPayloadAdapter
+from agtphost.upstream.approval import Approve, approve_binding
 from agtphost.upstream.failures import Refused, Unreadable
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary.status import Status

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 from agtphost.adapters.acp.settings import ACPServerSettings
 from agtphost.adapters.web.exchange import HttpPeer
-from agtphost.adapters.web.pins import Pins
 from agtphost.adapters.web.service import WebUpstream
 from agtphost.identity.canonical import canonical
 from agtphost.upstream.failures import NotApproved, Refused, Unreadable
+from agtphost.upstream.pins import Pins
 from agtphost.upstream.queue import Caller
 from agtphost.vocabulary import jsontext
 

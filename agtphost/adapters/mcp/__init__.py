@@ -10,7 +10,7 @@ version; :mod:`.session` speaks it.
 A server: :mod:`.settings`, :mod:`.server` (the service), :mod:`.snapshot`, :mod:`.requests` (what its callers need of
 it), :mod:`.instances` and :mod:`.sharing` (whose process a call goes to). What it has: :mod:`.tools` judges
 definitions, :mod:`.semantics` describes them, :mod:`.catalogue` and :mod:`.resources` keep lists, :mod:`.unmatched`
-finds rules that fit nothing; :mod:`.kept_pins`, :mod:`.tool_record` and :mod:`.approval` are about what was approved.
+finds rules that fit nothing; :mod:`.approval` lets operators approve what changed.
 
 A call: :mod:`.adapter` is what EXECUTE asks, :mod:`.operations` and :mod:`.small_actions` its other actions,
 :mod:`.bindings`, :mod:`.listing`, :mod:`.resource_lists`, :mod:`.subscribers` and :mod:`.listening` what they come to,
@@ -23,7 +23,6 @@ from agtphost.adapters.mcp.adapter import McpAdapter
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.settings import McpServerSettings, ToolOverride
 from agtphost.adapters.mcp.snapshot import ServerSnapshot
-from agtphost.adapters.mcp.tools import ToolPins
 from agtphost.upstream.supervision import State
 
 __all__ = [
@@ -33,5 +32,4 @@ __all__ = [
     "ServerSnapshot",
     "State",
     "ToolOverride",
-    "ToolPins",
 ]

@@ -9,15 +9,16 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.adapters.mcp.approval import Approval
 from agtphost.adapters.mcp.bindings import ToolCall, unlisted_binding
 from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.listing import list_binding
 from agtphost.adapters.mcp.operations import Operations, repeated
 from agtphost.adapters.mcp.precedence import SILENT, noted
 from agtphost.adapters.mcp.server import McpServer
+from agtphost.adapters.mcp.tools import defining
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.upstream.refusals import rules_unmatched
 from agtphost.upstream.supervision import State
@@ -60,21 +61,23 @@ class McpAdapter:
 
     :param servers: the hosted servers; their order decides nothing.
     :param desk: attends to the calls of all servers, each of which was given it.
-    :param approval: lets operators approve changed tools.
+    :param authorization: tells who may approve changed tools.
     """
 
     name = "mcp"
     payload_types = frozenset({media_types.MCP_TOOLS, *(f"application/vnd.mcp.{kind}+json" for kind in _KINDS)})
 
     def __init__(
-        self, servers: Iterable[McpServer], *, desk: CallTracker | None = None, approval: Approval | None = None
+        self,
+        servers: Iterable[McpServer],
+        *,
+        desk: CallTracker | None = None,
+        authorization: Authorization | None = None,
     ) -> None:
         self._servers: dict[str, McpServer] = {server.settings.name: server for server in servers}
         known = desk or next((server.desk for server in self._servers.values()), None)
-        approval = Approval() if approval is None else approval
-        approval.watch(self._servers)
-        self._approval = approval
-        self._operations = None if known is None else Operations(self._servers, known, approval)
+        authorization = authorization or Authorization()
+        self._operations = None if known is None else Operations(self._servers, known, authorization)
         self._lists = {name: list_binding((server,)) for name, server in self._servers.items()}
         self._list_all = list_binding(tuple(self._servers.values()))
 
@@ -85,7 +88,9 @@ class McpAdapter:
 
     def definition(self, upstream: str, name: str) -> Mapping[str, Any] | None:
         """The approved and the present definition of a tool; None for one that there is not."""
-        return self._approval.shown(upstream, name)
+        found = self._servers.get(upstream)
+        tool = None if found is None else found.catalogue.tools.get(name)
+        return None if found is None or tool is None else found.catalogue.pins.shown(name, defining(tool.definition))
 
     def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
         """

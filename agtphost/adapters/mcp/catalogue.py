@@ -13,10 +13,11 @@ from agtphost.adapters.mcp import unmatched
 from agtphost.adapters.mcp.resources import KINDS
 from agtphost.adapters.mcp.session import ClientSession
 from agtphost.adapters.mcp.settings import McpServerSettings
-from agtphost.adapters.mcp.tools import Tool, ToolPins, invalid_schemas, read_tools
+from agtphost.adapters.mcp.tools import Tool, defining, invalid_schemas, read_tools
 from agtphost.contract.binding import Binding
 from agtphost.upstream.failures import ErrorAnswer, RulesUnmatched, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
+from agtphost.upstream.pins import Pins
 
 SHORTEST_INTERVAL = 1.0
 """Seconds between two listings, however often a server says that its tools changed."""
@@ -48,7 +49,7 @@ class Catalogue:
         clock: IReactorTime,
         settings: McpServerSettings,
         bind: Callable[[Tool], Binding],
-        pins: ToolPins,
+        pins: Pins,
         log: UpstreamLog,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
@@ -147,19 +148,6 @@ class Catalogue:
         elif self._dialogue is not None:
             self._schedule(SHORTEST_INTERVAL, self._list)
 
-    def approve(self, tool: str) -> bool:
-        """
-        Approve the present definition of a tool.
-
-        :return: whether there is one.
-        """
-        known = self.tools.get(tool)
-        if known is None:
-            return False
-        self.pins.approve(tool, known.digest)
-        self.judge()
-        return True
-
     def called(self, name: str) -> Tool:
         """
         The tool of a call that is about to be sent.
@@ -192,7 +180,8 @@ class Catalogue:
 
     def _adopt(self, tools: Mapping[str, Tool]) -> None:
         offered = self._offered(tools)
-        changed = frozenset(n for n, tool in offered.items() if not self.pins.admits(n, tool.digest))
+        digests = {name: tool.digest for name, tool in offered.items()}
+        changed = self.pins.off(digests)
         for name in sorted(changed - self.changed):
             self._log.event(f"the definition of tool {name[:64]!r} changed; it is off until approved again")
         self._match(tools)
@@ -206,7 +195,8 @@ class Catalogue:
             if n not in changed and not tool.invalid and not self.barred
         }
         self.tools, self.changed, self.known = tools, changed, True
-        self.pins.learn({n: tool for n, tool in offered.items() if n not in changed})
+        approved = {name: digest for name, digest in digests.items() if name not in changed}
+        self.pins.learn(approved, lambda name: defining(offered[name].definition))
         if before is not None and before != self._digests():
             self._tell()
 

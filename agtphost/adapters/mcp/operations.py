@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
-from agtphost.adapters.mcp.approval import Approval
+from agtphost.adapters.mcp.approval import ApproveTool
 from agtphost.adapters.mcp.bindings import Request, offer_binding, override_of
 from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.listening import LONGEST, SHOWN, Listening
@@ -20,8 +20,10 @@ from agtphost.adapters.mcp.small_actions import Cancellation, LevelSetting, Task
 from agtphost.adapters.mcp.subscribers import LIST_CHANGES
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
+from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.identity.peer import Assurance
+from agtphost.upstream.approval import approve_binding
 from agtphost.upstream.refusals import rules_unmatched
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.uri_templates import fits
@@ -69,13 +71,13 @@ class Operations:
 
     :param servers: the hosted servers by name.
     :param desk: attends to calls.
-    :param approval: lets operators approve changed tools.
+    :param authorization: tells who may approve changed tools.
     """
 
-    def __init__(self, servers: Servers, desk: CallTracker, approval: Approval) -> None:
+    def __init__(self, servers: Servers, desk: CallTracker, authorization: Authorization) -> None:
         self._servers = servers
         self._desk = desk
-        self._approval = approval
+        self._authorization = authorization
         self._lists = {
             "mcp.resources.list": "resources",
             "mcp.resources.templates.list": "templates",
@@ -299,10 +301,8 @@ class Operations:
         return _local("mcp.requests.cancel", Cancellation(self._desk, text(payload, "task_id")))
 
     def _approve(self, payload: Mapping[str, Any], server: str | None) -> Binding:
-        handler = self._approval.of(text(payload, "tool"), server, payload.get("sha256"))
-        binding = _local("mcp.tools.approve", handler)
-        # Operators are no agents: the handler decides by the certificate.
-        return replace(binding, state_changing=True)
+        handler = ApproveTool(self._servers, text(payload, "tool"), server, self._authorization)
+        return approve_binding("mcp.tools.approve", "/mcp", handler)
 
 
 def _local(name: str, handler: IBuiltInHandler) -> Binding:

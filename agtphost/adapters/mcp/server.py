@@ -31,12 +31,13 @@ from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.adapters.mcp.sharing import Sharing, own_settings
 from agtphost.adapters.mcp.snapshot import ServerSnapshot, agreed
 from agtphost.adapters.mcp.subscribers import Listeners, Subscribers
-from agtphost.adapters.mcp.tools import Tool, ToolPins
+from agtphost.adapters.mcp.tools import Tool
 from agtphost.adapters.mcp.transports import link_opener
 from agtphost.adapters.mcp.versions import ANSWERABLE, NOTHING, Negotiated, NegotiationFailed, negotiate
 from agtphost.contract.binding import Binding
 from agtphost.upstream.failures import ErrorAnswer, Lost, Refused, Unreadable, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
+from agtphost.upstream.pins import Pins
 from agtphost.upstream.queue import Caller
 from agtphost.upstream.service import UpstreamService
 
@@ -67,7 +68,7 @@ class McpServer(UpstreamService):
         *,
         desk: CallTracker | None = None,
         open_link: OpenLink | None = None,
-        pins: ToolPins | None = None,
+        pins: Pins | None = None,
         jitter: Callable[[], float] = random.random,
         alone: bool = False,
         handshake: bool = False,
@@ -91,11 +92,13 @@ class McpServer(UpstreamService):
 
         self._alone = alone
         self._open_link = open_link or link_opener(reactor, settings, environ, self._log)
-        approved = ToolPins(settings.pins) if pins is None else pins
+        approved = Pins("mcp", settings.name, settings.pins) if pins is None else pins
         self.catalogue = Catalogue(reactor, settings, self._bind, approved, self._log, self._tools_changed)
         self.offers = Resources(reactor, self, self.catalogue, self._log)
         self.events = Subscribers(self)
         self.listeners = Listeners(lambda agent: [each.events for each in self.instances.of_agent(agent)])
+        if not alone:
+            approved.on_approval = self._judge
         self._attendance = Attendance(reactor, alone, settings.roots)
         self._at_work = 0
 
@@ -346,6 +349,11 @@ class McpServer(UpstreamService):
         else:
             self.offers.note_change(method)
             self.events.tell(method, params)
+
+    def _judge(self) -> None:
+        """What is approved has changed, for callers' own processes too."""
+        for each in (self, *self.instances.all()):
+            each.catalogue.judge()
 
     def _bind(self, tool: Tool) -> Binding:
         return tool_binding(self, tool)

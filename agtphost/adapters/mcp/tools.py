@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +25,6 @@ from agtphost.upstream.log import UpstreamLog
 
 MAX_TOOLS = 2000
 """Tools of one server; more would make every list a burden to its readers."""
-
-MOST_PINS = 4 * MAX_TOOLS
-"""Tools of one server that are approved by being seen: one that makes up new names all day fills no store."""
 
 MAX_DEFINITION = 256 << 10
 """Octets of one definition."""
@@ -65,65 +62,6 @@ class Tool:
 
     invalid: tuple[str, ...] = ()
     """Where its schemas are no JSON Schema, in sentences; one that has any is off."""
-
-
-class ToolPins:
-    """
-    Which definition of each tool is approved.
-
-    :param configured: digests by tool name, which win; for other tools the first definition seen is approved.
-    :param differs: takes a tool, the digest of its definition, and the approved one, where they are not the same.
-    :param keep: makes first definitions durable, and has :meth:`approve` called for each; None keeps them here alone.
-    :param learn: takes tools whose definitions are the approved ones, so that a difference from these can be shown.
-    """
-
-    def __init__(
-        self,
-        configured: Mapping[str, str] | None = None,
-        differs: Callable[[str, str, str], None] = lambda name, digest, approved: None,
-        keep: Callable[[Mapping[str, str]], Awaitable[None]] | None = None,
-        learn: Callable[[Mapping[str, Tool]], None] = lambda tools: None,
-    ) -> None:
-        self.learn = learn
-        self._configured = dict(configured or {})
-        self._approved: dict[str, str] = {}
-        self._differs = differs
-        self._keep = keep
-
-    def approved(self, name: str) -> str:
-        """The approved digest; empty where the tool was never seen."""
-        return self._configured.get(name) or self._approved.get(name, "")
-
-    def fixed(self, name: str) -> bool:
-        """Whether the configuration names the digest, so that nobody else can approve another."""
-        return name in self._configured
-
-    async def remember(self, found: Mapping[str, str]) -> None:
-        """
-        Approve what is seen for the first time, as far as there is room.
-
-        :param found: digests by tool name.
-        :raises UpstreamFailure: it cannot be made durable.
-        """
-        room = max(MOST_PINS - len(self._approved), 0)
-        first = dict([(name, digest) for name, digest in found.items() if not self.approved(name)][:room])
-        if not first:
-            return
-        if self._keep is None:
-            self._approved.update(first)
-        else:
-            await self._keep(first)
-
-    def admits(self, name: str, digest: str) -> bool:
-        """Whether this definition of the tool is the approved one."""
-        approved = self.approved(name)
-        if approved and approved != digest:
-            self._differs(name, digest, approved)
-        return approved == digest
-
-    def approve(self, name: str, digest: str) -> None:
-        """Approve a definition in place of the one before."""
-        self._approved[name] = digest
 
 
 def deceptive_character(text: str, *, lines: bool) -> str | None:

@@ -17,9 +17,9 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
-from agtphost.adapters.web.pins import Submit
 from agtphost.audit.drafts import HOST_CHAIN, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.upstream.failures import UpstreamFailure
+from agtphost.upstream.pins import Submit
 
 CANCELLED = "upstream-task-cancelled"
 

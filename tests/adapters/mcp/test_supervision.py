@@ -296,9 +296,8 @@ def test_a_changed_definition_is_off_until_approved() -> None:
     catalogue = world.server.catalogue
     assert (sorted(catalogue.bindings), catalogue.changed) == (["new"], {"work"})
     assert world.call()[0].code == -32602
-    assert catalogue.approve("work")
+    catalogue.pins.approve("work", catalogue.tools["work"].digest)
     assert sorted(catalogue.bindings) == ["new", "work"]
-    assert not catalogue.approve("nothing")
 
 
 def test_an_approval_outlives_a_restart_of_the_server() -> None:

@@ -1,0 +1,130 @@
+"""
+Operators approve what an upstream says of itself after it changed: design decision 16.
+
+An approval names the digest of the definition that was looked at, so that nobody approves what came after it; it is
+committed with the answer, and with the event that tells of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from zope.interface import implementer
+
+from agtphost.contract.binding import Binding
+from agtphost.errors import Refusal
+from agtphost.handlers.authorization import Authorization
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.upstream.pins import Pins
+from agtphost.vocabulary.status import Status
+
+
+@implementer(IBuiltInHandler)
+class Approve:
+    """
+    Answers ``a2a.card.approve`` and ``acp.agents.approve``.
+
+    :param pins: those of the upstream.
+    :param waiting: digests of what is off, by name; looked at when the request comes.
+    """
+
+    kind = "adapter"
+    scope = ""
+    """Of agents that may approve."""
+
+    said = "What upstreams say of themselves is approved by operators."
+    changed_again = "definition-changed-again"
+
+    def __init__(
+        self,
+        protocol: str,
+        upstream: str,
+        pins: Pins,
+        waiting: Callable[[], Mapping[str, str]],
+        authorization: Authorization,
+    ) -> None:
+        self._protocol = protocol
+        self._upstream = upstream
+        self._pins = pins
+        self._waiting = waiting
+        self._authorization = authorization
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        """
+        Approve what is off, as it was looked at.
+
+        :raises Refusal: 403 for everybody but operators; 422 without the digest of what was looked at; 409 where
+            nothing is off, where it is another digest than that, and where the configuration names the digest.
+        """
+        scope = self.scope or f"{self._protocol}:upstreams:approve"
+        approver = self._authorization.require(context, scope, self.said)
+        wanted = require_digest(context.input.get("sha256"))
+        name, digest = self._meant(context)
+        if self._pins.fixed(name) and self._pins.approved(name) != digest:
+            raise self._conflict(
+                "pinned-by-configuration",
+                "The configuration names the approved digest; it has to be changed there.",
+                name,
+                digest,
+            )
+        if wanted != digest:
+            raise self._conflict(self.changed_again, "The upstream says something else of itself by now.", name, digest)
+        changes, event = self._pins.approval(name, digest, approver)
+        result, record = self._told(name, digest)
+        return Answer(result=result, changes=changes, events=(event,), extra=record)
+
+    def _meant(self, context: BuiltInContext) -> tuple[str, str]:
+        """The name of what is to be approved, and its present digest."""
+        name = context.input.get("name", "")
+        digest = self._waiting().get(name) if isinstance(name, str) else None
+        if digest is None:
+            raise self._conflict("nothing-to-approve", "Nothing of that name is off because it changed.", "", "")
+        return name, digest
+
+    def _told(self, name: str, digest: str) -> tuple[Mapping[str, Any], Mapping[str, object]]:
+        """The result, and what the record of it says."""
+        result = {"protocol": self._protocol.upper(), "upstream": self._upstream, "sha256": digest}
+        if name:
+            result["name"] = name
+        return {"approved": result}, {"upstream_approved": result}
+
+    def _conflict(self, reason: str, explanation: str, name: str, digest: str) -> Refusal:
+        return Refusal(
+            Status.CONFLICT,
+            reason,
+            explanation,
+            remedy="agtp upstreams ls --json shows what waits for approval, and its SHA-256.",
+            details={"upstream": self._upstream},
+        )
+
+
+def require_digest(shown: object) -> str:
+    """
+    The digest that an approval names.
+
+    :raises Refusal: 422 where there is none.
+    """
+    if isinstance(shown, str) and len(shown) == 64 and not set(shown) - set("0123456789abcdef"):
+        return shown
+    raise Refusal(
+        Status.UNPROCESSABLE,
+        "missing-parameter" if shown is None else "invalid-parameter",
+        "An approval names the definition that was looked at: sha256, 64 hexadecimal digits in lower case.",
+        remedy="INSPECT with target upstream-definition shows it; agtp tools approve and agtp upstreams approve do so.",
+        details={"parameter": "sha256", "parameters": ["sha256"]},
+    )
+
+
+def approve_binding(action: str, path: str, handler: IBuiltInHandler) -> Binding:
+    """Operators are no agents, and scopes are for these: the handler decides by the certificate."""
+    return Binding(
+        method="EXECUTE",
+        path=path,
+        handler=handler,
+        tier="B",
+        name=action,
+        scope_status=Status.SCOPE_VIOLATION,
+        state_changing=True,
+        details={"action": action},
+    )

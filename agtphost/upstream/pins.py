@@ -1,0 +1,324 @@
+"""
+What upstreams say of themselves, approved once: tools of MCP servers, cards of A2A agents, manifests of ACP agents.
+
+What is seen first is approved, and durably before it counts, unless the configuration names a digest. What has changed
+since is off until an operator approves it. An approval is a state item; that something changed, or was approved, is an
+event that the host signs: design decision 16.
+
+A pin is a digest, and a digest shows no difference. So the text that it was made of is kept beside it, as a state item
+of its own: it can be lost for want of room, and the pin cannot. A text counts only where its SHA-256 is the approved
+digest; an older store, a configured digest whose definition was never seen, and one that is too long have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from agtphost.audit.drafts import HOST_CHAIN, Change, LedgerUnavailable, StaleChange, StreamEvent
+from agtphost.audit.state import StateItem, StateTable
+from agtphost.upstream.failures import NotApproved
+
+PIN = "upstream-pin"
+"""Of state items: cards and manifests, with what was told of. The key is the protocol, the upstream and the name."""
+
+TOOL_PIN = "mcp-tool-pin"
+"""Of state items: tools. The key is the server and the tool, on a line each."""
+
+TOLD = "mcp-tool-changed"
+"""Of state items, with the keys of :data:`TOOL_PIN`: which definitions of a tool were told of."""
+
+DEFINITION = "upstream-definition"
+"""Of state items: texts. The key is as that of :data:`PIN`, for tools too."""
+
+PINNED = "upstream-definition-pinned"
+CHANGED = "upstream-definition-changed"
+APPROVED = "upstream-definition-approved"
+
+MOST_PINS = 8_000
+"""Names of one upstream that are approved by being seen: one that makes up new ones all day fills no store."""
+
+MOST_TOLD = 8
+"""Definitions of one tool that are told of until one is approved: a server that changes all day fills no ledger."""
+
+LONGEST = 64 << 10
+"""Octets of a text that is kept."""
+
+MOST_OF_ONE = 1 << 20
+"""Octets of the texts of one upstream that are kept: one that makes up new definitions all day fills no store."""
+
+MOST_AT_ONCE = 200
+"""Changes in one commit."""
+
+RETRY_SECONDS = 1.0
+RETRY_SECONDS_MOST = 60.0
+
+Submit = Callable[[Sequence[Change], Sequence[StreamEvent]], Awaitable[object]]
+"""Makes changes and signed events durable together."""
+
+log = Logger(namespace="agtphost.upstreams")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """Where approvals are kept."""
+
+    held: StateTable
+    submit: Submit
+    clock: IReactorTime
+    """Tells of changes again where that could not be made durable; what changed is off meanwhile."""
+
+
+class Pins:
+    """
+    The approved digests of one upstream.
+
+    :param protocol: ``mcp``, ``a2a`` or ``acp``.
+    :param configured: by name; these win over everything.
+    :param store: None keeps approvals in memory, and tells of nothing.
+    """
+
+    def __init__(
+        self, protocol: str, upstream: str, configured: Mapping[str, str] | None = None, store: Store | None = None
+    ) -> None:
+        self._protocol = protocol
+        self._upstream = upstream
+        self._whole = f"{protocol}\n{upstream}"
+        self._tools = protocol == "mcp"
+        self._kind, self._member = (TOOL_PIN, "sha256") if self._tools else (PIN, "approved")
+        self._prefix = f"{upstream}\n" if self._tools else f"{self._whole}\n"
+        self._configured = dict(configured or {})
+        self._store = store
+        self._approved: dict[str, str] = {}
+        self._off: set[str] = set()
+        self._waiting: dict[str, tuple[str, str]] = {}
+        self._timer: IDelayedCall | None = None
+        self._writing = False
+        self._pause = RETRY_SECONDS
+        self.on_approval: Callable[[], None] = lambda: None
+        """Called once an operator has approved something that is off."""
+
+        if store is not None:
+            store.held.watch(self._kind, self._watched)
+
+    def approved(self, name: str) -> str:
+        """The approved digest; empty where nothing was ever seen."""
+        return self._configured.get(name) or self._approved.get(name, "")
+
+    def fixed(self, name: str) -> bool:
+        """Whether the configuration names the digest, so that nobody else can approve another."""
+        return name in self._configured
+
+    # What an upstream says
+
+    async def judge(self, texts: Mapping[str, bytes]) -> frozenset[str]:
+        """
+        Compare what an upstream says now with what is approved, and approve what is new.
+
+        :param texts: what is pinned, as canonical JSON, by name.
+        :return: the names of what is off.
+        :raises NotApproved: as :meth:`remember` does.
+        """
+        digests = {name: sha256(text).hexdigest() for name, text in texts.items()}
+        await self.remember(digests)
+        off = self.off(digests)
+        self.learn({name: digest for name, digest in digests.items() if name not in off}, texts.__getitem__)
+        return off
+
+    async def remember(self, digests: Mapping[str, str]) -> None:
+        """
+        Approve what is seen for the first time, as far as there is room.
+
+        :raises NotApproved: the store is down: nothing is approved that would be forgotten.
+        """
+        room = max(MOST_PINS - len(self._approved), 0)
+        first = dict([(name, digest) for name, digest in digests.items() if not self.approved(name)][:room])
+        if self._store is None:
+            self._approved.update(first)
+            return
+        for at_once in (MOST_AT_ONCE, 1):
+            # Where somebody else was first with one of them, that one is the measure, and the others are tried alone.
+            left = [(name, digest) for name, digest in first.items() if not self.approved(name)]
+            for at in range(0, len(left), at_once):
+                batch = left[at : at + at_once]
+                changes = [self._put(name, digest, expected=0) for name, digest in batch]
+                # A server may list thousands of tools; what has few definitions tells of each.
+                events = [] if self._tools else [self._event(PINNED, name, sha256=digest) for name, digest in batch]
+                try:
+                    await self._store.submit(changes, events)
+                except StaleChange:
+                    continue
+                except LedgerUnavailable as error:
+                    raise NotApproved(f"what it says of itself cannot be pinned durably: {error}") from None
+
+    def off(self, digests: Mapping[str, str]) -> frozenset[str]:
+        """The names of what is not as it was approved; of what has changed, the host's chain is told."""
+        found = {name: digest for name, digest in digests.items() if self.approved(name) != digest}
+        for name, digest in found.items():
+            told = self._told(name)
+            if self.approved(name) and self._store is not None and digest not in told and len(told) < MOST_TOLD:
+                self._waiting[name] = digest, self.approved(name)
+                self._later(0.0)
+        self._off = (self._off - digests.keys()) | found.keys()
+        return frozenset(found)
+
+    def learn(self, approved: Mapping[str, str], text: Callable[[str], bytes]) -> None:
+        """
+        Keep the texts of approved definitions, as far as there is room; without them a difference cannot be shown.
+
+        :param approved: digests by name.
+        :param text: the canonical JSON of a name, whose digest that is; asked for where it is needed.
+        """
+        changes = list(self._missing(approved, text))
+        if changes:
+            keeping = Deferred.fromCoroutine(self._keep(changes))
+            keeping.addErrback(lambda failure: log.warn("definitions of {name} are not kept", name=self._upstream))
+
+    # What operators are shown, and approve
+
+    def shown(self, name: str, present: bytes | None) -> dict[str, Any] | None:
+        """
+        The approved and the present definition of that name; None where nothing of it is known.
+
+        :param present: canonical JSON of what the upstream says now; None where that is not known.
+        """
+        approved = self.approved(name)
+        if present is None and not approved:
+            return None
+        both: dict[str, Any] = {"approved": None, "present": None}
+        if approved:
+            both["approved"] = {"sha256": approved}
+            kept = self._text(name, approved)
+            if kept is None and present is not None and sha256(present).hexdigest() == approved:
+                kept = present.decode()
+            if kept is None:
+                both["approved"]["unknown"] = "The host kept the digest of this definition, and not its text."
+            else:
+                both["approved"]["definition"] = kept
+        if present is not None:
+            both["present"] = {"sha256": sha256(present).hexdigest(), "definition": present.decode()}
+        return {**both, "off": present is not None and both["present"]["sha256"] != approved}
+
+    def approval(self, name: str, digest: str, approver: str) -> tuple[tuple[Change, ...], StreamEvent]:
+        """What is committed with the answer to the operator that approves a digest; it counts from then on."""
+        replaced = self._approved.get(name, "")
+        event = self._event(APPROVED, name, sha256=digest, replaced_sha256=replaced, approved_by=approver)
+        approved = self._put(name, digest, expected=self._version(self._kind, name))
+        if self._store is None:
+            self.approve(name, digest)
+        if not self._tools:
+            return (approved,), event
+        return (Change(kind=TOLD, key=approved.key, value=None), approved), event
+
+    def approve(self, name: str, digest: str) -> None:
+        """From now on that digest counts: it is on record as approved, or nothing is recorded here."""
+        before = self.approved(name)
+        self._approved[name] = digest
+        if name in self._off and self.approved(name) != before:
+            self._waiting.pop(name, None)
+            self.on_approval()
+
+    # Behind these
+
+    def _watched(self, key: str, item: StateItem | None) -> None:
+        if item is not None and key.startswith(self._prefix):
+            self.approve(key.removeprefix(self._prefix), str(item.value[self._member]))
+
+    def _item(self, kind: str, name: str) -> StateItem | None:
+        return None if self._store is None else self._store.held.get(kind, f"{self._prefix}{name}")
+
+    def _version(self, kind: str, name: str) -> int:
+        item = self._item(kind, name)
+        return 0 if item is None else item.version
+
+    def _put(self, name: str, digest: str, expected: int, seen: str = "") -> Change:
+        """On what is known now: a first sight, or an approval, that somebody else's went before is none."""
+        value = {"sha256": digest} if self._tools else {"approved": digest, "seen": seen}
+        return Change(kind=self._kind, key=f"{self._prefix}{name}", value=value, expected=expected)
+
+    def _told(self, name: str) -> tuple[str, ...]:
+        """Definitions that were told of since one was approved; of a card or a manifest the last one."""
+        item = self._item(TOLD if self._tools else PIN, name)
+        if item is None:
+            return ()
+        return tuple(item.value["told"]) if self._tools else tuple(filter(None, (item.value["seen"],)))
+
+    def _tells(self, name: str, digest: str, approved: str) -> Change:
+        if not self._tools:
+            return self._put(name, approved, expected=self._version(PIN, name), seen=digest)
+        told = {"told": [*self._told(name), digest]}
+        return Change(kind=TOLD, key=f"{self._prefix}{name}", value=told, expected=self._version(TOLD, name))
+
+    def _event(self, kind: str, name: str, **fields: object) -> StreamEvent:
+        named = {"protocol": self._protocol, "upstream": self._upstream, **({"name": name} if name else {})}
+        return StreamEvent(chain=HOST_CHAIN, event_type=kind, fields={**named, **fields})
+
+    def _later(self, seconds: float) -> None:
+        if self._store is not None and self._timer is None and not self._writing:
+            self._timer = self._store.clock.callLater(seconds, self._begin)
+
+    def _begin(self) -> None:
+        self._timer = None
+        self._writing = True
+        Deferred.fromCoroutine(self._write()).addBoth(self._written)
+
+    async def _write(self) -> None:
+        assert self._store is not None, "without a store nothing is told"
+        batch = dict(list(self._waiting.items())[: MOST_AT_ONCE // 2])
+        changes = [self._tells(name, *entry) for name, entry in batch.items()]
+        events = [self._event(CHANGED, name, sha256=new, approved_sha256=old) for name, (new, old) in batch.items()]
+        await self._store.submit(changes, events)
+        for name, entry in batch.items():
+            if self._waiting.get(name) == entry:
+                del self._waiting[name]
+
+    def _written(self, outcome: Any) -> None:
+        self._writing = False
+        if outcome is None:
+            self._pause = RETRY_SECONDS
+            if self._waiting:
+                self._later(0.0)
+            return
+        if outcome.check(LedgerUnavailable, StaleChange) is None:
+            log.failure("changed definitions are not told of", outcome)
+        # What was told meanwhile, or before the store was read, is not told again.
+        self._waiting = {name: entry for name, entry in self._waiting.items() if entry[0] not in self._told(name)}
+        if self._waiting:
+            self._later(self._pause)
+            self._pause = min(self._pause * 2, RETRY_SECONDS_MOST)
+
+    # Texts
+
+    def _text(self, name: str, digest: str) -> str | None:
+        """The canonical JSON whose SHA-256 is ``digest``; None where it is not at hand."""
+        item = None if self._store is None else self._store.held.get(DEFINITION, f"{self._whole}\n{name}")
+        return None if item is None or item.brief["sha256"] != digest else str(item.value["text"])
+
+    def _missing(self, approved: Mapping[str, str], text: Callable[[str], bytes]) -> Iterator[Change]:
+        """What keeps texts that are not kept yet."""
+        if self._store is None:
+            return
+        items = self._store.held.by(DEFINITION, "upstream", self._whole)
+        known = {item.key.rpartition("\n")[2]: item for item in items}
+        new = [name for name, digest in approved.items() if name not in known or known[name].brief["sha256"] != digest]
+        room = MOST_OF_ONE - sum(item.octets for name, item in known.items() if name not in new) if new else 0
+        for name in new:
+            octets = text(name)
+            if len(octets) > LONGEST:
+                continue
+            room -= len(octets)
+            if room < 0:
+                return
+            value = {"upstream": self._whole, "sha256": approved[name], "text": octets.decode()}
+            yield Change(kind=DEFINITION, key=f"{self._whole}\n{name}", value=value)
+
+    async def _keep(self, changes: Sequence[Change]) -> None:
+        assert self._store is not None, "without a store no text is missing"
+        for at in range(0, len(changes), MOST_AT_ONCE):
+            await self._store.submit(changes[at : at + MOST_AT_ONCE], ())
