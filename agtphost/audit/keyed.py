@@ -17,7 +17,8 @@ from hashlib import sha256
 from agtphost.audit.drafts import Reservation, ReservationKey, ReservationState
 from agtphost.stores.interfaces import IKeyedRequests
 from agtphost.stores.rows import KeyedRow, ReservationRow
-from agtphost.vocabulary.holdings import ANSWERS, Answers, fair_share
+from agtphost.vocabulary.bounds import Answers, fair_share
+from agtphost.vocabulary.holdings import ANSWERS
 
 UNKEPT = b"-"
 """What the stored form of an answer begins with that was not kept."""

@@ -33,15 +33,17 @@ from agtphost.audit.chain import RecordSigner, Seconds
 from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
 from agtphost.audit.keyed import reservation_name
 from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.audit.space import FREE_SPACE_FLOOR, Space
 from agtphost.audit.state import StateFull, StateTable
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission
 from agtphost.iagtp import ILedger
 from agtphost.identity.keys import Signer, SigningKey
-from agtphost.stores.ballast import PIECE, Ballast
+from agtphost.stores.ballast import Ballast
 from agtphost.stores.interfaces import IChainStore
 from agtphost.stores.rows import ItemRow, StateRow
-from agtphost.vocabulary.holdings import ANSWERS, Answers
+from agtphost.vocabulary.bounds import Answers
+from agtphost.vocabulary.holdings import ANSWERS
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
 MOST_ENTRIES = 1024
@@ -49,12 +51,6 @@ MOST_ENTRIES = 1024
 
 MOST_OCTETS = 8 * 1024 * 1024
 """Stored results of one transaction, for the same reason."""
-
-FREE_SPACE_FLOOR = 64 * 1024 * 1024
-"""Octets that stay free: the ledger says no while the disk can still take what it already promised."""
-
-SPACE_SECONDS = 1.0
-"""How often the free space is looked at under load."""
 
 IDLE_SECONDS = 0.5
 """How long nothing may come before the log is folded into the database."""
@@ -123,14 +119,12 @@ class Ledger:
         answers: Answers = ANSWERS,
         ballast: Ballast | None = None,
     ) -> None:
-        self._ballast = ballast
         self._store = store
         self._signer = RecordSigner(signer, events)
         self._reactor = reactor
         self._lifecycle = lifecycle
         self._held = StateTable() if held is None else held
         self._now = now
-        self._floor = free_space_floor
         self._probe_seconds = probe_seconds
         self._writer = GroupWriter(
             store,
@@ -142,6 +136,7 @@ class Ledger:
             moved=self._moved,
             answers=answers,
         )
+        self._space = Space(self._writer.free_space, free_space_floor, ballast, self._report)
         self._tree = tree
         self.healthy = False
         self.observe: Callable[[Sealed], None] | None = None
@@ -161,7 +156,6 @@ class Ledger:
         self._low = False
         self._probe_delay = probe_seconds
         self._stopping = False
-        self._space_seen = 0.0
         self._seconds = Seconds()
 
     # The reactor's side
@@ -173,10 +167,10 @@ class Ledger:
         :raises agtphost.stores.StoreError: see :meth:`read`.
         """
         self.read()
-        self.healthy = self._enough_space() and self._ballasted()
+        self.healthy = self._space.enough() and self._space.ballasted()
         if not self.healthy:
             self._low = True
-            log.error(_DECLINES, why=self._shortage)
+            log.error(_DECLINES, why=self._space.shortage)
         self._thread = Thread(target=self._run, name="agtphost-ledger", daemon=True)
         self._thread.start()
 
@@ -391,7 +385,7 @@ class Ledger:
             return
         try:
             if self._low:
-                self._make_room()
+                self._space.make_room()
             self._write_out(entries)
         except Exception as error:
             self._down(f"a transaction failed: {error!r}")
@@ -400,10 +394,9 @@ class Ledger:
         self._reactor.callFromThread(self._settle, entries)
         if self._tree is not None and self._tree.due:
             self._checkpoint(self._tree)
-        seen = time.monotonic() - self._space_seen
-        if seen > SPACE_SECONDS and not self._low and not self._enough_space():
+        if not self._low and self._space.due() and not self._space.enough():
             self._low = True
-            self._decline(self._shortage)
+            self._decline(self._space.shortage)
 
     def _write_out(self, entries: list[Entry]) -> None:
         """One transaction; where the disk has no room for it, once more in what the ballast gives back."""
@@ -411,34 +404,13 @@ class Ledger:
             self._writer.write(entries)
         except Exception:
             # Whatever the store calls it: on a full disk it is the disk.
-            if not self._make_room():
+            if not self._space.make_room():
                 raise
             self._writer.recover(probe=False)
             self._writer.write(entries)
             if not self._low:
                 self._low = True
-                self._decline(self._shortage)
-
-    def _make_room(self) -> bool:
-        """Where less than a piece is free, have the ballast give one back; whether it did."""
-        ballast = self._ballast
-        if ballast is None or self._writer.free_space() >= PIECE:
-            return False
-        return ballast.give_back() > 0
-
-    def _ballasted(self) -> bool:
-        """Whether the ballast holds all that it should, or takes it now and leaves the floor free."""
-        ballast = self._ballast
-        if ballast is None:
-            return True
-        missing = ballast.missing
-        if missing and self._writer.free_space() - missing < self._floor:
-            return False
-        try:
-            ballast.hold()
-        except OSError as error:
-            self._report("no space can be kept for a full disk: {why}", repr(error))
-        return True
+                self._decline(self._space.shortage)
 
     def _checkpoint(self, tree: TreeKeeper) -> None:
         """Issue a checkpoint. Records do not depend on it, so its failure is no failure of theirs."""
@@ -470,17 +442,9 @@ class Ledger:
     def _report(self, message: str, why: str) -> None:
         self._reactor.callFromThread(partial(log.error, message, why=why))
 
-    @property
-    def _shortage(self) -> str:
-        return f"less than {self._floor} octets are free on the store's disk"
-
-    def _enough_space(self) -> bool:
-        self._space_seen = time.monotonic()
-        return self._writer.free_space() >= self._floor
-
     def _probe(self) -> None:
         try:
-            if not (self._enough_space() and self._ballasted()):
+            if not (self._space.enough() and self._space.ballasted()):
                 raise OSError("too little space is free")
             states = self._writer.recover()
             held = self._writer.held()

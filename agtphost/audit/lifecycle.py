@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from agtphost.audit.drafts import LifecycleEvent, Sealed
+from agtphost.stores.rows import StateRow
+
 if TYPE_CHECKING:
     from agtphost.identity.agents import Agent
-    from agtphost.stores.rows import StateRow
 
 
 class LifecycleStatus(Enum):
@@ -239,4 +241,20 @@ def state_of_row(row: StateRow) -> LifecycleState:
         deadline=row.deadline,
         recorded=True,
         lapsed=row.status == LifecycleStatus.DEPRECATED.value and (row.reason or "").startswith(LAPSED),
+    )
+
+
+def state_after(event: LifecycleEvent, sealed: Sealed) -> StateRow:
+    """The row of an agent's state after an event that is sealed."""
+
+    def text(name: str) -> str | None:
+        value = event.fields.get(name)
+        return value if isinstance(value, str) else None
+
+    return StateRow(
+        event.new_status,
+        sealed.issued_at,
+        text("reason"),
+        text("successor_agent_id"),
+        text("migration_deadline"),
     )

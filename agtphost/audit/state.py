@@ -26,7 +26,8 @@ from typing import Any
 from agtphost.audit.drafts import Change, LedgerUnavailable
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import ANY, ITEM_KINDS, Holding, fair_share
+from agtphost.vocabulary.bounds import ANY, Holding, fair_share
+from agtphost.vocabulary.holdings import ITEM_KINDS
 
 SHORT = 1_024
 """Octets up to which an item is kept decoded; of a longer one, what it is found by."""

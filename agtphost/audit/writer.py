@@ -39,13 +39,14 @@ from agtphost.audit.drafts import (
     StreamEvent,
 )
 from agtphost.audit.keyed import Quotas, owner_name, reservation_name, standing_of
-from agtphost.audit.lifecycle import stops
+from agtphost.audit.lifecycle import state_after, stops
 from agtphost.audit.tree import TreeKeeper
 from agtphost.identity.keys import SigningKey, fastest_signer
 from agtphost.stores.interfaces import IWriterStore
 from agtphost.stores.rows import ItemRow, RecordFormat, RecordKind, RecordRow, ReservationRow, StateRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import ANSWERS, Answers
+from agtphost.vocabulary.bounds import Answers
+from agtphost.vocabulary.holdings import ANSWERS
 
 _RECORD: Final = int(RecordKind.RECORD)
 _EVENT: Final = int(RecordKind.EVENT)
@@ -340,18 +341,19 @@ class _Group:
             stored = self._store.lifecycle_status(draft.event.agent_id)
             if stored != draft.event.expected_status:
                 raise StaleLifecycle(f"the state is {stored}, not {draft.event.expected_status}")
-            payload = self._event_payload(draft.event, draft)
+            agent_id, status = draft.event.agent_id, draft.event.new_status
+            payload = self._event_payload(draft.event, agent_id, draft, new_status=status)
             sealed_event = self._add(heads, rows, draft.event.agent_id, payload, _EVENT)
             body = _rendered(draft, sealed_event)
         for event in draft.events:
-            sealed = self._add(heads, rows, event.chain, self._stream_payload(event, draft), _EVENT)
+            sealed = self._add(heads, rows, event.chain, self._event_payload(event, event.chain, draft), _EVENT)
         if draft.payload:
             sealed = self._add(heads, rows, draft.chain, draft.payload, _RECORD)
         if sealed is None:  # State items alone.
             sealed = Sealed(jws="", audit_id="", issued_at=self._text)
         submission.outcome = replace(sealed, event=sealed_event, body=body)
         if draft.event is not None and sealed_event is not None:
-            submission.state = _state_after(draft.event, sealed_event)
+            submission.state = state_after(draft.event, sealed_event)
             self._store.set_lifecycle(draft.event.agent_id, submission.state)
             self.states[draft.event.agent_id] = submission.state
         submission.held = held
@@ -382,27 +384,17 @@ class _Group:
             rows.append(ItemRow(change.kind, change.key, owner, version + 1, change.expires_at, value))
         return tuple(rows)
 
-    def _stream_payload(self, event: StreamEvent, draft: Draft) -> dict[str, object]:
-        """Companion section 6.2, flat, for an event that changes no state."""
+    def _event_payload(
+        self, event: LifecycleEvent | StreamEvent, agent_id: str, draft: Draft, **more: str
+    ) -> dict[str, object]:
+        """Companion section 6.2, flat; only an event that changes a state has ``more``, the new one."""
         return {
             **event.fields,
             "audit_record_version": "1",
             "server_id": self._writer._server_id,
-            "agent_id": event.chain,
+            "agent_id": agent_id,
             "event_type": event.event_type,
-            "response_id": draft.payload.get("response_id", ""),
-            "status": draft.payload.get("status", 200),
-        }
-
-    def _event_payload(self, event: LifecycleEvent, draft: Draft) -> dict[str, object]:
-        """Companion section 6.2, flat."""
-        return {
-            **event.fields,
-            "audit_record_version": "1",
-            "server_id": self._writer._server_id,
-            "agent_id": event.agent_id,
-            "event_type": event.event_type,
-            "new_status": event.new_status,
+            **more,
             "response_id": draft.payload.get("response_id", ""),
             "status": draft.payload.get("status", 200),
         }
@@ -495,17 +487,3 @@ def _rendered(draft: Draft, event: Sealed) -> bytes | None:
         raise Unrenderable(repr(error)) from error
     draft.payload["result_hash"] = sha256(body).hexdigest()
     return body
-
-
-def _state_after(event: LifecycleEvent, sealed: Sealed) -> StateRow:
-    def text(name: str) -> str | None:
-        value = event.fields.get(name)
-        return value if isinstance(value, str) else None
-
-    return StateRow(
-        event.new_status,
-        sealed.issued_at,
-        text("reason"),
-        text("successor_agent_id"),
-        text("migration_deadline"),
-    )

@@ -17,7 +17,8 @@ The one way in and the one way out.
 - :mod:`.outcome`: what came of a call, before it is sealed
 - :mod:`.quotes`: carts and the quotes given for them: what a PURCHASE can be bound to
 - :mod:`.refusals`: which refusals and which reads of strangers get a record of their own, and which are summed up
-- :mod:`.room`: what is answered where there is no room for an item that a call would have held here
+- :mod:`.store_refusals`: what is answered where the store took nothing
+- :mod:`.answers`: what a handler's answer may be, and what becomes of the others
 - :mod:`.running`: calls that wait for something, by agent: those of a stopped agent end with it
 - :mod:`.scope_dimensions`: bounds on a call beyond its scopes: what it costs, and what the operator's own scope
   dimensions allow

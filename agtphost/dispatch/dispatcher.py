@@ -18,27 +18,25 @@ from zope.interface import implementer
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StaleLifecycle, Stopped
 from agtphost.audit.state import StateFull
 from agtphost.contract.binding import Binding
-from agtphost.contract.schemas import CompiledSchema, TooCostly
+from agtphost.dispatch import answers
 from agtphost.dispatch.encoding import is_heavy, written
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Interim, Invocation
 from agtphost.dispatch.outcome import Outcome
 from agtphost.dispatch.purchase import Purchase, replayed
 from agtphost.dispatch.refusals import PAUSE, RefusalRecords, is_read
-from agtphost.dispatch.room import no_room
 from agtphost.dispatch.running import Leaving, RunningCalls
-from agtphost.dispatch.sealing import RETRY_AFTER, Sealer, new_id
+from agtphost.dispatch.sealing import Sealer, new_id
 from agtphost.dispatch.standing import after_handler, stopped
+from agtphost.dispatch.store_refusals import changed_meanwhile, no_room, store_down, taken_meanwhile
 from agtphost.dispatch.violations import log_unbelieved
 from agtphost.dispatch.waiting import bounded, resumed
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import (
-    Answer,
     BuiltInContext,
     IBuiltInHandler,
     Overstepped,
     checked,
-    checked_refusal,
 )
 from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
@@ -120,12 +118,12 @@ class Dispatcher:
             objection = None if self._running is None else self._running.objection(exchange)
             if objection is not None and performed:
                 objection = after_handler(objection)
-            outcome = self._sealer.refusal(exchange, objection or _given_up())
+            outcome = self._sealer.refusal(exchange, objection or answers.given_up())
         except Exception:
             # What went wrong is for the operator's log; the caller learns only that it did (HAIDIP-038).
             CALL.set(call)  # A call made inside may have been the last to say so.
             log.failure("the handler of {method} {path} failed", method=exchange.method, path=exchange.path)
-            outcome = self._sealer.refusal(exchange, self._surprise())
+            outcome = self._sealer.refusal(exchange, answers.surprise())
         CALL.set(call)
         response = await self._seal(exchange, outcome, performed=performed)
         CALL.set(call)
@@ -224,51 +222,15 @@ class Dispatcher:
             answer = error
         except Refusal as refusal:
             if not built_in:
-                self._require_plain(binding, refusal)
+                answers.require_plain(binding, refusal)
             raise
         except Overstepped as error:
-            raise self._overstepped(binding, error) from None
+            raise answers.overstepped(binding, error) from None
         if isinstance(answer, EndpointError):
-            raise self._declared(binding, answer)
+            raise answers.declared(binding, answer)
         if binding.output_schema is not None:
-            self._check_output(binding, binding.output_schema, answer)
+            answers.check_output(binding, binding.output_schema, answer)
         return answer
-
-    @staticmethod
-    def _check_output(binding: Binding, schema: CompiledSchema, answer: Any) -> None:
-        if isinstance(answer, EndpointResponse):
-            if answer.status >= 300 or (isinstance(answer, Answer) and not answer.enveloped):
-                return
-            result = answer.result
-            if answer.status == Status.NO_CONTENT and result is None:
-                # No body, and so nothing that a schema could be about.
-                return
-        else:
-            result = answer
-        try:
-            if schema.is_valid(result):
-                return
-        except TooCostly as error:
-            log.error("{method} {path}: {why}", method=binding.method, path=binding.path, why=str(error))
-            raise Refusal(
-                Status.SERVER_ERROR,
-                "invalid-output",
-                "The handler's answer cannot be checked against the endpoint's output schema.",
-                remedy="The operator's log has the details.",
-                details={"detail": error.reason},
-            ) from None
-        log.error(
-            "{method} {path} answered outside its output schema: {faults}",
-            method=binding.method,
-            path=binding.path,
-            faults=schema.faults(result),
-        )
-        raise Refusal(
-            Status.SERVER_ERROR,
-            "invalid-output",
-            "The handler's answer does not follow the endpoint's output schema.",
-            remedy="The operator's log has the details.",
-        )
 
     def _leaving(self, exchange: Exchange, binding: Binding) -> Leaving | None:
         """
@@ -352,57 +314,6 @@ class Dispatcher:
             invocation=invocation,
         )
 
-    def _require_plain(self, binding: Binding, refusal: Refusal) -> None:
-        """An operator's code refuses as it answers: with nothing of the host's (see :func:`checked_refusal`)."""
-        try:
-            checked_refusal(refusal)
-        except Overstepped as error:
-            raise self._overstepped(binding, error) from None
-
-    @staticmethod
-    def _overstepped(binding: Binding, error: Overstepped) -> Refusal:
-        """The caller learns only that it failed; the author of the handler, in the log, why."""
-        log.error(
-            "the handler of {method} {path} ended with what no endpoint may say, so that its caller got 500: "
-            "{why}{where}",
-            method=binding.method,
-            path=binding.path,
-            why=str(error),
-            where=f" (endpoint in {binding.origin})" if binding.origin else "",
-        )
-        return Dispatcher._surprise()
-
-    @staticmethod
-    def _declared(binding: Binding, error: EndpointError) -> Refusal:
-        """A named error of the endpoint is 422; one it does not declare is the handler's mistake."""
-        if error.name not in binding.errors:
-            log.error(
-                "the handler of {method} {path} raised EndpointError({name!r}), which the endpoint does not declare, "
-                "so that its caller got 500; to answer 422 with it, add {name!r} to errors of the endpoint{where}; "
-                "declared: {declared}",
-                method=binding.method,
-                path=binding.path,
-                name=error.name,
-                where=f" in {binding.origin}" if binding.origin else "",
-                declared=", ".join(sorted(binding.errors)) or "none",
-            )
-            return Dispatcher._surprise()
-        return Refusal(
-            Status.UNPROCESSABLE,
-            error.name,
-            "The endpoint answered with one of its declared errors.",
-            details={"details": dict(error.details)},
-        )
-
-    @staticmethod
-    def _surprise() -> Refusal:
-        return Refusal(
-            Status.SERVER_ERROR,
-            "server-error",
-            "The host could not complete the request.",
-            remedy="The operator's log has the details under the Audit-ID of this response.",
-        )
-
     async def send_interim(self, exchange: Exchange, event: Mapping[str, Any], interim: Interim) -> None:
         """
         Seal an interim message, and hand it to the connection.
@@ -454,7 +365,7 @@ class Dispatcher:
         except Stopped as error:
             raise stopped(exchange, error, performed=True) from None
         except StaleChange:
-            raise _taken_meanwhile() from None
+            raise taken_meanwhile() from None
         except StateFull as full:
             raise no_room(full) from None
         except LedgerUnavailable:
@@ -490,10 +401,10 @@ class Dispatcher:
                 raise refusal from None
             return await self._seal(exchange, self._sealer.refusal(exchange, refusal), performed=performed)
         except StaleLifecycle:
-            outcome = self._sealer.refusal(exchange, _changed_meanwhile())
+            outcome = self._sealer.refusal(exchange, changed_meanwhile())
             return await self._seal(exchange, outcome, performed=performed)
         except StaleChange:
-            outcome = self._sealer.refusal(exchange, _taken_meanwhile())
+            outcome = self._sealer.refusal(exchange, taken_meanwhile())
             return await self._seal(exchange, outcome, performed=performed)
         except StateFull as full:
             outcome = self._sealer.refusal(exchange, no_room(full))
@@ -529,41 +440,3 @@ class Dispatcher:
         sealed = self._ledger.submit_undurable(draft)
         exchange.call.audit_id = sealed.audit_id
         return self._sealer.response(exchange, outcome, response_id, sealed)
-
-
-def store_down() -> Refusal:
-    """503: no record can be kept, so nothing may happen."""
-    return Refusal(
-        Status.UNAVAILABLE,
-        "store-unavailable",
-        "The host cannot make records durable at the moment, so it does nothing.",
-        remedy="Try again later; whether a call that was already running took effect is in doubt.",
-        headers=(RETRY_AFTER,),
-    )
-
-
-def _given_up() -> Refusal:
-    return Refusal(
-        Status.TIMEOUT,
-        "cancelled",
-        "The call was given up before it ended: its caller left, or the call that it was part of ended.",
-        remedy="Call again.",
-    )
-
-
-def _changed_meanwhile() -> Refusal:
-    return Refusal(
-        Status.CONFLICT,
-        "lifecycle-conflict",
-        "Another request changed the agent's lifecycle state at the same moment.",
-        remedy="Read the state and decide again.",
-    )
-
-
-def _taken_meanwhile() -> Refusal:
-    return Refusal(
-        Status.CONFLICT,
-        "state-conflict",
-        "Another request changed the same thing at the same moment.",
-        remedy="Read its state and decide again.",
-    )

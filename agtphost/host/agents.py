@@ -8,7 +8,8 @@ from pathlib import Path
 
 from agtphost.config import Config
 from agtphost.errors import Problem
-from agtphost.identity.agents import Agent, load_agents
+from agtphost.identity.agent_files import load_agents
+from agtphost.identity.agents import Agent
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.identity.provisioning import descriptions_in
 from agtphost.identity.trust import TrustedIssuers, trusted_issuers

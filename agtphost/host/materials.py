@@ -20,7 +20,8 @@ from agtphost.host import agents, bindings
 from agtphost.host.handling import Bindable
 from agtphost.host.plugins import Plugins, plugins
 from agtphost.host.recipes import RecipeBook
-from agtphost.identity.agents import AS_ISSUED, Agent, distinct
+from agtphost.identity.agent_files import AS_ISSUED
+from agtphost.identity.agents import Agent, distinct
 from agtphost.identity.authorities import Mandate
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.key_history import HostKey

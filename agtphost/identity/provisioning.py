@@ -18,7 +18,7 @@ from typing import Any
 from cryptography import x509
 
 from agtphost.identity import certificates, documents, files, genesis, packages
-from agtphost.identity.agents import DOCUMENT_SUFFIX, is_description
+from agtphost.identity.agent_files import DOCUMENT_SUFFIX, is_description
 from agtphost.identity.canonical import canonical
 from agtphost.identity.certificates import Authority, CertificateError
 from agtphost.identity.extensions import ARCHETYPES

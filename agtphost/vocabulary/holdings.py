@@ -11,111 +11,9 @@ memory to spare work, or to remember whom it has seen; each can be lost.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
-KIB: Final = 1024
-MIB: Final = 1024 * KIB
-HOUR: Final = 3_600
-DAY: Final = 86_400
-
-ANY: Final = frozenset({"*"})
-"""Instead of the values of a state: whatever its state, the oldest one may go."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
-    """One kind of state item."""
-
-    kind: str
-    says: str
-    """What it is, in a few words."""
-
-    per_owner: int
-    """Items of one owner: an agent, or the host."""
-
-    in_all: int
-    octets_per_owner: int
-    """Of their JSON."""
-
-    octets_in_all: int
-    unproven: int
-    """Items that an owner may have where the call that adds one comes from below certificate assurance."""
-
-    lives: int | None
-    """Seconds that one may be kept at the longest; None: until what it stands for ends."""
-
-    state: str = ""
-    """The member that says whether an item is finished."""
-
-    finished: frozenset[str] = frozenset()
-    """Values of :attr:`state` with which an item makes room for a new one, the oldest first; empty: none ever does."""
-
-    indexed: tuple[str, ...] = ()
-    """Members that items are found by."""
-
-    brief: tuple[str, ...] = ()
-    """Further members that stay at hand where the whole of a long item does not."""
-
-    reason: str = ""
-    """Of the refusal where there is no room; empty: ``too-many-KIND``."""
-
-    remedy: str = ""
-
-    def refusal_reason(self) -> str:
-        """The stable token of a refusal for want of room."""
-        return self.reason or f"too-many-{self.kind}s"
-
-    @property
-    def at_the_cap(self) -> str:
-        """What happens there, in words."""
-        if not self.finished:
-            return f"refused: ``{self.refusal_reason()}``"
-        if self.finished == ANY:
-            return "the oldest goes"
-        return f"the oldest finished one goes; where none has finished, refused: ``{self.refusal_reason()}``"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cache:
-    """One table in memory that requests add to."""
-
-    place: str
-    """``module:Class.attribute``, or ``module:function``, below ``agtphost``."""
-
-    says: str
-    in_all: int
-    octets: int
-    """About so much memory at the most."""
-
-    most_of_one: int = 0
-    """Entries of one agent, or of one address; 0 where an entry is one already."""
-
-    lives: str = "until it is pushed out"
-    at_the_cap: str = "the one that was not used for longest goes"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
-    """Stored answers of keyed requests."""
-
-    keys: int
-    """Of one agent with its certificate."""
-
-    octets: int
-    keys_in_all: int
-    """Of all agents together, in shares by what is still free (:func:`fair_share`)."""
-
-    octets_in_all: int
-    unproven_keys: int
-    """Of one agent that is known by header alone, or through a gateway that does not vouch for it."""
-
-    unproven_octets: int
-    longest: int
-    """Octets of an answer that is kept; of a longer one there is the hash."""
-
-    lives: int
-
+from agtphost.vocabulary.bounds import ANY, DAY, HOUR, KIB, MIB, Answers, Cache, Holding
 
 ANSWERS: Final = Answers(
     keys=100_000,
@@ -127,17 +25,6 @@ ANSWERS: Final = Answers(
     longest=64 * KIB,
     lives=DAY,
 )
-
-
-def fair_share(in_all: int, taken: int) -> int:
-    """
-    What one owner may have at the most where all together have ``taken`` of ``in_all``.
-
-    The free part, cubed, of the whole: an eighth where half is free, a thousandth where a tenth is. One alone can have
-    0.31 of it; a hundred, each taking all it can, leave a fourteenth free, and a thousand a forty-fifth: what is kept
-    is not taken back, so the shares have to shrink faster than what is free.
-    """
-    return int(max(in_all - taken, 0) ** 3 // in_all**2)
 
 
 _AGAIN = "Try again later."

@@ -295,7 +295,7 @@ async def test_a_full_database_is_503_and_comes_back(tmp_path: Path) -> None:
 @pytest_twisted.ensureDeferred
 async def test_little_free_space_stops_writing_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Below the floor it says no while writes still work, and yes when there is room again (T-ST-50)."""
-    monkeypatch.setattr("agtphost.audit.ledger.SPACE_SECONDS", 0.0)
+    monkeypatch.setattr("agtphost.audit.space.SPACE_SECONDS", 0.0)
     store = Counting()
     async with running(store, probe_seconds=0.02, free_space_floor=1000) as ledger:
         store.free = 999
@@ -358,7 +358,7 @@ async def test_a_fault_in_the_thread_leaves_nobody_waiting() -> None:
         last = ledger.submit(draft())
         await soon(lambda: store.groups == [1])
         # A fault of the thread itself, which no store could cause.
-        ledger._space_seen = None  # type: ignore[assignment]
+        ledger._space._seen = None  # type: ignore[assignment]
         waiting = ledger.submit(draft())
         await deferLater(reactor, 0.01)  # type: ignore[arg-type]
         store.gate.set()

@@ -13,7 +13,7 @@ from cryptography import x509
 
 from agtphost.cli.deployment import quoted
 from agtphost.config import load
-from agtphost.identity.agents import load_agents
+from agtphost.identity.agent_files import load_agents
 from agtphost.identity.trust import issuer_keys
 from tests.cli.conftest import Run
 

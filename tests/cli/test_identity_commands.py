@@ -16,7 +16,7 @@ import pytest
 from agtphost.audit.drafts import HOST_CHAIN, Draft
 from agtphost.audit.lifecycle import LifecycleStatus
 from agtphost.audit.retention import retained
-from agtphost.identity.agents import load_agents
+from agtphost.identity.agent_files import load_agents
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.issuing import read_statement
 from agtphost.identity.keys import SigningKey, VerifyingKey

@@ -17,7 +17,8 @@ from agtphost.dispatch.gates.purchase import MerchantGate
 from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.dispatch.quotes import Quotes
 from agtphost.handlers.context import EndpointContext
-from agtphost.identity.agents import Agent, load_agents
+from agtphost.identity.agent_files import load_agents
+from agtphost.identity.agents import Agent
 from agtphost.identity.bearer import TokenIssuer, read_keys
 from agtphost.identity.intent import IntentAssertions
 from agtphost.identity.peer import Peer

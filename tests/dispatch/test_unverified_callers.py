@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from agtphost.identity.agents import Agent, load_agents
+from agtphost.identity.agent_files import load_agents
+from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Peer
 from tests.dispatch.scene import CALLER, STRANGER, Scene, agent, certificate, document, payload
 from tests.identity.samples import key_of, place_agent

@@ -16,7 +16,8 @@ from zope.interface.verify import verifyObject
 from agtphost.errors import Problem
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity import documents
-from agtphost.identity.agents import Agent, distinct, load_agents, reconsider
+from agtphost.identity.agent_files import load_agents
+from agtphost.identity.agents import Agent, distinct, reconsider
 from agtphost.identity.certificates import create_authority, issue_client_certificate
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.genesis import Genesis

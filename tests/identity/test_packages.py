@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from agtphost.errors import Problem
-from agtphost.identity.agents import Agent, load_agents
+from agtphost.identity.agent_files import load_agents
+from agtphost.identity.agents import Agent
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.packages import PackageError, open_package, pack

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from agtphost.identity import certificates, provisioning
-from agtphost.identity.agents import load_agents
+from agtphost.identity.agent_files import load_agents
 from agtphost.identity.certificates import load_certificate, parse_peer_certificate
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import SigningKey, VerifyingKey

@@ -17,7 +17,8 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity import detached, documents
-from agtphost.identity.agents import Agent, AgentCertificate, load_agents
+from agtphost.identity.agent_files import load_agents
+from agtphost.identity.agents import Agent, AgentCertificate
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.jws import JWSError

@@ -18,7 +18,8 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Peer
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import ANSWERS, ANY, CACHES, CLAIMS, ITEM_KINDS, TABLES, Holding
+from agtphost.vocabulary.bounds import ANY, Holding
+from agtphost.vocabulary.holdings import ANSWERS, CACHES, CLAIMS, ITEM_KINDS, TABLES
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
 from tests.vocabulary.tables import ROOT, found, tables

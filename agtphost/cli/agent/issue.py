@@ -22,7 +22,7 @@ from agtphost.cli.key.commands import load_signing_key
 from agtphost.cli.options import EXISTING, Connection, json_option
 from agtphost.cli.output import print_json, print_summary
 from agtphost.identity import files, issuing
-from agtphost.identity.agents import DOCUMENT_SUFFIX, load_agents, pairs_in
+from agtphost.identity.agent_files import DOCUMENT_SUFFIX, load_agents, pairs_in
 from agtphost.identity.certificates import Authority, CertificateError
 from agtphost.identity.extensions import ARCHETYPES
 from agtphost.identity.genesis import Genesis

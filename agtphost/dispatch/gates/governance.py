@@ -19,8 +19,8 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
-from agtphost.dispatch.dispatcher import store_down
 from agtphost.dispatch.exchange import Exchange
+from agtphost.dispatch.store_refusals import store_down
 from agtphost.dispatch.used_tokens import Hops
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate, ILedger

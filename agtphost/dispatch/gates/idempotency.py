@@ -10,10 +10,10 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.audit.drafts import LedgerUnavailable, Reservation, ReservationKey, ReservationState
-from agtphost.dispatch.dispatcher import store_down
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.limits import Allowances
 from agtphost.dispatch.sealing import recall
+from agtphost.dispatch.store_refusals import store_down
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate, ILedger
 from agtphost.identity.peer import Assurance

@@ -1,8 +1,9 @@
-"""What is answered where there is no room for an item that a call would have held here."""
+"""What is answered where the store took nothing: it is down, has no room, or something changed meanwhile."""
 
 from __future__ import annotations
 
 from agtphost.audit.state import StateFull
+from agtphost.dispatch.sealing import RETRY_AFTER
 from agtphost.errors import Refusal
 from agtphost.vocabulary.status import Status
 
@@ -34,4 +35,33 @@ def no_room(full: StateFull) -> Refusal:
         remedy=holding.remedy or "Try again later.",
         details={**details, "kind": holding.kind},
         headers=(("Retry-After", str(RETRY_SECONDS)),),
+    )
+
+
+def store_down() -> Refusal:
+    """503: no record can be kept, so nothing may happen."""
+    return Refusal(
+        Status.UNAVAILABLE,
+        "store-unavailable",
+        "The host cannot make records durable at the moment, so it does nothing.",
+        remedy="Try again later; whether a call that was already running took effect is in doubt.",
+        headers=(RETRY_AFTER,),
+    )
+
+
+def changed_meanwhile() -> Refusal:
+    return Refusal(
+        Status.CONFLICT,
+        "lifecycle-conflict",
+        "Another request changed the agent's lifecycle state at the same moment.",
+        remedy="Read the state and decide again.",
+    )
+
+
+def taken_meanwhile() -> Refusal:
+    return Refusal(
+        Status.CONFLICT,
+        "state-conflict",
+        "Another request changed the same thing at the same moment.",
+        remedy="Read its state and decide again.",
     )

@@ -1,0 +1,112 @@
+"""What a handler's answer may be, and what becomes of the others: an undeclared error, an output beside its schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.logger import Logger
+
+from agtphost.contract.binding import Binding
+from agtphost.contract.schemas import CompiledSchema, TooCostly
+from agtphost.errors import Refusal
+from agtphost.handlers.built_in import Answer, Overstepped, checked_refusal
+from agtphost.handlers.context import EndpointError, EndpointResponse
+from agtphost.vocabulary.status import Status
+
+log = Logger()
+
+
+def check_output(binding: Binding, schema: CompiledSchema, answer: Any) -> None:
+    if isinstance(answer, EndpointResponse):
+        if answer.status >= 300 or (isinstance(answer, Answer) and not answer.enveloped):
+            return
+        result = answer.result
+        if answer.status == Status.NO_CONTENT and result is None:
+            # No body, and so nothing that a schema could be about.
+            return
+    else:
+        result = answer
+    try:
+        if schema.is_valid(result):
+            return
+    except TooCostly as error:
+        log.error("{method} {path}: {why}", method=binding.method, path=binding.path, why=str(error))
+        raise Refusal(
+            Status.SERVER_ERROR,
+            "invalid-output",
+            "The handler's answer cannot be checked against the endpoint's output schema.",
+            remedy="The operator's log has the details.",
+            details={"detail": error.reason},
+        ) from None
+    log.error(
+        "{method} {path} answered outside its output schema: {faults}",
+        method=binding.method,
+        path=binding.path,
+        faults=schema.faults(result),
+    )
+    raise Refusal(
+        Status.SERVER_ERROR,
+        "invalid-output",
+        "The handler's answer does not follow the endpoint's output schema.",
+        remedy="The operator's log has the details.",
+    )
+
+
+def require_plain(binding: Binding, refusal: Refusal) -> None:
+    """An operator's code refuses as it answers: with nothing of the host's (see :func:`checked_refusal`)."""
+    try:
+        checked_refusal(refusal)
+    except Overstepped as error:
+        raise overstepped(binding, error) from None
+
+
+def overstepped(binding: Binding, error: Overstepped) -> Refusal:
+    """The caller learns only that it failed; the author of the handler, in the log, why."""
+    log.error(
+        "the handler of {method} {path} ended with what no endpoint may say, so that its caller got 500: {why}{where}",
+        method=binding.method,
+        path=binding.path,
+        why=str(error),
+        where=f" (endpoint in {binding.origin})" if binding.origin else "",
+    )
+    return surprise()
+
+
+def declared(binding: Binding, error: EndpointError) -> Refusal:
+    """A named error of the endpoint is 422; one it does not declare is the handler's mistake."""
+    if error.name not in binding.errors:
+        log.error(
+            "the handler of {method} {path} raised EndpointError({name!r}), which the endpoint does not declare, "
+            "so that its caller got 500; to answer 422 with it, add {name!r} to errors of the endpoint{where}; "
+            "declared: {declared}",
+            method=binding.method,
+            path=binding.path,
+            name=error.name,
+            where=f" in {binding.origin}" if binding.origin else "",
+            declared=", ".join(sorted(binding.errors)) or "none",
+        )
+        return surprise()
+    return Refusal(
+        Status.UNPROCESSABLE,
+        error.name,
+        "The endpoint answered with one of its declared errors.",
+        details={"details": dict(error.details)},
+    )
+
+
+def surprise() -> Refusal:
+    return Refusal(
+        Status.SERVER_ERROR,
+        "server-error",
+        "The host could not complete the request.",
+        remedy="The operator's log has the details under the Audit-ID of this response.",
+    )
+
+
+def given_up() -> Refusal:
+    return Refusal(
+        Status.TIMEOUT,
+        "cancelled",
+        "The call was given up before it ended: its caller left, or the call that it was part of ended.",
+        remedy="Call again.",
+    )
