@@ -71,6 +71,7 @@ KINDS: Mapping[Any, str] = {
     values.Network: "address range",
     values.MinAssurance: " or ".join(f'``"{level.label}"``' for level in Assurance),
     values.InlineOrSecret: "text, or a secret: ``${VAR}``, ``env:NAME``, ``file:PATH``",
+    values.HeaderValue: "text, or a secret: ``${VAR}``, ``env:NAME``, ``file:PATH``",
     values.SecretReference: "secret: ``${VAR}``, ``env:NAME`` or ``file:PATH``",
     str: "text",
     bool: "``true`` or ``false``",

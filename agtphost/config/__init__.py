@@ -37,11 +37,11 @@ from agtphost.config.profiles import Profile, load_profile
 from agtphost.config.reading import Reading, examine, load
 from agtphost.config.secret import Secret
 from agtphost.config.sections import Config
-from agtphost.config.upstreams import MCPServer, ToolOverride
+from agtphost.config.upstreams import MCPServerSection, ToolOverride
 
 __all__ = [
     "Config",
-    "MCPServer",
+    "MCPServerSection",
     "MethodPolicy",
     "Policies",
     "Profile",

@@ -18,7 +18,7 @@ from agtphost.config.oauth_checks import oauth_faults
 from agtphost.config.peers_checks import peers_faults
 from agtphost.config.published_checks import published_faults
 from agtphost.config.sections import Config
-from agtphost.config.upstreams import MCPServer
+from agtphost.config.upstreams import MCPServerSection
 from agtphost.config.values import Surroundings
 from agtphost.config.witnessing_checks import witnessing_faults
 from agtphost.identity.authorities import REMEDY, ambiguity
@@ -302,7 +302,7 @@ def _mcp(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
         yield from _program(server, where, surroundings)
 
 
-def _transport(server: MCPServer, where: Location) -> Iterator[Fault]:
+def _transport(server: MCPServerSection, where: Location) -> Iterator[Fault]:
     pair: tuple[Location, ...] = ((*where, "command"), (*where, "url"))
     if server.command is None and server.url is None:
         yield Fault(
@@ -313,17 +313,17 @@ def _transport(server: MCPServer, where: Location) -> Iterator[Fault]:
         )
     elif server.command is not None and server.url is not None:
         yield Fault(location=(*where, "url"), message="cannot stand beside command", hint="remove one of them")
-    only = {"cwd": "command", "env": "command", "bearer": "url", "headers": "url", "ca": "url"}
+    only = {"cwd": "command", "env": "command"} | dict.fromkeys(("bearer", "headers", "ca", "oauth"), "url")
     for key, companion in only.items():
         if key in server.model_fields_set and getattr(server, companion) is None and _has_transport(server):
             yield Fault(location=(*where, key), message=f"only goes with {companion}", hint="remove it", concerns=pair)
 
 
-def _has_transport(server: MCPServer) -> bool:
+def _has_transport(server: MCPServerSection) -> bool:
     return server.command is not None or server.url is not None
 
 
-def _program(server: MCPServer, where: Location, surroundings: Surroundings) -> Iterator[Fault]:
+def _program(server: MCPServerSection, where: Location, surroundings: Surroundings) -> Iterator[Fault]:
     if server.ca is not None and not server.ca.is_file():
         yield Fault(location=(*where, "ca"), message=f"names a file that does not exist: {server.ca}")
     if server.command is None:

@@ -5,25 +5,22 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from agtphost.config import secret
-from agtphost.config.upstreams import _header_name, _name, web_url
+from agtphost.config.upstreams import UpstreamSection, web_url
 from agtphost.config.values import (
     FilePath,
     Fingerprint,
-    InlineOrSecret,
     Items,
     Line,
     Method,
-    MinAssurance,
     Scope,
     Seconds,
     SecretReference,
     Section,
     Table,
 )
-from agtphost.identity.peer import Assurance
 
 _PATH = re.compile(r"/[\x21\x22\x24-\x3e\x40-\x7e]{0,1023}", re.ASCII)
 _MEMBER = re.compile(r"[A-Za-z0-9_-]{1,64}(?:\.[A-Za-z0-9_-]{1,64}){0,7}", re.ASCII)
@@ -74,50 +71,20 @@ def _digest(value: Any) -> str:
 Digest = Annotated[str, BeforeValidator(_digest)]
 
 
-class PeerSection(Section):
-    """What both kinds of upstreams have."""
-
-    name: Annotated[str, AfterValidator(_name)] = ""
-    """Required, unique among its kind."""
+class WebUpstreamSection(UpstreamSection):
+    """What both kinds of upstreams over HTTP have."""
 
     url: Annotated[str, BeforeValidator(_base_url)] = ""
     """Required: https, or http on this machine's own loopback addresses."""
 
-    timeout: Seconds = 60.0
-    """Of one call, waiting for its turn included."""
-
-    start_timeout: Seconds = 30.0
-    """Until the upstream must have said what it is."""
-
     refresh: Seconds = 300.0
     """After which it is asked again what it is."""
-
-    max_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 16
-    """Calls the upstream works on at once."""
-
-    max_queue: Annotated[int, Field(ge=0, le=100_000)] = 64
-    """Calls that may wait for their turn; one more is refused with 429."""
-
-    min_assurance: MinAssurance = Assurance.CERTIFICATE
-    """How surely its callers must be known."""
-
-    start: Literal["eager", "lazy"] = "eager"
-    """Whether the upstream is asked what it is as the host starts, or by the first call."""
-
-    bearer: SecretReference | None = None
-    """Sent as ``Authorization: Bearer``."""
-
-    headers: Table[Annotated[str, AfterValidator(_header_name)], InlineOrSecret] = Field(default_factory=dict)
-    """Sent with every request."""
-
-    ca: FilePath | None = None
-    """PEM file of the only authorities trusted; None: this machine's."""
 
     forward_identity: bool = False
     """Tell the upstream the caller's Agent-ID, in its metadata."""
 
 
-class A2AAgent(PeerSection):
+class A2AAgentSection(WebUpstreamSection):
     """One ``[[a2a.agent]]``; its card is fetched from below the url, at ``/.well-known/agent-card.json``."""
 
     scopes: Items[Scope] = ("a2a:messages:send",)
@@ -139,7 +106,7 @@ class A2AAgent(PeerSection):
     """
 
 
-class ACPAgent(PeerSection):
+class ACPServerSection(WebUpstreamSection):
     """One ``[[acp.agent]]``: a server of the Agent Communication Protocol (IBM/BeeAI) with its agents."""
 
     scopes: Items[Scope] = ("acp:runs:execute",)
@@ -231,11 +198,11 @@ class A2AFront(Section):
 class A2A(Section):
     """``[a2a]``: A2A agents behind this host, and the front where A2A clients reach it."""
 
-    agent: Items[A2AAgent] = ()
+    agent: Items[A2AAgentSection] = ()
     front: A2AFront = Field(default_factory=A2AFront)
 
 
 class ACP(Section):
     """``[acp]``: ACP servers behind this host."""
 
-    agent: Items[ACPAgent] = ()
+    agent: Items[ACPServerSection] = ()

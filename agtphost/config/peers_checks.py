@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from agtphost.config.faults import Fault
 from agtphost.config.lines import Location
-from agtphost.config.peers import PeerSection
+from agtphost.config.peers import WebUpstreamSection
 from agtphost.config.sections import Config
 
 
@@ -17,7 +17,7 @@ def peers_faults(config: Config) -> Iterator[Fault]:
     yield from _front(config)
 
 
-def _peers(peers: Sequence[PeerSection], protocol: str) -> Iterator[Fault]:
+def _peers(peers: Sequence[WebUpstreamSection], protocol: str) -> Iterator[Fault]:
     seen: dict[str, int] = {}
     for index, peer in enumerate(peers):
         where: Location = (protocol, "agent", index)

@@ -1,4 +1,4 @@
-"""``[[mcp.server]]``: the MCP servers a host carries on EXECUTE."""
+"""What is said of every upstream, and ``[[mcp.server]]``: the MCP servers a host carries on EXECUTE."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from agtphost.config import secret
+from agtphost.config.secret import Secret
 from agtphost.config.values import (
     FilePath,
+    HeaderValue,
     InlineOrSecret,
     Items,
     MinAssurance,
@@ -31,9 +33,6 @@ from agtphost.identity.peer import Assurance
 
 PYTHON = "{python}"
 """As the first element of a command: the interpreter that runs the host."""
-
-ISOLATION = ("auto", "shared", "per-agent", "per-session")
-"""Who shares a process or an HTTP session."""
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}", re.ASCII)
 _OWN_HEADERS = frozenset({"host", "content-length", "content-type", "accept", "transfer-encoding", "connection"})
@@ -109,26 +108,60 @@ def _header_name(value: str) -> str:
     return value
 
 
+def _root(value: str) -> str:
+    if not value.startswith("file://"):
+        raise ValueError(f"holds {value[:64]!r}, which is not a file:// URI")
+    return value
+
+
 def _isolation(value: Any) -> str:
-    if value not in ISOLATION:
+    if value not in ("auto", "shared", "per-agent", "per-session"):
         raise ValueError('must be "auto", "shared", "per-agent" or "per-session"')
     return str(value)
 
 
-class ToolOverride(Section):
-    """``[mcp.server.tools.NAME]``: what the operator decides about one tool; it wins over its annotations."""
+class UpstreamSection(Section):
+    """What is said of every upstream."""
 
-    scopes: Items[Scope] | None = None
-    """None: the server's."""
+    name: Annotated[str, AfterValidator(_name)] = ""
+    """Required, unique among its kind. The prefix of an MCP server's tools."""
 
-    impact: Literal["informational", "reversible", "irreversible"] | None = None
-    """None: as the tool's annotations say."""
+    timeout: Seconds = 60.0
+    """Of one call, waiting for its turn included."""
 
-    min_assurance: MinAssurance | None = None
-    """None: as the impact asks (design decision 4)."""
+    start_timeout: Seconds = 30.0
+    """Until the upstream must have said what it is, and what it lists."""
 
-    enabled: bool = True
-    """False: the tool is not offered."""
+    max_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 16
+    """Calls the upstream works on at once; one caller has three quarters of them at most."""
+
+    max_queue: Annotated[int, Field(ge=0, le=100_000)] = 64
+    """Calls that may wait for their turn; one more is refused with 429."""
+
+    min_assurance: MinAssurance = Assurance.CERTIFICATE
+    """How surely its callers must be known, where nothing else is said of what they call."""
+
+    start: Literal["eager", "lazy"] = "eager"
+    """Whether the upstream is started, or asked what it is, with the host or by the first call."""
+
+    bearer: SecretReference | None = None
+    """Sent as ``Authorization: Bearer`` to the url."""
+
+    headers: Table[Annotated[str, AfterValidator(_header_name)], HeaderValue] = Field(default_factory=dict)
+    """Sent with every request to the url."""
+
+    ca: FilePath | None = None
+    """PEM file of the only authorities trusted for the url; None: this machine's."""
+
+    def opened_headers(self) -> dict[str, str]:
+        """The header fields of every request, secrets opened: for the one place that sends them."""
+        bearer = {} if self.bearer is None else {"Authorization": f"Bearer {self.bearer.reveal()}"}
+        return {name: value.reveal() for name, value in self.headers.items()} | bearer
+
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be logged; a bearer token may show up with or without its scheme."""
+        values = self.opened_headers().values()
+        return (*values, *(value.rpartition(" ")[2] for value in values))
 
 
 class Override(Section):
@@ -138,22 +171,29 @@ class Override(Section):
     """None: the server's."""
 
     min_assurance: MinAssurance | None = None
-    """None: the server's."""
+    """None: the server's; of a tool, as the impact asks (design decision 4)."""
 
     enabled: bool = True
-    """False: it is not offered."""
+    """False: it does not exist as far as callers can tell."""
+
+
+class ToolOverride(Override):
+    """``[mcp.server.tools.NAME]``: what the operator decides about one tool; it wins over its annotations."""
+
+    impact: Literal["informational", "reversible", "irreversible"] | None = None
+    """None: as the tool's annotations say."""
 
 
 class OAuthClient(Section):
     """``[mcp.server.oauth]``: how the host gets a token of its own for the url (RFC 6749 section 4.4)."""
 
-    token_url: Annotated[str | None, BeforeValidator(web_url)] = None
+    token_url: Annotated[str, BeforeValidator(web_url)] = ""
     """Required."""
 
     client_id: str = ""
     """Required."""
 
-    client_secret: SecretReference | None = None
+    client_secret: SecretReference = Secret("")
     """Required."""
 
     scope: str = ""
@@ -164,16 +204,13 @@ class OAuthClient(Section):
 
     @model_validator(mode="after")
     def _complete(self) -> OAuthClient:
-        if self.token_url is None or not self.client_id or self.client_secret is None:
+        if not (self.token_url and self.client_id and self.client_secret.reveal()):
             raise ValueError("needs token_url, client_id and client_secret")
         return self
 
 
-class MCPServer(Section):
+class MCPServerSection(UpstreamSection):
     """One ``[[mcp.server]]``: an MCP server, a command over stdio or a url over Streamable HTTP."""
-
-    name: Annotated[str, AfterValidator(_name)] = ""
-    """The prefix of its tools' names. Required, unique."""
 
     command: Annotated[tuple[str, ...] | None, BeforeValidator(_command)] = None
     """Program and arguments of a stdio server; ``{python}`` is replaced already."""
@@ -190,38 +227,11 @@ class MCPServer(Section):
     scopes: Items[Scope] = ("mcp:tools:execute",)
     """What its callers must hold, where a tool says nothing else."""
 
-    timeout: Seconds = 60.0
-    """Of one call, waiting for its turn included."""
-
-    start_timeout: Seconds = 30.0
-    """Until the server must have answered the negotiation and listed its tools."""
-
     input_timeout: Seconds | None = None
     """A stdio server that has read nothing of what it was sent for so long is restarted; None: as long as timeout."""
 
-    max_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 16
-    """Calls the server works on at once."""
-
-    max_queue: Annotated[int, Field(ge=0, le=100_000)] = 64
-    """Calls that may wait for their turn; one more is refused with 429."""
-
-    min_assurance: MinAssurance = Assurance.CERTIFICATE
-    """Of tools that say nothing else."""
-
-    start: Literal["eager", "lazy"] = "eager"
-    """Whether the server is started with the host, or by the first call."""
-
     protocol: Literal["auto", "2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"] = "auto"
     """``auto``: ask the server."""
-
-    bearer: SecretReference | None = None
-    """Sent as ``Authorization: Bearer`` to the url."""
-
-    headers: Table[Annotated[str, AfterValidator(_header_name)], InlineOrSecret] = Field(default_factory=dict)
-    """Sent with every request to the url."""
-
-    ca: FilePath | None = None
-    """PEM file of the only authorities trusted for the url; None: this machine's."""
 
     pins: Table[str, Token] = Field(default_factory=dict)
     """Approved definition digests by tool name; without one, the first listing is what is approved."""
@@ -248,7 +258,7 @@ class MCPServer(Section):
     oauth: OAuthClient | None = None
     """Where the bearer token of the url comes from."""
 
-    roots: Items[str] | None = None
+    roots: Items[Annotated[str, AfterValidator(_root)]] | None = None
     """``file://`` URIs that answer ``roots/list``; None: the caller is asked."""
 
     resource_scopes: Items[Scope] = ("mcp:resources:read",)
@@ -269,8 +279,16 @@ class MCPServer(Section):
     tools: Table[str, ToolOverride] = Field(default_factory=dict)
     """Overrides by tool name."""
 
+    def opened_env(self) -> dict[str, str]:
+        """The variables of ``env``, secrets opened: for the child process alone."""
+        return {name: value.reveal() for name, value in self.env.items()}
+
+    def secrets(self) -> tuple[str, ...]:
+        own = () if self.oauth is None else (self.oauth.client_secret.reveal(),)
+        return (*super().secrets(), *self.opened_env().values(), *own)
+
 
 class MCP(Section):
     """``[mcp]``: the MCP servers behind this host."""
 
-    server: Items[MCPServer] = ()
+    server: Items[MCPServerSection] = ()

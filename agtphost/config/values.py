@@ -47,8 +47,10 @@ class Surroundings:
 
 
 def around(info: ValidationInfo) -> Surroundings:
-    """The surroundings that a validator runs in."""
-    assert isinstance(info.context, Surroundings), "sections are read through agtphost.config.load"
+    """What a validator runs in; a section made in code is where the process is, with nothing of the environment."""
+    if info.context is None:
+        return Surroundings(folder=Path.cwd(), state_dir=Path.cwd() / "state", environ={})
+    assert isinstance(info.context, Surroundings)
     return info.context
 
 
@@ -159,16 +161,20 @@ def _optional_secret(value: Any, info: ValidationInfo) -> Secret:
     return resolved
 
 
+def _header_value(value: Any, info: ValidationInfo) -> Secret:
+    resolved = _optional_secret(value, info)
+    if not resolved.reveal().isascii() or not resolved.reveal().isprintable():
+        raise ValueError("contains characters that a header field cannot carry")
+    return resolved
+
+
 def _secret(value: Any, info: ValidationInfo) -> Secret:
     """For keys that hold nothing but secrets, which are never written into the file itself."""
     if isinstance(value, Secret):
         return value
     if not secret.is_reference(secret.text_of(value)):
         raise ValueError("is a secret written into the file; write ${VAR}, env:NAME or file:PATH instead")
-    resolved = _optional_secret(value, info)
-    if not resolved.reveal().isascii() or not resolved.reveal().isprintable():
-        raise ValueError("contains characters that a header field cannot carry")
-    return resolved
+    return _header_value(value, info)
 
 
 FilePath = Annotated[Path, BeforeValidator(_path)]
@@ -190,6 +196,7 @@ CanonicalAgentID = Annotated[Line, AfterValidator(_agent_id)]
 Network = Annotated[ipaddress.IPv4Network | ipaddress.IPv6Network, BeforeValidator(_network)]
 MinAssurance = Annotated[Assurance, BeforeValidator(_assurance)]
 InlineOrSecret = Annotated[Secret, BeforeValidator(_optional_secret)]
+HeaderValue = Annotated[Secret, BeforeValidator(_header_value)]
 SecretReference = Annotated[Secret, BeforeValidator(_secret)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(ge=1, le=10_000_000)]

@@ -8,7 +8,7 @@ What is built, in order:
 - :mod:`.assembly`: materials and reactor in, services out; reads as a bill of materials
 - :mod:`.evidence` and :mod:`.traces`: store, ledger, witnesses (:mod:`.witnesses`), summaries (:mod:`.refusals`)
 - :mod:`.foundation` and :mod:`.registry`: what every part stands on, and what can be called
-- :mod:`.upstreams`, with :mod:`.a2a` and :mod:`.acp`: hosted MCP servers, A2A agents and ACP servers
+- :mod:`.upstreams`, with :mod:`.a2a`: hosted MCP servers, A2A agents and ACP servers
 - :mod:`.methods`, with :mod:`.floor`, :mod:`.delegation`, :mod:`.merchant` and :mod:`.negotiation`: the protocol's own
 - :mod:`.publication`: the manifest and its version
 - :mod:`.plugins` and :mod:`.observers`: what the operator's own packages provide

@@ -8,40 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from agtphost import extras
-from agtphost.adapters.a2a import A2AAgent, A2AAgentSettings, CardKey
+from agtphost.adapters.a2a import A2AAgent, CardKey
 from agtphost.adapters.a2a.agent import configured
-from agtphost.config import Config, peers
+from agtphost.config import Config
+from agtphost.config.peers import A2AAgentSection
 from agtphost.contract.binding import Binding
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity.peer import Assurance
 from agtphost.upstream.pins import Pins, Store
 from agtphost.vocabulary import jsontext
-
-
-def headers_of(entry: peers.PeerSection) -> dict[str, str]:
-    """Secrets are opened here, at the edge to the upstream that the operator named them for."""
-    headers = {name: value.reveal() for name, value in entry.headers.items()}
-    if entry.bearer is not None:
-        headers["Authorization"] = f"Bearer {entry.bearer.reveal()}"
-    return headers
-
-
-def common(entry: peers.PeerSection) -> dict[str, Any]:
-    """What settings of every kind of upstream have."""
-    return {
-        "name": entry.name,
-        "url": entry.url,
-        "min_assurance": entry.min_assurance,
-        "timeout": entry.timeout,
-        "start_timeout": entry.start_timeout,
-        "refresh": entry.refresh,
-        "max_concurrency": entry.max_concurrency,
-        "max_queue": entry.max_queue,
-        "start": entry.start,
-        "headers": headers_of(entry),
-        "ca": None if entry.ca is None else str(entry.ca),
-        "forward_identity": entry.forward_identity,
-    }
 
 
 def card_key(text: str, folder: Path) -> CardKey:
@@ -76,7 +51,7 @@ def card_key(text: str, folder: Path) -> CardKey:
     raise ValueError("neither a JWK nor PEM of a public key")
 
 
-def _card_keys(entry: peers.A2AAgent, config: Config) -> dict[str, CardKey]:
+def _card_keys(entry: A2AAgentSection, config: Config) -> dict[str, CardKey]:
     keys: dict[str, CardKey] = {}
     for kid, text in entry.card_keys.items():
         try:
@@ -103,16 +78,8 @@ def a2a_agents(reactor: Any, config: Config, store: Store) -> list[A2AAgent]:
     """
     agents = []
     for entry in config.a2a.agent:
-        settings = A2AAgentSettings(
-            **common(entry),
-            scopes=entry.scopes,
-            pin=entry.pin or "",
-            card_keys=_card_keys(entry, config),
-            push_url=entry.push_url or "",
-            push_origins=entry.push_origins,
-        )
-        pins = Pins("a2a", entry.name, configured(settings), store)
-        agents.append(A2AAgent(reactor, settings, pins=pins))
+        pins = Pins("a2a", entry.name, configured(entry), store)
+        agents.append(A2AAgent(reactor, entry, keys=_card_keys(entry, config), pins=pins))
     return agents
 
 

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred, DeferredList
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.config import Config
 from agtphost.errors import Problem
-from agtphost.host.upstreams import settings_of
+from agtphost.host.upstreams import with_rules
 from agtphost.upstream.supervision import State
 
 LOOK_EVERY = 0.05
@@ -28,7 +28,7 @@ async def ask(config: Config, reactor: Any, environ: Mapping[str, str]) -> tuple
     """
     production = not config.host.development
     servers = [
-        McpServer(reactor, settings_of(entry.model_copy(update={"start": "eager"}), production=production), environ)
+        McpServer(reactor, with_rules(entry.model_copy(update={"start": "eager"}), production), environ)
         for entry in config.mcp.server
     ]
     for server in servers:

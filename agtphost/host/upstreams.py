@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from agtphost.adapters.a2a import A2AAdapter, A2AAgent
 from agtphost.adapters.a2a.tasks import TERMINAL
-from agtphost.adapters.acp import ACPAdapter
+from agtphost.adapters.acp import ACPAdapter, ACPServer
 from agtphost.adapters.acp.handlers import TERMINAL as OVER
 from agtphost.adapters.mcp.adapter import McpAdapter
 from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.server import McpServer
-from agtphost.adapters.mcp.settings import ClientCredentials, McpServerSettings, ToolOverride
 from agtphost.adapters.operators import OperatorAdapter
 from agtphost.adapters.web.cancellation import Cancellation
 from agtphost.adapters.web.ownership import TaskOwnership
@@ -21,85 +20,19 @@ from agtphost.adapters.web.service import WebUpstream
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
 from agtphost.audit.lifecycle import LifecycleState, LifecycleTable
 from agtphost.audit.state import StateItem, StateTable
-from agtphost.config import Config, MCPServer, Secret
+from agtphost.config import Config, MCPServerSection
 from agtphost.config.faults import Fault
-from agtphost.config.upstreams import OAuthClient, Override
+from agtphost.config.peers import ACPServerSection
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.a2a import a2a_agents
-from agtphost.host.acp import acp_servers
 from agtphost.host.foundation import Foundation
 from agtphost.host.plugins import problems_of
 from agtphost.iagtp import ILedger, IPayloadAdapter
 from agtphost.upstream.pins import Pins, Store, Submit
 
-
-def _plain(values: Mapping[str, str | Secret]) -> dict[str, str]:
-    """Secrets are opened here, at the edge to the upstream that the operator named them for."""
-    return {name: value.reveal() if isinstance(value, Secret) else value for name, value in values.items()}
-
-
-def _overrides(entries: Mapping[str, Override]) -> dict[str, ToolOverride]:
-    return {
-        name: ToolOverride(scopes=entry.scopes, min_assurance=entry.min_assurance, enabled=entry.enabled)
-        for name, entry in entries.items()
-    }
-
-
-def _credentials(entry: OAuthClient | None) -> ClientCredentials | None:
-    if entry is None or entry.token_url is None or entry.client_secret is None:
-        return None
-    return ClientCredentials(
-        token_url=entry.token_url,
-        client_id=entry.client_id,
-        client_secret=entry.client_secret.reveal(),
-        scope=entry.scope,
-        resource=entry.resource,
-    )
-
-
-def settings_of(entry: MCPServer, *, production: bool = True) -> McpServerSettings:
-    """One configuration entry in the adapter's own terms."""
-    headers = _plain(entry.headers)
-    if entry.bearer is not None:
-        headers["Authorization"] = f"Bearer {entry.bearer.reveal()}"
-    return McpServerSettings(
-        name=entry.name,
-        command=entry.command or (),
-        url=entry.url or "",
-        cwd=str(entry.cwd),
-        env=_plain(entry.env),
-        scopes=entry.scopes,
-        timeout=entry.timeout,
-        start_timeout=entry.start_timeout,
-        input_timeout=entry.input_timeout,
-        max_concurrency=entry.max_concurrency,
-        max_queue=entry.max_queue,
-        start=entry.start,
-        protocol=entry.protocol,
-        min_assurance=entry.min_assurance,
-        tools={
-            name: ToolOverride(
-                scopes=tool.scopes, impact=tool.impact, min_assurance=tool.min_assurance, enabled=tool.enabled
-            )
-            for name, tool in entry.tools.items()
-        },
-        unmatched_rules=entry.unmatched_rules or ("off" if production else "warn"),
-        pins=dict(entry.pins),
-        headers=headers,
-        ca=None if entry.ca is None else str(entry.ca),
-        oauth=_credentials(entry.oauth),
-        isolation=entry.isolation,
-        max_instances=entry.max_instances,
-        idle_stop=entry.idle_stop,
-        roots=entry.roots,
-        resource_scopes=entry.resource_scopes,
-        prompt_scopes=entry.prompt_scopes,
-        resources=_overrides(entry.resources),
-        prompts=_overrides(entry.prompts),
-        validate_output=entry.validate_output,
-    )
+T = TypeVar("T", MCPServerSection, ACPServerSection)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,6 +130,22 @@ def _operators(on: Foundation, known: Iterable[IPayloadAdapter]) -> Iterator[Ope
         raise ConfigurationError(problems_of(on.config, faults))
 
 
+def with_rules(entry: T, production: bool) -> T:
+    """Says what names that nothing has lead to, where the entry does not: in production they keep the upstream off."""
+    settled = entry.unmatched_rules or ("off" if production else "warn")
+    return entry.model_copy(update={"unmatched_rules": settled})
+
+
+def acp_servers(reactor: Any, config: Config, store: Store) -> list[ACPServer]:
+    """
+    A service for each ``[[acp.agent]]``.
+
+    :param store: where approvals are kept.
+    """
+    entries = [with_rules(entry, not config.host.development) for entry in config.acp.agent]
+    return [ACPServer(reactor, each, pins=Pins("acp", each.name, each.pins, store)) for each in entries]
+
+
 def _submitter(ledger: ILedger) -> Submit:
     """What writes changes and events that are no answer to anybody."""
 
@@ -208,7 +157,7 @@ def _submitter(ledger: ILedger) -> Submit:
 
 def mcp_adapter(
     reactor: Any,
-    entries: Iterable[MCPServer],
+    entries: Iterable[MCPServerSection],
     environ: Mapping[str, str],
     *,
     held: StateTable,
@@ -222,12 +171,11 @@ def mcp_adapter(
     :param held: where approved tool definitions are kept, and what goes on.
     :param production: whether rules for tools that there are not keep a server's tools off, unless it says otherwise.
     """
-    entries = list(entries)
     store = Store(held=held, submit=_submitter(ledger), clock=reactor)
     desk = CallTracker(reactor, held)
     servers = [
-        McpServer(reactor, settings, environ, desk=desk, pins=Pins("mcp", settings.name, settings.pins, store))
-        for settings in (settings_of(entry, production=production) for entry in entries)
+        McpServer(reactor, entry, environ, desk=desk, pins=Pins("mcp", entry.name, entry.pins, store))
+        for entry in (with_rules(entry, production) for entry in entries)
     ]
 
     def suspended(key: str, item: StateItem | None) -> None:
@@ -258,7 +206,7 @@ def web_upstreams(
     endings: list[Cancellation] = []
     store = Store(held=held, submit=submit, clock=reactor)
     helpers = a2a_agents(reactor, config, store)
-    servers = acp_servers(reactor, config.acp.agent, store, production=not config.host.development)
+    servers = acp_servers(reactor, config, store)
     if helpers:
         links = TaskOwnership(held, "a2a-task")
         a2a = A2AAdapter(helpers, links, authorization)

@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from math import ceil
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
@@ -19,6 +19,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import LogLevel
 from twisted.python.failure import Failure
 
+from agtphost.config.upstreams import UpstreamSection
 from agtphost.upstream.counters import Counters
 from agtphost.upstream.failures import Cancelled, Down, Lost, Timeout, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
@@ -26,30 +27,6 @@ from agtphost.upstream.queue import AwaitingStart, Caller, CallQueue
 from agtphost.upstream.supervision import Delays, State, supervise
 
 T = TypeVar("T")
-
-
-class Settings(Protocol):
-    """What the operator says of every upstream."""
-
-    @property
-    def name(self) -> str:
-        """Unique among those of its protocol."""
-
-    @property
-    def start(self) -> str:
-        """``eager``, or ``lazy``: with its first call."""
-
-    @property
-    def start_timeout(self) -> float:
-        """Seconds of one attempt."""
-
-    @property
-    def max_concurrency(self) -> int:
-        """Calls it works on at once."""
-
-    @property
-    def max_queue(self) -> int:
-        """Calls that may wait for their turn, and for its start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +81,7 @@ class UpstreamService(Service):
     def __init__(
         self,
         reactor: Any,
-        settings: Settings,
+        settings: UpstreamSection,
         protocol: str,
         log: UpstreamLog,
         *,

@@ -45,10 +45,10 @@ def peer() -> None:
     from twisted.protocols.basic import LineOnlyReceiver
 
     from agtphost.adapters.mcp.server import McpServer
-    from agtphost.adapters.mcp.settings import McpServerSettings
+    from agtphost.config.upstreams import MCPServerSection
 
     running = reactor
-    server = McpServer(running, McpServerSettings(name="files", command=COMMAND), os.environ)
+    server = McpServer(running, MCPServerSection(name="files", command=COMMAND), os.environ)
 
     async def call() -> None:
         result = await server.call_tool(TOOL, ARGUMENTS, {}, 30.0)

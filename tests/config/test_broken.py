@@ -427,6 +427,21 @@ CASES: list[tuple[str, str, int, str, str]] = [
         "",
     ),
     (
+        "header value of two lines",
+        "[[mcp.server]]\nname='a'\nurl='https://x/'\nheaders = { X = \"a\\r\\nY: b\" }\n",
+        7,
+        "contains characters that a header field cannot carry",
+        "",
+    ),
+    ("root that is no file", SERVER + "roots = ['/srv']\n", 7, "holds '/srv', which is not a file:// URI", ""),
+    (
+        "credentials of a command",
+        SERVER + "oauth = { token_url = 'https://x/', client_id = 'a', client_secret = '${HOME}' }\n",
+        7,
+        "only goes with url",
+        "",
+    ),
+    (
         "scope malformed",
         SERVER + "scopes = ['Read']\n",
         7,

@@ -18,9 +18,10 @@ from agtphost.contract import reserved
 from agtphost.errors import ConfigurationError
 from agtphost.host.a2a import a2a_agents, card_key
 from agtphost.host.a2a_front import a2a_front, fronted_tasks
-from agtphost.host.acp import acp_servers
+from agtphost.host.upstreams import acp_servers
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance
+from agtphost.upstream.pins import Store
 from tests.dispatch.scene import CALLER, Scene
 
 HEAD = '[host]\nserver_id = "h"\nprofile = "development"\nstate_dir = "state"\n'
@@ -36,6 +37,9 @@ def configured(folder: Path, text: str) -> Config:
 async def unused(changes: object, events: object) -> None:
     """Nothing is pinned before the host runs."""
     raise AssertionError("nothing was asked for")
+
+
+STORE = Store(held=StateTable(), submit=unused, clock=Clock())
 
 
 def test_an_agent_is_configured(tmp_path: Path) -> None:
@@ -63,13 +67,13 @@ pins = {{ echo = "{"cd" * 32}" }}
 start = "lazy"
 """,
     )
-    settings = a2a_agents(Clock(), config, StateTable(), unused)[0].settings
-    assert settings.headers == {"X-Key": "s3cret-key", "Authorization": "Bearer s3cret-bearer"}
+    settings = a2a_agents(Clock(), config, STORE)[0].settings
+    assert settings.opened_headers() == {"X-Key": "s3cret-key", "Authorization": "Bearer s3cret-bearer"}
     assert (settings.url, settings.scopes, settings.pin) == ("https://helper.example/base", ("helpers:*",), "ab" * 32)
     assert settings.min_assurance is Assurance.HEADER
     assert list(settings.card_keys) == ["k1"]
     assert "s3cret" not in repr(settings) + repr(config)
-    bee = acp_servers(Clock(), config.acp.agent, StateTable(), unused)[0].settings
+    bee = acp_servers(Clock(), config, STORE)[0].settings
     assert (bee.agents, dict(bee.pins), bee.start) == (("echo",), {"echo": "cd" * 32}, "lazy")
     assert bee.min_assurance is Assurance.CERTIFICATE
 
@@ -96,7 +100,7 @@ def test_a_key_that_cannot_be_used_is_a_start_error(tmp_path: Path) -> None:
         tmp_path, '[[a2a.agent]]\nname = "h"\nurl = "https://h.example"\ncard_keys = { k = "file:absent" }\n'
     )
     with pytest.raises(ConfigurationError, match='"h" card_keys'):
-        a2a_agents(Clock(), config, StateTable(), unused)
+        a2a_agents(Clock(), config, STORE)
 
 
 def front(agent_id: str, name: str) -> str:

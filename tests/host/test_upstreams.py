@@ -1,4 +1,4 @@
-"""MCP server entries of the configuration in the adapter's terms."""
+"""MCP server entries of the configuration, and the services of them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 from twisted.internet.task import Clock
 
 from agtphost.audit.state import StateTable
+from agtphost.config import MCPServerSection
 from agtphost.handlers.authorization import Authorization
-from agtphost.host.upstreams import mcp_adapter, settings_of
+from agtphost.host.upstreams import mcp_adapter
 from agtphost.identity.peer import Assurance
 from tests.fakes import FakeLedger
 from tests.host.hosts import reloaded
@@ -33,26 +34,27 @@ min_assurance = "certificate"
 
 
 @pytest.fixture
-def entries(tmp_path: Path) -> list[object]:
+def entries(tmp_path: Path) -> list[MCPServerSection]:
     config = reloaded(sample(tmp_path, append=MORE), {"MCP_TOKEN": "s3cr3t-token", "MCP_TEAM": "s3cr3t-team"})
     return list(config.mcp.server)
 
 
-def test_a_stdio_server(entries: list[object], tmp_path: Path) -> None:
+def test_a_stdio_server(entries: list[MCPServerSection], tmp_path: Path) -> None:
     """Command, working directory and time limits arrive as configured."""
-    settings = settings_of(entries[0])  # type: ignore[arg-type]
+    settings = entries[0]
     assert settings.name == "files"
+    assert settings.command is not None
     assert settings.command[1:] == ("mcp/files_server.py", "mcp/files")
-    assert settings.cwd == str(tmp_path / "etc")
+    assert settings.cwd == tmp_path / "etc"
     assert settings.timeout == 30
     assert settings.scopes == ("mcp:tools:execute",)
 
 
-def test_an_http_server_gets_its_secrets_opened(entries: list[object]) -> None:
+def test_an_http_server_gets_its_secrets_opened(entries: list[MCPServerSection]) -> None:
     """Secrets are opened for the upstream they were named for, the bearer token as Authorization."""
-    settings = settings_of(entries[1])  # type: ignore[arg-type]
+    settings = entries[1]
     assert settings.url == "https://mcp.example/mcp"
-    assert settings.headers == {"X-Team": "s3cr3t-team", "Authorization": "Bearer s3cr3t-token"}
+    assert settings.opened_headers() == {"X-Team": "s3cr3t-team", "Authorization": "Bearer s3cr3t-token"}
     assert settings.scopes == ("documents:query",)
     wipe = settings.tools["wipe"]
     assert (wipe.enabled, wipe.scopes, wipe.impact, wipe.min_assurance) == (
@@ -63,18 +65,18 @@ def test_an_http_server_gets_its_secrets_opened(entries: list[object]) -> None:
     )
 
 
-def test_secrets_stay_closed_everywhere_else(entries: list[object]) -> None:
-    """T-SE-1: neither the entry nor the settings show them."""
-    for shown in (repr(entries), str(entries), repr(settings_of(entries[1]))):  # type: ignore[arg-type]
+def test_secrets_stay_closed_everywhere_else(entries: list[MCPServerSection]) -> None:
+    """T-SE-1: the entries do not show them."""
+    for shown in (repr(entries), str(entries)):
         assert "s3cr3t" not in shown
 
 
-def test_each_entry_is_a_service(entries: list[object]) -> None:
+def test_each_entry_is_a_service(entries: list[MCPServerSection]) -> None:
     """One service for each server, in the order of the file; making them starts nothing."""
     clock = Clock()
     adapter = mcp_adapter(
         clock,
-        entries,  # type: ignore[arg-type]
+        entries,
         {},
         held=StateTable(),
         ledger=FakeLedger(),

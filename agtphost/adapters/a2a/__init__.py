@@ -8,12 +8,10 @@ reads what callers send; :mod:`.handlers` are the actions and :mod:`.bindings`
 what the gates see of them; :mod:`.adapter` is what EXECUTE asks. :mod:`.relay`
 carries whole operations for A2A clients of the front, :mod:`.relayed` says in
 which terms; :mod:`.fronted` keeps their tasks with the host's own agents.
-
-- :mod:`.settings`: what the operator says about one A2A agent
 """
 
 from agtphost.adapters.a2a.adapter import A2AAdapter
 from agtphost.adapters.a2a.agent import A2AAgent
-from agtphost.adapters.a2a.settings import A2AAgentSettings, CardKey
+from agtphost.adapters.a2a.card import CardKey
 
-__all__ = ["A2AAdapter", "A2AAgent", "A2AAgentSettings", "CardKey"]
+__all__ = ["A2AAdapter", "A2AAgent", "CardKey"]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from agtphost.adapters.a2a import card as cards
-from agtphost.adapters.a2a.card import Card, CardRefused
+from agtphost.adapters.a2a.card import Card, CardKey, CardRefused
 from agtphost.adapters.a2a.dialects import Dialect, Operation, Params
-from agtphost.adapters.a2a.settings import A2AAgentSettings
 from agtphost.adapters.web.exchange import HttpPeer
 from agtphost.adapters.web.service import WebUpstream
+from agtphost.config.peers import A2AAgentSection
 from agtphost.upstream.failures import Refused, Unreadable
 from agtphost.upstream.pins import Pins
 from agtphost.upstream.queue import Caller
@@ -42,19 +42,23 @@ class A2AAgent:
     An A2A agent.
 
     :param reactor: connects and schedules.
+    :param keys: those of ``card_keys``, read; with any, a card that none of them signed is refused.
     :param pins: which card is approved; None: in memory, that of the settings or else the first.
     """
 
     def __init__(
         self,
         reactor: Any,
-        settings: A2AAgentSettings,
+        settings: A2AAgentSection,
         *,
+        keys: Mapping[str, CardKey] | None = None,
         pins: Pins | None = None,
         jitter: Callable[[], float] | None = None,
     ) -> None:
         self.settings = settings
-        self._http = HttpPeer(reactor, ca=settings.ca, headers=settings.headers, connections=settings.max_concurrency)
+        self._keys = keys or {}
+        headers = settings.opened_headers()
+        self._http = HttpPeer(reactor, ca=settings.ca, headers=headers, connections=settings.max_concurrency)
         chosen = {} if jitter is None else {"jitter": jitter}
         self.service = WebUpstream(reactor, settings, "a2a", self._prepare, self._http.close, **chosen)
         self.card: Card | None = None
@@ -152,7 +156,7 @@ class A2AAgent:
             raise CardRefused(f"its card cannot be fetched: HTTP {refused.status}") from None
         except Unreadable as failure:
             raise CardRefused(f"its card cannot be read: {failure}") from None
-        card = cards.read(reply.body, settings.url, settings.card_keys)
+        card = cards.read(reply.body, settings.url, self._keys)
         if await self.pins.judge({CARD: card.pinned}):
             self.candidate = card
             by = "[[a2a.agent]] pin" if self.pins.fixed(CARD) else f"agtp upstreams approve a2a.{settings.name}"
@@ -174,6 +178,6 @@ class A2AAgent:
             self.service.look_again()
 
 
-def configured(settings: A2AAgentSettings) -> dict[str, str]:
+def configured(settings: A2AAgentSection) -> dict[str, str]:
     """The pins of an agent's settings."""
     return {CARD: settings.pin} if settings.pin else {}

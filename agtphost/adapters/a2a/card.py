@@ -12,15 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
 
-from agtphost.adapters.a2a.settings import CardKey
-from agtphost.adapters.web.settings import origin_of
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import decode as decode_part
 from agtphost.identity.encoding import encode as encode_part
 from agtphost.upstream.failures import NotApproved
 from agtphost.vocabulary import jsontext
+
+if TYPE_CHECKING:
+    from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+CardKey: TypeAlias = "OKPKey | ECKey | RSAKey"
+"""A public key that may have signed a card."""
 
 PATH = "/.well-known/agent-card.json"
 LONGEST = 256 << 10
@@ -187,10 +192,22 @@ def _interface(url: Any, binding: Any, version: Any, tenant: Any = "") -> Iterat
         yield Interface(url=url, binding=binding, version=major, tenant=tenant)
 
 
+def _origin(url: str) -> tuple[str, str, int]:
+    """
+    Scheme, lower-case host and port of a URL.
+
+    :raises ValueError: for what is no http or https URL, or names a user.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise ValueError("no http or https URL")
+    return parts.scheme, parts.hostname.lower(), parts.port or (443 if parts.scheme == "https" else 80)
+
+
 def _of_origin(url: str, home: str) -> bool:
     try:
         plain = url.isascii() and url.isprintable() and not any(sign in url for sign in ' "<>\\^`{|}#')
-        return plain and origin_of(url) == origin_of(home)
+        return plain and _origin(url) == _origin(home)
     except ValueError:
         return False
 

@@ -6,12 +6,9 @@ It is not the Agent Client Protocol of editors, which goes by the same letters.
 :mod:`.server` is one server; :mod:`.handlers` are the nine operations and
 :mod:`.bindings` what the gates see of them; :mod:`.adapter` is what EXECUTE
 asks.
-
-- :mod:`.settings`: what the operator says about one ACP server
 """
 
 from agtphost.adapters.acp.adapter import ACPAdapter
 from agtphost.adapters.acp.server import ACPServer
-from agtphost.adapters.acp.settings import ACPServerSettings
 
-__all__ = ["ACPAdapter", "ACPServer", "ACPServerSettings"]
+__all__ = ["ACPAdapter", "ACPServer"]

@@ -8,9 +8,9 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
-from agtphost.adapters.acp.settings import ACPServerSettings
 from agtphost.adapters.web.exchange import HttpPeer
 from agtphost.adapters.web.service import WebUpstream
+from agtphost.config.peers import ACPServerSection
 from agtphost.identity.canonical import canonical
 from agtphost.upstream.failures import NotApproved, Refused, Unreadable
 from agtphost.upstream.pins import Pins
@@ -39,14 +39,15 @@ class ACPServer:
     def __init__(
         self,
         reactor: Any,
-        settings: ACPServerSettings,
+        settings: ACPServerSection,
         *,
         pins: Pins | None = None,
         jitter: Callable[[], float] | None = None,
     ) -> None:
         self.settings = settings
         self._base = settings.url.rstrip("/")
-        self._http = HttpPeer(reactor, ca=settings.ca, headers=settings.headers, connections=settings.max_concurrency)
+        headers = settings.opened_headers()
+        self._http = HttpPeer(reactor, ca=settings.ca, headers=headers, connections=settings.max_concurrency)
         chosen = {} if jitter is None else {"jitter": jitter}
         self.service = WebUpstream(reactor, settings, "acp", self._prepare, self._http.close, **chosen)
         self.pins = pins if pins is not None else Pins("acp", settings.name, settings.pins)

@@ -7,7 +7,7 @@ From the wire upwards: :mod:`.framing` cuts octets into messages, with :mod:`.lo
 :mod:`.links` is their seam and :mod:`.transports` opens one; :mod:`.jsonrpc` is the peer; :mod:`.versions` agrees on a
 version; :mod:`.session` speaks it.
 
-A server: :mod:`.settings`, :mod:`.server` (the service), :mod:`.snapshot`, :mod:`.requests` (what its callers need of
+A server: :mod:`.server` (the service), :mod:`.snapshot`, :mod:`.requests` (what its callers need of
 it), :mod:`.instances` and :mod:`.sharing` (whose process a call goes to). What it has: :mod:`.tools` judges
 definitions, :mod:`.semantics` describes them, :mod:`.catalogue` and :mod:`.resources` keep lists, :mod:`.unmatched`
 finds rules that fit nothing; :mod:`.approval` lets operators approve what changed.
@@ -21,15 +21,12 @@ A call: :mod:`.adapter` is what EXECUTE asks, :mod:`.operations` and :mod:`.smal
 
 from agtphost.adapters.mcp.adapter import McpAdapter
 from agtphost.adapters.mcp.server import McpServer
-from agtphost.adapters.mcp.settings import McpServerSettings, ToolOverride
 from agtphost.adapters.mcp.snapshot import ServerSnapshot
 from agtphost.upstream.supervision import State
 
 __all__ = [
     "McpAdapter",
     "McpServer",
-    "McpServerSettings",
     "ServerSnapshot",
     "State",
-    "ToolOverride",
 ]

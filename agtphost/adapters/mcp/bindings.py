@@ -13,8 +13,8 @@ from agtphost.adapters.mcp.call_context import CallContext
 from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.adapters.mcp.semantics import semantic_block
 from agtphost.adapters.mcp.session import ClientSession, own_meta
-from agtphost.adapters.mcp.settings import ToolOverride
 from agtphost.adapters.mcp.tools import Tool
+from agtphost.config.upstreams import Override
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
@@ -164,7 +164,7 @@ class Request:
         return await self.server.desk.carry(context, self)
 
 
-def override_of(overrides: Mapping[str, ToolOverride], key: str) -> ToolOverride | None:
+def override_of(overrides: Mapping[str, Override], key: str) -> Override | None:
     """What the operator says about a resource or a prompt: under its own name, or the longest beginning of it."""
     exact = overrides.get(key)
     if exact is not None:
@@ -174,7 +174,7 @@ def override_of(overrides: Mapping[str, ToolOverride], key: str) -> ToolOverride
 
 
 def offer_binding(
-    server: SendsRequests, handler: IBuiltInHandler, kind: str, name: str, override: ToolOverride | None
+    server: SendsRequests, handler: IBuiltInHandler, kind: str, name: str, override: Override | None
 ) -> Binding:
     """
     The binding of a resource or a prompt.

@@ -12,8 +12,8 @@ from twisted.internet.threads import deferToThreadPool
 from agtphost.adapters.mcp import unmatched
 from agtphost.adapters.mcp.resources import KINDS
 from agtphost.adapters.mcp.session import ClientSession
-from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.adapters.mcp.tools import Tool, defining, invalid_schemas, read_tools
+from agtphost.config.upstreams import MCPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.upstream.failures import ErrorAnswer, RulesUnmatched, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
@@ -47,7 +47,7 @@ class Catalogue:
     def __init__(
         self,
         clock: IReactorTime,
-        settings: McpServerSettings,
+        settings: MCPServerSection,
         bind: Callable[[Tool], Binding],
         pins: Pins,
         log: UpstreamLog,

@@ -15,9 +15,9 @@ from agtphost.adapters.mcp.listening import LONGEST, SHOWN, Listening
 from agtphost.adapters.mcp.notifications import LEVELS
 from agtphost.adapters.mcp.resource_lists import OfferList
 from agtphost.adapters.mcp.server import McpServer
-from agtphost.adapters.mcp.settings import ToolOverride
 from agtphost.adapters.mcp.small_actions import Cancellation, LevelSetting, TaskRequest
 from agtphost.adapters.mcp.subscribers import LIST_CHANGES
+from agtphost.config.upstreams import Override
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
@@ -319,7 +319,7 @@ def _local(name: str, handler: IBuiltInHandler) -> Binding:
 
 
 def _allowed(
-    server: McpServer, handler: IBuiltInHandler, kind: str, key: str, overrides: Mapping[str, ToolOverride]
+    server: McpServer, handler: IBuiltInHandler, kind: str, key: str, overrides: Mapping[str, Override]
 ) -> Binding | None:
     override = override_of(overrides, key)
     if override is not None and not override.enabled:

@@ -11,8 +11,8 @@ from twisted.logger import LogLevel
 from agtphost.adapters.mcp.call_context import CallContext
 from agtphost.adapters.mcp.elicitation import PendingCall
 from agtphost.adapters.mcp.session import Send
-from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.adapters.mcp.versions import Negotiated
+from agtphost.config.upstreams import MCPServerSection
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.upstream.queue import Caller
 
@@ -20,7 +20,7 @@ from agtphost.upstream.queue import Caller
 class SendsRequests(Protocol):
     """A server, or a caller's own instance of it: see :class:`agtphost.adapters.mcp.server.McpServer`."""
 
-    settings: McpServerSettings
+    settings: MCPServerSection
     isolated: bool
     not_spoken: bool
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agtphost.adapters.mcp.settings import ToolOverride
+from agtphost.config.upstreams import ToolOverride
 
 _CAPABILITY = {"informational": "retrieval", "reversible": "modification", "irreversible": "transaction"}
 

@@ -27,13 +27,13 @@ from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import OpenLink
 from agtphost.adapters.mcp.resources import Resources
 from agtphost.adapters.mcp.session import ClientSession, Send
-from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.adapters.mcp.sharing import Sharing, own_settings
 from agtphost.adapters.mcp.snapshot import ServerSnapshot, agreed
 from agtphost.adapters.mcp.subscribers import Listeners, Subscribers
 from agtphost.adapters.mcp.tools import Tool
 from agtphost.adapters.mcp.transports import link_opener
 from agtphost.adapters.mcp.versions import ANSWERABLE, NOTHING, Negotiated, NegotiationFailed, negotiate
+from agtphost.config.upstreams import MCPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.upstream.failures import ErrorAnswer, Lost, Refused, Unreadable, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
@@ -50,7 +50,7 @@ class McpServer(UpstreamService):
     The service of one ``[[mcp.server]]``.
 
     :param reactor: spawns, connects and schedules.
-    :param settings: what the operator says.
+    :param settings: what the operator says, which :mod:`agtphost.config` has checked.
     :param environ: the host's environment, of which a child gets six names.
     :param desk: attends to the calls of all servers; None: one for this server alone.
     :param open_link: opens links; None means by the settings.
@@ -63,7 +63,7 @@ class McpServer(UpstreamService):
     def __init__(
         self,
         reactor: Any,
-        settings: McpServerSettings,
+        settings: MCPServerSection,
         environ: Mapping[str, str],
         *,
         desk: CallTracker | None = None,
@@ -77,7 +77,7 @@ class McpServer(UpstreamService):
         at_once = 1 if alone and not settings.url else None
         log = UpstreamLog(reactor, settings.name, settings.secrets())
         super().__init__(reactor, settings, "mcp", log, at_once=at_once, jitter=jitter)
-        self.settings: McpServerSettings = settings
+        self.settings: MCPServerSection = settings
         self.isolated = settings.isolation in ("per-agent", "per-session")
         """Whether each caller has an instance of its own."""
 

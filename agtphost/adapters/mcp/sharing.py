@@ -10,7 +10,6 @@ itself speaks an older revision, for servers ask in the manner of the revision t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from twisted.logger import LogLevel
@@ -18,8 +17,8 @@ from twisted.logger import LogLevel
 from agtphost.adapters.mcp.elicitation import KINDS
 from agtphost.adapters.mcp.instances import Instances, Key
 from agtphost.adapters.mcp.requests import SendsRequests
-from agtphost.adapters.mcp.settings import McpServerSettings
 from agtphost.adapters.mcp.versions import HANDSHAKE, META, STATELESS
+from agtphost.config.upstreams import MCPServerSection
 from agtphost.upstream.failures import UpstreamFailure
 
 T = TypeVar("T", bound=SendsRequests)
@@ -38,12 +37,13 @@ def shakes_hands(meta: Mapping[str, Any]) -> bool:
     return meta.get(META + "protocolVersion") in HANDSHAKE
 
 
-def own_settings(server: SendsRequests, key: Key) -> tuple[McpServerSettings, bool]:
+def own_settings(server: SendsRequests, key: Key) -> tuple[MCPServerSection, bool]:
     """The settings of a caller's own process, and whether the server is spoken to in it as one of the handshake era."""
     # What it speaks is known by now: every caller's own process need not be asked again.
     agreed = server.settings.protocol if server.terms is None else server.terms.version
     older = key[2] and agreed == STATELESS
-    return replace(server.settings, start="lazy", protocol="auto" if older else agreed), older
+    changes = {"start": "lazy", "protocol": "auto" if older else agreed}
+    return server.settings.model_copy(update=changes), older
 
 
 class Sharing(Generic[T]):

@@ -19,7 +19,7 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent
 
 from agtphost.adapters.mcp.http_body import Answer
-from agtphost.adapters.mcp.settings import ClientCredentials
+from agtphost.config.upstreams import OAuthClient
 from agtphost.upstream.failures import Refused, UpstreamFailure
 from agtphost.upstream.https import Octets
 from agtphost.upstream.log import UpstreamLog
@@ -51,7 +51,7 @@ class TokenSource:
     :param log: where failures are told; never a token.
     """
 
-    def __init__(self, clock: IReactorTime, agent: IAgent, credentials: ClientCredentials, log: UpstreamLog) -> None:
+    def __init__(self, clock: IReactorTime, agent: IAgent, credentials: OAuthClient, log: UpstreamLog) -> None:
         self._clock = clock
         self._agent = agent
         self._credentials = credentials
@@ -113,7 +113,7 @@ class TokenSource:
             form["scope"] = given.scope
         if given.resource:
             form["resource"] = given.resource
-        pair = f"{quote_plus(given.client_id)}:{quote_plus(given.client_secret)}"
+        pair = f"{quote_plus(given.client_id)}:{quote_plus(given.client_secret.reveal())}"
         fields = Headers(
             {
                 "Authorization": [f"Basic {base64.b64encode(pair.encode()).decode()}"],

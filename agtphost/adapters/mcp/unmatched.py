@@ -12,7 +12,7 @@ import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from agtphost.adapters.mcp.settings import McpServerSettings
+from agtphost.config.upstreams import MCPServerSection
 from agtphost.vocabulary.uri_templates import fits
 
 LISTS: Mapping[str, tuple[str, ...]] = {"prompts": ("prompts",), "resources": ("resources", "templates")}
@@ -25,13 +25,13 @@ Listed = Mapping[str, Collection[str]]
 """Names and URIs by kind; a kind that was not listed yet is left out, and decides nothing."""
 
 
-def needed(settings: McpServerSettings) -> tuple[str, ...]:
+def needed(settings: MCPServerSection) -> tuple[str, ...]:
     """Kinds, besides tools, that a server has to list before its rules are known to fit."""
     wanted = (("prompts", settings.prompts), ("resources", settings.resources))
     return tuple(kind for name, rules in wanted if rules for kind in LISTS[name])
 
 
-def unmatched(settings: McpServerSettings, listed: Listed) -> Iterator[tuple[str, str]]:
+def unmatched(settings: MCPServerSection, listed: Listed) -> Iterator[tuple[str, str]]:
     """Kind (``tools``, ``prompts``, ``resources``) and name of every rule that fits nothing, in order."""
     for name in sorted({*settings.tools, *settings.pins} - set(listed.get("tools", ()))):
         yield "tools", name

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred, TimeoutError
@@ -59,7 +60,7 @@ class HttpPeer:
     :param connections: idle ones to keep.
     """
 
-    def __init__(self, reactor: Any, *, ca: str | None, headers: Mapping[str, str], connections: int) -> None:
+    def __init__(self, reactor: Any, *, ca: Path | str | None, headers: Mapping[str, str], connections: int) -> None:
         self._reactor = reactor
         self._fixed = tuple(headers.items())
         self._ca = ca

@@ -10,7 +10,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import LogLevel
 
-from agtphost.adapters.web.settings import PeerSettings
+from agtphost.config.peers import WebUpstreamSection
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.service import Snapshot, UpstreamService
 
@@ -44,16 +44,14 @@ class WebUpstream(UpstreamService):
     def __init__(
         self,
         reactor: Any,
-        settings: PeerSettings,
+        settings: WebUpstreamSection,
         protocol: str,
         prepare: Callable[[], Awaitable[None]],
         close: Callable[[], Awaitable[None]],
         *,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        tokens = [value.rpartition(" ")[2] for value in settings.headers.values()]
-        secrets = {*settings.headers.values(), *tokens}
-        log = UpstreamLog(reactor, f"{protocol}.{settings.name}", secrets, kind="upstream")
+        log = UpstreamLog(reactor, f"{protocol}.{settings.name}", settings.secrets(), kind="upstream")
         super().__init__(reactor, settings, protocol, log, jitter=jitter)
         self._protocol = protocol
         self._prepare = prepare

@@ -13,9 +13,10 @@ from joserfc import jws
 from joserfc.jwk import ECKey, OKPKey
 from twisted.internet import reactor
 
-from agtphost.adapters.a2a import A2AAdapter, A2AAgent, A2AAgentSettings
+from agtphost.adapters.a2a import A2AAdapter, A2AAgent
 from agtphost.adapters.a2a.card import PATH, CardRefused, read
 from agtphost.adapters.web.ownership import TaskOwnership
+from agtphost.config.peers import A2AAgentSection
 from agtphost.errors import Refusal
 from agtphost.identity.canonical import canonical
 from agtphost.upstream.supervision import State
@@ -45,7 +46,7 @@ def card(port: int, **changes: Any) -> dict[str, Any]:
 async def stage(server: Server, *, wait: bool = True, **settings: Any) -> AsyncIterator[Stage]:
     """A hostile agent behind the adapter."""
     book = Book()
-    made = A2AAgentSettings(
+    made = A2AAgentSection(
         name="liar", url=f"http://127.0.0.1:{server.port}", scopes=("a:b",), **{"timeout": DEADLINE, **settings}
     )
     agent = A2AAgent(reactor, made, jitter=lambda: 0.5)

@@ -12,8 +12,9 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor
 
-from agtphost.adapters.a2a import A2AAdapter, A2AAgent, A2AAgentSettings
+from agtphost.adapters.a2a import A2AAdapter, A2AAgent
 from agtphost.adapters.web.ownership import TaskOwnership
+from agtphost.config.peers import A2AAgentSection
 from agtphost.errors import Refusal
 from tests.adapters.peers import BOB, Book, Stage, kept, python
 
@@ -32,7 +33,7 @@ def port(request: Any) -> Iterator[int]:
 async def stage(port: int, **settings: Any) -> AsyncIterator[Stage]:
     """The agent behind the adapter."""
     book = Book()
-    made = A2AAgentSettings(
+    made = A2AAgentSection(
         name="helper", url=f"http://127.0.0.1:{port}", scopes=("a2a:messages:send",), **{"timeout": 10.0, **settings}
     )
     agent = A2AAgent(reactor, made)

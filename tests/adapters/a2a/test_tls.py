@@ -12,8 +12,9 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor
 
-from agtphost.adapters.a2a import A2AAgent, A2AAgentSettings
+from agtphost.adapters.a2a import A2AAgent
 from agtphost.adapters.a2a.card import PATH
+from agtphost.config.peers import A2AAgentSection
 from agtphost.http.sidecar import Page, Sidecar
 from agtphost.http.tls import https_options
 from agtphost.upstream.supervision import State
@@ -53,7 +54,7 @@ async def served(credentials: Credentials) -> AsyncIterator[int]:
 @asynccontextmanager
 async def connected(url: str, **settings: Any) -> AsyncIterator[A2AAgent]:
     """An agent that is being prepared."""
-    agent = A2AAgent(reactor, A2AAgentSettings(name="x", url=url, scopes=("a:b",), start_timeout=3.0, **settings))
+    agent = A2AAgent(reactor, A2AAgentSection(name="x", url=url, scopes=("a:b",), start_timeout=3.0, **settings))
     async with kept(agent, wait=False):
         yield agent
 

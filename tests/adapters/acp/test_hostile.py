@@ -10,8 +10,9 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor
 
-from agtphost.adapters.acp import ACPAdapter, ACPServer, ACPServerSettings
+from agtphost.adapters.acp import ACPAdapter, ACPServer
 from agtphost.adapters.web.ownership import TaskOwnership
+from agtphost.config.peers import ACPServerSection
 from agtphost.errors import Refusal
 from agtphost.upstream.supervision import State
 from tests.adapters.hostile import FAULTS, STREAM_FAULTS, Script, Server, hostile
@@ -26,7 +27,7 @@ RUN = {"agent_name": "liar", "input": [{"parts": [{"content": "x"}]}]}
 @asynccontextmanager
 async def stage(server: Server, *, wait: bool = True, **settings: Any) -> AsyncIterator[Stage]:
     """A hostile server behind the adapter."""
-    made = ACPServerSettings(
+    made = ACPServerSection(
         name="bee", url=f"http://127.0.0.1:{server.port}", scopes=("a:b",), **{"timeout": DEADLINE, **settings}
     )
     upstream = ACPServer(reactor, made, jitter=lambda: 0.5)

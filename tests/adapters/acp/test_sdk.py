@@ -11,8 +11,9 @@ import pytest
 import pytest_twisted
 from twisted.internet import reactor
 
-from agtphost.adapters.acp import ACPAdapter, ACPServer, ACPServerSettings
+from agtphost.adapters.acp import ACPAdapter, ACPServer
 from agtphost.adapters.web.ownership import TaskOwnership
+from agtphost.config.peers import ACPServerSection
 from agtphost.errors import Refusal
 from tests.adapters.acp.environment import interpreter
 from tests.adapters.mcp.hosting import pause
@@ -32,7 +33,7 @@ def port() -> Iterator[int]:
 async def stage(port: int, **settings: Any) -> AsyncIterator[Stage]:
     """The server behind the adapter."""
     book = Book()
-    made = ACPServerSettings(
+    made = ACPServerSection(
         name="bee", url=f"http://127.0.0.1:{port}", scopes=("acp:runs:execute",), **{"timeout": 10.0, **settings}
     )
     server = ACPServer(reactor, made)

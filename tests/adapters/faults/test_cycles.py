@@ -17,7 +17,8 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, gatherResults
 
-from agtphost.adapters.mcp import McpServer, McpServerSettings, State, stdio
+from agtphost.adapters.mcp import McpServer, State, stdio
+from agtphost.config.upstreams import MCPServerSection
 from tests.adapters.mcp.hosting import ENVIRON, pause, until
 from tests.programmes import length
 
@@ -65,7 +66,7 @@ async def cycles(numbers: Iterator[int], seen: Counter[str], ways: int) -> None:
     """Start and end servers, one after another, until the numbers are used up."""
     for number in numbers:
         kind = list(SERVERS)[number % len(SERVERS)]
-        settings = McpServerSettings(name="s", command=("/bin/sh", "-c", SERVERS[kind]), protocol="2025-11-25")
+        settings = MCPServerSection(name="s", command=("/bin/sh", "-c", SERVERS[kind]), protocol="2025-11-25")
         server = McpServer(reactor, settings, ENVIRON)
         server.startService()
         await until(lambda server=server: server.state is not State.STARTING, 30)  # type: ignore[misc]

@@ -12,7 +12,8 @@ from typing import Any
 from twisted.internet import reactor, task
 from twisted.internet.defer import Deferred
 
-from agtphost.adapters.mcp import McpServer, McpServerSettings, State
+from agtphost.adapters.mcp import McpServer, State
+from agtphost.config.upstreams import MCPServerSection
 from agtphost.handlers.built_in import BuiltInContext
 
 SERVERS = Path(__file__).with_name("servers")
@@ -43,7 +44,7 @@ async def hosted(
 ) -> AsyncIterator[McpServer]:
     """A supervised server, up unless ``wait`` is False; ended when the block is left."""
     settings.setdefault("name", "srv")
-    server = McpServer(reactor, McpServerSettings(command=command, **settings), environ)
+    server = McpServer(reactor, MCPServerSection(command=command, **settings), environ)
     server.startService()
     try:
         if wait:

@@ -10,9 +10,10 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from zope.interface.verify import verifyObject
 
-from agtphost.adapters.mcp import McpAdapter, McpServer, McpServerSettings, ToolOverride
+from agtphost.adapters.mcp import McpAdapter, McpServer
 from agtphost.adapters.mcp.adapter import CALL, LIST
 from agtphost.adapters.mcp.versions import NegotiationFailed
+from agtphost.config.upstreams import MCPServerSection, ToolOverride
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.iagtp import IPayloadAdapter
@@ -130,7 +131,7 @@ async def test_a_payload_that_contradicts_header_fields_is_told_of() -> None:
 @pytest_twisted.ensureDeferred
 async def test_an_unlisted_server_hides_no_mistake_at_another() -> None:
     """A tool that names its server is unknown, 422, however long another one takes to start (control: a bare name)."""
-    sleeping = McpServer(reactor, McpServerSettings(name="late", command=("sleep", "60"), start="lazy"), {})
+    sleeping = McpServer(reactor, MCPServerSection(name="late", command=("sleep", "60"), start="lazy"), {})
     async with hosted(hostile(), name="one") as one:
         adapter = McpAdapter([one, sleeping])
         wrong = refused(adapter, CALL, {"tool": "one.wrok"})
@@ -197,7 +198,7 @@ async def test_a_server_that_is_down_is_503_at_call_time() -> None:
 
 def test_a_server_that_never_listed_its_tools_demands_what_is_configured() -> None:
     """Before the first start a full name resolves with the settings' scopes; a bare one is 503, not 422."""
-    settings = McpServerSettings(name="one", command=("x",), tools={"a": ToolOverride(scopes=("a:b",))})
+    settings = MCPServerSection(name="one", command=("x",), tools={"a": ToolOverride(scopes=("a:b",))})
     adapter = McpAdapter([McpServer(reactor, settings, {})])
     assert adapter.resolve(CALL, {"tool": "one.a"}, None).binding.required_scopes == ("a:b",)
     assert adapter.resolve(CALL, {"tool": "a"}, "one").binding.min_assurance is Assurance.CERTIFICATE

@@ -12,7 +12,8 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, DeferredList
 
-from agtphost.adapters.mcp import McpServer, McpServerSettings, State
+from agtphost.adapters.mcp import McpServer, State
+from agtphost.config.upstreams import MCPServerSection
 from tests.adapters.mcp.hosting import ENVIRON, alive, hosted, until
 from tests.adapters.mcp.test_operations import BOB, CALL, Host
 
@@ -201,7 +202,7 @@ async def test_cycles_of_many_at_once_leave_no_process() -> None:
     idle = ("sleep", "600")
     for cycle in range(8):
         servers = [
-            McpServer(reactor, McpServerSettings(name=f"s{number}", command=idle, start_timeout=30), ENVIRON)
+            McpServer(reactor, MCPServerSection(name=f"s{number}", command=idle, start_timeout=30), ENVIRON)
             for number in range(25)
         ]
         for server in servers:

@@ -11,8 +11,9 @@ import pytest
 import pytest_twisted
 
 from agtphost.adapters.mcp import McpServer, State, streamable_http
-from agtphost.adapters.mcp.settings import ClientCredentials
 from agtphost.adapters.mcp.subscribers import Subscriber
+from agtphost.config.secret import Secret
+from agtphost.config.upstreams import OAuthClient
 from agtphost.upstream.failures import Lost, Refused
 from tests.adapters.mcp.hosting import hosted, pause, until
 from tests.adapters.mcp.servers.streaming import Endpoint, TokenEndpoint, listen
@@ -73,10 +74,10 @@ async def guarded(lifetime: float = 300.0) -> AsyncIterator[tuple[Endpoint, Toke
     """A server that is called with tokens."""
     tokens = TokenEndpoint(lifetime)
     port = listen(tokens)
-    credentials = ClientCredentials(
+    credentials = OAuthClient(
         token_url=f"http://127.0.0.1:{port.getHost().port}/token",
         client_id="host",
-        client_secret="s3cret:%",
+        client_secret=Secret("s3cret:%"),
         scope="mcp",
         resource="https://mcp.example/",
     )
@@ -128,8 +129,8 @@ async def test_without_a_token_nothing_is_sent() -> None:
     endpoint, tokens = Endpoint(), TokenEndpoint(300)
     tokens.broken = True
     ports = listen(endpoint), listen(tokens)
-    credentials = ClientCredentials(
-        token_url=f"http://127.0.0.1:{ports[1].getHost().port}/token", client_id="h", client_secret="secret-1"
+    credentials = OAuthClient(
+        token_url=f"http://127.0.0.1:{ports[1].getHost().port}/token", client_id="h", client_secret=Secret("secret-1")
     )
     try:
         url = f"http://127.0.0.1:{ports[0].getHost().port}/mcp"

@@ -24,9 +24,10 @@ from tests.adapters.mcp.hosting import ENVIRON, alive, hosted, hostile, until
 HOST = """
 import sys
 from twisted.internet import reactor
-from agtphost.adapters.mcp import McpServer, McpServerSettings, State
+from agtphost.adapters.mcp import McpServer, State
+from agtphost.config.upstreams import MCPServerSection
 from twisted.internet.task import LoopingCall
-settings = McpServerSettings(name="s", command=tuple(sys.argv[1:]))
+settings = MCPServerSection(name="s", command=tuple(sys.argv[1:]))
 server = McpServer(reactor, settings, {"PATH": "/usr/bin:/bin"})
 def tell():
     if server.state is State.UP:

@@ -15,6 +15,7 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 
 from agtphost.adapters.mcp import McpAdapter, McpServer, State
+from agtphost.config.upstreams import MCPServerSection, ToolOverride
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointResponse
@@ -159,8 +160,6 @@ async def test_prompts_and_completions(era: str) -> None:
 @pytest_twisted.ensureDeferred
 async def test_overrides_of_resources_and_prompts_win() -> None:
     """What the operator turned off is neither listed nor read, however its URI is written; scopes are per entry."""
-    from agtphost.adapters.mcp import ToolOverride
-
     settings = {
         "resources": {
             "test://t*": ToolOverride(enabled=False),
@@ -445,9 +444,7 @@ async def test_malformed_payloads_are_422(action: str, payload: Any) -> None:
 
 def test_unknown_servers_are_404() -> None:
     """A server that is named and not hosted is 404, whatever the action."""
-    from agtphost.adapters.mcp import McpServerSettings
-
-    adapter = McpAdapter([McpServer(reactor, McpServerSettings(name="x", command=("x",)), {})])
+    adapter = McpAdapter([McpServer(reactor, MCPServerSection(name="x", command=("x",)), {})])
     for action in ("mcp.resources.list", "mcp.prompts.get", "mcp.tools.list"):
         payload = {"server": "nope", "prompt": "p"} if action != "mcp.tools.list" else {}
         with pytest.raises(Refusal) as caught:

@@ -9,8 +9,9 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp import McpServer, McpServerSettings, State
+from agtphost.adapters.mcp import McpServer, State
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
+from agtphost.config.upstreams import MCPServerSection
 from agtphost.upstream.failures import Busy, Down, Lost, Timeout
 from agtphost.upstream.supervision import Delays, supervise
 
@@ -147,7 +148,7 @@ class World:
         self.tools: list[object] = [TOOL]
         self.listings = 0
         self.links: list[ScriptedLink] = []
-        chosen = McpServerSettings(name="s", command=("x",), protocol="2025-11-25", **settings)
+        chosen = MCPServerSection(name="s", command=("x",), protocol="2025-11-25", **settings)
         self.server = McpServer(self.clock, chosen, {}, open_link=self.open, jitter=lambda: 0.5)
 
     def open(self, receiver: Receiver) -> ScriptedLink:

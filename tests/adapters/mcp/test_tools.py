@@ -10,9 +10,9 @@ from twisted.internet.task import Clock
 from agtphost.adapters.mcp.parameter_headers import parameter_headers, render
 from agtphost.adapters.mcp.semantics import semantic_block
 from agtphost.adapters.mcp.session import own_meta
-from agtphost.adapters.mcp.settings import ToolOverride
 from agtphost.adapters.mcp.tools import deceptive_character, digest_of, read_tools
 from agtphost.adapters.mcp.versions import header_value
+from agtphost.config.upstreams import ToolOverride
 from agtphost.upstream.log import UpstreamLog, escaped
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agtphost.adapters.mcp import McpServerSettings, ToolOverride
 from agtphost.adapters.mcp.unmatched import needed, sentence, unmatched
+from agtphost.config.upstreams import MCPServerSection, ToolOverride
 
 RULE = ToolOverride()
 LISTED = {
@@ -17,10 +17,10 @@ LISTED = {
 FEWER = {**LISTED, "templates": ("note://box/{number}",)}
 
 
-def settings(**rules: tuple[str, ...]) -> McpServerSettings:
+def settings(**rules: tuple[str, ...]) -> MCPServerSection:
     given = {kind: dict.fromkeys(names, RULE) for kind, names in rules.items() if kind != "pins"}
     pins = dict.fromkeys(rules.get("pins", ()), "0" * 64)
-    return McpServerSettings(name="mail", command=("x",), pins=pins, **given)
+    return MCPServerSection(name="mail", command=("x",), pins=pins, **given)
 
 
 @pytest.mark.parametrize(
