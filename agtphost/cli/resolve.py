@@ -65,12 +65,13 @@ def command(
       agtp resolve agtp://example.com/agents/librarian --format html > librarian.html
     """
     from agtphost.client import errors
-    from agtphost.client.resolution import Believing, format_of
+    from agtphost.client.locating import format_of
+    from agtphost.client.resolution import TrustPolicy
     from agtphost.client.sync import Client
 
     target, reach = _addressed(where, uri, hosts)
     looking = [_parsed(host) for host in hosts] or ([_parsed(reach.uri)] if target.form is Form.AGENT else [])
-    believing = Believing(issuers=_issuers(registrars), keys=reach.keys, freshness=fresh)
+    policy = TrustPolicy(issuers=_issuers(registrars), keys=reach.keys, freshness=fresh)
     try:
         with Client(
             trust=reach.cacert,
@@ -81,7 +82,7 @@ def command(
             plain_parameters=reach.plain_parameters,
             resolver=looking,
         ) as client:
-            found = client.resolution(target, form, believing=believing)
+            found = client.resolution(target, form, policy=policy)
     except errors.ClientError as error:
         raise failure_of(error) from None
     _show(found, form or format_of(target), as_json)

@@ -6,7 +6,8 @@ Calling AGTP hosts.
 - :mod:`.verification`: :class:`Verification`, whether its record is genuine
 - :mod:`.catalogs`: which version of the method catalog client and server use
 - :mod:`.manifests`: :class:`.manifests.ServerManifest`, and when it has to be read again
-- :mod:`.resolution`: :class:`.resolution.Resolution`, what a URI addresses and whether it is to be believed
+- :mod:`.locating`, :mod:`.resolution`: what a URI addresses; :class:`.resolution.Resolution`, whether it is to be
+  believed
 - :mod:`.bootstrap`: what a domain says over HTTPS of where its AGTP endpoint is
 - :mod:`.errors`: :class:`ClientError` and its kinds: calls without an answer
 - :mod:`.requests`, :mod:`.conversation`, :mod:`.retries`, :mod:`.caller`, :mod:`.pool`, :mod:`.tls`: what
@@ -17,13 +18,15 @@ Calling AGTP hosts.
   followed, everything verified
 - :mod:`.bootstrap_fetch`: fetching a bootstrap document with the Twisted client: one bounded GET, nothing followed,
   everything verified
-- :mod:`.client`: the Twisted client
-- :mod:`.greetings`: what servers said they can do: the ``Supported-Methods`` of the first answer on a connection
-- :mod:`.purchasing`: buying from a merchant: its identity is verified before PURCHASE goes out
+- :mod:`.calls`: what both clients do, from a call to its reply; :mod:`.client`: as the Twisted client does it
+- :mod:`.supported_methods`: what servers said they can do: the ``Supported-Methods`` of the first answer on a
+  connection
+- :mod:`.purchasing`: :class:`Buyer`, who verifies a merchant before PURCHASE goes out
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agtphost.client.errors import (
@@ -44,15 +47,19 @@ from agtphost.client.verification import Check, Verification
 
 if TYPE_CHECKING:
     from agtphost.client.client import Client
+    from agtphost.client.purchasing import Buyer, Counterparty, CounterpartyUnverified
 
 __all__ = [
     "AgentGone",
+    "Buyer",
     "CannotConnect",
     "CatalogMismatch",
     "Check",
     "Client",
     "ClientError",
     "ConnectionLost",
+    "Counterparty",
+    "CounterpartyUnverified",
     "InvalidCall",
     "ProtocolBroken",
     "Reply",
@@ -64,10 +71,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import the Twisted client when it is asked for: scripts with the blocking one need no Twisted."""
-    if name == "Client":
-        from agtphost.client.client import Client
+_MODULES = {
+    "Buyer": "purchasing",
+    "Client": "client",
+    "Counterparty": "purchasing",
+    "CounterpartyUnverified": "purchasing",
+}
 
-        return Client
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    """Import the Twisted client and the buyer when asked for: scripts with the blocking client need no Twisted."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"agtphost.client.{_MODULES[name]}"), name)

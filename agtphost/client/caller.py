@@ -11,25 +11,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from agtphost.client.bootstrap import BootstrapPolicy, Bootstraps
+from agtphost.client.bootstrap import ASK_DOMAINS, BootstrapPolicy, Bootstraps
 from agtphost.client.catalogs import Agreement
-from agtphost.client.errors import AgentGone, Timeout, VerificationFailed
-from agtphost.client.greetings import Greetings
+from agtphost.client.errors import AgentGone, VerificationFailed
 from agtphost.client.manifests import Manifests
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, Identity, PreparedCall, Scopes, parse_uri, prepare, with_field
 from agtphost.client.retries import RetryPolicy
+from agtphost.client.supported_methods import SupportedMethods
 from agtphost.client.terminal import escape
 from agtphost.client.tls import TLSSettings, settings_of
 from agtphost.vocabulary.catalog_versions import HEADER as CATALOG_VERSION
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.uris import AgtpUri, Form
-
-CONNECT_SECONDS = 10.0
-"""For name, TCP and TLS together."""
-
-CALL_SECONDS = 60.0
-"""From the call to its final reply, connecting and waiting for a free connection included."""
+from agtphost.wire.codec import Limits
 
 MAX_AGREED = 4096
 """Servers whose catalog version is remembered; beyond that the oldest is told none again."""
@@ -71,48 +66,82 @@ class CallOptions(TypedDict, total=False):
     """Whether the endpoint is known to be idempotent (``semantic.is_idempotent``); None: as its method is."""
 
 
+class ClientOptions(TypedDict, total=False):
+    """The keywords that make a client, of either kind; all may be left out."""
+
+    trust: str | Path | None
+    """A PEM file of CA certificates; None for the platform's."""
+
+    cert: str | Path | None
+    """A PEM file with the client certificate; its Agent-ID is the default of ``agent_id``."""
+
+    key: str | Path | None
+    """A PEM file with its private key."""
+
+    agent_id: str | None
+    """Whom to call as; None: whom the certificate names, or nobody."""
+
+    scopes: Scopes
+    """What calls claim unless they say otherwise."""
+
+    session_id: str | None
+    """What calls carry unless they say otherwise."""
+
+    resolver: Resolvers
+    """
+    The URI of a host that knows Agent-IDs, or several; needed for Form 1 URIs. A URI is resolved by asking them in
+    this order; calls go to the first.
+    """
+
+    connect_timeout: float
+    """Seconds for name, TCP and TLS together: 10."""
+
+    timeout: float
+    """Seconds for a whole call, connecting and waiting for a free connection included: 60."""
+
+    connections: int
+    """How many to one destination at most: 8."""
+
+    idle: float
+    """Seconds that a connection is kept unused: 50."""
+
+    retries: int
+    """How many times a repeatable call answered with 429 or 503 is made again: 0."""
+
+    limits: Limits
+    """Sizes of an answer."""
+
+    bootstrap: BootstrapPolicy | None
+    """How domains are asked for their AGTP endpoint when a URI is resolved; None asks nobody."""
+
+    plain_parameters: bool
+    """Sends parameters at the top of the body, for servers that know no envelope."""
+
+
 class Caller:
     """
     One client's identity and memory.
 
-    :param trust: a PEM file of CA certificates; None for the platform's.
-    :param cert: a PEM file with the client certificate; its Agent-ID is the default of ``agent_id``.
-    :param key: a PEM file with its private key.
-    :param resolver: the URI of the host that knows where Agent-IDs without a host are, or several,
-        asked in this order when a URI is resolved; calls go to the first.
-    :param bootstrap: how domains are asked for their AGTP endpoint; None asks nobody.
-    :param plain_parameters: sends parameters at the top of the body, for servers that know no envelope.
-    :raises agtphost.client.errors.InvalidCall: if one of these cannot be used.
+    :raises agtphost.client.errors.InvalidCall: for files and identifiers that cannot be used.
     """
 
-    def __init__(
-        self,
-        *,
-        trust: str | Path | None,
-        cert: str | Path | None,
-        key: str | Path | None,
-        agent_id: str | None,
-        scopes: Scopes,
-        session_id: str | None,
-        resolver: Resolvers,
-        policy: RetryPolicy,
-        bootstrap: BootstrapPolicy | None = None,
-        plain_parameters: bool = False,
-    ) -> None:
-        self._plain = plain_parameters
-        self.settings: TLSSettings = settings_of(trust, cert, key)
+    def __init__(self, **options: Unpack[ClientOptions]) -> None:
+        self._plain = options.get("plain_parameters", False)
+        self.settings: TLSSettings = settings_of(options.get("trust"), options.get("cert"), options.get("key"))
+        agent_id = options.get("agent_id")
         if agent_id is None:
             certificate = self.settings.peer_certificate()
             agent_id = None if certificate is None else certificate.agent_id
-        self.identity = Identity(agent_id=agent_id, scopes=scopes, session_id=session_id)
-        self.policy = policy
+        self.identity = Identity(agent_id=agent_id, scopes=options.get("scopes"), session_id=options.get("session_id"))
+        self.policy = RetryPolicy(statuses=options.get("retries", 0))
+        resolver = options.get("resolver")
         given = (resolver,) if isinstance(resolver, (str, AgtpUri)) else resolver or ()
         self.resolvers = tuple(parse_uri(each) for each in given)
         self._resolver = self.resolvers[0] if self.resolvers else None
         self._gone: dict[str, None] = {}
         self.manifests = Manifests()
-        self.greetings = Greetings()
-        self.bootstraps = Bootstraps(bootstrap)
+        self.supported = SupportedMethods()
+        self.bootstraps = Bootstraps(options.get("bootstrap", ASK_DOMAINS))
         self._catalogs: dict[Destination, str] = {}
 
     def manifest_call(self, server: str | AgtpUri | Destination) -> PreparedCall:
@@ -149,7 +178,7 @@ class Caller:
             **options,
         )
         self._refuse_gone(call)
-        self.greetings.warn(call)
+        self.supported.warn(call)
         version = self._catalogs.get(call.destination) if self._catalogs else None
         return call if version is None else with_field(call, CATALOG_VERSION, version)
 
@@ -177,7 +206,7 @@ class Caller:
     def note(self, call: PreparedCall, reply: Reply) -> None:
         """Remember what a final reply says about the agents of its call, and about its server's manifest."""
         self.manifests.note(call, reply)
-        self.greetings.note(call, reply)
+        self.supported.note(call, reply)
         if reply.status != Status.GONE:
             return
         named = reply.document.get("agent_id")
@@ -197,11 +226,6 @@ def server_of(uri: str | AgtpUri) -> AgtpUri:
     """The URI of the server that answers for ``uri``; an Agent-ID without a host stays as it is."""
     target = parse_uri(uri)
     return AgtpUri(form=Form.SERVER, host=target.host, port=target.port) if target.host else target
-
-
-def timed_out(seconds: float, doing: str) -> Timeout:
-    """The error of a call that took too long."""
-    return Timeout(f"The call took longer than {seconds:g} seconds, while {doing}.", "Allow it more time.")
 
 
 def no_manifest(reply: Reply) -> VerificationFailed:

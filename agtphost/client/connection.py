@@ -22,6 +22,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from agtphost.client import tls
+from agtphost.client.calls import Deadline, Stream
 from agtphost.client.conversation import Conversation
 from agtphost.client.errors import ClientError, ConnectionLost
 from agtphost.client.reply import Reply
@@ -57,7 +58,7 @@ class Link(Protocol):
         self._lost = lost
         self._conversation = Conversation(limits)
         self._final: Deferred[Reply] | None = None
-        self._stream: Callable[[Reply], object] | None = None
+        self._stream: Stream | None = None
         self._refusal: ClientError | None = None
         self._ended = False
         self._closed: Deferred[None] | None = None
@@ -74,19 +75,25 @@ class Link(Protocol):
         return not self._ended and self._conversation.reusable
 
     @property
+    def fresh(self) -> bool:
+        """Whether it can serve a call after it lay unused: its end would have been noticed."""
+        return self.reusable
+
+    @property
     def answered(self) -> bool:
         """Whether any octet of an answer to the last call arrived."""
         return self._conversation.answered
 
     # Calls
 
-    def perform(self, call: PreparedCall, stream: Callable[[Reply], object] | None) -> Deferred[Reply]:
+    def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Deferred[Reply]:
         """
         Make a call; only while :attr:`reusable`. Cancelling ends the connection.
 
         :param stream: takes interim replies.
         :return: the final reply, or a ClientError.
         """
+        deadline.remaining("waiting for the answer")
         octets = self._conversation.ask(call)
         self.used = True
         self._stream = stream

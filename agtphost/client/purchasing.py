@@ -7,14 +7,11 @@ registrar signed. The fingerprint of that document goes with the purchase, so
 that the merchant's host refuses it, 458, if the document is no longer the one
 that was verified. A 458 is never answered by sending the same again: what was
 verified then counts for nothing, and has to be verified anew.
-
-A procedure yields what is to be asked, and is sent the answer; both clients
-carry it out in their own way, so that the rules are here once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Protocol, Unpack
@@ -101,106 +98,12 @@ def _unverified(why: str) -> CounterpartyUnverified:
     )
 
 
-class Verifications:
-    """
-    What this side verified, and may still rely on.
+class Calling(Protocol):
+    """What of :class:`agtphost.client.Client` is needed."""
 
-    :param registrars: see :func:`verified`.
-    """
+    async def resolve(self, uri: str | AgtpUri, format: str | None = None) -> Reply: ...
 
-    def __init__(self, registrars: Collection[VerifyingKey] = ()) -> None:
-        self._registrars = tuple(registrars)
-        self._worthless: dict[tuple[str, str], None] = {}
-
-    def verify(self, uri: str | AgtpUri, reply: Reply, merchant_id: str | None = None) -> Counterparty:
-        """See :func:`verified`; a document verified anew can be relied on again."""
-        found = verified(uri, reply, registrars=self._registrars, merchant_id=merchant_id)
-        self._worthless.pop((found.merchant_id, found.fingerprint), None)
-        return found
-
-    def require(self, counterparty: Counterparty) -> None:
-        """
-        :raises CounterpartyUnverified: if it was refused with 458 and not verified again since.
-        """
-        if (counterparty.merchant_id, counterparty.fingerprint) in self._worthless:
-            raise CounterpartyUnverified(
-                "The merchant's host refused what was verified of it, 458.",
-                "Verify the merchant again before buying from it (core v08 section 9).",
-            )
-
-    def note(self, counterparty: Counterparty, reply: Reply) -> Reply:
-        """Remember a refusal; returns the reply."""
-        if reply.status == Status.COUNTERPARTY_UNVERIFIED:
-            self._worthless[counterparty.merchant_id, counterparty.fingerprint] = None
-            while len(self._worthless) > MOST_REFUSED:
-                del self._worthless[next(iter(self._worthless))]
-        return reply
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolve:
-    """Asks for the Identity Document at a URI."""
-
-    uri: AgtpUri
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Send:
-    """Asks for the PURCHASE itself."""
-
-    uri: AgtpUri
-    path: str
-    input: Mapping[str, Any]
-    options: CallOptions
-
-
-Step = Generator[Resolve | Send, Reply, Reply]
-
-
-def purchase(
-    verifications: Verifications,
-    uri: str | AgtpUri,
-    path: str,
-    input: Mapping[str, Any],
-    *,
-    counterparty: Counterparty | None,
-    intent_assertion: str | None,
-    cart_digest: str | None,
-    options: CallOptions,
-) -> Step:
-    """The procedure of one purchase: verify, unless the caller just did, and send."""
-    given = [name for name, _ in options.get("headers", ()) if name.lower() in OWN_FIELDS]
-    if given:
-        raise InvalidCall(f"The header {given[0]} is written from what is verified.", "Leave it out.")
-    target = parse_uri(uri)
-    if counterparty is None:
-        counterparty = verifications.verify(target, (yield Resolve(uri=target)))
-    elif counterparty.uri != target:
-        raise InvalidCall("What was verified is another URI's merchant.", "Verify this one.")
-    verifications.require(counterparty)
-    fields = [
-        ("Merchant-ID", counterparty.merchant_id),
-        ("Merchant-Manifest-Fingerprint", counterparty.fingerprint),
-        ("Intent-Assertion", intent_assertion),
-        ("Cart-Digest", cart_digest),
-    ]
-    sent: CallOptions = {
-        **options,
-        "headers": [*options.get("headers", ()), *((name, value) for name, value in fields if value is not None)],
-    }
-    reply = yield Send(uri=target, path=path, input=input, options=sent)
-    return verifications.note(counterparty, reply)
-
-
-# Carrying it out
-
-
-class BlockingCalls(Protocol):
-    """What of :class:`agtphost.client.sync.Client` is needed."""
-
-    def resolve(self, uri: str | AgtpUri, format: str | None = None) -> Reply: ...
-
-    def call(
+    async def call(
         self,
         uri: str | AgtpUri,
         method: str,
@@ -212,26 +115,30 @@ class BlockingCalls(Protocol):
 
 class Buyer:
     """
-    Buys with the blocking client.
+    Buys from merchants that it verified; :class:`agtphost.client.sync.Buyer` is the same for scripts.
 
     :param client: makes the calls, as its own agent.
     :param registrars: keys that merchants' documents have to be signed with; without any, a signature may be missing.
     """
 
-    def __init__(self, client: BlockingCalls, registrars: Collection[VerifyingKey] = ()) -> None:
+    def __init__(self, client: Calling, registrars: Collection[VerifyingKey] = ()) -> None:
         self._client = client
-        self._verifications = Verifications(registrars)
+        self._registrars = tuple(registrars)
+        self._worthless: dict[tuple[str, str], None] = {}
 
-    def verify(self, uri: str | AgtpUri, merchant_id: str | None = None) -> Counterparty:
+    async def verify(self, uri: str | AgtpUri, merchant_id: str | None = None) -> Counterparty:
         """
-        Fetch and verify a merchant's Identity Document.
+        Fetch and verify a merchant's Identity Document; verified anew, it can be relied on again.
 
         :param merchant_id: the Agent-ID it has to have.
         :raises CounterpartyUnverified: if it is none to buy from.
         """
-        return self._verifications.verify(uri, self._client.resolve(uri), merchant_id)
+        reply = await self._client.resolve(uri)
+        found = verified(uri, reply, registrars=self._registrars, merchant_id=merchant_id)
+        self._worthless.pop((found.merchant_id, found.fingerprint), None)
+        return found
 
-    def purchase(
+    async def purchase(
         self,
         uri: str | AgtpUri,
         path: str,
@@ -253,89 +160,31 @@ class Buyer:
         :return: the reply, whatever its status; after a 458 the merchant has to be verified again.
         :raises CounterpartyUnverified: if it is no merchant to buy from: then no PURCHASE was sent.
         """
-        steps = purchase(
-            self._verifications,
-            uri,
-            path,
-            input,
-            counterparty=counterparty,
-            intent_assertion=intent_assertion,
-            cart_digest=cart_digest,
-            options=options,
-        )
-        asked = next(steps)
-        while True:
-            reply = (
-                self._client.resolve(asked.uri)
-                if isinstance(asked, Resolve)
-                else self._client.call(asked.uri, METHOD, asked.path, asked.input, **asked.options)
+        given = [name for name, _ in options.get("headers", ()) if name.lower() in OWN_FIELDS]
+        if given:
+            raise InvalidCall(f"The header {given[0]} is written from what is verified.", "Leave it out.")
+        target = parse_uri(uri)
+        if counterparty is None:
+            counterparty = await self.verify(target)
+        elif counterparty.uri != target:
+            raise InvalidCall("What was verified is another URI's merchant.", "Verify this one.")
+        relied_on = (counterparty.merchant_id, counterparty.fingerprint)
+        if relied_on in self._worthless:
+            raise CounterpartyUnverified(
+                "The merchant's host refused what was verified of it, 458.",
+                "Verify the merchant again before buying from it (core v08 section 9).",
             )
-            try:
-                asked = steps.send(reply)
-            except StopIteration as ended:
-                return _reply(ended.value)
-
-
-class AsyncCalls(Protocol):
-    """What of :class:`agtphost.client.Client` is needed."""
-
-    async def resolve(self, uri: str | AgtpUri, format: str | None = None) -> Reply: ...
-
-    async def call(
-        self,
-        uri: str | AgtpUri,
-        method: str,
-        path: str = "/",
-        input: Mapping[str, Any] | None = None,
-        **options: Unpack[CallOptions],
-    ) -> Reply: ...
-
-
-class AsyncBuyer:
-    """Buys with the Twisted client; see :class:`Buyer`."""
-
-    def __init__(self, client: AsyncCalls, registrars: Collection[VerifyingKey] = ()) -> None:
-        self._client = client
-        self._verifications = Verifications(registrars)
-
-    async def verify(self, uri: str | AgtpUri, merchant_id: str | None = None) -> Counterparty:
-        """See :meth:`Buyer.verify`."""
-        return self._verifications.verify(uri, await self._client.resolve(uri), merchant_id)
-
-    async def purchase(
-        self,
-        uri: str | AgtpUri,
-        path: str,
-        input: Mapping[str, Any],
-        *,
-        counterparty: Counterparty | None = None,
-        intent_assertion: str | None = None,
-        cart_digest: str | None = None,
-        **options: Unpack[CallOptions],
-    ) -> Reply:
-        """See :meth:`Buyer.purchase`."""
-        steps = purchase(
-            self._verifications,
-            uri,
-            path,
-            input,
-            counterparty=counterparty,
-            intent_assertion=intent_assertion,
-            cart_digest=cart_digest,
-            options=options,
-        )
-        asked = next(steps)
-        while True:
-            if isinstance(asked, Resolve):
-                reply = await self._client.resolve(asked.uri)
-            else:
-                reply = await self._client.call(asked.uri, METHOD, asked.path, asked.input, **asked.options)
-            try:
-                asked = steps.send(reply)
-            except StopIteration as ended:
-                return _reply(ended.value)
-
-
-def _reply(value: Any) -> Reply:
-    assert isinstance(value, Reply), "a purchase ends with a reply"
-    return value
+        fields = [
+            ("Merchant-ID", counterparty.merchant_id),
+            ("Merchant-Manifest-Fingerprint", counterparty.fingerprint),
+            ("Intent-Assertion", intent_assertion),
+            ("Cart-Digest", cart_digest),
+        ]
+        headers = [*options.get("headers", ()), *((name, value) for name, value in fields if value is not None)]
+        sent: CallOptions = {**options, "headers": headers}
+        reply = await self._client.call(target, METHOD, path, input, **sent)
+        if reply.status == Status.COUNTERPARTY_UNVERIFIED:
+            self._worthless[relied_on] = None
+            while len(self._worthless) > MOST_REFUSED:
+                del self._worthless[next(iter(self._worthless))]
+        return reply

@@ -1,28 +1,20 @@
 """
-What a URI addresses, and whether it is to be believed: core v08 sections 6.1, 6.2 and 10.2 (level 2).
+Whether what a URI addresses is to be believed: core v08 sections 6.2 and 10.2 (level 2).
 
-The procedures are generators that yield what has to be asked and are sent the
-replies, so both clients share them and they hold no I/O. :func:`locating`
-finds the document; :func:`verifying` puts it to every check as well.
-
-Where an Agent-ID can be reached is a hint and proves nothing: a host that
-answers with another agent's document is passed over. A redirect is followed
-once, and only within the authority that was asked.
+No I/O of its own: see :mod:`.locating`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost, InvalidCall, Timeout, TLSRefused
-from agtphost.client.errors import VerificationFailed as Unbelievable
+from agtphost.client.errors import VerificationFailed
+from agtphost.client.locating import UNREACHABLE, Answer, Ask, Located, check_agent, format_of, locating, question
 from agtphost.client.manifests import read_manifest
 from agtphost.client.reply import Reply
-from agtphost.client.requests import parse_uri
 from agtphost.client.terminal import escape
 from agtphost.client.verification import Check, check_manifest, signing_keys_of
 from agtphost.identity import detached, documents, encoding
@@ -32,10 +24,9 @@ from agtphost.identity.genesis import Genesis, GenesisError, is_timestamp
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.trust import TrustedIssuers
-from agtphost.vocabulary import scopes, uris
+from agtphost.vocabulary import scopes
 from agtphost.vocabulary.identifiers import is_agent_id
-from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.uris import AgtpUri, Form, UriError
+from agtphost.vocabulary.uris import AgtpUri, Form
 
 FRESHNESS = 300.0
 """Seconds that a Namespace Document may be old (core v08 section 6.2)."""
@@ -47,32 +38,8 @@ IDENTITY_FORMATS = (None, "manifest", "json")
 """Formats that are the Identity Document itself."""
 
 
-_AGENT_PATH = re.compile(r"/agents/([A-Za-z0-9_-]{1,64})(/status)?", re.ASCII)
-_UNREACHABLE = (CannotConnect, TLSRefused, Timeout, ConnectionLost)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """One request that a procedure needs the answer of."""
-
-    uri: AgtpUri
-    method: str = "DESCRIBE"
-    anonymous: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Located:
-    """Where a URI led, and what was answered there."""
-
-    uri: AgtpUri
-    """The URI that was answered: of the host that knew the agent, after a redirect."""
-
-    reply: Reply
-    redirected: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Believing:
+class TrustPolicy:
     """What a resolution is held against."""
 
     issuers: TrustedIssuers = field(default_factory=TrustedIssuers)
@@ -122,153 +89,22 @@ class Resolution:
         return tuple(check for check in self.checks if not check.ok)
 
 
-Steps = Generator[Ask, Reply, Located]
-VerifyingSteps = Generator[Ask, Reply, Resolution]
-
-
-def question(uri: str | AgtpUri, format: str | None) -> Ask:
-    """
-    How a URI is asked for: design decision 5.
-
-    :param format: a ``?format=`` value; None leaves it to the URI.
-    """
-    target = parse_uri(uri)
-    if format is not None:
-        kept = [part for part in (target.query or "").split("&") if part and not part.startswith("format=")]
-        target = replace(target, query="&".join([*kept, f"format={format}"]))
-    if target.form in (Form.SERVER, Form.DOMAIN):
-        return Ask(uri=target, method="DISCOVER", anonymous=True)
-    return Ask(uri=target)
-
-
-def format_of(uri: AgtpUri) -> str | None:
-    """The ``format`` that a URI asks for; None where it leaves it to the host."""
-    for part in (uri.query or "").split("&"):
-        if part.startswith("format="):
-            return part.removeprefix("format=")
-    return None
-
-
-# Finding
-
-
-def locating(ask: Ask, hosts: Sequence[AgtpUri]) -> Steps:
-    """
-    Find what a URI addresses.
-
-    :param hosts: where Agent-IDs without a host are asked for, in this order.
-    :raises InvalidCall: an Agent-ID alone, and no host is known.
-    :raises VerificationFailed: every host that answered did so with another agent's document, or a
-        redirect leads where it must not.
-    """
-    if ask.uri.form is Form.AGENT:
-        return (yield from _among(ask, hosts))
-    return (yield from _at(ask))
-
-
-def _among(ask: Ask, hosts: Sequence[AgtpUri]) -> Steps:
-    """Form 1: the first host that knows the agent, whatever the others say."""
-    if not hosts:
-        raise InvalidCall(
-            "An Agent-ID alone does not say where its agent can be reached.",
-            f"Write agtp://{ask.uri.agent_id}@HOST, or name a resolver.",
-        )
-    failure: ClientError | None = None
-    unknown: Located | None = None
-    for host in hosts:
-        hinted = replace(ask.uri, form=Form.AGENT_AT_HOST, host=host.host, port=host.port)
-        try:
-            found = yield from _at(replace(ask, uri=hinted))
-        except (*_UNREACHABLE, Unbelievable) as error:
-            failure = error if failure is None or isinstance(error, Unbelievable) else failure
-            continue
-        if found.reply.status != Status.NOT_FOUND:
-            return found
-        unknown = unknown or found
-    # A host that lied is worth more attention than one that did not know.
-    if failure is not None and (unknown is None or isinstance(failure, Unbelievable)):
-        raise failure
-    assert unknown is not None
-    return unknown
-
-
-def _at(ask: Ask) -> Steps:
-    """Ask at the place that the URI names, and once more where that redirects to."""
-    reply = yield ask
-    redirected = False
-    if reply.status == Status.MOVED_PERMANENTLY:
-        ask = replace(ask, uri=redirected_to(ask.uri, reply.headers.get("location")))
-        reply = yield ask
-        redirected = True
-        if reply.status == Status.MOVED_PERMANENTLY:
-            raise Unbelievable("The host redirects a second time.", "Ask its operator for the agent's address.")
-    check_agent(ask.uri, reply)
-    return Located(uri=ask.uri, reply=reply, redirected=redirected)
-
-
-def redirected_to(uri: AgtpUri, location: str | None) -> AgtpUri:
-    """
-    The URI that a 301 means.
-
-    :raises VerificationFailed: if it means none, another agent, or leaves the authority: only the
-        same host, or the ``agtp.`` subdomain of the same domain, may be named.
-    """
-    shown = escape(str(location)[:200])
-    if location is None:
-        raise Unbelievable("The host redirects and does not say where to.")
-    path = _AGENT_PATH.fullmatch(location)
-    if path is not None and (uri.agent_id is None or path[1] == uri.agent_id):
-        name = None if uri.agent_id is not None else path[1]
-        return replace(uri, agent_name=name, status=path[2] is not None)
-    try:
-        target = uris.parse(location)
-    except UriError as error:
-        raise Unbelievable(f"The host redirects to {shown}, which is no address: {error.explanation}") from None
-    if target.host not in (uri.host, f"agtp.{uri.host}") and uri.host != f"agtp.{target.host}":
-        raise Unbelievable(
-            f"The host redirects to another authority: {shown}.", "Resolve that URI itself if you trust it."
-        )
-    if uri.agent_id is not None and target.agent_id != uri.agent_id and target.agent_name != uri.agent_id:
-        raise Unbelievable(f"The host redirects to another agent: {shown}.")
-    if target.agent_name is not None and is_agent_id(target.agent_name):
-        target = replace(target, form=Form.AGENT_AT_HOST, agent_id=target.agent_name, agent_name=None)
-    return target if target.query is not None else replace(target, query=uri.query)
-
-
-def check_agent(uri: AgtpUri, reply: Reply) -> None:
-    """
-    Refuse a document that is of another agent than the URI names (AGTP-099).
-
-    :raises VerificationFailed: then the document is not to be used.
-    """
-    if uri.agent_id is None or not reply.ok or format_of(uri) in ("yaml", "html"):
-        return
-    document = reply.result if isinstance(reply.result, dict) else {}
-    named = document.get("agent_id", document.get("canonical_id"))
-    if named != uri.agent_id:
-        who = f"of {named}" if isinstance(named, str) and is_agent_id(named) else "without an Agent-ID"
-        raise Unbelievable(
-            f"The host answered {uri.agent_id} with a document {who}.", "Do not use it; ask another host."
-        )
-
-
-# Believing
-
-
-def verifying(
+async def verifying(
+    answer: Answer,
     ask: Ask,
     hosts: Sequence[AgtpUri],
-    believing: Believing,
+    policy: TrustPolicy,
     locate: Callable[[AgtpUri], AgtpUri],
     now: Callable[[], float],
-) -> VerifyingSteps:
+) -> Resolution:
     """
     Find what a URI addresses, and put it to every check.
 
+    :param answer: makes the requests.
     :param locate: the URI with the host and port that its domain's bootstrap document gave.
     :param now: seconds since the epoch.
     """
-    found = yield from locating(ask, hosts)
+    found = await locating(answer, ask, hosts)
     if not found.reply.ok:
         said = f"The host answers {found.reply.status}: {escape(found.reply.explanation or found.reply.reason)}"
         return _result(ask, found, [Check(name="resolved", ok=False, detail=said)])
@@ -277,36 +113,36 @@ def verifying(
     server = AgtpUri(form=Form.SERVER, host=place.host, port=place.port)
     if found.uri.form in (Form.SERVER, Form.DOMAIN):
         manifest = read_manifest(found.reply)
-        return _result(ask, found, [*checks, check_manifest(manifest, _keys(believing, manifest, now))], manifest)
-    keys: Mapping[str, VerifyingKey] = believing.keys
+        return _result(ask, found, [*checks, check_manifest(manifest, _keys(policy, manifest, now))], manifest)
+    keys: Mapping[str, VerifyingKey] = policy.keys
     if not keys:
-        manifest_reply = yield Ask(uri=server, method="DISCOVER", anonymous=True)
-        keys = {} if not manifest_reply.ok else _keys(believing, read_manifest(manifest_reply), now)
+        manifest_reply = await answer(Ask(uri=server, method="DISCOVER", anonymous=True))
+        keys = {} if not manifest_reply.ok else _keys(policy, read_manifest(manifest_reply), now)
     checks.append(_document_signature(found.reply, keys))
     if found.uri.form is Form.NAMESPACE:
-        return (yield from _namespace(ask, found, checks, keys, believing, now))
+        return await _namespace(answer, ask, found, checks, keys, policy, now)
     form = format_of(found.uri)
     if found.uri.status or form == "status":
         return _result(ask, found, checks, _json(found.reply))
     if form == "certificate":
-        return _origin(ask, found, checks, believing)
+        return _origin(ask, found, checks, policy)
     if form in IDENTITY_FORMATS:
-        return (yield from _identity(ask, found, checks, keys, believing))
+        return await _identity(answer, ask, found, checks, keys, policy)
     # A page is for people; what is believed, and is in the resolution, is the document that it is made of.
-    plain = yield question(found.uri, "json")
+    plain = await answer(question(found.uri, "json"))
     check_agent(replace(found.uri, query=None), plain)
     checks.append(_document_signature(plain, keys))
-    shown = yield from _identity(ask, replace(found, reply=plain), checks, keys, believing)
+    shown = await _identity(answer, ask, replace(found, reply=plain), checks, keys, policy)
     return replace(shown, reply=found.reply)
 
 
-def _keys(believing: Believing, manifest: Mapping[str, Any], now: Callable[[], float]) -> Mapping[str, VerifyingKey]:
+def _keys(policy: TrustPolicy, manifest: Mapping[str, Any], now: Callable[[], float]) -> Mapping[str, VerifyingKey]:
     """What documents of this moment may be signed with: earlier keys are published for earlier records."""
-    if believing.keys:
-        return believing.keys
+    if policy.keys:
+        return policy.keys
     try:
         published = signing_keys_of(manifest)
-    except Unbelievable:
+    except VerificationFailed:
         return {}
     moment = datetime.fromtimestamp(now(), UTC).isoformat()
     return {kid: key for kid, key in published.items() if not published.ended(kid, moment)}
@@ -349,21 +185,21 @@ def _document_signature(reply: Reply, keys: Mapping[str, VerifyingKey]) -> Check
 # Identity
 
 
-def _identity(
-    ask: Ask, found: Located, checks: list[Check], keys: Mapping[str, VerifyingKey], believing: Believing
-) -> VerifyingSteps:
+async def _identity(
+    answer: Answer, ask: Ask, found: Located, checks: list[Check], keys: Mapping[str, VerifyingKey], policy: TrustPolicy
+) -> Resolution:
     document = _json(found.reply)
     signer, inline = _inline_signature(document)
     if inline is not None:
         checks.append(inline)
     genesis, bound = None, None
     try:
-        certificate = yield question(replace(found.uri, query=None, status=False), "certificate")
+        certificate = await answer(question(replace(found.uri, query=None, status=False), "certificate"))
         genesis, bound = _genesis(certificate, document)
-    except _UNREACHABLE as error:
+    except UNREACHABLE as error:
         bound = Check(name="genesis", ok=False, detail=f"The Genesis could not be read: {error.explanation}")
     checks.append(bound)
-    issuer, trusted = _issuer(genesis, signer, keys, believing.issuers)
+    issuer, trusted = _issuer(genesis, signer, keys, policy.issuers)
     checks.append(issuer)
     allowed, granted = _scopes(document, genesis)
     checks.append(allowed)
@@ -372,11 +208,11 @@ def _identity(
     )
 
 
-def _origin(ask: Ask, found: Located, checks: list[Check], believing: Believing) -> Resolution:
+def _origin(ask: Ask, found: Located, checks: list[Check], policy: TrustPolicy) -> Resolution:
     """The Genesis alone: it has to be one, the named agent's, and of a trusted registrar."""
     document = _json(found.reply)
     genesis, bound = _genesis(found.reply, {**document, "agent_id": found.uri.agent_id or document.get("agent_id")})
-    issuer, trusted = _issuer(genesis, None, {}, believing.issuers)
+    issuer, trusted = _issuer(genesis, None, {}, policy.issuers)
     return _result(ask, found, [*checks, bound, issuer], document, genesis=genesis, trusted=trusted and bound.ok)
 
 
@@ -446,22 +282,23 @@ def _scopes(document: Mapping[str, Any], genesis: Genesis | None) -> tuple[Check
 # Namespace
 
 
-def _namespace(
+async def _namespace(
+    answer: Answer,
     ask: Ask,
     found: Located,
     checks: list[Check],
     keys: Mapping[str, VerifyingKey],
-    believing: Believing,
+    policy: TrustPolicy,
     now: Callable[[], float],
-) -> VerifyingSteps:
+) -> Resolution:
     document = _json(found.reply)
-    fresh = check_fresh(document, now(), believing.freshness)
+    fresh = check_fresh(document, now(), policy.freshness)
     if not fresh.ok:
         # An old document may hide a revocation: asked for again, once (AGTP-135).
-        reply = yield Ask(uri=found.uri)
+        reply = await answer(Ask(uri=found.uri))
         found = replace(found, reply=reply)
         document = _json(reply)
-        fresh = check_fresh(document, now(), believing.freshness)
+        fresh = check_fresh(document, now(), policy.freshness)
         checks[-1] = _document_signature(reply, keys)
     checks.extend((check_namespace(document, keys), fresh))
     return _result(ask, found, checks, document)

@@ -12,33 +12,21 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from pathlib import Path
-from types import TracebackType
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Generator, Iterator, Mapping
+from types import TracebackType, coroutine
 from typing import Any, TypeVar, Unpack
 
-from agtphost.client import bootstrap_blocking, tls
-from agtphost.client.bootstrap import ASK_DOMAINS, BootstrapPolicy
-from agtphost.client.caller import (
-    CALL_SECONDS,
-    CONNECT_SECONDS,
-    Caller,
-    CallOptions,
-    Resolvers,
-    no_manifest,
-    server_of,
-    timed_out,
-)
-from agtphost.client.catalogs import agree, check_versions
-from agtphost.client.conversation import CLIENT_LIMITS, Conversation
-from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost, Timeout
-from agtphost.client.manifests import ServerManifest, read_manifest
-from agtphost.client.pool import IDLE_SECONDS, PER_DESTINATION, Pool
+from agtphost.client import bootstrap_blocking, purchasing, tls
+from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
+from agtphost.client.caller import CallOptions, ClientOptions
+from agtphost.client.calls import Calls, Clock, Deadline, Stream, completed
+from agtphost.client.conversation import Conversation
+from agtphost.client.errors import CannotConnect, ClientError, ConnectionLost
+from agtphost.client.manifests import ServerManifest
+from agtphost.client.purchasing import Counterparty
 from agtphost.client.reply import Reply
-from agtphost.client.requests import Destination, PreparedCall, Scopes
-from agtphost.client.resolution import Ask, Believing, Resolution, locating, question, verifying
-from agtphost.client.retries import RetryPolicy
-from agtphost.client.verification import signing_keys_of
+from agtphost.client.requests import Destination, PreparedCall
+from agtphost.client.resolution import Resolution, TrustPolicy
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.uris import AgtpUri
@@ -46,33 +34,7 @@ from agtphost.wire.codec import Limits
 
 _READ = 65536
 
-Clock = Callable[[], float]
 T = TypeVar("T")
-
-
-class Deadline:
-    """A moment after which a call is given up."""
-
-    def __init__(self, clock: Clock, seconds: float) -> None:
-        self._clock = clock
-        self._seconds = seconds
-        self._end = clock() + seconds
-
-    def remaining(self, doing: str) -> float:
-        """
-        Seconds left.
-
-        :param doing: what would have to wait, for the error.
-        :raises Timeout: if there are none.
-        """
-        left = self._end - self._clock()
-        if left <= 0:
-            raise self.passed(doing)
-        return left
-
-    def passed(self, doing: str) -> Timeout:
-        """The error that says so."""
-        return timed_out(self._seconds, doing)
 
 
 class Link:
@@ -107,39 +69,36 @@ class Link:
         """Whether the last call left the connection in order."""
         return self._conversation.reusable
 
-    @property
-    def answered(self) -> bool:
-        """Whether any octet of an answer to the last call arrived."""
-        return self._conversation.answered
-
-    def replies(self, call: PreparedCall, deadline: Deadline) -> Iterator[Reply]:
+    async def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
         """
-        Make a call; yields its interim replies and, last, the final one.
+        Make a call. Suspends to hand out interim replies, if they are asked for, and for nothing else.
 
-        :raises ClientError: if there is none.
+        :raises ClientError: if there is no final reply.
         """
+        deadline.remaining("sending the request")
         octets = self._conversation.ask(call)
         self.used = True
         try:
-            self._channel.settimeout(deadline.remaining("sending the request"))
+            self._channel.settimeout(deadline.left)
             # A server that refuses early may end the connection while we write: its answer is still there.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
                 self._channel.sendall(octets)
             while True:
                 self._channel.settimeout(deadline.remaining("waiting for the answer"))
                 for reply in self._conversation.receive(self._receive()):
-                    yield reply
                     if not reply.interim:
-                        return
+                        return reply
+                    if stream is not None:
+                        await _handed_out(reply)
         except TimeoutError:
-            raise deadline.passed("waiting for the answer") from None
+            raise deadline.passed() from None
         except ssl.SSLError as error:
             raise tls.refused(error.reason or "") from error
         except OSError as error:
             raise ConnectionLost(
                 f"The connection broke: {error.strerror or error}.",
                 "Whether the server carried the request out is unknown.",
-                answered=self.answered,
+                answered=self._conversation.answered,
             ) from error
 
     def _receive(self) -> bytes:
@@ -156,6 +115,25 @@ class Link:
                 self._channel.unwrap()
         self._channel.close()
 
+    abort = close
+
+
+@coroutine
+def _handed_out(reply: Reply) -> Generator[Reply, None, None]:
+    """Suspend with a reply: see :func:`_replies`."""
+    yield reply
+
+
+def _replies(work: Coroutine[Reply, None, Reply]) -> Iterator[Reply]:
+    """Carry out a call: what it hands out, and its result."""
+    with contextlib.closing(work):
+        try:
+            while True:
+                yield work.send(None)
+        except StopIteration as ended:
+            final: Reply = ended.value
+        yield final
+
 
 def connect(destination: Destination, context: ssl.SSLContext, limits: Limits, deadline: Deadline) -> Link:
     """
@@ -170,7 +148,7 @@ def connect(destination: Destination, context: ssl.SSLContext, limits: Limits, d
             (destination.host, destination.port), deadline.remaining(f"connecting to {destination}")
         )
     except TimeoutError:
-        raise deadline.passed(f"connecting to {destination}") from None
+        raise deadline.passed() from None
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise CannotConnect(
@@ -199,7 +177,7 @@ def _handshake_error(error: OSError, destination: Destination, deadline: Deadlin
             return tls.wrong_name(destination.host)
         return tls.refused("certificate verify failed", error.verify_message)
     if isinstance(error, TimeoutError):
-        return deadline.passed(f"shaking hands with {destination}")
+        return deadline.passed()
     if isinstance(error, ssl.SSLEOFError):
         return tls.refused("")
     if isinstance(error, ssl.SSLError):
@@ -211,75 +189,81 @@ _NAME_MISMATCH = frozenset({62, 64})
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 
 
+class _BlockingCalls(Calls[Link]):
+    """The procedures of the client, where whatever has to be waited for blocks the thread."""
+
+    def __init__(self, clock: Clock, sleep: Callable[[float], None], **options: Unpack[ClientOptions]) -> None:
+        super().__init__(clock, **options)
+        self._blocks = sleep
+        self._context = tls.stdlib_context(self._caller.settings)
+        self._guard = self._changed = threading.Condition()
+        self._lock = threading.Lock()
+
+    def begin(
+        self,
+        uri: str | AgtpUri,
+        method: str,
+        path: str,
+        input: Mapping[str, Any] | None,
+        stream: Stream | None,
+        timeout: float | None,
+        **options: Unpack[CallOptions],
+    ) -> Iterator[Reply]:
+        """A call that is known to be well-formed, to be carried out by iterating over its replies."""
+        call = self._caller.prepare(uri, method, path, input, streaming=stream is not None, **options)
+        return _replies(self._perform(call, stream, timeout))
+
+    def close(self) -> None:
+        for link in self._drain():
+            link.close()
+
+    async def _limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> T:
+        return await work  # Whatever blocks asks the deadline for how long.
+
+    async def _freed(self, key: Destination, deadline: Deadline) -> None:
+        self._changed.wait(deadline.left)
+
+    def _wake(self, key: Destination) -> None:
+        self._changed.notify_all()
+
+    async def _sleep(self, seconds: float) -> None:
+        self._blocks(seconds)
+
+    @contextlib.asynccontextmanager
+    async def _reading(self, key: Destination) -> AsyncIterator[None]:
+        with self._lock:
+            yield
+
+    async def _fetch(self, domain: str, policy: BootstrapPolicy) -> HTTPAnswer | str:
+        return bootstrap_blocking.ask(domain, self._caller.settings, policy)
+
+    async def _connect(self, key: Destination, deadline: Deadline) -> Link:
+        return connect(key, self._context, self._limits, deadline)
+
+
 class Client:
     """
     Calls AGTP hosts; a context manager that keeps connections open between calls.
 
-    :param trust: a PEM file of CA certificates; None for the platform's.
-    :param cert: a PEM file with the client certificate; its Agent-ID is the default of ``agent_id``.
-    :param key: a PEM file with its private key.
-    :param agent_id: whom to call as; None: whom the certificate names, or nobody.
-    :param scopes: what calls claim unless they say otherwise.
-    :param session_id: what calls carry unless they say otherwise.
-    :param resolver: the URI of a host that knows Agent-IDs, or several; needed for Form 1 URIs.
-    :param connect_timeout: seconds for name, TCP and TLS together.
-    :param timeout: seconds for a whole call.
-    :param connections: how many to one destination at most.
-    :param idle: seconds that a connection is kept unused.
-    :param retries: how many times a repeatable call answered with 429 or 503 is made again.
-    :param limits: sizes of an answer.
-    :param bootstrap: how :meth:`resolve` asks domains for their AGTP endpoint; None asks nobody.
-    :param plain_parameters: sends parameters at the top of the body, for servers that know no envelope.
+    :param clock: seconds, never going back.
+    :param sleep: lets them pass.
+    :param options: see :class:`~agtphost.client.caller.ClientOptions`.
     :raises InvalidCall: for files and identifiers that cannot be used.
     """
 
     def __init__(
         self,
         *,
-        trust: str | Path | None = None,
-        cert: str | Path | None = None,
-        key: str | Path | None = None,
-        agent_id: str | None = None,
-        scopes: Scopes = None,
-        session_id: str | None = None,
-        resolver: Resolvers = None,
-        connect_timeout: float = CONNECT_SECONDS,
-        timeout: float = CALL_SECONDS,
-        connections: int = PER_DESTINATION,
-        idle: float = IDLE_SECONDS,
-        retries: int = 0,
-        limits: Limits = CLIENT_LIMITS,
-        bootstrap: BootstrapPolicy | None = ASK_DOMAINS,
-        plain_parameters: bool = False,
         clock: Clock = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        **options: Unpack[ClientOptions],
     ) -> None:
-        self._caller = Caller(
-            trust=trust,
-            cert=cert,
-            key=key,
-            agent_id=agent_id,
-            scopes=scopes,
-            session_id=session_id,
-            resolver=resolver,
-            policy=RetryPolicy(statuses=retries),
-            bootstrap=bootstrap,
-            plain_parameters=plain_parameters,
-        )
-        self._context = tls.stdlib_context(self._caller.settings)
-        self._limits = limits
-        self._connect_timeout = connect_timeout
-        self._timeout = timeout
-        self._clock = clock
-        self._sleep = sleep
-        self._pool: Pool[Destination, Link] = Pool(bound=connections, idle=idle)
-        self._changed = threading.Condition()
-        self._reading = threading.Lock()
+        self._calls = _BlockingCalls(clock, sleep, **options)
 
     @property
     def agent_id(self) -> str | None:
         """Whom calls are made as; None for anonymous ones."""
-        return self._caller.identity.agent_id
+        return self._calls.agent_id
 
     def __enter__(self) -> Client:
         return self
@@ -291,12 +275,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connections that no call is using; the others close when their calls end."""
-        with self._changed:
-            idle = self._pool.drain()
-        for _, link in idle:
-            link.close()
-
-    # Calls
+        self._calls.close()
 
     def call(
         self,
@@ -305,22 +284,17 @@ class Client:
         path: str = "/",
         input: Mapping[str, Any] | None = None,
         *,
-        stream: Callable[[Reply], object] | None = None,
+        stream: Stream | None = None,
         timeout: float | None = None,
         **options: Unpack[CallOptions],
     ) -> Reply:
-        """
-        Make one call.
-
-        :param input: the method's parameters.
-        :param stream: takes each interim reply as it arrives, and asks the server for them.
-        :param timeout: seconds, instead of the client's.
-        :param options: see :class:`~agtphost.client.caller.CallOptions`.
-        :return: the final reply, whatever its status.
-        :raises ClientError: if there is none.
-        """
-        call = self._caller.prepare(uri, method, path, input, streaming=stream is not None, **options)
-        return self._final(call, timeout, stream)
+        """Make one call: see :meth:`agtphost.client.Client.call`."""
+        for reply in self._calls.begin(uri, method, path, input, stream, timeout, **options):
+            if not reply.interim:
+                return reply
+            if stream is not None:
+                stream(reply)
+        raise AssertionError("a call ends with a final reply or an error")
 
     def stream(
         self,
@@ -333,53 +307,25 @@ class Client:
         **options: Unpack[CallOptions],
     ) -> Iterator[Reply]:
         """The same call as an iterator over its interim replies and, last, the final one."""
-        call = self._caller.prepare(uri, method, path, input, streaming=True, **options)
-        return self._replies(call, timeout)
+        return self._calls.begin(uri, method, path, input, lambda _: None, timeout, **options)
 
     def resolve(self, uri: str | AgtpUri, format: str | None = None) -> Reply:
-        """
-        What a URI addresses: an Identity Document, a manifest, a namespace (core v08 section 6.1).
-
-        A redirect is followed once. Nothing but the Agent-ID is checked: :meth:`resolution` checks everything.
-
-        :param format: ``manifest``, ``json``, ``yaml``, ``html``, ``certificate`` or ``status``.
-        :raises VerificationFailed: if the document is of another agent than the URI names.
-        """
-        located = self._resolving(locating(question(uri, format), self._caller.resolvers))
-        return located.reply
+        """What a URI addresses: see :meth:`agtphost.client.Client.resolve`."""
+        return completed(self._calls.resolve(uri, format))
 
     def resolution(
         self,
         uri: str | AgtpUri,
         format: str | None = None,
         *,
-        believing: Believing = Believing(),  # noqa: B008
+        policy: TrustPolicy = TrustPolicy(),  # noqa: B008
     ) -> Resolution:
-        """
-        What a URI addresses, put to every check: the level 2 check of core v08 section 10.2 for agents.
-
-        A check that fails is in the answer, and no exception.
-
-        :param believing: whose signatures count, and how old a Namespace Document may be.
-        :raises VerificationFailed: if the answer is of another agent than the URI names.
-        """
-        bootstraps = self._caller.bootstraps
-        return self._resolving(
-            verifying(question(uri, format), self._caller.resolvers, believing, bootstraps.located, time.time)
-        )
+        """What a URI addresses, put to every check: see :meth:`agtphost.client.Client.resolution`."""
+        return completed(self._calls.resolution(uri, format, policy=policy))
 
     def fetch_signing_keys(self, uri: str | AgtpUri) -> KeyRing:
-        """
-        The keys that a server says it signs records with, by ``kid``, from its manifest.
-
-        Trust in them is trust in the server's TLS certificate.
-
-        :raises VerificationFailed: if it publishes none.
-        """
-        reply = self.call(server_of(uri), "DISCOVER", anonymous=True)
-        if not reply.ok:
-            raise no_manifest(reply)
-        return signing_keys_of(read_manifest(reply))
+        """The keys that a server signs with: see :meth:`agtphost.client.Client.fetch_signing_keys`."""
+        return completed(self._calls.fetch_signing_keys(uri))
 
     def manifest(
         self,
@@ -388,178 +334,52 @@ class Client:
         keys: Mapping[str, VerifyingKey] | None = None,
         timeout: float | None = None,
     ) -> ServerManifest:
-        """
-        The manifest of a server, from memory as long as it may be kept.
-
-        From the first time on, calls to this server compare its
-        ``AGTP-API-Version``, and read the manifest again before the next call
-        once it changed (core v08 section 7.6).
-
-        :param keys: that may have signed it, by ``kid``; None: those given before. An absent or invalid
-            signature is warned of (:class:`.manifests.ManifestWarning`), and the manifest returned all the same.
-        :raises VerificationFailed: if the server does not show one.
-        """
-        call = self._caller.manifest_call(uri)
-        kept = self._caller.manifests.fresh(call.destination, keys, self._clock())
-        return kept if kept is not None else self._read_manifest(call, keys, timeout)
+        """The manifest of a server: see :meth:`agtphost.client.Client.manifest`."""
+        return completed(self._calls.manifest(uri, keys=keys, timeout=timeout))
 
     def negotiate_catalog(self, uri: str | AgtpUri, preferred: str, known: Collection[str] | None = None) -> str:
-        """
-        Agree with a server on a version of the method catalog (AGTP-API section 4.6).
-
-        Where the server has several, later calls of this client to it state the version.
-
-        :param preferred: the client's own version; taken wherever the server has it.
-        :param known: every version the client can work with; None: those of the preferred one's MAJOR version.
-        :return: the preferred version, else the highest in common.
-        :raises CatalogMismatch: if there is none.
-        :raises VerificationFailed: if the server does not show its manifest, or that does not say.
-        """
-        check_versions(preferred, known)
-        server = server_of(uri)
-        reply = self.call(server, "DISCOVER", anonymous=True)
-        if not reply.ok:
-            raise no_manifest(reply)
-        return self._caller.agreed(server, agree(reply, preferred, known))
-
-    # Manifests and domains
-
-    def _read_manifest(
-        self, call: PreparedCall, keys: Mapping[str, VerifyingKey] | None, timeout: float | None
-    ) -> ServerManifest:
-        reply = self._final(call, timeout, None)
-        if not reply.ok:
-            raise no_manifest(reply)
-        return self._caller.manifests.adopt(call.destination, reply, keys, self._clock())
-
-    def _resolving(self, steps: Generator[Ask, Reply, T]) -> T:
-        """Carry out a procedure of resolution: ask what it wants to know, and tell it the answers."""
-        answer: Reply | None = None
-        failure: ClientError | None = None
-        while True:
-            try:
-                ask = steps.throw(failure) if failure is not None else steps.send(answer)  # type: ignore[arg-type]
-            except StopIteration as ended:
-                result: T = ended.value
-                return result
-            answer = failure = None
-            try:
-                self._bootstrap(ask.uri)
-                answer = self.call(ask.uri, ask.method, anonymous=ask.anonymous)
-            except ClientError as error:
-                failure = error
-
-    def _bootstrap(self, uri: AgtpUri) -> None:
-        """Ask the URI's domain where its endpoint is, if it was not asked before."""
-        bootstraps = self._caller.bootstraps
-        domain = bootstraps.unasked(uri, self._clock())
-        if domain is not None and bootstraps.policy is not None:
-            answer = bootstrap_blocking.ask(domain, self._caller.settings, bootstraps.policy)
-            bootstraps.note(domain, answer, self._clock())
-
-    # The steps of a call
-
-    def _final(self, call: PreparedCall, timeout: float | None, stream: Callable[[Reply], object] | None) -> Reply:
-        for reply in self._replies(call, timeout):
-            if not reply.interim:
-                return reply
-            if stream is not None:
-                stream(reply)
-        raise AssertionError("a call ends with a final reply or an error")
-
-    def _replies(self, call: PreparedCall, timeout: float | None) -> Iterator[Reply]:
-        if self._caller.manifests.stale(call):
-            # Once for all threads that wait.
-            with self._reading:
-                if self._caller.manifests.stale(call):
-                    self._read_manifest(self._caller.manifest_call(call.destination), None, timeout)
-        deadline = Deadline(self._clock, self._timeout if timeout is None else timeout)
-        policy = self._caller.policy
-        attempt = 1
-        while True:
-            for reply in self._reconnecting(call, deadline):
-                wait = None
-                if not reply.interim:
-                    self._caller.note(call, reply)
-                    wait = policy.wait_after(reply, call.repeatable, attempt)
-                if wait is None:
-                    yield reply
-                    if not reply.interim:
-                        return
-            attempt += 1
-            if wait is not None:
-                if wait >= deadline.remaining("waiting to call again"):
-                    yield reply
-                    return
-                self._sleep(wait)
-
-    def _reconnecting(self, call: PreparedCall, deadline: Deadline) -> Iterator[Reply]:
-        """One call over a pooled connection, and once more over a new one if that was dead."""
-        attempt = 1
-        while True:
-            link = self._borrow(call.destination, deadline)
-            reused = link.used
-            try:
-                yield from link.replies(call, deadline)
-                return
-            except ConnectionLost as error:
-                again = self._caller.policy.may_reconnect(
-                    call.repeatable, reused=reused, answered=error.answered, attempt=attempt
-                )
-                if not again:
-                    raise
-                self._drop_idle(call.destination)
-            finally:
-                self._return(call.destination, link)
-            attempt += 1
-
-    def _borrow(self, key: Destination, deadline: Deadline) -> Link:
-        while True:
-            with self._changed:
-                now = self._clock()
-                for _, old in self._pool.stale(now):
-                    old.close()
-                link = self._pool.take(key, now)
-                if link is None and not self._pool.open(key):
-                    self._changed.wait(deadline.remaining("waiting for a free connection"))
-                    continue
-            if link is None:
-                return self._open(key, deadline)
-            if link.fresh:
-                return link
-            self._discard(key, link)
-
-    def _open(self, key: Destination, deadline: Deadline) -> Link:
-        """A new connection; its time is the smaller of what connecting and the call are allowed."""
-        try:
-            seconds = min(self._connect_timeout, deadline.remaining(f"connecting to {key}"))
-            return connect(key, self._context, self._limits, Deadline(self._clock, seconds))
-        except BaseException:
-            with self._changed:
-                self._pool.gone(key)
-                self._changed.notify()
-            raise
-
-    def _return(self, key: Destination, link: Link) -> None:
-        if not link.reusable:
-            self._discard(key, link)
-            return
-        with self._changed:
-            self._pool.give_back(key, link, self._clock())
-            self._changed.notify()
-
-    def _discard(self, key: Destination, link: Link) -> None:
-        link.close()
-        with self._changed:
-            self._pool.gone(key)
-            self._changed.notify()
-
-    def _drop_idle(self, key: Destination) -> None:
-        with self._changed:
-            dropped = self._pool.drop(key)
-            self._changed.notify_all()
-        for link in dropped:
-            link.close()
+        """Agree on a version of the method catalog: see :meth:`agtphost.client.Client.negotiate_catalog`."""
+        return completed(self._calls.negotiate_catalog(uri, preferred, known))
 
 
-__all__ = ["Client", "ClientError", "Reply"]
+class Buyer:
+    """
+    Buys from merchants that it verified: see :class:`agtphost.client.Buyer`.
+
+    :param client: makes the calls, as its own agent.
+    :param registrars: keys that merchants' documents have to be signed with; without any, a signature may be missing.
+    """
+
+    def __init__(self, client: Client, registrars: Collection[VerifyingKey] = ()) -> None:
+        self._buyer = purchasing.Buyer(client._calls, registrars)
+
+    def verify(self, uri: str | AgtpUri, merchant_id: str | None = None) -> Counterparty:
+        """See :meth:`agtphost.client.Buyer.verify`."""
+        return completed(self._buyer.verify(uri, merchant_id))
+
+    def purchase(
+        self,
+        uri: str | AgtpUri,
+        path: str,
+        input: Mapping[str, Any],
+        *,
+        counterparty: Counterparty | None = None,
+        intent_assertion: str | None = None,
+        cart_digest: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Reply:
+        """See :meth:`agtphost.client.Buyer.purchase`."""
+        return completed(
+            self._buyer.purchase(
+                uri,
+                path,
+                input,
+                counterparty=counterparty,
+                intent_assertion=intent_assertion,
+                cart_digest=cart_digest,
+                **options,
+            )
+        )
+
+
+__all__ = ["Buyer", "Client", "ClientError", "Reply"]

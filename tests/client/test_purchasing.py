@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import pytest_twisted
 
-from agtphost.client import InvalidCall
-from agtphost.client.purchasing import AsyncBuyer, CounterpartyUnverified
+from agtphost.client import Buyer, CounterpartyUnverified, InvalidCall
 from agtphost.identity import documents
 from agtphost.identity.canonical import canonical
 from agtphost.identity.keys import SigningKey
@@ -61,7 +60,7 @@ async def test_a_purchase_says_what_was_verified(credentials: Credentials, new_c
     served = manifest()
     with ScriptedHost(credentials, shop(served)) as host:
         async with new_client() as client:
-            buyer = AsyncBuyer(client, [REGISTRAR.public])
+            buyer = Buyer(client, [REGISTRAR.public])
             reply = await buyer.purchase(
                 at(host),
                 "/goods",
@@ -106,7 +105,7 @@ async def test_nothing_is_bought_from_who_is_no_merchant(
     with ScriptedHost(credentials, shop(served)) as host:
         async with new_client() as client:
             with pytest.raises(CounterpartyUnverified, match=why):
-                await AsyncBuyer(client, [REGISTRAR.public]).purchase(at(host), "/goods", GOODS)
+                await Buyer(client, [REGISTRAR.public]).purchase(at(host), "/goods", GOODS)
     assert not bought(host)
 
 
@@ -117,7 +116,7 @@ async def test_another_agent_is_not_the_merchant(credentials: Credentials, new_c
 
     with ScriptedHost(credentials, shop(manifest(agent_id="f" * 64))) as host:
         async with new_client() as client:
-            buyer = AsyncBuyer(client)
+            buyer = Buyer(client)
             with pytest.raises(VerificationFailed):
                 await buyer.purchase(at(host), "/goods", GOODS)
             with pytest.raises(CounterpartyUnverified, match="another agent"):
@@ -131,7 +130,7 @@ async def test_a_458_is_not_sent_again(credentials: Credentials, new_client: New
     answers = refuse(458, "merchant-manifest-fingerprint-mismatch", retryable=True)
     with ScriptedHost(credentials, shop(manifest(), answers)) as host:
         async with new_client(retries=3) as client:
-            buyer = AsyncBuyer(client)
+            buyer = Buyer(client)
             counterparty = await buyer.verify(at(host))
             for expected in (1, 1):
                 if expected == len(bought(host)):
@@ -153,7 +152,7 @@ async def test_what_is_verified_is_not_written_by_hand(credentials: Credentials,
     """Own headers, and the verification of another URI, are refused before anything is sent."""
     with ScriptedHost(credentials, shop(manifest())) as host:
         async with new_client() as client:
-            buyer = AsyncBuyer(client)
+            buyer = Buyer(client)
             counterparty = await buyer.verify(at(host))
             for name in ("Merchant-ID", "merchant-manifest-fingerprint", "Intent-Assertion", "Cart-Digest"):
                 with pytest.raises(InvalidCall, match="written from"):

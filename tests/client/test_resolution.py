@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from agtphost.client.calls import completed
 from agtphost.client.errors import CannotConnect, InvalidCall, VerificationFailed
+from agtphost.client.locating import Ask, locating, question, redirected_to
 from agtphost.client.reply import Reply
-from agtphost.client.resolution import (
-    Ask,
-    Believing,
-    Resolution,
-    check_fresh,
-    check_namespace,
-    locating,
-    question,
-    redirected_to,
-    verifying,
-)
+from agtphost.client.resolution import Resolution, TrustPolicy, check_fresh, check_namespace, verifying
 from agtphost.identity import detached, documents, jws
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import encode
@@ -69,7 +61,7 @@ class World:
         self.asked: list[str] = []
         self.identity, self.genesis = identity, genesis
 
-    def __call__(self, ask: Ask) -> Reply:
+    async def __call__(self, ask: Ask) -> Reply:
         place = f"{ask.method} {ask.uri}"
         self.asked.append(place)
         for part, answer in self.answers.items():
@@ -85,27 +77,11 @@ class World:
         return reply(self.genesis if "format=certificate" in place else self.identity)
 
 
-def drive(steps: Any, world: Callable[[Ask], Reply]) -> Any:
-    """Carry out a procedure."""
-    answer, failure = None, None
-    while True:
-        try:
-            ask = steps.throw(failure) if failure is not None else steps.send(answer)
-        except StopIteration as ended:
-            return ended.value
-        answer = failure = None
-        try:
-            answer = world(ask)
-        except CannotConnect as error:
-            failure = error
-
-
-def resolve(uri: str, world: World, *hosts: str, format: str | None = None, **believing: Any) -> Resolution:
+def resolve(uri: str, world: World, *hosts: str, format: str | None = None, **policy: Any) -> Resolution:
     """Every check of a URI."""
     looking = [parse(host) for host in hosts]
-    steps = verifying(question(uri, format), looking, Believing(**believing), lambda uri: uri, lambda: NOW)
-    found: Resolution = drive(steps, world)
-    return found
+    asked = question(uri, format)
+    return completed(verifying(world, asked, looking, TrustPolicy(**policy), lambda uri: uri, lambda: NOW))
 
 
 def failed(found: Resolution) -> set[str]:
@@ -141,7 +117,7 @@ def test_every_form_is_resolved(uri: str, first: str) -> None:
 def test_an_agent_id_needs_somewhere_to_ask() -> None:
     """AGTP-097: Form 1 without a resolver is an error that says what to write."""
     with pytest.raises(InvalidCall, match="resolver"):
-        drive(locating(question(f"agtp://{AGENT}", None), ()), World())
+        completed(locating(World(), question(f"agtp://{AGENT}", None), ()))
 
 
 def test_hosts_are_asked_in_turn() -> None:
@@ -154,13 +130,13 @@ def test_hosts_are_asked_in_turn() -> None:
         }
     )
     hosts = [parse(f"agtp://{name}.test") for name in "abcd"]
-    found = drive(locating(question(f"agtp://{AGENT}", None), hosts), world)
+    found = completed(locating(world, question(f"agtp://{AGENT}", None), hosts))
     assert found.uri.host == "d.test"
     with pytest.raises(VerificationFailed, match=OTHER):
-        drive(locating(question(f"agtp://{AGENT}", None), hosts[:3]), world)
-    assert drive(locating(question(f"agtp://{AGENT}", None), hosts[:2]), world).reply.status == 404
+        completed(locating(world, question(f"agtp://{AGENT}", None), hosts[:3]))
+    assert completed(locating(world, question(f"agtp://{AGENT}", None), hosts[:2])).reply.status == 404
     with pytest.raises(CannotConnect):
-        drive(locating(question(f"agtp://{AGENT}", None), hosts[:1]), world)
+        completed(locating(world, question(f"agtp://{AGENT}", None), hosts[:1]))
 
 
 @pytest.mark.parametrize("member", ["agent_id", "canonical_id"])
@@ -214,7 +190,7 @@ def test_a_refusal_is_a_failed_check() -> None:
     assert failed(found) == {"resolved"} and "410" in found.failures[0].detail
 
 
-# Believing
+# Checking
 
 
 def test_the_four_steps_of_level_two() -> None:

@@ -7,6 +7,8 @@ One host serves the whole story, and is started again at its end; the tests run 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,14 +17,15 @@ from typing import Any
 
 import pytest
 
-from agtphost.client.purchasing import Buyer, CounterpartyUnverified
-from agtphost.client.sync import Client
+from agtphost.client import CounterpartyUnverified
+from agtphost.client.sync import Buyer, Client
 from agtphost.identity import documents, jws, provisioning
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import decode
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.vocabulary import budget
 from tests.dispatch.market import CART, KEY, PLATFORM, PUBLIC, claims, signed
+from tests.docs.test_commands import ROOT, blocks
 from tests.system.hosting import Host, running, sample, until
 
 ENDPOINTS = """
@@ -330,16 +333,35 @@ def test_the_client_buys_from_merchants_alone(story: Story) -> None:
     """AGTP-302: against an agent that is none it gives up before anything is on the wire."""
     with story.client() as client:
         sent: list[str] = []
-        call = client.call
+        call = client._calls.call
 
         def watched(uri: Any, method: str, *rest: Any, **options: Any) -> Any:
             sent.append(method)
             return call(uri, method, *rest, **options)
 
-        client.call = watched  # type: ignore[method-assign]
+        client._calls.call = watched  # type: ignore[method-assign]
         with pytest.raises(CounterpartyUnverified, match="role merchant"):
             Buyer(client).purchase(story.uri_of("librarian"), "/goods", goods())
-        assert "PURCHASE" not in sent
+        assert sent == ["DESCRIBE"]
+
+
+def test_the_pages_buyer_buys(story: Story, tmp_path: Path) -> None:
+    """The program of docs/client.rst as it stands; with another registrar's key it buys nothing."""
+    (program,) = [block for block in blocks((ROOT / "docs" / "client.rst").read_text()) if block.startswith("import ")]
+    stranger = tmp_path / "stranger.pub"
+    SigningKey.generate().public.save(stranger)
+    buyer = story.state / "agents" / "buyer"
+
+    def run(registrar: Path) -> subprocess.CompletedProcess[str]:
+        words = [story.shop, story.state / "ca.pem", registrar, buyer / "agent.pem", buyer / "agent.key"]
+        return subprocess.run(
+            [sys.executable, "-c", program, *map(str, words)], capture_output=True, text=True, timeout=60
+        )
+
+    done = run(story.state / "registrar.pem")
+    assert done.stdout == "verified shop\n200 {'sold': 4}\n", done.stderr
+    refused = run(stranger)
+    assert refused.returncode == 1 and "no registrar" in refused.stderr and not refused.stdout
 
 
 def test_a_restart_forgets_no_assertion_and_the_role_can_go(story: Story) -> None:

@@ -14,7 +14,7 @@ import pytest_twisted
 from agtphost.client import Client as TwistedClient
 from agtphost.client.bootstrap import BootstrapPolicy
 from agtphost.client.errors import VerificationFailed
-from agtphost.client.resolution import Believing, Resolution
+from agtphost.client.resolution import Resolution, TrustPolicy
 from agtphost.client.sync import Client
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import SigningKey, VerifyingKey
@@ -56,9 +56,9 @@ def forms(host: Host) -> dict[str, str]:
     }
 
 
-def believing(host: Host) -> Believing:
+def trusting(host: Host) -> TrustPolicy:
     """The host's registrar alone is trusted."""
-    return Believing(issuers=TrustedIssuers(everywhere=[VerifyingKey.load(host.state / "registrar.pem")]))
+    return TrustPolicy(issuers=TrustedIssuers(everywhere=[VerifyingKey.load(host.state / "registrar.pem")]))
 
 
 def assert_right(host: Host, form: str, found: Resolution) -> None:
@@ -77,7 +77,7 @@ def test_the_blocking_client_resolves_every_form(host: Host, form: str) -> None:
     """AGTP-097, 098, 100, 102, 121, 122, 128, 310: Forms 2a and 3 by the domain's bootstrap document."""
     elsewhere = f"agtp://127.0.0.1:{free_port()}"
     with Client(trust=host.state / "ca.pem", resolver=[elsewhere, host.uri], bootstrap=policy()) as client:
-        assert_right(host, form, client.resolution(forms(host)[form], believing=believing(host)))
+        assert_right(host, form, client.resolution(forms(host)[form], policy=trusting(host)))
 
 
 @pytest_twisted.ensureDeferred
@@ -90,7 +90,7 @@ async def test_the_twisted_client_resolves_every_form(host: Host) -> None:
         reactor, trust=host.state / "ca.pem", resolver=[elsewhere, host.uri], bootstrap=policy()
     ) as client:
         for form, uri in forms(host).items():
-            assert_right(host, form, await client.resolution(uri, believing=believing(host)))
+            assert_right(host, form, await client.resolution(uri, policy=trusting(host)))
 
 
 def test_the_command_resolves_and_judges(host: Host) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 import pytest_twisted
 
-from agtphost.client.greetings import MOST_SERVERS, Greetings, MethodWarning
 from agtphost.client.reply import reply_of
 from agtphost.client.requests import Destination, Identity, prepare
+from agtphost.client.supported_methods import MOST_SERVERS, MethodWarning, SupportedMethods
 from agtphost.vocabulary.uris import parse
 from tests.client.credentials import Credentials
 from tests.client.drivers import Driver
@@ -51,17 +51,17 @@ async def test_nothing_is_warned_of_where_nothing_was_said(credentials: Credenti
                 assert (await client.call(host.uri, "TRANSFER", "/room", headers=presented)).ok
 
 
-def test_the_memory_of_greetings_is_bounded() -> None:
+def test_the_memory_of_supported_methods_is_bounded() -> None:
     """The server that greeted first is forgotten; an empty greeting is none."""
-    greetings = Greetings()
+    supported = SupportedMethods()
 
     def greet(number: int, named: str) -> bool:
         call = prepare(parse(f"agtp://127.0.0.1:{number}"), "TRANSFER", "/", None, identity=Identity(), resolver=None)
         assert call.destination == Destination("127.0.0.1", number)
         response = answer({}, Supported_Methods=named)
-        greetings.note(call, reply_of(response, line=b"", body=b"", agent_id=None, interims=0))
-        return greetings.lacks(call)
+        supported.note(call, reply_of(response, line=b"", body=b"", agent_id=None, interims=0))
+        return supported.lacks(call)
 
     assert all(greet(number, "QUERY") for number in range(1, MOST_SERVERS + 2))
-    assert len(greetings._offered) == MOST_SERVERS
+    assert len(supported._offered) == MOST_SERVERS
     assert not greet(1, " , ")

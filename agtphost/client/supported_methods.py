@@ -31,7 +31,7 @@ class MethodWarning(UserWarning):
     """A method is called that the server did not name among those it supports."""
 
 
-class Greetings:
+class SupportedMethods:
     """The methods that servers named, by destination."""
 
     def __init__(self) -> None:

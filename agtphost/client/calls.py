@@ -1,0 +1,399 @@
+"""
+What both clients do, from a call to its reply.
+
+The procedures are coroutines over a few things that each client does in its
+own way: connecting, waiting, and keeping time. The Twisted client suspends in
+them; the blocking client's never suspend, but to hand out an interim reply,
+so that it runs the same coroutines without a reactor.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, closing, nullcontext
+from time import time
+from typing import Any, Generic, Protocol, TypeVar, Unpack
+
+from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
+from agtphost.client.caller import Caller, CallOptions, ClientOptions, no_manifest, server_of
+from agtphost.client.catalogs import agree, check_versions
+from agtphost.client.conversation import CLIENT_LIMITS
+from agtphost.client.errors import ConnectionLost, Timeout
+from agtphost.client.locating import Ask, locating, question
+from agtphost.client.manifests import ServerManifest, read_manifest
+from agtphost.client.pool import IDLE_SECONDS, PER_DESTINATION, Pool
+from agtphost.client.reply import Reply
+from agtphost.client.requests import Destination, PreparedCall
+from agtphost.client.resolution import Resolution, TrustPolicy, verifying
+from agtphost.client.verification import signing_keys_of
+from agtphost.identity.key_ring import KeyRing
+from agtphost.identity.keys import VerifyingKey
+from agtphost.vocabulary.uris import AgtpUri
+
+CONNECT_SECONDS = 10.0
+"""For name, TCP and TLS together."""
+
+CALL_SECONDS = 60.0
+"""From the call to its final reply, connecting and waiting for a free connection included."""
+
+Clock = Callable[[], float]
+Stream = Callable[[Reply], object]
+"""Takes an interim reply."""
+
+T = TypeVar("T")
+
+
+class Deadline:
+    """A moment after which a call is given up."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._end = clock() + seconds
+        self._doing = "starting"
+
+    @property
+    def left(self) -> float:
+        """Seconds left; none or fewer where it has passed."""
+        return self._end - self._clock()
+
+    def remaining(self, doing: str) -> float:
+        """
+        Seconds left.
+
+        :param doing: what is done in them, for the error of not getting done.
+        :raises Timeout: if there are none.
+        """
+        self._doing = doing
+        if self.left <= 0:
+            raise self.passed()
+        return self.left
+
+    def sooner(self, seconds: float) -> Deadline:
+        """So many seconds from now, if that is sooner."""
+        other = Deadline(self._clock, seconds)
+        return other if other._end < self._end else self
+
+    def passed(self) -> Timeout:
+        """The error that says what took too long."""
+        return Timeout(
+            f"The call took longer than {self._seconds:g} seconds, while {self._doing}.", "Allow it more time."
+        )
+
+
+class Link(Protocol):
+    """A connection whose server is verified."""
+
+    used: bool
+    """Whether a call was made over it before."""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it can serve a call after it lay unused."""
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the last call left it in order."""
+
+    def perform(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Awaitable[Reply]:
+        """The final reply to one call, or a ClientError."""
+
+    def close(self) -> object:
+        """End it in order."""
+
+    def abort(self) -> object:
+        """End it at once."""
+
+
+L = TypeVar("L", bound=Link)
+
+
+def completed(work: Coroutine[Any, Any, T]) -> T:
+    """Carry out a procedure that never suspends."""
+    with closing(work):
+        try:
+            work.send(None)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+        raise AssertionError("a procedure that may not be suspended was")
+
+
+class Calls(Generic[L]):
+    """
+    The procedures of a client.
+
+    :param now: seconds, never going back.
+    """
+
+    def __init__(self, now: Clock, **options: Unpack[ClientOptions]) -> None:
+        self._now = now
+        self._caller = Caller(**options)
+        self._limits = options.get("limits", CLIENT_LIMITS)
+        self._timeout = options.get("timeout", CALL_SECONDS)
+        self._connect_timeout = options.get("connect_timeout", CONNECT_SECONDS)
+        self._pool: Pool[Destination, L] = Pool(
+            bound=options.get("connections", PER_DESTINATION), idle=options.get("idle", IDLE_SECONDS)
+        )
+        self._guard: AbstractContextManager[object] = nullcontext()
+        self._closed = False
+
+    # What each client does in its own way
+
+    @abstractmethod
+    def _connect(self, key: Destination, deadline: Deadline) -> Coroutine[Any, Any, L]:
+        """A connection whose server is verified."""
+
+    @abstractmethod
+    def _freed(self, key: Destination, deadline: Deadline) -> Awaitable[object]:
+        """Wait until a connection may have become free; called with the guard held."""
+
+    @abstractmethod
+    def _wake(self, key: Destination) -> None:
+        """Let one who waits for a connection look again; called with the guard held."""
+
+    @abstractmethod
+    def _sleep(self, seconds: float) -> Awaitable[None]:
+        """Let time pass."""
+
+    @abstractmethod
+    def _limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> Awaitable[T]:
+        """Carry out work, and give it up at its deadline wherever it waits."""
+
+    @abstractmethod
+    def _reading(self, key: Destination) -> AbstractAsyncContextManager[object]:
+        """Held by the one call that reads a server's manifest while others wait for it."""
+
+    @abstractmethod
+    def _fetch(self, domain: str, policy: BootstrapPolicy) -> Awaitable[HTTPAnswer | str]:
+        """A domain's bootstrap document, or why there is none."""
+
+    # Calls
+
+    @property
+    def agent_id(self) -> str | None:
+        """Whom calls are made as; None for anonymous ones."""
+        return self._caller.identity.agent_id
+
+    async def call(
+        self,
+        uri: str | AgtpUri,
+        method: str,
+        path: str = "/",
+        input: Mapping[str, Any] | None = None,
+        *,
+        stream: Stream | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+        **options: Unpack[CallOptions],
+    ) -> Reply:
+        """
+        Make one call. Cancelling it drops its connection.
+
+        :param input: the method's parameters.
+        :param stream: takes each interim reply as it arrives, and asks the server for them.
+        :param timeout: seconds, instead of the client's.
+        :param options: see :class:`~agtphost.client.caller.CallOptions`.
+        :return: the final reply, whatever its status.
+        :raises ClientError: if there is none.
+        """
+        call = self._caller.prepare(uri, method, path, input, streaming=stream is not None, **options)
+        return await self._perform(call, stream, timeout)
+
+    async def resolve(self, uri: str | AgtpUri, format: str | None = None) -> Reply:
+        """
+        What a URI addresses: an Identity Document, a manifest, a namespace (core v08 section 6.1).
+
+        A redirect is followed once. Nothing but the Agent-ID is checked: :meth:`resolution` checks everything.
+
+        :param format: ``manifest``, ``json``, ``yaml``, ``html``, ``certificate`` or ``status``.
+        :raises VerificationFailed: if the document is of another agent than the URI names.
+        """
+        return (await locating(self._answer, question(uri, format), self._caller.resolvers)).reply
+
+    async def resolution(
+        self,
+        uri: str | AgtpUri,
+        format: str | None = None,
+        *,
+        policy: TrustPolicy = TrustPolicy(),  # noqa: B008
+    ) -> Resolution:
+        """
+        What a URI addresses, put to every check: the level 2 check of core v08 section 10.2 for agents.
+
+        A check that fails is in the answer, and no exception.
+
+        :param policy: whose signatures count, and how old a Namespace Document may be.
+        :raises VerificationFailed: if the answer is of another agent than the URI names.
+        """
+        asked = question(uri, format)
+        return await verifying(
+            self._answer, asked, self._caller.resolvers, policy, self._caller.bootstraps.located, time
+        )
+
+    async def fetch_signing_keys(self, uri: str | AgtpUri) -> KeyRing:
+        """
+        The keys that a server says it signs records with, by ``kid``, from its manifest.
+
+        Trust in them is trust in the server's TLS certificate.
+
+        :raises VerificationFailed: if it publishes none.
+        """
+        return signing_keys_of(read_manifest(await self._discover(uri)))
+
+    async def manifest(
+        self,
+        uri: str | AgtpUri,
+        *,
+        keys: Mapping[str, VerifyingKey] | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> ServerManifest:
+        """
+        The manifest of a server, from memory as long as it may be kept.
+
+        From the first time on, calls to this server compare its
+        ``AGTP-API-Version``, and read the manifest again before the next call
+        once it changed (core v08 section 7.6).
+
+        :param keys: that may have signed it, by ``kid``; None: those given before. An absent or invalid
+            signature is warned of (:class:`.manifests.ManifestWarning`), and the manifest returned all the same.
+        :raises VerificationFailed: if the server does not show one.
+        """
+        call = self._caller.manifest_call(uri)
+        kept = self._caller.manifests.fresh(call.destination, keys, self._now())
+        return kept if kept is not None else await self._read_manifest(call, keys, timeout)
+
+    async def negotiate_catalog(self, uri: str | AgtpUri, preferred: str, known: Collection[str] | None = None) -> str:
+        """
+        Agree with a server on a version of the method catalog (AGTP-API section 4.6).
+
+        Where the server has several, later calls of this client to it state the version.
+
+        :param preferred: the client's own version; taken wherever the server has it.
+        :param known: every version the client can work with; None: those of the preferred one's MAJOR version.
+        :return: the preferred version, else the highest in common.
+        :raises CatalogMismatch: if there is none.
+        :raises VerificationFailed: if the server does not show its manifest, or that does not say.
+        """
+        check_versions(preferred, known)
+        return self._caller.agreed(server_of(uri), agree(await self._discover(uri), preferred, known))
+
+    # Manifests and domains
+
+    async def _discover(self, uri: str | AgtpUri) -> Reply:
+        reply = await self.call(server_of(uri), "DISCOVER", anonymous=True)
+        if not reply.ok:
+            raise no_manifest(reply)
+        return reply
+
+    async def _read_manifest(
+        self, call: PreparedCall, keys: Mapping[str, VerifyingKey] | None, seconds: float | None
+    ) -> ServerManifest:
+        reply = await self._perform(call, None, seconds)
+        if not reply.ok:
+            raise no_manifest(reply)
+        return self._caller.manifests.adopt(call.destination, reply, keys, self._now())
+
+    async def _answer(self, ask: Ask) -> Reply:
+        """Answer what a resolution asks: at the endpoint that the URI's domain gives, asked first if it never was."""
+        bootstraps = self._caller.bootstraps
+        domain = bootstraps.unasked(ask.uri, self._now())
+        if domain is not None and bootstraps.policy is not None:
+            bootstraps.note(domain, await self._fetch(domain, bootstraps.policy), self._now())
+        return await self.call(ask.uri, ask.method, anonymous=ask.anonymous)
+
+    # The steps of a call
+
+    async def _perform(self, call: PreparedCall, stream: Stream | None, seconds: float | None) -> Reply:
+        if self._caller.manifests.stale(call):
+            # Once, for all calls that wait for it.
+            async with self._reading(call.destination):
+                if self._caller.manifests.stale(call):
+                    await self._read_manifest(self._caller.manifest_call(call.destination), None, seconds)
+        deadline = Deadline(self._now, self._timeout if seconds is None else seconds)
+        return await self._limited(self._attempts(call, stream, deadline), deadline)
+
+    async def _attempts(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
+        attempt = 1
+        while True:
+            reply = await self._reconnecting(call, stream, deadline)
+            self._caller.note(call, reply)
+            wait = self._caller.policy.wait_after(reply, call.repeatable, attempt)
+            if wait is None or wait >= deadline.left:
+                return reply
+            deadline.remaining("waiting to call again")
+            await self._sleep(wait)
+            attempt += 1
+
+    async def _reconnecting(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
+        """One call over a pooled connection, and once more over a new one if that was dead."""
+        attempt = 1
+        while True:
+            link = await self._borrow(call.destination, deadline)
+            reused = link.used
+            try:
+                return await link.perform(call, stream, deadline)
+            except ConnectionLost as error:
+                again = self._caller.policy.may_reconnect(
+                    call.repeatable, reused=reused, answered=error.answered, attempt=attempt
+                )
+                if not again:
+                    raise
+                with self._guard:
+                    dropped = self._pool.drop(call.destination)
+                for old in dropped:
+                    old.abort()
+            finally:
+                self._return(call.destination, link)
+            attempt += 1
+
+    async def _borrow(self, key: Destination, deadline: Deadline) -> L:
+        while True:
+            with self._guard:
+                now = self._now()
+                for _, old in self._pool.stale(now):
+                    old.close()
+                link = self._pool.take(key, now)
+                if link is None and not self._pool.open(key):
+                    deadline.remaining("waiting for a free connection")
+                    await self._freed(key, deadline)
+                    continue
+            if link is None:
+                return await self._open(key, deadline)
+            if link.fresh:
+                return link
+            link.abort()
+            self._gone(key)
+
+    async def _open(self, key: Destination, deadline: Deadline) -> L:
+        """A new connection; its time is the smaller of what connecting and the call are allowed."""
+        try:
+            deadline.remaining(f"connecting to {key}")
+            sooner = deadline.sooner(self._connect_timeout)
+            return await self._limited(self._connect(key, sooner), sooner)
+        except BaseException:
+            self._gone(key)
+            raise
+
+    def _return(self, key: Destination, link: L) -> None:
+        if link.reusable and not self._closed:
+            with self._guard:
+                self._pool.give_back(key, link, self._now())
+                self._wake(key)
+            return
+        if link.reusable:
+            link.close()
+        else:
+            link.abort()
+        self._gone(key)
+
+    def _gone(self, key: Destination) -> None:
+        with self._guard:
+            self._pool.gone(key)
+            self._wake(key)
+
+    def _drain(self) -> list[L]:
+        """The connections that no call is using, to be closed; the others end with their call."""
+        with self._guard:
+            self._closed = True
+            return [link for _, link in self._pool.drain()]
