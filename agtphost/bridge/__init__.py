@@ -22,9 +22,9 @@ needs the extra ``agtphost[bridge]``.
   2025-11-25
 - :mod:`.failures`: what the host says no with, as MCP errors
 - :mod:`.names`: names of tools and prompts, at the host and as MCP clients see them
-- :mod:`.pasting`: what to paste into the configuration of an MCP client
+- :mod:`.client_config`: what to paste into the configuration of an MCP client
 - :mod:`.relay`: each MCP request as one EXECUTE, and its answer back
-- :mod:`.rounds`: rounds of input: how a server behind the host asks the person, or the model, at the client
-- :mod:`.watching`: who is told of changes: clients that shook hands by notifications, later ones on their
+- :mod:`.elicitation`: rounds of input: how a server behind the host asks the person, or the model, at the client
+- :mod:`.subscriptions`: who is told of changes: clients that shook hands by notifications, later ones on their
   ``subscriptions/listen``
 """

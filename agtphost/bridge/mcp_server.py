@@ -18,7 +18,7 @@ from agtphost.bridge.clients import TASKS, Clients
 from agtphost.bridge.endpoints import Endpoints
 from agtphost.bridge.host_link import HostLink
 from agtphost.bridge.relay import Relay
-from agtphost.bridge.watching import Watching
+from agtphost.bridge.subscriptions import Subscriptions
 
 _SOON = CacheHint(ttl_ms=5_000, scope="private")
 """Lists depend on who asks, and changes of them are told; a few seconds save repeated reads."""
@@ -58,7 +58,7 @@ def build_server(link: HostLink, *, server: str | None = None, endpoints: bool =
     own = Endpoints(link) if endpoints and server is None else None
     relay = Relay(link, clients, server=server, endpoints=own)
     changes = Changes(link, relay.addresses)
-    watching = Watching(changes, clients)
+    subscriptions = Subscriptions(changes, clients)
 
     @asynccontextmanager
     async def life(_: Server[Any]) -> AsyncIterator[dict[str, Any]]:
@@ -82,9 +82,9 @@ def build_server(link: HostLink, *, server: str | None = None, endpoints: bool =
         },
         lifespan=life,
         get_tool_input_schema=relay.input_schema,
-        on_subscribe_resource=watching.subscribe,
-        on_unsubscribe_resource=watching.unsubscribe,
-        on_subscriptions_listen=watching.listen,
+        on_subscribe_resource=subscriptions.subscribe,
+        on_unsubscribe_resource=subscriptions.unsubscribe,
+        on_subscriptions_listen=subscriptions.listen,
     )
     built.add_request_handler("tools/list", types.PaginatedRequestParams, relay.list_tools)
     built.add_request_handler("tools/call", types.CallToolRequestParams, relay.call_tool)
@@ -98,5 +98,5 @@ def build_server(link: HostLink, *, server: str | None = None, endpoints: bool =
     for method in ("tasks/get", "tasks/update", "tasks/cancel"):
         built.add_request_handler(method, TaskParams, relay.task)
     built.extensions = {TASKS: {}}
-    built.add_notification_handler("notifications/initialized", types.NotificationParams, watching.greet)
+    built.add_notification_handler("notifications/initialized", types.NotificationParams, subscriptions.greet)
     return built

@@ -12,11 +12,11 @@ from mcp_types import LoggingMessageNotification, LoggingMessageNotificationPara
 
 from agtphost.bridge.addresses import Addresses
 from agtphost.bridge.clients import Clients, Context, forwarded_meta, is_modern, require_tasks, wants_log
+from agtphost.bridge.elicitation import ask_until_final, input_required, pack_state, unpack_state
 from agtphost.bridge.endpoints import AUDIT_ID, Endpoints, EndpointTool, answer_of
 from agtphost.bridge.failures import UNREACHABLE, refused, unreachable
 from agtphost.bridge.host_link import ClientError, HostLink, OnEvent, Operation
 from agtphost.bridge.names import Names
-from agtphost.bridge.rounds import ask_until_final, input_required, pack_state, unpack_state
 from agtphost.client.reply import Reply
 
 _SERVER_INFO = "io.modelcontextprotocol/serverInfo"

@@ -6,7 +6,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.output`: tables, JSON and untrusted text on a terminal
 - :mod:`.options`: options that several commands share
 - :mod:`.configured`, :mod:`.identities`: the host on this machine, its certificates and agents
-- :mod:`.reach`: which host, as whom, trusting what
+- :mod:`.target`: which host, as whom, trusting what
 - :mod:`.arguments`: ``key=value`` and ``key:=json``
 - :mod:`.exchange`: one request, its failures as exit statuses
 - one module per command, or per group of commands

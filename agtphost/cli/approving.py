@@ -16,7 +16,7 @@ import click
 from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.failures import HostRefused, NoConnection, Unverified, WrongInput
 from agtphost.cli.output import visible
-from agtphost.cli.reach import Reach
+from agtphost.cli.target import Target
 
 TARGET = "upstream-definition"
 """Of INSPECT."""
@@ -48,7 +48,7 @@ def consent_options(function: F) -> F:
     return result
 
 
-def digest_to_approve(reach: Reach, upstream: str, name: str, consent: Consent) -> str:
+def digest_to_approve(target: Target, upstream: str, name: str, consent: Consent) -> str:
     """
     The digest of what the user has agreed to.
 
@@ -59,7 +59,7 @@ def digest_to_approve(reach: Reach, upstream: str, name: str, consent: Consent) 
     if consent.sha256 is not None:
         return consent.sha256
     given = {"target": TARGET, "upstream": upstream, **({"name": name} if name else {})}
-    shown = result_of(ask(reach, "INSPECT", "/", given)).get("upstream_definition")
+    shown = result_of(ask(target, "INSPECT", "/", given)).get("upstream_definition")
     what = f"{upstream} {name}".strip()
     present = shown.get("present") if isinstance(shown, dict) else None
     approved = shown.get("approved") if isinstance(shown, dict) else None

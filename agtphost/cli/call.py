@@ -11,8 +11,8 @@ from agtphost.cli.exchange import connected, refusal, signing_keys, verify
 from agtphost.cli.failures import ExitStatus, WrongInput
 from agtphost.cli.options import Connection, connection_options, json_option
 from agtphost.cli.output import print_document, print_json, visible
-from agtphost.cli.reach import resolve
 from agtphost.cli.request_options import RequestOptions, request_options
+from agtphost.cli.target import resolve
 from agtphost.vocabulary import jsontext, media_types
 
 if TYPE_CHECKING:
@@ -72,11 +72,11 @@ def command(
     if data is not None:
         options |= {"body": data_octets(data), "content_type": content_type or media_types.AGTP_JSON}
     given = parameters(words, param_file) or None
-    reach = resolve(where, uri)
-    with connected(reach) as client:
-        reply = client.call(reach.uri, method, path, given, stream=request.follow(as_json), **options)
+    target = resolve(where, uri)
+    with connected(target) as client:
+        reply = client.call(target.uri, method, path, given, stream=request.follow(as_json), **options)
         if verified:
-            verify(reply, signing_keys(reach, client))
+            verify(reply, signing_keys(target, client))
     if as_json:
         _print_json(reply, verified)
         raise click.exceptions.Exit(int(ExitStatus.SUCCESS if reply.ok else ExitStatus.REFUSED))

@@ -13,7 +13,7 @@ from agtphost.cli.failures import ExitStatus
 from agtphost.cli.identities import REGISTRAR, agent_id_of
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, shown
-from agtphost.cli.reach import resolve
+from agtphost.cli.target import resolve
 from agtphost.vocabulary.media_types import MCP_TOOLS
 
 ACTION = "mcp.tools.call"
@@ -75,8 +75,8 @@ def command(
         asked.update(input={"action": ACTION, "payload_type": MCP_TOOLS, "payload": payload}, partial=not fields)
     elif fields:
         asked["input"] = pairs(fields)
-    reach = resolve(where, uri, identity=REGISTRAR)
-    decision = result_of(ask(reach, "INSPECT", "/", asked))
+    target = resolve(where, uri, identity=REGISTRAR)
+    decision = result_of(ask(target, "INSPECT", "/", asked))
     allowed = decision.get("allowed") is True
     if as_json:
         print_json(decision)

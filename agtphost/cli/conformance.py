@@ -15,7 +15,7 @@ from agtphost.cli.identities import CALLER, REGISTRAR, certified_agent, identiti
 from agtphost.cli.key.commands import load_verifying_key
 from agtphost.cli.options import EXISTING, HERE, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, visible
-from agtphost.cli.reach import Reach, resolve
+from agtphost.cli.target import Target, resolve
 from agtphost.conformance.access import Access, Who
 from agtphost.conformance.case import Case
 from agtphost.conformance.cases import every_case
@@ -98,11 +98,11 @@ def command(
     plan = Plan(only=only, strict=strict, fail_fast=fail_fast)
     if not any(plan.selects(case) for case in every_case()):
         raise WrongInput("no case matches --only", "agtp conformance --list shows them all.")
-    reach, access = _access(uri, where, Supplied(**more))
+    target, access = _access(uri, where, Supplied(**more))
     results = _examine(access, plan, quiet=as_json)
     if report is not None:
-        _write(report, junit(results, reach.uri))
-    _conclude(results, reach.uri, as_json=as_json)
+        _write(report, junit(results, target.uri))
+    _conclude(results, target.uri, as_json=as_json)
 
 
 def _list(cases: Sequence[Case], *, as_json: bool) -> None:
@@ -152,28 +152,28 @@ def _conclude(results: Sequence[Result], uri: str, *, as_json: bool) -> None:
 # Credentials
 
 
-def _access(uri: str, where: Connection, supplied: Supplied) -> tuple[Reach, Access]:
+def _access(uri: str, where: Connection, supplied: Supplied) -> tuple[Target, Access]:
     if supplied.destructive != (supplied.expendable is not None):
         raise WrongInput("--destructive and --expendable go together")
     if supplied.expendable is not None and not is_agent_id(supplied.expendable):
         raise WrongInput("--expendable is not 64 lower-case hexadecimal digits")
     if supplied.state_dir is not None:
         where = _from_state(where, supplied.state_dir)
-    reach = resolve(where, uri)
-    keys = dict(reach.keys)
+    target = resolve(where, uri)
+    keys = dict(target.keys)
     if supplied.signing_key is not None:
         key = load_verifying_key(supplied.signing_key)
         keys = {key.kid: key}
-    credentials, others = _credentials(reach, where, supplied)
-    return reach, Access(
-        where=_endpoint(reach.uri),
-        trust=reach.cacert,
+    credentials, others = _credentials(target, where, supplied)
+    return target, Access(
+        where=_endpoint(target.uri),
+        trust=target.cacert,
         credentials=credentials,
         keys=keys,
         expendable=supplied.expendable,
-        timeout=min(reach.timeout, LONGEST_WAIT),
+        timeout=min(target.timeout, LONGEST_WAIT),
         others=others,
-        plain=reach.plain_parameters,
+        plain=target.plain_parameters,
     )
 
 
@@ -198,15 +198,15 @@ def _from_state(where: Connection, state: Path) -> Connection:
 
 
 def _credentials(
-    reach: Reach, where: Connection, supplied: Supplied
+    target: Target, where: Connection, supplied: Supplied
 ) -> tuple[dict[Who, Credentials], list[Credentials]]:
     """Who is who, and further agents of which one may be the second."""
     found = {}
-    if reach.cert is not None:
-        agent_id = reach.agent_id or certified_agent(reach.cert)
-        found[Who.AGENT] = Credentials(cert=reach.cert, key=reach.key, agent_id=agent_id)
-    elif reach.agent_id is not None:
-        found[Who.AGENT] = Credentials(agent_id=reach.agent_id)
+    if target.cert is not None:
+        agent_id = target.agent_id or certified_agent(target.cert)
+        found[Who.AGENT] = Credentials(cert=target.cert, key=target.key, agent_id=agent_id)
+    elif target.agent_id is not None:
+        found[Who.AGENT] = Credentials(agent_id=target.agent_id)
     registrar, others = _beside(where, supplied, found.get(Who.AGENT))
     registrar = _pair(supplied.registrar_cert, supplied.registrar_key, "the issuer's certificate") or registrar
     second = _pair(supplied.second_cert, supplied.second_key, "the second agent's certificate")

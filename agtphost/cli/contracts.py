@@ -11,7 +11,7 @@ from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.failures import NoConnection
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, print_summary, print_table
-from agtphost.cli.reach import resolve
+from agtphost.cli.target import resolve
 
 
 @click.group()

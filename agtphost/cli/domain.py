@@ -16,7 +16,7 @@ from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.identities import REGISTRAR
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, print_table
-from agtphost.cli.reach import resolve
+from agtphost.cli.target import resolve
 
 HOURS = 24.0
 """Of grace, at most."""
@@ -157,8 +157,8 @@ def _tell(
     method: str, domain: str, given: Mapping[str, Any], uri: str | None, where: Connection, as_json: bool
 ) -> None:
     parameters = {name: value for name, value in given.items() if value is not None}
-    reach = resolve(where, uri, identity=REGISTRAR)
-    result = dict(result_of(ask(reach, method, "/", {"org_domain": domain, **parameters})))
+    target = resolve(where, uri, identity=REGISTRAR)
+    result = dict(result_of(ask(target, method, "/", {"org_domain": domain, **parameters})))
     if as_json:
         print_json(result)
         return

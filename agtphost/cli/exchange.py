@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from agtphost.cli.failures import CommandError, HostRefused, NoConnection, Unverified, WrongInput
-from agtphost.cli.reach import Reach
+from agtphost.cli.target import Target
 from agtphost.client import errors
 from agtphost.identity.keys import VerifyingKey
 
@@ -45,7 +45,7 @@ MOST_PARTICULARS = 20
 
 
 @contextmanager
-def connected(reach: Reach) -> Iterator[Client]:
+def connected(target: Target) -> Iterator[Client]:
     """
     A client for one command.
 
@@ -54,14 +54,7 @@ def connected(reach: Reach) -> Iterator[Client]:
     from agtphost.client.sync import Client
 
     try:
-        with Client(
-            trust=reach.cacert,
-            cert=reach.cert,
-            key=reach.key,
-            agent_id=reach.agent_id,
-            timeout=reach.timeout,
-            plain_parameters=reach.plain_parameters,
-        ) as client:
+        with Client(**target.client_options()) as client:
             yield client
     except errors.ClientError as error:
         raise failure_of(error) from None
@@ -76,7 +69,7 @@ def refusal(reply: Reply) -> HostRefused:
         said = f"{said} [{reply.reason}]"
     answer: dict[str, Any] = {"status": reply.status, **reply.document, "audit_id": reply.audit_id}
     remedy = reply.remedy
-    if reply.reason in STOPPED and (reply.explanation or "").startswith("The calling agent"):
+    if reply.reason in STOPPED and reply.caller_id is not None and reply.document.get("agent_id") == reply.caller_id:
         # The identity was perhaps chosen by the configuration, and the operator is left without one.
         another = "`--as NAME` asks as another agent, or as registrar; `agtp agent ls` lists them."
         remedy = f"{remedy} {another}" if remedy else another
@@ -107,14 +100,14 @@ def require_success(reply: Reply) -> Reply:
     return reply
 
 
-def ask(reach: Reach, method: str, path: str = "/", input: Mapping[str, Any] | None = None, **options: Any) -> Reply:
+def ask(target: Target, method: str, path: str = "/", input: Mapping[str, Any] | None = None, **options: Any) -> Reply:
     """
     One request over a connection of its own, which has to succeed.
 
     :raises CommandError: if it does not.
     """
-    with connected(reach) as client:
-        return require_success(client.call(reach.uri, method, path, input, **options))
+    with connected(target) as client:
+        return require_success(client.call(target.uri, method, path, input, **options))
 
 
 def result_of(reply: Reply) -> Mapping[str, Any]:
@@ -128,9 +121,9 @@ def result_of(reply: Reply) -> Mapping[str, Any]:
 # Records
 
 
-def signing_keys(reach: Reach, client: Client) -> Mapping[str, VerifyingKey]:
+def signing_keys(target: Target, client: Client) -> Mapping[str, VerifyingKey]:
     """The keys that the host signs with: those at hand, else what its manifest publishes over TLS."""
-    return reach.keys or client.fetch_signing_keys(reach.uri)
+    return target.keys or client.fetch_signing_keys(target.uri)
 
 
 def verify(reply: Reply, keys: Mapping[str, VerifyingKey]) -> Verification:

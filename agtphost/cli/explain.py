@@ -15,7 +15,7 @@ from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.identities import REGISTRAR, labels
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, shown
-from agtphost.cli.reach import Reach, resolve
+from agtphost.cli.target import Target, resolve
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID, is_audit_id
 from agtphost.vocabulary.status import phrase_of
 
@@ -56,13 +56,13 @@ def command(audit_id: str, uri: str, where: Connection, as_json: bool) -> None:
     """
     if not is_audit_id(audit_id):
         raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
-    reach = resolve(where, uri, identity=REGISTRAR)
-    with connected(reach) as client:
+    target = resolve(where, uri, identity=REGISTRAR)
+    with connected(target) as client:
         asked = {"target": "audit", "audit_id": audit_id}
-        listed = result_of(require_success(client.call(reach.uri, "INSPECT", "/", asked)))
-        entry = entry_of({**listed, "audit_id": audit_id}, signing_keys(reach, client))
-        proven = client.call(reach.uri, "INSPECT", "/", {"target": "inclusion", "audit_id": audit_id})
-        today = _today(client, reach, entry.payload)
+        listed = result_of(require_success(client.call(target.uri, "INSPECT", "/", asked)))
+        entry = entry_of({**listed, "audit_id": audit_id}, signing_keys(target, client))
+        proven = client.call(target.uri, "INSPECT", "/", {"target": "inclusion", "audit_id": audit_id})
+        today = _today(client, target, entry.payload)
     names = labels(where)
     log = {"index": proven.result["index"], "size": proven.result["size"]} if proven.ok else None
     if as_json:
@@ -71,7 +71,7 @@ def command(audit_id: str, uri: str, where: Connection, as_json: bool) -> None:
         click.echo("\n".join(story(entry, log, today, names)))
 
 
-def _today(client: Client, reach: Reach, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _today(client: Client, target: Target, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """What the gates would say of the same call; None where nobody may ask, or it was no call."""
     method = payload.get("requested_method") or payload.get("method")
     if not method or "event_type" in payload:
@@ -91,7 +91,7 @@ def _today(client: Client, reach: Reach, payload: Mapping[str, Any]) -> Mapping[
         known = "certificate" if claimed.get("certificate_agent_id") else "header"
         for agent_id in named:
             asked.update(agent_id=agent_id, assurance=known)
-    reply = client.call(reach.uri, "INSPECT", "/", asked)
+    reply = client.call(target.uri, "INSPECT", "/", asked)
     if not reply.ok:
         return None
     if not isinstance(reply.result, dict):

@@ -14,7 +14,7 @@ from agtphost.cli.failures import HostRefused, NoConnection, Unverified, WrongIn
 from agtphost.cli.key.commands import load_verifying_key
 from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
 from agtphost.cli.output import print_fields, print_json, print_table, visible
-from agtphost.cli.reach import Reach, resolve
+from agtphost.cli.target import Target, resolve
 from agtphost.contract.manifest_validation import Finding, examine, examine_answer
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import VerifyingKey
@@ -54,12 +54,12 @@ def show(uri: str, issuers: tuple[Path, ...], whole: bool, where: Connection, as
       agtp manifest show - --document > manifest.json
     """
     keys = {key.kid: key for key in map(load_verifying_key, issuers)}
-    reach = resolve(where, uri)
-    with connected(reach) as client:
+    target = resolve(where, uri)
+    with connected(target) as client:
         from agtphost.client.manifests import manifest_of
 
-        reply = require_success(client.call(reach.uri, "DISCOVER", anonymous=True))
-        found = manifest_of(reply, keys or reach.keys)
+        reply = require_success(client.call(target.uri, "DISCOVER", anonymous=True))
+        found = manifest_of(reply, keys or target.keys)
     if found.warning:
         click.echo(visible(f"warning: {found.warning}"), err=True)
     if whole:
@@ -147,9 +147,9 @@ def validate(
     """
     keys = {key.kid: key for key in map(load_verifying_key, issuers)}
     if source.startswith(SCHEME):
-        reach = resolve(where, source)
-        keys = keys or dict(reach.keys)
-        reply = _answer(reach)
+        target = resolve(where, source)
+        keys = keys or dict(target.keys)
+        reply = _answer(target)
         manifest = _body(reply)
         came_with = examine_answer({name.lower(): value for name, value in reply.headers})
     else:
@@ -176,18 +176,18 @@ def validate(
         _print(manifest, findings, verified=bool(keys))
 
 
-def fetch_manifest(reach: Reach) -> Mapping[str, Any]:
+def fetch_manifest(target: Target) -> Mapping[str, Any]:
     """
     The manifest of a server: ``DISCOVER /`` without an Agent-ID (AGTP-API section 8.10).
 
     :raises CommandError: if there is none.
     """
-    return manifest_in(_answer(reach))
+    return manifest_in(_answer(target))
 
 
-def _answer(reach: Reach) -> Reply:
-    with connected(reach) as client:
-        return require_success(client.call(reach.uri, "DISCOVER", anonymous=True))
+def _answer(target: Target) -> Reply:
+    with connected(target) as client:
+        return require_success(client.call(target.uri, "DISCOVER", anonymous=True))
 
 
 def manifest_in(reply: Reply) -> Mapping[str, Any]:

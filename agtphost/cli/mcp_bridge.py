@@ -18,7 +18,7 @@ from agtphost.cli.exchange import failure_of
 from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
 from agtphost.cli.output import print_json
-from agtphost.cli.reach import Reach, resolve
+from agtphost.cli.target import Target, resolve
 from agtphost.client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -75,11 +75,11 @@ def command(
         raise WrongInput("--server is not the name of an MCP server", "agtp tools ls shows SERVER.TOOL.")
     if token_file is not None and http is None:
         raise WrongInput("--token-file is for --http", "On stdio there is nobody else to keep out.")
-    reach = resolve(where, uri)
+    target = resolve(where, uri)
     tokens = () if token_file is None else _tokens(token_file)
     if print_config is not None:
         text, file = _config_for(
-            print_config, reach, http, server, token_file, _flags(where, reach, no_endpoints, no_verify)
+            print_config, target, http, server, token_file, _flags(where, target, no_endpoints, no_verify)
         )
         if as_json:
             print_json({"client": print_config, "file": file, "config": json.loads(text)})
@@ -107,7 +107,7 @@ def command(
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     async def main(reactor: Any) -> None:
-        link = _link(reactor, reach, server, verified=not no_verify)
+        link = _link(reactor, target, server, verified=not no_verify)
         bridge = mcp_server.build_server(link, server=server, endpoints=not no_endpoints)
         try:
             if listener is None:
@@ -130,25 +130,16 @@ def _ready(as_json: bool, url: str) -> None:
     click.echo(f"agtp mcp-bridge ready: {url}", err=True)
 
 
-def _link(reactor: Any, reach: Reach, server: str | None, *, verified: bool) -> HostLink:
+def _link(reactor: Any, target: Target, server: str | None, *, verified: bool) -> HostLink:
     from agtphost.bridge.host_link import HostLink
     from agtphost.client import Client
 
-    client = Client(
-        reactor,
-        trust=reach.cacert,
-        cert=reach.cert,
-        key=reach.key,
-        agent_id=reach.agent_id,
-        timeout=reach.timeout,
-        connections=CONNECTIONS,
-        plain_parameters=reach.plain_parameters,
-    )
+    client = Client(reactor, **target.client_options(connections=CONNECTIONS))
     return HostLink(
         client=client,
-        uri=reach.uri,
+        uri=target.uri,
         path="/" if server is None else f"/mcp/{server}",
-        keys=reach.keys if verified else {},
+        keys=target.keys if verified else {},
     )
 
 
@@ -168,37 +159,37 @@ def _tokens(path: Path) -> tuple[str, ...]:
 
 
 def _config_for(
-    client: str, reach: Reach, http: int | None, server: str | None, token_file: Path | None, flags: Sequence[str]
+    client: str, target: Target, http: int | None, server: str | None, token_file: Path | None, flags: Sequence[str]
 ) -> tuple[str, str]:
     """What to paste, and into which file."""
-    from agtphost.bridge import pasting
+    from agtphost.bridge import client_config
 
     name = server or "agtp"
     if http is None:
-        return pasting.stdio_entry(client, name, _words(reach, server, flags)), pasting.WHERE[client]
+        return client_config.stdio_entry(client, name, _words(target, server, flags)), client_config.WHERE[client]
     if not http:
         raise WrongInput("--print-config needs the port that the bridge will have", "Give --http a number.")
     url = f"http://127.0.0.1:{http}/mcp"
-    return pasting.http_entry(client, name, url, token_file is not None), pasting.WHERE_HTTP[client]
+    return client_config.http_entry(client, name, url, token_file is not None), client_config.WHERE_HTTP[client]
 
 
-def _flags(where: Connection, reach: Reach, no_endpoints: bool, no_verify: bool) -> list[str]:
+def _flags(where: Connection, target: Target, no_endpoints: bool, no_verify: bool) -> list[str]:
     """Options of the bridge itself; with the host.toml at hand, whose keys check the records."""
     flags = ["--no-endpoints"] * no_endpoints + ["--no-verify"] * no_verify
-    config = find_config(where) if reach.keys and not no_verify else None
+    config = find_config(where) if target.keys and not no_verify else None
     if config is not None:
-        flags += ["--config", str(config.absolute()), *["--no-cert"] * (reach.cert is None)]
+        flags += ["--config", str(config.absolute()), *["--no-cert"] * (target.cert is None)]
     return flags
 
 
-def _words(reach: Reach, server: str | None, flags: Sequence[str]) -> Sequence[str]:
+def _words(target: Target, server: str | None, flags: Sequence[str]) -> Sequence[str]:
     """The command line that makes the same bridge from any directory."""
-    words = [str(Path(sys.executable).with_name("agtp")), "mcp-bridge", reach.uri]
-    for option, path in (("--cert", reach.cert), ("--key", reach.key), ("--cacert", reach.cacert)):
+    words = [str(Path(sys.executable).with_name("agtp")), "mcp-bridge", target.uri]
+    for option, path in (("--cert", target.cert), ("--key", target.key), ("--cacert", target.cacert)):
         if path is not None:
             words += [option, str(path.absolute())]
-    if reach.cert is None and reach.agent_id is not None:
-        words += ["--agent-id", reach.agent_id]
+    if target.cert is None and target.agent_id is not None:
+        words += ["--agent-id", target.agent_id]
     if server is not None:
         words += ["--server", server]
     return [*words, *flags]

@@ -95,14 +95,14 @@ def _word(value: object) -> str:
 
 def _show_offered(uri: str, where: Connection, as_json: bool) -> None:
     from agtphost.cli.exchange import ask
-    from agtphost.cli.reach import resolve
+    from agtphost.cli.target import resolve
 
-    reach = resolve(where, uri)
-    listed = ask(reach, "DISCOVER", "/methods").result
+    target = resolve(where, uri)
+    listed = ask(target, "DISCOVER", "/methods").result
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
         raise NoConnection("the answer is no list of methods", "Is this an AGTP host of the same version?")
     if as_json:
-        print_json({"uri": reach.uri, "methods": listed})
+        print_json({"uri": target.uri, "methods": listed})
         return
     columns = ("method", "path", "tier", "description")
     print_table(

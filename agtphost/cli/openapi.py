@@ -15,7 +15,7 @@ from agtphost.cli.failures import NoConnection, WrongInput, misconfigured
 from agtphost.cli.manifest import SCHEME, fetch_manifest
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, visible
-from agtphost.cli.reach import address_of, resolve
+from agtphost.cli.target import address_of, resolve
 from agtphost.errors import ConfigurationError
 from agtphost.identity import files
 from agtphost.vocabulary.catalog import Catalog, CatalogError
@@ -241,8 +241,8 @@ def _manifest(uri: str | None, file: str | None, where: Connection) -> tuple[Map
     if path is not None:
         config = load_config(path)
         return _manifest_of(config), _link(config)
-    reach = resolve(where, uri or HERE)
-    return fetch_manifest(reach), f"{reach.uri.rstrip('/')}/"
+    target = resolve(where, uri or HERE)
+    return fetch_manifest(target), f"{target.uri.rstrip('/')}/"
 
 
 def _link(config: Config) -> str:

@@ -14,7 +14,7 @@ from agtphost.cli.exchange import connected, refusal
 from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, print_summary
-from agtphost.cli.reach import resolve
+from agtphost.cli.target import resolve
 from agtphost.vocabulary import jsontext
 
 if TYPE_CHECKING:
@@ -110,9 +110,9 @@ def command(
         beside["persistent"] = True
     if data_classes:
         beside["data_class"] = list(data_classes)
-    reach = resolve(where, uri)
-    with connected(reach) as client:
-        negotiation = Negotiation(client, reach.uri)
+    target = resolve(where, uri)
+    with connected(target) as client:
+        negotiation = Negotiation(client, target.uri)
         reply = _turns(negotiation, definitions, beside, wait)
         rejections = sum(1 for turn in negotiation.turns if turn["status"] == 463)
         escalation = negotiation.escalate() if rejections >= MOST_TURNS else None

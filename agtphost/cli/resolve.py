@@ -13,8 +13,8 @@ from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.cli.key.commands import load_verifying_key
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
 from agtphost.cli.output import print_document, print_json, visible
-from agtphost.cli.reach import Reach
-from agtphost.cli.reach import resolve as reach_of
+from agtphost.cli.target import Target
+from agtphost.cli.target import resolve as target_of
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.rendering import page
 from agtphost.identity.trust import TrustedIssuers
@@ -69,34 +69,26 @@ def command(
     from agtphost.client.resolution import TrustPolicy
     from agtphost.client.sync import Client
 
-    target, reach = _addressed(where, uri, hosts)
-    looking = [_parsed(host) for host in hosts] or ([_parsed(reach.uri)] if target.form is Form.AGENT else [])
-    policy = TrustPolicy(issuers=_issuers(registrars), keys=reach.keys, freshness=fresh)
+    named, target = _addressed(where, uri, hosts)
+    looking = [_parsed(host) for host in hosts] or ([_parsed(target.uri)] if named.form is Form.AGENT else [])
+    policy = TrustPolicy(issuers=_issuers(registrars), keys=target.keys, freshness=fresh)
     try:
-        with Client(
-            trust=reach.cacert,
-            cert=reach.cert,
-            key=reach.key,
-            agent_id=reach.agent_id,
-            timeout=reach.timeout,
-            plain_parameters=reach.plain_parameters,
-            resolver=looking,
-        ) as client:
-            found = client.resolution(target, form, policy=policy)
+        with Client(**target.client_options(resolver=looking)) as client:
+            found = client.resolution(named, form, policy=policy)
     except errors.ClientError as error:
         raise failure_of(error) from None
-    _show(found, form or format_of(target), as_json)
+    _show(found, form or format_of(named), as_json)
 
 
-def _addressed(where: Connection, uri: str, hosts: Sequence[str]) -> tuple[AgtpUri, Reach]:
+def _addressed(where: Connection, uri: str, hosts: Sequence[str]) -> tuple[AgtpUri, Target]:
     """What is resolved, and how hosts are reached: an Agent-ID alone is asked of the configured host."""
     if uri == HERE:
-        reach = reach_of(where)
-        return _parsed(reach.uri), reach
-    target = _parsed(uri)
-    if target.form is not Form.AGENT:
-        return target, reach_of(where, uri)
-    return target, reach_of(where, hosts[0] if hosts else None)
+        target = target_of(where)
+        return _parsed(target.uri), target
+    named = _parsed(uri)
+    if named.form is not Form.AGENT:
+        return named, target_of(where, uri)
+    return named, target_of(where, hosts[0] if hosts else None)
 
 
 def _parsed(uri: str) -> AgtpUri:

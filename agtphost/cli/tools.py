@@ -13,8 +13,8 @@ from agtphost.cli.exchange import ask, connected, require_success, result_of, ve
 from agtphost.cli.failures import ExitStatus, HostRefused, NoConnection
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_document, print_json, print_table, visible
-from agtphost.cli.reach import resolve
 from agtphost.cli.request_options import RequestOptions, request_options
+from agtphost.cli.target import resolve
 from agtphost.vocabulary.media_types import MCP_TOOLS
 
 ACTION = "mcp.tools.call"
@@ -40,10 +40,10 @@ def ls(uri: str, where: Connection, as_json: bool) -> None:
       agtp tools ls
       agtp tools ls --as demo --json
     """
-    reach = resolve(where, uri)
-    with connected(reach) as client:
-        listed = require_success(client.call(reach.uri, "DISCOVER", "/tools")).result
-        described = None if as_json else client.call(reach.uri, "DESCRIBE", "/", {"capability_domains": "tools"})
+    target = resolve(where, uri)
+    with connected(target) as client:
+        listed = require_success(client.call(target.uri, "DISCOVER", "/tools")).result
+        described = None if as_json else client.call(target.uri, "DESCRIBE", "/", {"capability_domains": "tools"})
     if not isinstance(listed, list) or not all(isinstance(tool, dict) for tool in listed):
         raise NoConnection("the answer is not a list of tools", "Is this an AGTP host of the same version?")
     # Actions of A2A agents and ACP servers are listed beside the tools, but are not called as tools are.
@@ -111,13 +111,13 @@ def approve(name: str, consent: Consent, uri: str, where: Connection, as_json: b
       agtp tools approve files.read_file --as operator --yes
       agtp tools approve weather.forecast --sha256 DIGEST --as operator --json
     """
-    reach = resolve(where, uri)
+    target = resolve(where, uri)
     server, dot, tool = name.partition(".")
     if not (server and dot and tool):
         raise click.UsageError("name it as SERVER.TOOL; agtp tools ls shows which are off")
-    payload = {"tool": name, "sha256": digest_to_approve(reach, f"mcp.{server}", tool, consent)}
+    payload = {"tool": name, "sha256": digest_to_approve(target, f"mcp.{server}", tool, consent)}
     execute = {"action": APPROVE, "payload_type": MCP_TOOLS, "payload": payload}
-    response = result_of(ask(reach, "EXECUTE", "/", execute)).get("mcp_response")
+    response = result_of(ask(target, "EXECUTE", "/", execute)).get("mcp_response")
     if not isinstance(response, dict):
         raise NoConnection("the answer has no mcp_response", "Is this an AGTP host of the same version?")
     if as_json:
@@ -181,19 +181,19 @@ def call(
       agtp tools call files.list_files --no-cert
     """
     arguments = parameters(words, param_file)
-    reach = resolve(where, uri)
+    target = resolve(where, uri)
     execute = {
         "action": ACTION,
         "payload_type": MCP_TOOLS,
         "payload": {"tool": name, "arguments": arguments},
     }
     options = request.keywords()
-    with connected(reach) as client:
-        reply = client.call(reach.uri, "EXECUTE", "/", execute, stream=request.follow(as_json), **options)
+    with connected(target) as client:
+        reply = client.call(target.uri, "EXECUTE", "/", execute, stream=request.follow(as_json), **options)
     require_success(reply)
     verified = False
-    if reach.keys and not no_verify:
-        verify(reply, reach.keys)
+    if target.keys and not no_verify:
+        verify(reply, target.keys)
         verified = True
     result = result_of(reply)
     if result.get("resultType") in ("input_required", "task"):

@@ -12,7 +12,7 @@ from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.failures import NoConnection
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, print_table, visible
-from agtphost.cli.reach import resolve
+from agtphost.cli.target import resolve
 from agtphost.vocabulary import media_types
 
 APPROVE = {"a2a": ("a2a.card.approve", media_types.A2A), "acp": ("acp.agents.approve", media_types.ACP_RUN)}
@@ -107,11 +107,11 @@ def approve(name: str, agent: str | None, consent: Consent, uri: str, where: Con
     if protocol not in APPROVE or not upstream or (agent is None) == (protocol == "acp"):
         raise click.UsageError("name it as a2a.NAME, or as acp.NAME AGENT; agtp upstreams ls shows which wait")
     action, payload_type = APPROVE[protocol]
-    reach = resolve(where, uri)
+    target = resolve(where, uri)
     payload = {"name": agent} if agent is not None else {}
-    payload["sha256"] = digest_to_approve(reach, name, agent or "", consent)
+    payload["sha256"] = digest_to_approve(target, name, agent or "", consent)
     execute = {"action": action, "payload_type": payload_type, "payload": payload}
-    approved = result_of(ask(reach, "EXECUTE", f"/{protocol}/{upstream}", execute)).get("approved")
+    approved = result_of(ask(target, "EXECUTE", f"/{protocol}/{upstream}", execute)).get("approved")
     if not isinstance(approved, dict):
         raise NoConnection("the answer does not say what was approved", "Is this an AGTP host of the same version?")
     if as_json:

@@ -97,7 +97,12 @@ class Conversation:
     def _reply(self, call: PreparedCall, response: Response) -> Reply:
         request = call.request
         reply = reply_of(
-            response, line=request.line, body=request.body, agent_id=call.agent_id, interims=self._interims
+            response,
+            line=request.line,
+            body=request.body,
+            agent_id=call.agent_id,
+            caller_id=call.caller_id,
+            interims=self._interims,
         )
         if is_interim(response.status, response.headers):
             self._interims += 1

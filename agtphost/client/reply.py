@@ -39,6 +39,9 @@ class Reply:
     agent_id: str | None = None
     """The canonical Agent-ID that the URI named as the one to answer (Form 1a); None where it named none."""
 
+    caller_id: str | None = None
+    """As whom the call was made; None for an anonymous one."""
+
     interims: int = field(default=0, compare=False)
     """How many interim messages came before this one."""
 
@@ -169,7 +172,9 @@ def is_interim(status: int, headers: Headers) -> bool:
     return status == Status.ACCEPTED and "continuation-token" in headers
 
 
-def reply_of(response: Response, *, line: bytes, body: bytes, agent_id: str | None, interims: int) -> Reply:
+def reply_of(
+    response: Response, *, line: bytes, body: bytes, agent_id: str | None, interims: int, caller_id: str | None = None
+) -> Reply:
     """
     A reply from what the wire yielded.
 
@@ -184,5 +189,6 @@ def reply_of(response: Response, *, line: bytes, body: bytes, agent_id: str | No
         request_line=line,
         request_body=body,
         agent_id=agent_id,
+        caller_id=caller_id,
         interims=interims,
     )

@@ -199,9 +199,9 @@ def combine(
 def _remark(found: Iterable[Agent]) -> None:
     """What an operator should know of the agents: unknown roles, issuers that nobody trusts, postures by default."""
     for agent in found:
-        for note in agent.notes:
-            told = log.info if note.endswith((" by default", " from the Genesis")) else log.warn
-            told("agent {name}: {note} ({file})", name=agent.name, note=note, file=agent.file)
+        for told, notes in ((log.info, agent.posture.sources), (log.warn, agent.notes)):
+            for note in notes:
+                told("agent {name}: {note} ({file})", name=agent.name, note=note, file=agent.file)
 
 
 def _relaxed(config: Config) -> bool:

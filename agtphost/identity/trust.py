@@ -51,8 +51,11 @@ class TrustPosture:
     trust_explanation: str | None = None
     """Present whenever ``trust_warning`` is."""
 
+    sources: tuple[str, ...] = ()
+    """Which fields came from Genesis or default: for the log at start."""
+
     notes: tuple[str, ...] = ()
-    """Which fields came from Genesis or default, and what was overridden: for the log at start."""
+    """What was overridden or is doubtful: for the log at start."""
 
     def fields(self) -> dict[str, Any]:
         """The members that a served Identity Document states them by."""
@@ -70,41 +73,41 @@ def _present(document: Mapping[str, Any], name: str) -> bool:
     return document.get(name) is not None
 
 
-def _tier(document: Mapping[str, Any], genesis: Genesis | None, notes: list[str]) -> int:
+def _tier(document: Mapping[str, Any], genesis: Genesis | None, sources: list[str], notes: list[str]) -> int:
     if _present(document, "trust_tier"):
         tier: int = document["trust_tier"]
         if genesis is not None and tier < genesis.trust_tier:
             notes.append(f"trust_tier {tier} of the document outdoes the Genesis's {genesis.trust_tier}")
         return tier
     if genesis is None:
-        notes.append(f"trust_tier {DEFAULT_TIER} by default")
+        sources.append(f"trust_tier {DEFAULT_TIER} by default")
         return DEFAULT_TIER
-    notes.append(f"trust_tier {genesis.trust_tier} from the Genesis")
+    sources.append(f"trust_tier {genesis.trust_tier} from the Genesis")
     if genesis.verification_path == "log-anchored" and not genesis.members.get("log_uri"):
         notes.append("the Genesis is log-anchored without log_uri and cannot be verified: tier 2")
         return max(genesis.trust_tier, 2)
     return genesis.trust_tier
 
 
-def _path(document: Mapping[str, Any], genesis: Genesis | None, notes: list[str]) -> str:
+def _path(document: Mapping[str, Any], genesis: Genesis | None, sources: list[str]) -> str:
     if _present(document, "verification_path"):
         path: str = document["verification_path"]
     elif genesis is not None and genesis.verification_path:
         path = genesis.verification_path
-        notes.append(f"verification_path {path} from the Genesis")
+        sources.append(f"verification_path {path} from the Genesis")
     else:
         path = DEFAULT_PATH
-        notes.append(f"verification_path {DEFAULT_PATH} by default")
+        sources.append(f"verification_path {DEFAULT_PATH} by default")
     return DEFAULT_PATH if path == SELF_SIGNED else path
 
 
-def _owner(document: Mapping[str, Any], genesis: Genesis | None, notes: list[str]) -> str | None:
+def _owner(document: Mapping[str, Any], genesis: Genesis | None, sources: list[str]) -> str | None:
     if _present(document, "owner_id"):
         owner: str = document["owner_id"]
         return owner
     if genesis is None or genesis.owner_id is None:
         return None
-    notes.append(f"owner_id {genesis.owner_id} from the Genesis")
+    sources.append(f"owner_id {genesis.owner_id} from the Genesis")
     return genesis.owner_id
 
 
@@ -169,9 +172,10 @@ def resolve_posture(
     :param issuer_known: False caps the tier at 2: no trust anchor vouches for the Genesis's issuer.
     :param threshold: the ``trust_score`` under which a warning is due.
     """
+    sources: list[str] = []
     notes: list[str] = []
-    tier = _tier(document, genesis, notes)
-    path = _path(document, genesis, notes)
+    tier = _tier(document, genesis, sources, notes)
+    path = _path(document, genesis, sources)
     if path not in PATHS:
         notes.append(f"verification_path {path!r} is unknown: tier 2")
         tier = max(tier, 2)
@@ -185,9 +189,10 @@ def resolve_posture(
     return TrustPosture(
         trust_tier=tier,
         verification_path=path,
-        owner_id=_owner(document, genesis, notes),
+        owner_id=_owner(document, genesis, sources),
         trust_warning=warning,
         trust_explanation=explanation,
+        sources=tuple(sources),
         notes=tuple(notes),
     )
 

@@ -64,14 +64,29 @@ def looked_at(execute: Execute, newest: int = NEWEST, spread: int = SPREAD) -> l
     return lines + _told(execute, wrong)
 
 
-def _fault(execute: Execute, number: int) -> str:
-    """What is wrong with one record; empty where nothing is."""
+class _Unreadable(Exception):
+    """The database cannot read a record."""
+
+
+def _record(execute: Execute, number: int) -> tuple[bytes, bytes] | None:
+    """Digest and octets of one record; None where it is not there. :raises _Unreadable: if that cannot be told."""
     try:
-        row = execute("SELECT audit_id, signed FROM record WHERE number = ?", (number,)).fetchone()
+        row: tuple[bytes, bytes] | None = execute(
+            "SELECT audit_id, signed FROM record WHERE number = ?", (number,)
+        ).fetchone()
     except sqlite3.DatabaseError as error:
         if not malformed(error):
             raise
-        return f"cannot be read ({error})"
+        raise _Unreadable(f"cannot be read ({error})") from None
+    return row
+
+
+def _fault(execute: Execute, number: int) -> str:
+    """What is wrong with one record; empty where nothing is."""
+    try:
+        row = _record(execute, number)
+    except _Unreadable as error:
+        return str(error)
     if row is None:
         return "is not there"
     return "" if sha256(row[1]).digest() == row[0] else "is not what was signed"
@@ -120,5 +135,9 @@ def one_by_one(execute: Execute, chain: str, after: int, limit: int) -> Iterable
         (bytes.fromhex(chain), after, limit),
     ).fetchall()
     for seq, number in places:
-        why = _fault(execute, number)
-        yield seq, f"cannot be read: {why}" if why.startswith("cannot") else number
+        try:
+            _record(execute, number)
+        except _Unreadable as error:
+            yield seq, str(error)
+        else:
+            yield seq, number

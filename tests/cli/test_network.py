@@ -133,12 +133,15 @@ def test_call_refused_is_status_1_with_its_reason(run: Run, server: AgtpServer, 
 
 
 @pytest.mark.parametrize(
-    ("who", "reason", "told"),
-    [("calling", "agent-retired", True), ("calling", "agent-suspended", True), ("addressed", "agent-retired", False)],
+    ("caller", "reason", "told"),
+    [(True, "agent-retired", True), (True, "agent-suspended", True), (False, "agent-retired", False)],
 )
-def test_a_stopped_identity_is_not_a_dead_end(run: Run, server: AgtpServer, who: str, reason: str, told: bool) -> None:
+def test_a_stopped_identity_is_not_a_dead_end(
+    run: Run, server: AgtpServer, folder: Path, caller: bool, reason: str, told: bool
+) -> None:
     """Whose default agent was stopped is told how to ask as another; not where the addressed one was."""
-    body = {"status": 410, "reason": reason, "explanation": f"The {who} agent was stopped.", "remedy": "Wait."}
+    stopped = demo_id(folder) if caller else "f" * 64
+    body = {"status": 410, "reason": reason, "explanation": "Stopped.", "remedy": "Wait.", "agent_id": stopped}
     server.answers["QUERY", "/x"] = Answer(body, 410)
     result = run("call", "-", "QUERY", "/x")
     assert result.exit_code == 1 and "\n  Wait." in result.stderr

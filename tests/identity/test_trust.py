@@ -40,12 +40,12 @@ def test_explicit_then_genesis_then_default() -> None:
 
 def test_where_each_field_came_from_is_noted() -> None:
     """AGTP-TRUST section 3.6: what came from the Genesis or by default is there for the log at start."""
-    assert resolve_posture({}, TIER_1).notes == (
+    assert resolve_posture({}, TIER_1).sources == (
         "trust_tier 1 from the Genesis",
         "verification_path dns-anchored from the Genesis",
         "owner_id acme.tld from the Genesis",
     )
-    assert resolve_posture({}, None).notes == (
+    assert resolve_posture({}, None).sources == (
         "trust_tier 2 by default",
         "verification_path org-asserted by default",
     )

@@ -346,19 +346,19 @@ def test_the_client_buys_from_merchants_alone(story: Story) -> None:
 
 
 def test_the_pages_buyer_buys(story: Story, tmp_path: Path) -> None:
-    """The program of docs/client.rst as it stands; with another registrar's key it buys nothing."""
+    """The program of docs/client.rst as it stands; with another key it buys nothing."""
     (program,) = [block for block in blocks((ROOT / "docs" / "client.rst").read_text()) if block.startswith("import ")]
     stranger = tmp_path / "stranger.pub"
     SigningKey.generate().public.save(stranger)
     buyer = story.state / "agents" / "buyer"
 
-    def run(registrar: Path) -> subprocess.CompletedProcess[str]:
-        words = [story.shop, story.state / "ca.pem", registrar, buyer / "agent.pem", buyer / "agent.key"]
+    def run(signer: Path) -> subprocess.CompletedProcess[str]:
+        words = [story.shop, story.state / "ca.pem", signer, buyer / "agent.pem", buyer / "agent.key"]
         return subprocess.run(
             [sys.executable, "-c", program, *map(str, words)], capture_output=True, text=True, timeout=60
         )
 
-    done = run(story.state / "registrar.pem")
+    done = run(story.state / "signing.pub")
     assert done.stdout == "verified shop\n200 {'sold': 4}\n", done.stderr
     refused = run(stranger)
     assert refused.returncode == 1 and "no registrar" in refused.stderr and not refused.stdout

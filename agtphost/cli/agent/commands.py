@@ -20,7 +20,7 @@ from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.identities import agent_directories
 from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, print_summary, print_table
-from agtphost.cli.reach import resolve
+from agtphost.cli.target import resolve
 from agtphost.identity import documents
 from agtphost.identity.genesis import Genesis, GenesisError
 from agtphost.vocabulary.identifiers import is_agent_name

@@ -11,7 +11,7 @@ from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.identities import REGISTRAR, agent_id_of
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, print_summary
-from agtphost.cli.reach import resolve
+from agtphost.cli.target import resolve
 
 _SUMMARIES = {
     "activate": "Let an agent serve and call.",
@@ -26,9 +26,9 @@ def _change(verb: str, agent: str, uri: str, where: Connection, as_json: bool, g
     parameters = {name: value for name, value in given.items() if value is not None}
     if "successor_agent_id" in parameters:
         parameters["successor_agent_id"] = agent_id_of(where, parameters["successor_agent_id"])
-    target = agent_id_of(where, agent)
-    reach = resolve(where, uri, identity=REGISTRAR)
-    reply = ask(reach, verb.upper(), "/", {"agent_id": target, **parameters})
+    agent_id = agent_id_of(where, agent)
+    target = resolve(where, uri, identity=REGISTRAR)
+    reply = ask(target, verb.upper(), "/", {"agent_id": agent_id, **parameters})
     result = dict(result_of(reply))
     if as_json:
         print_json(result)

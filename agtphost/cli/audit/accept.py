@@ -17,7 +17,7 @@ from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.cli.options import Connection, connection_options, json_option
 from agtphost.cli.output import print_json
-from agtphost.cli.reach import signing_keys
+from agtphost.cli.target import signing_keys
 from agtphost.config import Config
 from agtphost.identity import files
 from agtphost.identity.keys import KeyFormatError, SigningKey

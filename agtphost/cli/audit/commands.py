@@ -14,7 +14,7 @@ from agtphost.cli.failures import WrongInput
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, print_summary, print_table
-from agtphost.cli.reach import resolve
+from agtphost.cli.target import resolve
 from agtphost.vocabulary.identifiers import is_audit_id
 
 
@@ -45,11 +45,11 @@ def get(audit_id: str, uri: str, where: Connection, as_json: bool) -> None:
     """
     if not is_audit_id(audit_id):
         raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
-    reach = resolve(where, uri)
-    with connected(reach) as client:
-        reply = require_success(client.call(reach.uri, "INSPECT", "/", {"target": "audit", "audit_id": audit_id}))
+    target = resolve(where, uri)
+    with connected(target) as client:
+        reply = require_success(client.call(target.uri, "INSPECT", "/", {"target": "audit", "audit_id": audit_id}))
         result = result_of(reply)
-        entry = entry_of({**result, "audit_id": audit_id}, signing_keys(reach, client))
+        entry = entry_of({**result, "audit_id": audit_id}, signing_keys(target, client))
     if as_json:
         print_json({**result, "audit_id": audit_id, "payload": entry.payload, "verified": entry.signed})
         return
@@ -77,11 +77,11 @@ def walk(chain: str, number: int, everything: bool, ids: bool, uri: str, where: 
       agtp audit walk librarian -n 100
       agtp explain $(agtp audit walk host -n 1 --ids)
     """
-    reach = resolve(where, uri)
+    target = resolve(where, uri)
     named = chain if chain == HOST else agent_id_of(where, chain)
-    with connected(reach) as client:
-        keys = signing_keys(reach, client)
-        entries = list(pages(client, reach.uri, named, keys, None if everything else number))
+    with connected(target) as client:
+        keys = signing_keys(target, client)
+        entries = list(pages(client, target.uri, named, keys, None if everything else number))
     if as_json:
         print_json([entry.fields() for entry in entries])
         return

@@ -24,7 +24,7 @@ from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.options import EXISTING, Connection, json_option
 from agtphost.cli.output import print_json
-from agtphost.cli.reach import signing_keys
+from agtphost.cli.target import signing_keys
 from agtphost.stores import RecordReader, Selection
 
 PATIENCE = 5.0

@@ -22,7 +22,7 @@ from agtphost.cli.given_keys import given_keys
 from agtphost.cli.key.commands import load_verifying_key
 from agtphost.cli.options import EXISTING, Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, print_summary
-from agtphost.cli.reach import Reach, resolve
+from agtphost.cli.target import Target, resolve
 from agtphost.identity import files
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
@@ -88,10 +88,10 @@ def prove_command(
     else:
         if audit_id is None or not is_audit_id(audit_id):
             raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
-        reach = resolve(where, uri)
-        with connected(reach) as client:
-            keys = KeyRing.of(signing_keys(reach, client))
-            bundle = _fetched(client, reach, audit_id)
+        target = resolve(where, uri)
+        with connected(target) as client:
+            keys = KeyRing.of(signing_keys(target, client))
+            bundle = _fetched(client, target, audit_id)
     proven = prove(bundle, keys)
     if output is not None:
         files.replace(output, json.dumps(bundle, indent=2).encode() + b"\n", files.PUBLIC)
@@ -102,12 +102,12 @@ def prove_command(
         click.echo("proven: the record is in the log that the checkpoint commits to")
 
 
-def _fetched(client: Client, reach: Reach, audit_id: str) -> dict[str, Any]:
+def _fetched(client: Client, target: Target, audit_id: str) -> dict[str, Any]:
     asked = {"target": "audit", "audit_id": audit_id}
-    record = result_of(require_success(client.call(reach.uri, "INSPECT", "/", asked)))
+    record = result_of(require_success(client.call(target.uri, "INSPECT", "/", asked)))
     end = time.monotonic() + PATIENCE
     while True:
-        reply = client.call(reach.uri, "INSPECT", "/", {**asked, "target": "inclusion"})
+        reply = client.call(target.uri, "INSPECT", "/", {**asked, "target": "inclusion"})
         if reply.reason != "checkpoint-pending" or time.monotonic() > end:
             break
         # Under load a host makes a checkpoint every other second.
@@ -210,14 +210,14 @@ def checkpoint_command(
     """
     if continues is not None and witness_key:
         raise WrongInput("--continues and --witness-key are two questions", "Ask one after the other.")
-    reach = resolve(where, uri)
+    target = resolve(where, uri)
     witnesses: list[dict[str, object]] = []
-    with connected(reach) as client:
-        keys = signing_keys(reach, client)
+    with connected(target) as client:
+        keys = signing_keys(target, client)
         if witness_key:
-            newest, witnesses = _cosigned(client, reach, keys, [load_verifying_key(path) for path in witness_key])
+            newest, witnesses = _cosigned(client, target, keys, [load_verifying_key(path) for path in witness_key])
         else:
-            newest = _newest(client, reach, keys, None if continues is None else _earlier(continues, keys))
+            newest = _newest(client, target, keys, None if continues is None else _earlier(continues, keys))
     if output is not None:
         files.replace(output, newest.note.encode(), files.PUBLIC)
     shown: dict[str, object] = {
@@ -235,10 +235,10 @@ def checkpoint_command(
 
 
 def _cosigned(
-    client: Client, reach: Reach, keys: Mapping[str, VerifyingKey], witnesses: list[VerifyingKey]
+    client: Client, target: Target, keys: Mapping[str, VerifyingKey], witnesses: list[VerifyingKey]
 ) -> tuple[Checkpoint, list[dict[str, object]]]:
     """The newest cosigned checkpoint, and the witnesses' lines in it: one of each key at least."""
-    result = result_of(require_success(client.call(reach.uri, "INSPECT", "/", {"target": "checkpoint"})))
+    result = result_of(require_success(client.call(target.uri, "INSPECT", "/", {"target": "checkpoint"})))
     note = result.get("cosigned")
     if not isinstance(note, str):
         raise Unverified("the host shows no checkpoint that a witness cosigned", "Ask again in a minute.")
@@ -260,11 +260,11 @@ def _earlier(file: Path, keys: Mapping[str, VerifyingKey]) -> Checkpoint:
         raise WrongInput(f"{file} cannot be read: {error}") from None
 
 
-def _newest(client: Client, reach: Reach, keys: Mapping[str, VerifyingKey], earlier: Checkpoint | None) -> Checkpoint:
+def _newest(client: Client, target: Target, keys: Mapping[str, VerifyingKey], earlier: Checkpoint | None) -> Checkpoint:
     asked: dict[str, Any] = {"target": "checkpoint"}
     if earlier is not None and earlier.size:
         asked = {"target": "consistency", "size": earlier.size}
-    reply = client.call(reach.uri, "INSPECT", "/", asked)
+    reply = client.call(target.uri, "INSPECT", "/", asked)
     if earlier is not None and reply.status == 422:
         raise Unverified("the host's log is shorter than the earlier checkpoint: records are missing")
     result = result_of(require_success(reply))

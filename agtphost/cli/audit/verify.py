@@ -24,8 +24,8 @@ from agtphost.cli.given_keys import given_keys
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, print_table
-from agtphost.cli.reach import Reach, resolve
-from agtphost.cli.reach import signing_keys as local_keys
+from agtphost.cli.target import Target, resolve
+from agtphost.cli.target import signing_keys as local_keys
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores import DamagedRecord, RecordReader, Selection, StoreError
 from agtphost.vocabulary.identifiers import is_agent_id
@@ -93,8 +93,8 @@ def verify_command(
             config = load_config(path)
             report, source = _store(config, _named(where, chains)), str(config.store.path)
         else:
-            reach = resolve(where, uri)
-            report, source = _wire(reach, _named(where, chains)), reach.uri
+            target = resolve(where, uri)
+            report, source = _wire(target, _named(where, chains)), target.uri
     conclude(report, source, as_json)
 
 
@@ -171,28 +171,28 @@ def _contradiction(reader: RecordReader, seen: Checkpoint) -> str:
     return "" if root_of(entries) == seen.root else f"has seen other records than the first {seen.size} of the store"
 
 
-def _wire(reach: Reach, chains: tuple[str, ...]) -> Report:
-    with connected(reach) as client:
-        keys = signing_keys(reach, client)
+def _wire(target: Target, chains: tuple[str, ...]) -> Report:
+    with connected(target) as client:
+        keys = signing_keys(target, client)
         verifier = Verifier(keys)
-        for chain in chains or tuple(_every_chain(reach, client)):
-            for record in _oldest_first(reach, client, chain, keys):
+        for chain in chains or tuple(_every_chain(target, client)):
+            for record in _oldest_first(target, client, chain, keys):
                 verifier.add(record)
     return verifier.finish()
 
 
-def _every_chain(reach: Reach, client: Client) -> Iterator[str]:
+def _every_chain(target: Target, client: Client) -> Iterator[str]:
     """The host's own, and those of the agents it discloses."""
     yield HOST_CHAIN
-    listed = require_success(client.call(reach.uri, "DISCOVER", "/agents")).result
+    listed = require_success(client.call(target.uri, "DISCOVER", "/agents")).result
     for entry in listed if isinstance(listed, list) else []:
         agent_id = entry.get("agent_id") if isinstance(entry, dict) else None
         if isinstance(agent_id, str) and is_agent_id(agent_id):
             yield agent_id
 
 
-def _oldest_first(reach: Reach, client: Client, chain: str, keys: Mapping[str, VerifyingKey]) -> list[StoredRecord]:
-    newest_first = [entry.stored(chain) for entry in pages(client, reach.uri, chain or HOST, keys, None)]
+def _oldest_first(target: Target, client: Client, chain: str, keys: Mapping[str, VerifyingKey]) -> list[StoredRecord]:
+    newest_first = [entry.stored(chain) for entry in pages(client, target.uri, chain or HOST, keys, None)]
     return newest_first[::-1]
 
 

@@ -212,14 +212,14 @@ def negotiate(uri: str | None, preferred: str | None, known: tuple[str, ...], wh
       agtp catalog negotiate --prefer 2.0.0 --known 1.1.0 --json
     """
     from agtphost.cli.exchange import connected
-    from agtphost.cli.reach import resolve
+    from agtphost.cli.target import resolve
     from agtphost.client.errors import CatalogMismatch
 
-    reach = resolve(where, uri)
+    target = resolve(where, uri)
     wanted = preferred or Catalog.load().version
-    with connected(reach) as client:
+    with connected(target) as client:
         try:
-            version = client.negotiate_catalog(reach.uri, wanted, {wanted, *known} if known else None)
+            version = client.negotiate_catalog(target.uri, wanted, {wanted, *known} if known else None)
         except CatalogMismatch as error:
             answer = {"preferred": wanted, "supported": list(error.supported), "version": None}
             raise HostRefused(error.explanation, error.remedy, answer=answer) from None

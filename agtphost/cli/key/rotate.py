@@ -11,7 +11,7 @@ from agtphost.cli.configured import require_config
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.options import Connection, connection_options, json_option
 from agtphost.cli.output import print_json, print_summary, print_table
-from agtphost.cli.reach import signing_keys
+from agtphost.cli.target import signing_keys
 from agtphost.identity.key_history import DIRECTORY, read_history, waiting_key
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 
-from agtphost.bridge.rounds import pack_state, unpack_state
+from agtphost.bridge.elicitation import pack_state, unpack_state
 
 TASK_IDS = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1, max_size=128)
 

@@ -20,7 +20,7 @@ MOST_WATCHED = 256
 _log = logging.getLogger(__name__)
 
 
-class Watching:
+class Subscriptions:
     """
     Handlers of everything that is about changes.
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from agtphost.cli.configured import NO_HOST, find_config, load_config
 from agtphost.cli.failures import CommandError, WrongInput, misconfigured
@@ -19,6 +19,7 @@ from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.vocabulary.uris import DEFAULT_PORT, UriError, parse
 
 if TYPE_CHECKING:
+    from agtphost.client.caller import ClientOptions
     from agtphost.config import Config
 
 _TCP = re.compile(r"tcp6?:(?:port=)?(?P<port>[0-9]{1,5})(?::.*)?", re.ASCII)
@@ -28,7 +29,7 @@ _UNSPECIFIED = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reach:
+class Target:
     """Everything a connection needs."""
 
     uri: str
@@ -43,8 +44,20 @@ class Reach:
     plain_parameters: bool = False
     """Whether the host knows no envelope."""
 
+    def client_options(self, **more: Unpack[ClientOptions]) -> ClientOptions:
+        """What makes a client of either kind."""
+        return {
+            "trust": self.cacert,
+            "cert": self.cert,
+            "key": self.key,
+            "agent_id": self.agent_id,
+            "timeout": self.timeout,
+            "plain_parameters": self.plain_parameters,
+            **more,
+        }
 
-def resolve(where: Connection, uri: str | None = None, *, identity: str = CALLER) -> Reach:
+
+def resolve(where: Connection, uri: str | None = None, *, identity: str = CALLER) -> Target:
     """
     Find out whom to connect to, and as whom.
 
@@ -66,7 +79,7 @@ def resolve(where: Connection, uri: str | None = None, *, identity: str = CALLER
     if where.identity is not None:
         raise WrongInput("--as needs the host's state directory", "Add --config host.toml, or use --cert.")
     cert, key = given_certificate(where)
-    return Reach(
+    return Target(
         uri=uri,
         cacert=present(where.cacert, "--cacert"),
         cert=cert,
@@ -91,7 +104,7 @@ def _config_of(where: Connection, uri: str) -> Path | None:
     return path if named.host in (configured.host, *_LOOPBACK) and configured.host in _LOOPBACK else None
 
 
-def _from_profile(where: Connection, name: str, uri: str | None) -> Reach:
+def _from_profile(where: Connection, name: str, uri: str | None) -> Target:
     from agtphost.config import load_profile
 
     if where.config is not None:
@@ -107,7 +120,7 @@ def _from_profile(where: Connection, name: str, uri: str | None) -> Reach:
     cert, key = given_certificate(where)
     if cert is None and not where.no_cert and profile.cert is not None:
         cert, key = pair(profile.cert, profile.key)
-    return Reach(
+    return Target(
         uri=uri or profile.uri,
         cacert=present(where.cacert or profile.cacert, "cacert"),
         cert=cert,
@@ -118,7 +131,7 @@ def _from_profile(where: Connection, name: str, uri: str | None) -> Reach:
     )
 
 
-def _from_config(where: Connection, config: Config, uri: str | None, identity: str) -> Reach:
+def _from_config(where: Connection, config: Config, uri: str | None, identity: str) -> Target:
     agent_id = checked_agent_id(where.agent_id)
     cert, key = given_certificate(where)
     if cert is None:
@@ -126,7 +139,7 @@ def _from_config(where: Connection, config: Config, uri: str | None, identity: s
         agent_id = agent_id or known_id
         if where.no_cert:
             cert = key = None
-    return Reach(
+    return Target(
         uri=uri or address_of(config),
         cacert=present(where.cacert or config.tls.client_ca, "the host's authority", "Start the host once."),
         cert=cert,
