@@ -160,10 +160,10 @@ def _access(uri: str, where: Connection, supplied: Supplied) -> tuple[Target, Ac
     if supplied.state_dir is not None:
         where = _from_state(where, supplied.state_dir)
     target = resolve(where, uri)
-    keys = dict(target.keys)
+    keys = {kid: key.public_key for kid, key in target.keys.items()}
     if supplied.signing_key is not None:
         key = load_verifying_key(supplied.signing_key)
-        keys = {key.kid: key}
+        keys = {key.kid: key.public_key}
     credentials, others = _credentials(target, where, supplied)
     return target, Access(
         where=_endpoint(target.uri),

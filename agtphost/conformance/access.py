@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from agtphost.conformance.link import Credentials, Endpoint
-from agtphost.identity.keys import VerifyingKey
 
 
 class Who(Enum):
@@ -40,7 +41,7 @@ class Access:
     where: Endpoint
     trust: Path | None = None
     credentials: Mapping[Who, Credentials] = field(default_factory=dict)
-    keys: Mapping[str, VerifyingKey] = field(default_factory=dict)
+    keys: Mapping[str, Ed25519PublicKey] = field(default_factory=dict)
     expendable: str | None = None
     timeout: float = 10.0
     others: Sequence[Credentials] = ()

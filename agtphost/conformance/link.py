@@ -1,7 +1,7 @@
 """
 Raw octets over TLS, with the standard library's blocking sockets.
 
-Nothing here shares code with a server: what is sent is sent as it stands, and
+This module shares no code with a server (the package says what others share): what is sent is sent as it stands, and
 what arrives is taken apart by the letter of core v08 section 5.4.1.
 """
 

@@ -9,13 +9,15 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from agtphost.conformance.access import Access, Who
 from agtphost.conformance.asking import Envelope, Field, request
 from agtphost.conformance.link import Answer, Credentials, Link, Unreachable, client_context
+from agtphost.conformance.signatures import public_key
 from agtphost.conformance.surface import LEGACY, Declared, Tool
 from agtphost.conformance.verdict import Failure, Inapplicable, Need
 from agtphost.contract.manifest_validation import Finding, examine
-from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.vocabulary.catalog import Catalog
 
 PROBES = 12
@@ -221,7 +223,7 @@ class Target:
         return examine(self.manifest, Catalog.load())
 
     @cached_property
-    def keys(self) -> Mapping[str, VerifyingKey]:
+    def keys(self) -> Mapping[str, Ed25519PublicKey]:
         """The keys that it signs with, by kid: as given, else as its manifest publishes them."""
         if self.access.keys:
             return self.access.keys
@@ -229,8 +231,8 @@ class Target:
         listed = server.get("signing_keys", ()) if isinstance(server, Mapping) else ()
         found = {}
         for entry in listed if isinstance(listed, list) else ():
-            with suppress(KeyFormatError, KeyError, TypeError):
-                found[str(entry["kid"])] = VerifyingKey.from_text(entry["key"])
+            with suppress(Failure, KeyError, TypeError):
+                found[str(entry["kid"])] = public_key(entry["key"])
         return found
 
     def member(self, name: str) -> Any:

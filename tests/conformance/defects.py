@@ -158,6 +158,37 @@ def _whole_chain(answer: Passing, seal: Seal) -> Passing:
     return seal.again(answer, previous_audit_id=sha256(answer.header("Audit-ID").encode()).hexdigest())
 
 
+def misordered(members: Mapping[str, Any]) -> bytes:
+    """What a canonical form with an error in it would be: names in the wrong order."""
+    names = sorted(members, reverse=True)
+    return json.dumps({name: members[name] for name in names}, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _misordered_manifest(answer: Passing, seal: Seal) -> Passing:
+    if "manifest" not in answer.header("Content-Type"):
+        return answer
+    document = json.loads(answer.body)
+    payload = misordered({name: value for name, value in document.items() if name != "manifest_signature"})
+    covered = f"{document['manifest_signature'].split('.')[0]}.{_b64(payload)}"
+    document["manifest_signature"] = f"{covered}.{_b64(seal.key.sign(covered.encode()))}"
+    return seal.again(answer.with_body(json.dumps(document).encode()))
+
+
+def _misordered_genesis(answer: Passing, seal: Seal) -> Passing:
+    """Another issuer's Genesis, hashed and signed in the wrong order."""
+    try:
+        document = json.loads(answer.body)
+    except ValueError:
+        return answer
+    if not isinstance(document, dict) or "issuer_public_key" not in document:
+        return answer
+    key = SigningKey.generate()
+    document["issuer_public_key"] = key.public.text
+    octets = misordered({name: value for name, value in document.items() if name not in ("agent_id", "signature")})
+    document.update(agent_id=sha256(octets).hexdigest(), signature=_b64(key.sign(octets)))
+    return seal.again(answer.with_body(json.dumps(document).encode()))
+
+
 DEFECTS: Mapping[str, Defect] = {
     "none": Defect(),
     "wrong-audit-id": Defect(answers=lambda answer, seal: answer.with_field("Audit-ID", "ab" * 32)),
@@ -193,6 +224,8 @@ DEFECTS: Mapping[str, Defect] = {
             answer, seal, lambda document: document["server"].update(operator="another")
         ),
     ),
+    "manifest-signed-out-of-order": Defect(answers=_misordered_manifest),
+    "genesis-hashed-out-of-order": Defect(answers=_misordered_genesis),
     "handler-published": Defect(
         answers=lambda answer, seal: _manifest(
             answer, seal, lambda document: document["endpoints"][-1]["handler"].update(function="a.b")

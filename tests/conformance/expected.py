@@ -141,6 +141,15 @@ EXPECTED: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("manifest.*",),
         "manifest.endpoint-projection.handler manifest.signature-verifies",
     ),
+    "manifest-signed-out-of-order": (
+        ("manifest.*",),
+        "manifest.signature-verifies",
+    ),
+    "genesis-hashed-out-of-order": (
+        ("identity.*",),
+        "identity.genesis-agent-id identity.genesis-matches-document identity.genesis-of-addressed "
+        "identity.genesis-signature identity.genesis-stable",
+    ),
     "pipelined-out-of-order": (
         ("wire.pipelined-*", "wire.three-*", "wire.line-plain", "wire.not-later"),
         "wire.not-later wire.pipelined-in-order wire.pipelined-mixed",

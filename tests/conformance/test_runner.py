@@ -16,7 +16,9 @@ from agtphost.conformance.cases import every_case
 from agtphost.conformance.link import Credentials, Endpoint
 from agtphost.conformance.running import Outcome, Plan, Result, run
 from agtphost.conformance.target import connect
-from tests.conformance.defects import DEFECTS
+from agtphost.identity import genesis, manifest_signature
+from agtphost.identity.keys import VerifyingKey
+from tests.conformance.defects import DEFECTS, misordered
 from tests.conformance.expected import EXPECTED
 from tests.conformance.generated import generate
 from tests.requirements import Row, table
@@ -28,10 +30,10 @@ WHOLE = frozenset({"API-139", "API-145"})
 """Requirements that a server meets all of the others, and that there is a runner."""
 
 
-def examine(host: Host, *only: str) -> list[Result]:
-    """Run cases against a host, as its demo agent and its registrar."""
+def access_to(host: Host) -> Access:
+    """A host, as its demo agent and its registrar."""
     demo = host.state / "agents" / "demo"
-    access = Access(
+    return Access(
         where=Endpoint(host="127.0.0.1", port=host.port),
         trust=host.state / "ca.pem",
         credentials={
@@ -42,7 +44,11 @@ def examine(host: Host, *only: str) -> list[Result]:
         },
         timeout=5,
     )
-    with connect(access) as target:
+
+
+def examine(host: Host, *only: str) -> list[Result]:
+    """Run cases against a host."""
+    with connect(access_to(host)) as target:
         return run(target, every_case(), Plan(only=only), lambda result: None)
 
 
@@ -112,6 +118,25 @@ def test_a_defect_fails_the_cases_that_it_must(defective_host: Host, name: str) 
     (defective_host.state / "defect").write_text(name)
     results = examine(defective_host, *patterns)
     assert failed(results) == set(fails.split())
+
+
+def test_an_error_in_the_code_of_both_sides_is_noticed(defective_host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """API-081, AGTP-162: where the host's canonical form is wrong its own code agrees with itself; the cases do not."""
+    errors = {
+        "manifest-signed-out-of-order": "manifest.signature-verifies",
+        "genesis-hashed-out-of-order": "identity.genesis-signature",
+    }
+    monkeypatch.setattr(manifest_signature, "canonical", misordered)
+    monkeypatch.setitem(genesis.FORMS, "canonical", misordered)
+    for defect, case in errors.items():
+        (defective_host.state / "defect").write_text(defect)
+        with connect(access_to(defective_host)) as target:
+            keys = {kid: VerifyingKey.of(key) for kid, key in target.keys.items()}
+            if defect.startswith("manifest"):
+                manifest_signature.verify_manifest(target.manifest or {}, keys)
+            else:
+                genesis.Genesis.load(target.ask("DISCOVER", target.agent_path("genesis")).body)
+        assert failed(examine(defective_host, case)) == {case}
 
 
 def test_every_case_cites_requirements() -> None:

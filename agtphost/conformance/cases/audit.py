@@ -9,7 +9,8 @@ from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.tour import tour
 from agtphost.conformance.expectations import header, is_hex64, is_moment
 from agtphost.conformance.link import Answer
-from agtphost.conformance.records import Record, decoded, record_of, request_hash
+from agtphost.conformance.records import Record, record_of, request_hash
+from agtphost.conformance.signatures import decoded
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect
 

@@ -1,0 +1,89 @@
+"""
+Canonical forms, digests and signatures, made anew with ``json`` and the ``cryptography`` library alone.
+
+A target may be this project's own host. What that signs and hashes is therefore
+not judged by the code that signed and hashed it: an error there would pass.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from agtphost.conformance.verdict import Failure, Inapplicable
+
+
+def decoded(part: object) -> bytes:
+    """
+    Base64url, padded or not.
+
+    :raises Failure: for anything else.
+    """
+    try:
+        if not isinstance(part, str):
+            raise ValueError("no text")
+        return base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise Failure(f"{str(part)[:20]!r} is not base64url") from None
+
+
+def public_key(text: object) -> Ed25519PublicKey:
+    """
+    A key as documents have it: base64url; or PEM, as deployed implementations write it.
+
+    :raises Failure: for anything else.
+    """
+    try:
+        if isinstance(text, str) and text.startswith("-----BEGIN"):
+            found = load_pem_public_key(text.encode())
+            if isinstance(found, Ed25519PublicKey):
+                return found
+            raise ValueError("another kind of key")
+        return Ed25519PublicKey.from_public_bytes(decoded(text))
+    except (ValueError, UnsupportedAlgorithm):
+        raise Failure(f"{str(text)[:20]!r} is no Ed25519 public key") from None
+
+
+def signed_by(key: Ed25519PublicKey, signature: bytes, octets: bytes) -> bool:
+    """Whether a signature is a key's, over these octets."""
+    try:
+        key.verify(signature, octets)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def canonical(value: object) -> bytes:
+    """
+    RFC 8785.
+
+    :raises Inapplicable: for numbers that ``json`` writes in another way than the RFC.
+    """
+    return json.dumps(_ordered(value), separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def forms(members: Mapping[str, Any], *omitted: str) -> Iterator[bytes]:
+    """What a signature may cover: the canonical form; and ASCII alone, which deployed implementations sign."""
+    covered = {name: value for name, value in members.items() if name not in omitted}
+    yield canonical(covered)
+    yield json.dumps(covered, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _ordered(value[name]) for name in sorted(value, key=lambda name: name.encode("utf-16-be"))}
+    if isinstance(value, list):
+        return [_ordered(item) for item in value]
+    if isinstance(value, float):
+        if value.is_integer() and abs(value) < 1e21:
+            return int(value)
+        if not 1e-6 <= abs(value) < 1e16:
+            raise Inapplicable("a document without very large or very small numbers")
+    return value
