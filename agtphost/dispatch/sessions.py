@@ -24,17 +24,17 @@ SUSPENSION = "suspension"
 ESCALATION = "escalation"
 """The kind that ESCALATE makes."""
 
-SIGHTED = 10_000
+MOST_SESSIONS = 10_000
 """Sessions remembered; beyond, the one unused for longest is forgotten."""
 
-SIGHTED_PER_AGENT = 200
+MOST_OF_ONE = 200
 """The same for one agent, so that none pushes out another's."""
 
 _NOBODY = "", ""
 """Whom a session belongs to that ended with its agent's suspension or revocation."""
 
 
-class Sightings:
+class SessionRegistry:
     """Which agent and client identity each session was first seen with, and when it was last used."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -42,7 +42,7 @@ class Sightings:
         self._agents: dict[str, OrderedDict[str, float]] = {}
         self._sessions: OrderedDict[str, tuple[str, str]] = OrderedDict()
 
-    def sight(self, session_id: str, agent_id: str, identity: str) -> bool:
+    def note(self, session_id: str, agent_id: str, identity: str) -> bool:
         """Note a session; False where it belongs to another."""
         known = self._sessions.get(session_id)
         if known is not None:
@@ -54,9 +54,9 @@ class Sightings:
             own[session_id] = self._clock()
             return True
         own = self._agents.setdefault(agent_id, OrderedDict())
-        if len(own) >= SIGHTED_PER_AGENT:
+        if len(own) >= MOST_OF_ONE:
             self._forget(next(iter(own)))
-        if len(self._sessions) >= SIGHTED:
+        if len(self._sessions) >= MOST_SESSIONS:
             self._forget(next(iter(self._sessions)))
         self._sessions[session_id] = agent_id, identity
         self._agents.setdefault(agent_id, OrderedDict())[session_id] = self._clock()
@@ -96,7 +96,7 @@ class Sightings:
             del self._agents[agent_id]
 
 
-class Standstill:
+class Suspensions:
     """
     What stands still at this moment, kept in step with the state items.
 

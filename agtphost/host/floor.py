@@ -10,7 +10,7 @@ from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.gates.session import SessionGate
-from agtphost.dispatch.sessions import Sightings, Standstill
+from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory, IGate, IPayloadAdapter, IRecordStore
@@ -34,7 +34,7 @@ class Floor:
 
     bindings: tuple[Binding, ...]
     gate: IGate
-    sessions: Sightings
+    sessions: SessionRegistry
 
 
 def state_changing_floor(config: Config) -> Assurance:
@@ -81,9 +81,9 @@ def floor_methods(
     :param now: seconds since the epoch.
     """
     holdings = Holdings(directory, listed, adapters, library, visibility)
-    sightings, standstill = Sightings(), Standstill(held, now)
+    sessions, suspensions = SessionRegistry(), Suspensions(held, now)
     escalation = Escalation(held, directory, authorization, now, continuations)
-    suspension = Suspension(held, sightings, standstill, release, now)
+    suspension = Suspension(held, sessions, suspensions, release, now)
     notification = Notification(held, directory, authorization, listed, now, continuations, hosts, addresses)
     confirmation = Confirmation(held, records, authorization, now)
 
@@ -111,8 +111,8 @@ def floor_methods(
             change("NOTIFY", notification),
             read("QUERY", "/notifications", notification, Assurance.NONE),
         ),
-        gate=SessionGate(sightings, standstill),
-        sessions=sightings,
+        gate=SessionGate(sessions, suspensions),
+        sessions=sessions,
     )
 
 

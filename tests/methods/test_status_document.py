@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred, succeed
 from agtphost.audit.drafts import StoredRecord
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.state import StateTable
-from agtphost.dispatch.sessions import ESCALATION, Sightings
+from agtphost.dispatch.sessions import ESCALATION, SessionRegistry
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity import jws
@@ -88,7 +88,7 @@ def test_the_search_for_actions_is_bounded() -> None:
     assert chain.read == LOOKED_AT
 
 
-def status(context: BuiltInContext, held: StateTable, sessions: Sightings) -> dict[str, Any]:
+def status(context: BuiltInContext, held: StateTable, sessions: SessionRegistry) -> dict[str, Any]:
     """The desk's status, as that caller sees it."""
     directory = AgentDirectory([DESK, CALLER])
     writer = StatusDocuments(
@@ -121,7 +121,7 @@ def test_pending_escalations_are_counted() -> None:
         )
     ]  # fmt: skip
     held.apply(rows)
-    found = status(asking(), held, Sightings())
+    found = status(asking(), held, SessionRegistry())
     assert (found["pending_escalations"], found["org_domain"]) == (1, "acme.tld")
 
 
@@ -139,7 +139,7 @@ def test_pending_escalations_are_counted() -> None:
 )
 def test_sessions_are_for_permitted_requesters(given: dict[str, Any], shown: bool) -> None:
     """AGTP-158: anonymous and unpermitted callers get no count; the issuer and agents with the scope do."""
-    sessions = Sightings()
+    sessions = SessionRegistry()
     sessions.sight("s1", DESK.agent_id, "k")
     found = status(asking(**given), StateTable(), sessions)
     assert found.get("active_session_count") == (1 if shown else None)
@@ -149,7 +149,7 @@ def test_sessions_are_for_permitted_requesters(given: dict[str, Any], shown: boo
 def test_old_sessions_are_not_active() -> None:
     """A session that was not used for a while does not count."""
     now = [0.0]
-    sessions = Sightings(lambda: now[0])
+    sessions = SessionRegistry(lambda: now[0])
     sessions.sight("s1", DESK.agent_id, "k")
     now[0] = 500.0
     sessions.sight("s2", DESK.agent_id, "k")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agtphost.dispatch import sessions
-from agtphost.dispatch.sessions import Sightings
+from agtphost.dispatch.sessions import SessionRegistry
 from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.identity.peer import Assurance
 from agtphost.methods.oversight import suspension
@@ -193,19 +193,19 @@ def test_a_session_belongs_to_its_agent_and_client() -> None:
     assert host.ask("ECHO", "/text", headers=SESSION).status == 200
 
 
-def test_sightings_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent pushes out its own sessions and nobody else's; the oldest unused goes first."""
-    monkeypatch.setattr(sessions, "SIGHTED_PER_AGENT", 2)
-    monkeypatch.setattr(sessions, "SIGHTED", 3)
-    seen = Sightings()
+    monkeypatch.setattr(sessions, "MOST_OF_ONE", 2)
+    monkeypatch.setattr(sessions, "MOST_SESSIONS", 3)
+    seen = SessionRegistry()
     for name in ("a", "b"):
-        assert seen.sight(name, "one", "")
-    assert seen.sight("x", "two", "")
-    seen.sight("a", "one", "")
-    seen.sight("c", "one", "")
+        assert seen.note(name, "one", "")
+    assert seen.note("x", "two", "")
+    seen.note("a", "one", "")
+    seen.note("c", "one", "")
     assert [seen.knows(name, "one") for name in "abc"] == [True, False, True]
     assert seen.knows("x", "two")
-    assert seen.sight("y", "three", "")
+    assert seen.note("y", "three", "")
     assert sum(seen.knows(name, who) for name, who in [("a", "one"), ("c", "one"), ("x", "two"), ("y", "three")]) == 3
 
 

@@ -266,7 +266,7 @@ def test_numbers_are_those_of_the_code() -> None:
     assert bounds["words_of"] == query.words_of.cache_parameters()["maxsize"]
     assert bounds["Index._allowed"] == candidates.MOST_AUTHORITIES
     assert (bounds["Discovery._lists"], bounds["Discovery._warned"]) == (discover.MOST_LISTS, discover.MOST_WARNED)
-    assert bounds["Sightings._sessions"] == sessions.SIGHTED
+    assert bounds["SessionRegistry._sessions"] == sessions.MOST_SESSIONS
     assert bounds["CallTracker._levels"] == calls.MOST_LEVELS
     assert bounds["RequestStates._by_token"] == request_states.MOST
     assert bounds["Memo._known"] == compiling.MOST

@@ -5,7 +5,7 @@ from __future__ import annotations
 from zope.interface import implementer
 
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.sessions import Sightings, Standstill
+from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
 from agtphost.vocabulary.status import Status
@@ -20,9 +20,9 @@ class SessionGate:
 
     name = "session"
 
-    def __init__(self, sightings: Sightings, standstill: Standstill) -> None:
-        self._sightings = sightings
-        self._standstill = standstill
+    def __init__(self, sessions: SessionRegistry, suspensions: Suspensions) -> None:
+        self._sessions = sessions
+        self._suspensions = suspensions
 
     def check(self, exchange: Exchange) -> None:
         session_id, caller = exchange.session_id, exchange.caller
@@ -31,8 +31,8 @@ class SessionGate:
         if session_id is not None:
             certificate = exchange.peer.certificate
             identity = "" if certificate is None else certificate.fingerprint or certificate.sha256
-            if not self._sightings.sight(session_id, caller.agent_id, identity):
-                if self._sightings.ended(session_id):
+            if not self._sessions.note(session_id, caller.agent_id, identity):
+                if self._sessions.ended(session_id):
                     raise _ended()
                 raise Refusal(
                     Status.UNAUTHORIZED,
@@ -41,8 +41,8 @@ class SessionGate:
                     remedy="Use a Session-ID of your own: at least 128 random bits.",
                 )
         binding = exchange.binding
-        if self._standstill and (binding is None or binding.tier != "A" or exchange.method in WORK):
-            self._standstill.refuse(caller.agent_id, session_id, exchange.task_id)
+        if self._suspensions and (binding is None or binding.tier != "A" or exchange.method in WORK):
+            self._suspensions.refuse(caller.agent_id, session_id, exchange.task_id)
 
 
 def _ended() -> Refusal:

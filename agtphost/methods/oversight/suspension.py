@@ -19,7 +19,7 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
-from agtphost.dispatch.sessions import SUSPENSION, Sightings, Standstill
+from agtphost.dispatch.sessions import SUSPENSION, SessionRegistry, Suspensions
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
@@ -49,7 +49,7 @@ class Suspension:
     """
     Answers SUSPEND and RESUME.
 
-    :param sightings: which sessions there are.
+    :param sessions: which sessions there are.
     :param release: releases negotiated contracts; None where the host negotiates none.
     """
 
@@ -58,14 +58,14 @@ class Suspension:
     def __init__(
         self,
         held: StateTable,
-        sightings: Sightings,
-        standstill: Standstill,
+        sessions: SessionRegistry,
+        suspensions: Suspensions,
         release: Release | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._held = held
-        self._sightings = sightings
-        self._standstill = standstill
+        self._sessions = sessions
+        self._suspensions = suspensions
         self._release = release
         self._now = now
 
@@ -142,7 +142,7 @@ class Suspension:
         return min(resume_by, now + LONGEST)
 
     def _require_running(self, known: StateItem | None, owner: str, of: str, name: str) -> None:
-        if of == "session" and known is None and not self._sightings.knows(name, owner):
+        if of == "session" and known is None and not self._sessions.knows(name, owner):
             raise Refusal(
                 Status.NOT_FOUND,
                 "session-unknown",
@@ -150,8 +150,8 @@ class Suspension:
                 remedy="A session begins with the first request that carries its Session-ID.",
             )
         if known is not None and known.value["status"] == "suspended":
-            self._standstill.refuse(owner, name if of == "session" else None, name if of == "task" else None)
-        if self._standstill.suspended(owner) >= HELD_PER_AGENT:
+            self._suspensions.refuse(owner, name if of == "session" else None, name if of == "task" else None)
+        if self._suspensions.suspended(owner) >= HELD_PER_AGENT:
             raise Refusal(
                 Status.RATE_LIMITED,
                 "too-many-suspensions",
