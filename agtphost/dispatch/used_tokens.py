@@ -28,7 +28,7 @@ def _key(issuer: str, token_id: str) -> str:
     return sha256(f"{issuer}\n{token_id}".encode()).hexdigest()
 
 
-class Hops:
+class UsedTokens:
     """
     What is known of used tokens.
 

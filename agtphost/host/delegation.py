@@ -16,7 +16,7 @@ from agtphost.client.errors import CannotConnect, InvalidCall, TLSRefused
 from agtphost.config.delegation import DelegationPeer
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.gates.governance import Governance, GovernanceGate
-from agtphost.dispatch.used_tokens import Hops
+from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.materials import Materials
 from agtphost.iagtp import IGate, ILedger
@@ -218,14 +218,14 @@ def delegating(
         except ClientError as error:
             raise StoreError(f"[[delegation.peers]] {entry.uri}: {error}") from None
         by_agent.update(dict.fromkeys(entry.agents, link))
-    hops = Hops(held)
+    used = UsedTokens(held)
     # Whatever is accepted has room to wait: an accepted task is never sent away.
     turns = CallQueue(reactor, AT_WORK, waiting=ITEM_KINDS[TASK].in_all, share=AT_WORK_OF_ONE)
     tasks = AsynchronousTasks(held, materials.directory, ledger, reactor, turns)
     handler = Delegation(
         materials.directory,
         states,
-        hops,
+        used,
         server_id=server_id,
         key=materials.key,
         clock=reactor,
@@ -239,7 +239,7 @@ def delegating(
         tasks=tasks,
     )
     reading = TaskReading(held, authorization, continuations)
-    governance = Governance(given.governance, hops, server_id)
+    governance = Governance(given.governance, used, server_id)
     return Delegating(
         bindings=(
             delegate_binding(handler, given.max_deadline + SECONDS_TO_ANSWER, _statement(materials)),

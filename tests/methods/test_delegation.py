@@ -13,7 +13,7 @@ import pytest
 from agtphost.audit.drafts import Draft
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.contract.binding import Binding
-from agtphost.dispatch.used_tokens import KIND, Hops
+from agtphost.dispatch.used_tokens import KIND, UsedTokens
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
 from agtphost.host.delegation import delegate_binding
@@ -55,7 +55,7 @@ class Playing:
         self.handler = Delegation(
             directory,
             self.states.state_of,
-            Hops(self.ledger.held),
+            UsedTokens(self.ledger.held),
             server_id="agtp.test",
             key=SIGNING,
             clock=None,  # type: ignore[arg-type]
@@ -377,7 +377,7 @@ def test_two_uses_at_once_run_the_task_once() -> None:
     """The use is committed before the task begins: of two requests that race, one runs."""
     host = Playing()
     whole = request()
-    host.handler._tokens._hops.used = lambda token: False  # type: ignore[method-assign]
+    host.handler._tokens._used.used = lambda token: False  # type: ignore[method-assign]
     assert host.ask(whole).status == 200
     assert verdict(host.ask(whole)) == (409, "state-conflict")
     assert len(host.seen) == 1
@@ -702,7 +702,7 @@ def test_the_index_of_hops_follows_the_held_items() -> None:
     host = Playing()
     used = token()
     assert host.ask(request(delegation_token=used)).status == 200
-    hops = host.handler._tokens._hops
+    hops = host.handler._tokens._used
     digest = delegation.digest_of(used)
     assert hops.parent(digest) is not None
     hops._changed(next(iter(hops._of_key)), None)

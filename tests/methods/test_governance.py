@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agtphost.dispatch.gates.governance import USED, Governance, GovernanceGate, parameters_digest
-from agtphost.dispatch.used_tokens import Hops
+from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.identity import jws
 from agtphost.identity.canonical import canonical
 from agtphost.identity.delegation import DelegationError
@@ -27,7 +27,7 @@ HOST = "agtp.test"
 def scene(ledger: FakeLedger | None = None, *, gated: bool = True) -> Scene:
     """A host that believes the platform."""
     ledger = ledger or FakeLedger()
-    governance = Governance({"gov.test": PLATFORM.public}, Hops(ledger.held), HOST)
+    governance = Governance({"gov.test": PLATFORM.public}, UsedTokens(ledger.held), HOST)
     return Scene(ledger=ledger, bounds=(GovernanceGate(governance, ledger),) if gated else ())
 
 

@@ -21,7 +21,7 @@ from zope.interface import implementer
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.store_refusals import store_down
-from agtphost.dispatch.used_tokens import Hops
+from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate, ILedger
 from agtphost.identity import delegation
@@ -58,7 +58,7 @@ class Governance:
     Verifies governance tokens.
 
     :param issuers: the keys of the platforms that are believed, by their ``iss``.
-    :param hops: used tokens.
+    :param used: tokens that were used.
     :param server_id: what a token's ``aud`` has to be, where it has one.
     :param now: seconds since the epoch.
     """
@@ -66,12 +66,12 @@ class Governance:
     def __init__(
         self,
         issuers: Mapping[str, VerifyingKey],
-        hops: Hops,
+        used: UsedTokens,
         server_id: str,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._issuers = issuers
-        self._hops = hops
+        self._used = used
         self._server_id = server_id
         self._now = now
 
@@ -102,7 +102,7 @@ class Governance:
 
     def used(self, token: GovernanceToken) -> str | None:
         """Which request used a token; None where none did."""
-        return self._hops.governance_used(token)
+        return self._used.governance_used(token)
 
     def for_delegation(
         self, exchange: Exchange, agent_id: str, target: str, granted: frozenset[str], said: Mapping[str, object]
@@ -131,7 +131,7 @@ class Governance:
                 raise DelegationError("replayed", "it was used before")
         except DelegationError as error:
             raise invalid(error, {"delegation": said}) from None
-        change = Hops.governance_change(token, _mark(exchange))
+        change = UsedTokens.governance_change(token, _mark(exchange))
         if not token.allowed:
             raise denied({"delegation": said}, change)
         excess = () if token.scope is None else scopes.missing(token.scope, sorted(granted))
@@ -226,7 +226,7 @@ class GovernanceGate:
                 "request_hash": hashed,
             },
         )
-        change = Hops.governance_change(token, _mark(exchange))
+        change = UsedTokens.governance_change(token, _mark(exchange))
         try:
             await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=(change,), events=(event,)))
         except StaleChange:

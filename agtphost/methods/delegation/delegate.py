@@ -26,7 +26,7 @@ from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from agtphost.dispatch.gates.governance import Governance
-from agtphost.dispatch.used_tokens import Hops
+from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -48,7 +48,7 @@ class Delegation:
     """
     The handler of DELEGATE.
 
-    :param hops: used tokens.
+    :param used: tokens that were used.
     :param server_id: ``iss`` of the tokens that the host signs.
     :param key: the host's own; None where it has none, and then signs none.
     :param clock: for deadlines.
@@ -63,7 +63,7 @@ class Delegation:
         self,
         directory: IAgentDirectory,
         states: States,
-        hops: Hops,
+        used: UsedTokens,
         *,
         server_id: str,
         key: SigningKey | None,
@@ -79,9 +79,9 @@ class Delegation:
         self._peers = peers or {}
         self._tasks = tasks
         self._tokens = TokenCheck(
-            directory, states, hops, server_id=server_id, key=key, rules=rules, peers=self._peers, now=now
+            directory, states, used, server_id=server_id, key=key, rules=rules, peers=self._peers, now=now
         )
-        self._governance = Governance(rules.governance, hops, server_id, now)
+        self._governance = Governance(rules.governance, used, server_id, now)
         self._work = Work(rules, clock)
 
     async def handle(self, context: BuiltInContext) -> Answer:
@@ -111,7 +111,7 @@ class Delegation:
         told = None
         if tasks is not None and ticket is None and hop.asked.callback is not None:
             told = tasks.recipient(hop)
-        changes = [Hops.change(token, lineage), *governed, *(ticket.changes if ticket is not None else ())]
+        changes = [UsedTokens.change(token, lineage), *governed, *(ticket.changes if ticket is not None else ())]
         said = {**hop.said(), "chain": list(lineage.chain), "depth": lineage.depth, "token_hash": token.digest}
         audit_id = await invocation.commit({"type": "delegation-accepted", **said}, changes, {"delegation": said})
         running = replace(lineage, audit_id=audit_id, calls=exchange.peer.depth + 1)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agtphost.dispatch.used_tokens import Hops
+from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import BuiltInContext
@@ -65,7 +65,7 @@ class TokenCheck:
     """
     Verifies tokens and chains.
 
-    :param hops: used tokens.
+    :param used: tokens that were used.
     :param server_id: ``iss`` of the tokens that the host signs.
     :param key: the host's own; None where it has none, and then signs none.
     :param peers: the hosts of agents elsewhere, by Agent-ID.
@@ -76,7 +76,7 @@ class TokenCheck:
         self,
         directory: IAgentDirectory,
         states: States,
-        hops: Hops,
+        used: UsedTokens,
         *,
         server_id: str,
         key: SigningKey | None,
@@ -86,7 +86,7 @@ class TokenCheck:
     ) -> None:
         self._directory = directory
         self._states = states
-        self._hops = hops
+        self._used = used
         self._server_id = server_id
         self._key = key
         self._rules = rules
@@ -112,7 +112,7 @@ class TokenCheck:
         except DelegationError as error:
             raise self._unverifiable(hop, error, hop.position) from None
         self._require_match(hop, token, context.task_id)
-        if self._hops.used(token):
+        if self._used.used(token):
             raise hop.broken(
                 "delegation-token-replayed",
                 "The delegation token was used before.",
@@ -120,7 +120,7 @@ class TokenCheck:
                 position=token.depth,
                 fault="replayed",
             )
-        if self._hops.full(hop.delegator.agent_id):
+        if self._used.full(hop.delegator.agent_id):
             raise Refusal(
                 Status.RATE_LIMITED,
                 "too-many-delegations",
@@ -266,7 +266,7 @@ class TokenCheck:
         """The hop before, which the token names as its parent."""
         parent = hop.before
         if parent is None:
-            parent = None if token.parent is None else self._hops.parent(token.parent)
+            parent = None if token.parent is None else self._used.parent(token.parent)
             if parent is not None and shown and delegation.digest_of(shown[-1]) == parent.token:
                 parent = replace(parent, tokens=tuple(shown))
             elif parent is None and shown and token.parent == delegation.digest_of(shown[-1]):
