@@ -17,7 +17,7 @@ from agtphost.iagtp import IAgentDirectory, IGate, IPayloadAdapter, IRecordStore
 from agtphost.identity.peer import Assurance
 from agtphost.methods.cognitive.documents import Library
 from agtphost.methods.cognitive.planning import Planning
-from agtphost.methods.cognitive.query import Holdings, Query
+from agtphost.methods.cognitive.query import Corpus, Query
 from agtphost.methods.cognitive.summary import Aside, Summary
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.discovery.visibility import Visibility
@@ -80,7 +80,7 @@ def floor_methods(
     :param server_id: what the host calls itself, in URIs of its own.
     :param now: seconds since the epoch.
     """
-    holdings = Holdings(directory, listed, adapters, library, visibility)
+    corpus = Corpus(directory, listed, adapters, library, visibility)
     sessions, suspensions = SessionRegistry(), Suspensions(held, now)
     escalation = Escalation(held, directory, authorization, now, continuations)
     suspension = Suspension(held, sessions, suspensions, release, now)
@@ -95,9 +95,9 @@ def floor_methods(
 
     taken = {(binding.method, binding.path) for binding in endpoints}
     cognitive = (
-        read("QUERY", "/", Query(holdings), Assurance.HEADER),
+        read("QUERY", "/", Query(corpus), Assurance.HEADER),
         read("SUMMARIZE", "/", Summary(library, aside, server_id), Assurance.HEADER),
-        read("PLAN", "/", Planning(holdings), Assurance.HEADER),
+        read("PLAN", "/", Planning(corpus), Assurance.HEADER),
     )
     return Floor(
         bindings=(

@@ -21,7 +21,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.cognitive import relevance
-from agtphost.methods.cognitive.query import Holdings, asked, text_of, words_of
+from agtphost.methods.cognitive.query import Corpus, asked, text_of, words_of
 from agtphost.methods.cognitive.relevance import Question
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import is_method_name
@@ -72,8 +72,8 @@ class Planning:
 
     kind = "built_in"
 
-    def __init__(self, holdings: Holdings) -> None:
-        self._holdings = holdings
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
 
     def handle(self, context: BuiltInContext) -> Answer:
         given = context.input
@@ -102,9 +102,9 @@ class Planning:
         self, context: BuiltInContext, limits: Mapping[str, Any], methods: frozenset[str] | None
     ) -> list[Candidate]:
         # The floor's own methods read and administer; what reaches a goal are endpoints and tools.
-        bindings = [binding for binding in self._holdings.endpoints(context) if binding.tier != "A"]
+        bindings = [binding for binding in self._corpus.endpoints(context) if binding.tier != "A"]
         found = []
-        for binding in (*bindings, *self._holdings.tools(context)):
+        for binding in (*bindings, *self._corpus.tools(context)):
             candidate = _candidate(binding)
             if methods is not None and binding.method not in methods:
                 continue

@@ -58,7 +58,7 @@ class Holding:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Holdings:
+class Corpus:
     """
     What a caller may know of.
 
@@ -232,8 +232,8 @@ class Query:
 
     kind = "built_in"
 
-    def __init__(self, holdings: Holdings) -> None:
-        self._holdings = holdings
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
 
     def handle(self, context: BuiltInContext) -> Answer:
         given = context.input
@@ -255,13 +255,13 @@ class Query:
 
     def _gathered(self, context: BuiltInContext, text: str, scope: Scope) -> Iterator[Holding]:
         if scope.wants("agents"):
-            yield from self._holdings.agents(context)
+            yield from self._corpus.agents(context)
         if scope.wants("endpoints"):
-            yield from map(of_binding, self._holdings.endpoints(context))
+            yield from map(of_binding, self._corpus.endpoints(context))
         if scope.wants("tools"):
-            yield from map(of_binding, self._holdings.tools(context))
+            yield from map(of_binding, self._corpus.tools(context))
         if scope.wants("documents"):
-            yield from self._holdings.passages(text)
+            yield from self._corpus.passages(text)
 
 
 def _document(results: Sequence[tuple[float, Holding]], count: int, form: str) -> dict[str, Any]:
