@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agtphost.methods.cognitive.documents import Document
-from agtphost.methods.cognitive.summary import LENGTHS, SMALL, Wish, summarize
+from agtphost.methods.cognitive.summary import LENGTHS, SMALL, SummaryOptions, summarize
 from agtphost.stores import MemoryStore
 from tests.methods.floor_hosts import FloorHost, body_of
 from tests.methods.stage import reading
@@ -62,9 +62,9 @@ def test_the_audience_is_minded() -> None:
     """For a general audience short, plain sentences go first (AGTP-205)."""
     heavy = "Thermodynamically irreversible combustion characteristics necessitate recalibration of every engine"
     text = f"{heavy}. Engines burn oil. Engines need oil. Comprehensive recalibration necessitates engines again."
-    wish = {"length": "brief", "focus": ""}
-    plain = summarize(text, Wish(plain=True, **wish), "prose")["summary"]
-    expert = summarize(text, Wish(plain=False, **wish), "prose")["summary"]
+    options = {"length": "brief", "focus": ""}
+    plain = summarize(text, SummaryOptions(plain=True, **options), "prose")["summary"]
+    expert = summarize(text, SummaryOptions(plain=False, **options), "prose")["summary"]
     assert len(plain) < len(expert)
 
 
@@ -115,7 +115,7 @@ def test_long_sources_are_worked_on_aside() -> None:
 @given(text=st.text(min_size=1, max_size=400).filter(str.strip), form=st.sampled_from(["prose", "bullets"]))
 def test_every_text_has_a_summary(text: str, form: str) -> None:
     """No text breaks it, and none grows."""
-    found = summarize(text, Wish(length="detailed", focus="", plain=False), form)
+    found = summarize(text, SummaryOptions(length="detailed", focus="", plain=False), form)
     assert 0 <= found["confidence"] <= 1
     assert found["sentences"] <= found["sentences_in_source"]
 

@@ -46,7 +46,7 @@ Aside = Callable[..., Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class SummaryOptions:
     """How the summary should be."""
 
     length: str
@@ -73,7 +73,7 @@ class Summary:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         given = context.input
-        wish = Wish(
+        options = SummaryOptions(
             length=parameters.choice(given, "length", tuple(LENGTHS), "standard"),
             focus=parameters.text(given, "focus") or "",
             plain=(parameters.text(given, "audience") or "").lower() in _PLAIN_AUDIENCES,
@@ -81,14 +81,14 @@ class Summary:
         form = parameters.choice(given, "format", FORMATS, "prose")
         text = await self._source(context)
         if len(text) <= SMALL:
-            summary = summarize(text, wish, form)
+            summary = summarize(text, options, form)
         else:
-            summary = await self._aside(summarize, text, wish, form)
+            summary = await self._aside(summarize, text, options, form)
         return Answer(
             result={
                 **summary,
                 "source_hash": sha256(text.encode()).hexdigest(),
-                "length": wish.length,
+                "length": options.length,
                 "format": form,
             }
         )
@@ -161,7 +161,7 @@ def _told(payload: Mapping[str, Any]) -> str:
     return "\n\n".join(f"{name.replace('_', ' ').capitalize()}: {value}." for name, value in known.items())
 
 
-def summarize(text: str, wish: Wish, form: str) -> dict[str, Any]:
+def summarize(text: str, options: SummaryOptions, form: str) -> dict[str, Any]:
     """
     The sentences of a text that say most, in their order.
 
@@ -169,8 +169,8 @@ def summarize(text: str, wish: Wish, form: str) -> dict[str, Any]:
     """
     every = relevance.sentences(text) or [text.strip()]
     worded = [relevance.terms(sentence) for sentence in every]
-    weights = _weights(worded, wish.focus)
-    chosen = _chosen(every, worded, weights, wish)
+    weights = _weights(worded, options.focus)
+    chosen = _chosen(every, worded, weights, options)
     whole = sum(weights.values())
     covered = sum(weights[term] for term in {term for index in chosen for term in worded[index]})
     lines = [every[index] for index in chosen]
@@ -191,14 +191,16 @@ def _weights(worded: list[list[str]], focus: str) -> dict[str, float]:
     return {term: count / most * (FOCUS if term in wanted else 1.0) for term, count in counts.items()}
 
 
-def _chosen(every: list[str], worded: list[list[str]], weights: Mapping[str, float], wish: Wish) -> list[int]:
+def _chosen(
+    every: list[str], worded: list[list[str]], weights: Mapping[str, float], options: SummaryOptions
+) -> list[int]:
     """The indexes chosen one by one, each for what it adds to those before."""
-    share, most = LENGTHS[wish.length]
+    share, most = LENGTHS[options.length]
     wanted = min(len(every), most, max(1, round(len(every) * share)))
     left = dict(weights)
     # What was said counts little when it is said again, but what is in focus should be.
-    wanted_terms = set(relevance.terms(wish.focus))
-    scores = {index: _score(words, left, index, every[index], wish) for index, words in enumerate(worded)}
+    wanted_terms = set(relevance.terms(options.focus))
+    scores = {index: _score(words, left, index, every[index], options) for index, words in enumerate(worded)}
     chosen: list[int] = []
     while len(chosen) < wanted:
         best = max(scores, key=lambda index: (scores[index], -index))
@@ -209,14 +211,14 @@ def _chosen(every: list[str], worded: list[list[str]], weights: Mapping[str, flo
             left[term] *= 0.8 if term in wanted_terms else 0.25
         for index in scores:
             if not said.isdisjoint(worded[index]):
-                scores[index] = _score(worded[index], left, index, every[index], wish)
+                scores[index] = _score(worded[index], left, index, every[index], options)
     return sorted(chosen)
 
 
-def _score(words: list[str], weights: Mapping[str, float], index: int, sentence: str, wish: Wish) -> float:
+def _score(words: list[str], weights: Mapping[str, float], index: int, sentence: str, options: SummaryOptions) -> float:
     """What a sentence says for its length; the first ones of a text tend to say what it is about."""
     score = sum(weights[term] for term in set(words)) / (len(words) + 6) * (1.0 + 0.5 / (1 + index))
-    if wish.plain and words:
+    if options.plain and words:
         score *= 12 / (12 + len(words)) * 6 / max(6.0, len(sentence) / (sentence.count(" ") + 1))
     return score
 
