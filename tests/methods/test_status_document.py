@@ -140,7 +140,7 @@ def test_pending_escalations_are_counted() -> None:
 def test_sessions_are_for_permitted_requesters(given: dict[str, Any], shown: bool) -> None:
     """AGTP-158: anonymous and unpermitted callers get no count; the issuer and agents with the scope do."""
     sessions = SessionRegistry()
-    sessions.sight("s1", DESK.agent_id, "k")
+    sessions.note("s1", DESK.agent_id, "k")
     found = status(asking(**given), StateTable(), sessions)
     assert found.get("active_session_count") == (1 if shown else None)
     assert ("active_session_count" in found) is shown
@@ -150,10 +150,10 @@ def test_old_sessions_are_not_active() -> None:
     """A session that was not used for a while does not count."""
     now = [0.0]
     sessions = SessionRegistry(lambda: now[0])
-    sessions.sight("s1", DESK.agent_id, "k")
+    sessions.note("s1", DESK.agent_id, "k")
     now[0] = 500.0
-    sessions.sight("s2", DESK.agent_id, "k")
+    sessions.note("s2", DESK.agent_id, "k")
     assert (sessions.active(DESK.agent_id, 900), sessions.active(DESK.agent_id, 400)) == (2, 1)
     now[0] = 600.0
-    sessions.sight("s1", DESK.agent_id, "k")
+    sessions.note("s1", DESK.agent_id, "k")
     assert sessions.active(DESK.agent_id, 400) == 2
