@@ -308,7 +308,7 @@ PARSERS: Table = {
 READERS: dict[str, str] = {
     "yaml": "vocabulary/yamltext methods/discovery/publishing contract/openapi/text",
     "cbor2": "identity/cose",
-    "tomllib": "config/lines config/reading contract/toml_file",
+    "tomllib": "vocabulary/tomltext",
     "zipfile": "identity/packages identity/issuing",
 }
 """
@@ -322,14 +322,12 @@ COMMANDS = ("cli/", "conformance/")
 LOADS = {
     "adapters/mcp/framing",  # in the table
     "audit/retention",  # what it wrote itself, in the same line
-    "config/lines",
-    "config/reading",
     "contract/openapi/text",
-    "contract/toml_file",
     "host/revision",  # the host's own state
     "identity/cose",  # in the table
     "identity/key_history",  # the host's own state
     "vocabulary/jsontext",
+    "vocabulary/tomltext",
 }
 """Modules that call ``loads`` or ``load`` of a parser themselves; all others go through the decoders of the table."""
 

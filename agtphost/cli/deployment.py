@@ -16,6 +16,7 @@ from agtphost.identity.keys import SigningKey
 from agtphost.identity.provisioning import AgentDescription, issue_agent, registrar_url
 from agtphost.stores import open_store
 from agtphost.stores.state_lock import StateLock
+from agtphost.vocabulary.tomltext import string_text
 
 AGENT = "assistant"
 """The agent that a new deployment answers for."""
@@ -67,11 +68,6 @@ class Deployment:
         return self.directory / "state"
 
 
-def quoted(text: str) -> str:
-    """``text`` as a TOML basic string: JSON's escapes are TOML's, but for the character DEL."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 def host_toml(deployment: Deployment, *, production: bool) -> str:
     """The text of ``host.toml``."""
     profile = "production" if production else "development"
@@ -80,15 +76,15 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
         "# `agtp check host.toml` finds every mistake.",
         "",
         "[host]",
-        f"server_id = {quoted(deployment.server_id)}",
+        f"server_id = {string_text(deployment.server_id)}",
         f'profile = "{profile}"',
         'state_dir = "state"',
         "# Published in the manifest: who runs this host, and where to write to.",
-        f"operator = {quoted(deployment.operator or deployment.server_id)}",
-        f"contact = {quoted(deployment.contact or f'postmaster@{deployment.server_id}')}",
+        f"operator = {string_text(deployment.operator or deployment.server_id)}",
+        f"contact = {string_text(deployment.contact or f'postmaster@{deployment.server_id}')}",
         "",
         "[listen]",
-        f"address = {quoted(deployment.address)}",
+        f"address = {string_text(deployment.address)}",
         f"port = {deployment.port}",
         "",
         "[identity]",
@@ -111,14 +107,14 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
             'read_acl = "agent_only"',
         ]
     for server in deployment.servers:
-        lines += ["", "[[mcp.server]]", f"name = {quoted(server.name)}", _transport(server)]
+        lines += ["", "[[mcp.server]]", f"name = {string_text(server.name)}", _transport(server)]
     return "\n".join(lines) + "\n"
 
 
 def _transport(server: Server) -> str:
     if server.url:
-        return f"url = {quoted(server.url)}"
-    return f"command = [{', '.join(quoted(word) for word in server.command)}]"
+        return f"url = {string_text(server.url)}"
+    return f"command = [{', '.join(string_text(word) for word in server.command)}]"
 
 
 def write_development(deployment: Deployment) -> list[Path]:

@@ -1,12 +1,11 @@
 """
-``host.toml`` as one frozen value; the only reader of TOML and of the environment.
+``host.toml`` as one frozen value; the only reader of the environment.
 
 - :func:`.reading.load`: a file into a :class:`.sections.Config`, or every problem at once
 - :mod:`.sections`, :mod:`.policies`, :mod:`.upstreams`: what each section may say
 - :mod:`.checks`: what no single key can tell, such as missing key files
 - :mod:`.profiles`: the ``agtp`` command's own file, for remote hosts
 - :mod:`.secret`: values that never show themselves
-- :mod:`.lines`: the line of every key
 - :mod:`.plugins`: parts that the operator's own packages provide
 - :mod:`.faults`: validation errors in the words of the file
 - :mod:`.anchors`: ``[[identity.anchor]]``: who may issue a Genesis, by key or by identity provider

@@ -12,7 +12,6 @@ from cryptography import x509
 from agtphost.config.delegation_checks import delegation_faults
 from agtphost.config.extras_checks import extras_faults
 from agtphost.config.faults import Fault
-from agtphost.config.lines import Location
 from agtphost.config.merchant_checks import merchant_faults
 from agtphost.config.oauth_checks import oauth_faults
 from agtphost.config.peers_checks import peers_faults
@@ -26,6 +25,7 @@ from agtphost.identity.keys import KeyFormatError
 from agtphost.identity.trust import issuer_keys
 from agtphost.vocabulary import yamltext
 from agtphost.vocabulary.catalog import FLOOR
+from agtphost.vocabulary.tomltext import Location
 
 INIT_PRODUCTION = "create it, or run: agtp init --production DIR"
 

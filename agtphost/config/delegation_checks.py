@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agtphost.config.faults import Fault
-from agtphost.config.lines import Location
 from agtphost.config.sections import Config
+from agtphost.vocabulary.tomltext import Location
 
 REQUIRED = {
     "uri": "where the host is, such as agtp://agents.example.com",

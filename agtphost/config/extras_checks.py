@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from agtphost import extras
 from agtphost.config.faults import Fault
-from agtphost.config.lines import Location
 from agtphost.config.sections import Config
+from agtphost.vocabulary.tomltext import Location
 
 
 def extras_faults(config: Config) -> Iterator[Fault]:

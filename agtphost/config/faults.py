@@ -18,9 +18,9 @@ from typing import Any, TypeVar, Union
 
 from pydantic import BaseModel, ValidationError
 
-from agtphost.config.lines import Location
 from agtphost.config.secret import Secret
 from agtphost.config.values import Surroundings
+from agtphost.vocabulary.tomltext import Location
 
 LATER = {
     "gateway": "the HTTP gateway",

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agtphost.config.faults import Fault
-from agtphost.config.lines import Location
 from agtphost.config.sections import Config
 from agtphost.identity.bearer import read_keys
+from agtphost.vocabulary.tomltext import Location
 
 _SOURCES = "jwks (a file), jwks_uri or discovery_url"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from agtphost.config.faults import Fault
-from agtphost.config.lines import Location
 from agtphost.config.peers import WebUpstreamSection
 from agtphost.config.sections import Config
+from agtphost.vocabulary.tomltext import Location
 
 
 def peers_faults(config: Config) -> Iterator[Fault]:

@@ -6,9 +6,9 @@ import stat
 from collections.abc import Iterator
 
 from agtphost.config.faults import Fault
-from agtphost.config.lines import Location
 from agtphost.config.presence import NoPresence, bootstrap_facts
 from agtphost.config.sections import Config
+from agtphost.vocabulary.tomltext import Location
 
 
 def published_faults(config: Config) -> Iterator[Fault]:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import copy
 import os
-import re
-import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agtphost.config import lines
 from agtphost.config.checks import check
 from agtphost.config.faults import Fault, admit, concluded, subject
-from agtphost.config.lines import Location
 from agtphost.config.sections import Config
 from agtphost.config.values import Surroundings
 from agtphost.errors import ConfigurationError, Problem
+from agtphost.vocabulary import tomltext
+from agtphost.vocabulary.tomltext import Document, Location, TomlError
 
 MAX_OCTETS = 4_194_304
 """Of one file: larger ones were not written by an operator."""
@@ -26,18 +24,21 @@ STATE_VARIABLE = "AGTPHOST_STATE_DIR"
 """Overrides ``[host] state_dir``."""
 
 DEFAULT_STATE = "state"
-_POSITION = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Document:
+class HostFile:
     """A parsed TOML file that knows where everything stands."""
 
     file: Path
     """Absolute."""
 
-    tree: dict[str, Any]
-    lines: Mapping[Location, int]
+    document: Document
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """Its tables."""
+        return self.document.tree
 
     def problems(self, faults: Iterable[Fault]) -> list[Problem]:
         """``faults`` with their keys, file and lines, in file order."""
@@ -45,7 +46,7 @@ class Document:
             Problem(
                 message=f"{subject(fault.location, self.tree)} {fault.message}",
                 file=str(self.file),
-                line=lines.line_of(self.lines, fault.location) or 1,
+                line=self.document.line(fault.location),
                 hint=fault.hint,
             )
             for fault in faults
@@ -53,41 +54,22 @@ class Document:
         return sorted(found, key=lambda problem: problem.line)
 
 
-def read(path: str | os.PathLike[str]) -> Document:
+def read(path: str | os.PathLike[str]) -> HostFile:
     """
     Parse one TOML file.
 
     :raises ConfigurationError: the file cannot be read, or is not TOML.
     """
     file = Path(path).expanduser().absolute()
-
-    def refuse(message: str, line: int = 0, hint: str = "") -> ConfigurationError:
-        return ConfigurationError([Problem(message=message, file=str(file), line=line, hint=hint)])
-
     try:
-        with file.open("rb") as stream:
-            octets = stream.read(MAX_OCTETS + 1)
-    except OSError as error:
-        raise refuse(f"the file cannot be read: {error.strerror}", hint="`agtp init DIR` writes a ready one") from None
-    if len(octets) > MAX_OCTETS:
-        raise refuse(f"the file has more than {MAX_OCTETS} octets")
-    try:
-        text = octets.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = octets.count(b"\n", 0, error.start) + 1
-        raise refuse("the file is not UTF-8", line, "save it as UTF-8") from None
-    try:
-        tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        position = _POSITION.search(str(error))
-        line = int(position.group(1)) if position and position.group(1) else text.rstrip().count("\n") + 1
-        raise refuse(f"not TOML: {_POSITION.sub('', str(error))}", line, "mend the file's syntax there") from None
-    except RecursionError:
-        raise refuse("not TOML: nested too deeply", 1) from None
-    return Document(file=file, tree=tree, lines=lines.locate(text))
+        return HostFile(file=file, document=tomltext.read(file, MAX_OCTETS))
+    except TomlError as error:
+        hint = "`agtp init DIR` writes a ready one" if isinstance(error.__cause__, OSError) else error.hint
+        problem = Problem(message=f"the file {error}", file=str(file), line=error.line, hint=hint)
+        raise ConfigurationError([problem]) from None
 
 
-def surroundings_of(document: Document, environ: Mapping[str, str]) -> Surroundings:
+def surroundings_of(document: HostFile, environ: Mapping[str, str]) -> Surroundings:
     """What the document's values are read against."""
     folder = document.file.parent
     host = document.tree.get("host")
@@ -126,7 +108,7 @@ def examine(path: str | os.PathLike[str], environ: Mapping[str, str] = os.enviro
     return _examined(read(path), environ)
 
 
-def _examined(document: Document, environ: Mapping[str, str], apart_from: Collection[Location] = ()) -> Reading:
+def _examined(document: HostFile, environ: Mapping[str, str], apart_from: Collection[Location] = ()) -> Reading:
     surroundings = surroundings_of(document, environ)
     config, faults, removed = admit(Config, copy.deepcopy(document.tree), surroundings)
     config = config.model_copy(update={"file": document.file})
@@ -159,7 +141,7 @@ def read_tree(
     :param apart_from: keys that nothing is to be concluded of, as the files that they name are never read.
     :raises ConfigurationError: with every problem found.
     """
-    return _sound(_examined(Document(file=file, tree=copy.deepcopy(dict(tree)), lines={}), environ, apart_from))
+    return _sound(_examined(HostFile(file=file, document=Document(copy.deepcopy(dict(tree)), {})), environ, apart_from))
 
 
 def _sound(reading: Reading) -> Config:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agtphost.config.faults import Fault
-from agtphost.config.lines import Location
 from agtphost.config.sections import Config
 from agtphost.identity.keys import KeyFormatError
 from agtphost.identity.trust import issuer_keys
+from agtphost.vocabulary.tomltext import Location
 
 
 def witnessing_faults(config: Config) -> Iterator[Fault]:

@@ -25,9 +25,6 @@ What a host offers and how it decides what a request means: AGTP-API.
 - :mod:`.schema_keywords`: the keywords of JSON Schema that a schema here may have, by what stands in them
 - :mod:`.schema_places`: where the schemas of one document lead, and how many apply at one place of an instance
 - :mod:`.service`: the external service of an endpoint: what is called over HTTPS, and how
-- :mod:`.toml_file`: from a TOML file to its document, or to the one problem that stands in the way
-- :mod:`.toml_lines`: where the keys of a TOML document stand: what its own parser does not tell
-- :mod:`.toml_text`: writing TOML: tables as headers, everything inside a list on one line
 - :mod:`.tool_names`: how an endpoint looks as an MCP tool
 - :mod:`.openapi`: OpenAPI documents to endpoints and back
 - :mod:`.recipes`: recipes: chains of calls, as data

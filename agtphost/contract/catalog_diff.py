@@ -14,8 +14,8 @@ from typing import Any
 from agtphost.vocabulary.catalog import Catalog, Entry
 from agtphost.vocabulary.catalog_versions import version_of
 from agtphost.vocabulary.paths import bare
+from agtphost.vocabulary.tomltext import Document, Location
 
-Location = tuple[str | int, ...]
 """Keys and list indices from the top of a TOML document."""
 
 
@@ -228,15 +228,7 @@ class Artifact:
 
     role: Role
     file: str
-    tree: Mapping[str, Any]
-    lines: Mapping[Location, int]
-    """The line of every key that is known."""
-
-    def line(self, location: Location) -> int:
-        """The line of a location, or of the nearest thing around it; 0 where that is the whole document."""
-        while location and location not in self.lines:
-            location = location[:-1]
-        return self.lines.get(location, 0)
+    document: Document
 
 
 def conflicts(artifacts: Iterable[Artifact], old: Catalog, new: Catalog) -> list[Conflict]:
@@ -250,7 +242,7 @@ def conflicts(artifacts: Iterable[Artifact], old: Catalog, new: Catalog) -> list
         name
         for artifact in everything
         if artifact.role is Role.HOST
-        for name in _listed(_policy(artifact.tree).get("custom"))
+        for name in _listed(_policy(artifact.document.tree).get("custom"))
     }
     scan = _Scan(old, new, customs)
     found = [conflict for artifact in everything for conflict in scan.artifact(artifact)]
@@ -281,11 +273,11 @@ class _Scan:
 
     def artifact(self, artifact: Artifact) -> Iterator[Conflict]:
         readers = {Role.HOST: self._host, Role.ENDPOINTS: self._endpoints, Role.RECIPES: self._recipes}
-        for kind, location, method, message, breaking in readers[artifact.role](artifact.tree):
+        for kind, location, method, message, breaking in readers[artifact.role](artifact.document.tree):
             yield Conflict(
                 kind=kind,
                 file=artifact.file,
-                line=artifact.line(location),
+                line=artifact.document.line(location, 0),
                 method=method,
                 message=message,
                 breaking=breaking,

@@ -20,6 +20,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import budget, paths, scopes
 from agtphost.vocabulary.catalog import LEGACY, Catalog, is_method_name
 from agtphost.vocabulary.identifiers import is_agent_name
+from agtphost.vocabulary.tomltext import Location
 
 REQUIRED = (
     *("method", "path", "description", "semantic"),
@@ -51,7 +52,6 @@ _ACTION = re.compile(r"[a-z][a-z0-9]*(?:[-_.][a-z0-9]+)*", re.ASCII)
 _ERROR_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _VERSION = re.compile(r"[0-9A-Za-z.+_-]{1,64}", re.ASCII)
 
-Location = tuple[str | int, ...]
 Say = Callable[[Location, str, str], None]
 """Takes a location in the table, a sentence, and a hint."""
 

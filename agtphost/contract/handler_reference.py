@@ -10,12 +10,12 @@ from agtphost.contract import service
 from agtphost.contract.endpoint import HANDLER_TYPES, PLUGIN, HandlerReference
 from agtphost.contract.recipes.loading import NAME, VERSION
 from agtphost.contract.recipes.recipe import COMPOSITION_FAILED
+from agtphost.vocabulary.tomltext import Location
 
 FORM = '[handler] with type = "registered_function" and function'
 
 _DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+", re.ASCII)
 
-Location = tuple[str | int, ...]
 Say = Callable[[Location, str, str], None]
 Members = Callable[[Mapping[str, Any], Collection[str], Collection[str], Location], None]
 """Checks a table's member names: the table, those known, those required, where it is."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agtphost.contract.declaration import REQUIRED, Declaration, Location, Rules
+from agtphost.contract.declaration import REQUIRED, Declaration, Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.table import conflicts
-from agtphost.contract.toml_file import NotToml, document_of, line_of, text_of
-from agtphost.contract.toml_lines import locate
 from agtphost.errors import Problem
+from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.paths import parse_template
+from agtphost.vocabulary.tomltext import Location, TomlError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ def load_endpoints(directory: Path, rules: Rules) -> tuple[list[Endpoint], list[
     endpoints: list[Endpoint] = []
     problems: list[Problem] = []
     for file in sorted(directory.glob("*.toml")):
-        found, wrong = load_file(file, rules)
+        found, wrong = read_endpoints(file, str(file), rules)
         endpoints.extend(found)
         problems.extend(wrong)
     clashes = list(_clashes(endpoints))
@@ -66,33 +66,25 @@ def load_endpoints(directory: Path, rules: Rules) -> tuple[list[Endpoint], list[
     return [endpoint for index, endpoint in enumerate(endpoints) if index not in removed], problems
 
 
-def load_file(file: Path, rules: Rules) -> tuple[list[Endpoint], list[Problem]]:
-    """Read one file; see :func:`load_endpoints`."""
-    try:
-        return read_endpoints(text_of(file), str(file), rules)
-    except NotToml as error:
-        return [], [error.problem]
-
-
-def read_endpoints(text: str, file: str, rules: Rules) -> tuple[list[Endpoint], list[Problem]]:
+def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[Endpoint], list[Problem]]:
     """
     Read the endpoints of one document.
 
+    :param source: a file, or what it says.
     :param file: its name, for the problems.
     """
     try:
-        document = document_of(text, file)
-    except NotToml as error:
-        return [], [error.problem]
-    lines = locate(text)
+        document = tomltext.read(source)
+    except TomlError as error:
+        return [], [Problem(message=f"it {error}", file=file, line=error.line, hint=error.hint)]
     endpoints: list[Endpoint] = []
     problems: list[Problem] = []
-    for at, table in _tables(document):
-        line = line_of(lines, at)
+    for at, table in _tables(document.tree):
+        line = document.line(at)
         label = _label(table)
 
         def say(location: Location, message: str, hint: str, at: Location = at, label: str = label) -> None:
-            where = line_of(lines, (*at, *location))
+            where = document.line((*at, *location))
             problems.append(Problem(message=f"{label}{message}", file=file, line=where, hint=hint))
 
         declaration = Declaration(table, rules, say)
@@ -100,7 +92,7 @@ def read_endpoints(text: str, file: str, rules: Rules) -> tuple[list[Endpoint], 
         if endpoint is not None:
             endpoints.append(endpoint)
         elif declaration.removed:
-            where = line_of(lines, (*at, "method"))
+            where = document.line((*at, "method"))
             problems.append(_removal(declaration.removed, label, file, where, rules.catalog.version))
     if not endpoints and not problems:
         problems.append(Problem(message="it declares no endpoint", file=file, hint="see AGTP-API section 6"))

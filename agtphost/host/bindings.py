@@ -13,7 +13,6 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.loading import load_endpoints
-from agtphost.contract.toml_lines import locate
 from agtphost.errors import Problem
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.handlers.function import RegisteredFunction, UnresolvableFunction, resolve
@@ -24,6 +23,7 @@ from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.peer import Assurance
 from agtphost.methods import execution
 from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.tomltext import locate
 
 
 def built_ins(

@@ -21,11 +21,11 @@ from zope.interface.verify import verifyObject
 
 from agtphost.config import Config
 from agtphost.config.faults import Fault
-from agtphost.config.lines import Location
 from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.config.reading import read
 from agtphost.errors import Problem
 from agtphost.iagtp import IGate, IPayloadAdapter, IRecordObserver, IWitness
+from agtphost.vocabulary.tomltext import Location
 
 GROUP = "agtphost.plugins"
 

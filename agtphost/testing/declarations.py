@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agtphost.contract.declaration import Declaration, Location, Rules
+from agtphost.contract.declaration import Declaration, Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.loading import load_endpoints, load_file
+from agtphost.contract.loading import load_endpoints, read_endpoints
 from agtphost.errors import Problem
 from agtphost.handlers.context import EndpointContext
 from agtphost.handlers.function import Function, resolve
 from agtphost.vocabulary.paths import parse_template
+from agtphost.vocabulary.tomltext import Location
 
 Answering = Callable[[EndpointContext], Any]
 """What answers an endpoint: a result, an EndpointResponse or EndpointError, or something to await for one of them."""
@@ -111,7 +112,7 @@ class Declarations:
         endpoints: list[Endpoint] = []
         problems: list[Problem] = []
         for path in self._paths:
-            found, wrong = load_endpoints(path, rules) if path.is_dir() else load_file(path, rules)
+            found, wrong = load_endpoints(path, rules) if path.is_dir() else read_endpoints(path, str(path), rules)
             endpoints.extend(found)
             problems.extend(wrong)
         for number, table in enumerate(self._tables, 1):

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from agtphost.cli.deployment import quoted
 from agtphost.config import load
 from agtphost.identity.agent_files import load_agents
 from agtphost.identity.trust import issuer_keys
+from agtphost.vocabulary.tomltext import string_text
 from tests.cli.conftest import Run
 
 ETC = Path(__file__).resolve().parents[2] / "etc"
@@ -157,7 +157,7 @@ def test_init_overwrites_nothing(run: Run, here: Path) -> None:
 @pytest.mark.parametrize("text", ["plain", 'quo"te', "back\\slash", "tab\t", "nul\0", "del\x7f", "Ä€😀", "line\nend"])
 def test_what_init_writes_is_read_back(text: str) -> None:
     """Any text survives as a TOML string."""
-    assert tomllib.loads(f"a = {quoted(text)}")["a"] == text
+    assert tomllib.loads(f"a = {string_text(text)}")["a"] == text
 
 
 def test_check_reports_everything(run: Run, here: Path) -> None:

@@ -565,7 +565,7 @@ def test_a_file_that_is_a_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("nested", ["x = " + "[" * 3_000, "x = " + "[" * 3_000 + "]" * 3_000])
 def test_a_file_nested_beyond_reason(tmp_path: Path, nested: str) -> None:
     """Nesting that exhausts the parser is a problem, not a crash (T-JB)."""
-    assert problems_of(write(tmp_path, nested))[0].message.startswith("not TOML")
+    assert problems_of(write(tmp_path, nested))[0].message.startswith("the file is not TOML")
 
 
 def test_an_empty_file_lacks_a_name_and_production_keys(tmp_path: Path) -> None:

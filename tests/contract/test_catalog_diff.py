@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import tomllib
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agtphost.config.lines import locate
 from agtphost.contract.catalog_diff import (
     Artifact,
     Bump,
@@ -22,6 +20,7 @@ from agtphost.contract.catalog_diff import (
 )
 from agtphost.vocabulary.catalog import FLOOR, Catalog
 from agtphost.vocabulary.catalog_versions import common_version
+from agtphost.vocabulary.tomltext import read
 
 OLD = "1.1.0"
 
@@ -44,7 +43,7 @@ def catalog(version: str = OLD, **verbs: Any) -> Catalog:
 
 
 def artifact(role: Role, text: str, file: str = "a.toml") -> Artifact:
-    return Artifact(role=role, file=file, tree=tomllib.loads(text), lines=locate(text))
+    return Artifact(role=role, file=file, document=read(text))
 
 
 def brief(found: list[Conflict]) -> list[tuple[str, int, str, bool]]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agtphost.contract.declaration import REQUIRED, Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.loading import load_endpoints, load_file, locate, read_endpoints
+from agtphost.contract.loading import load_endpoints, read_endpoints
 from agtphost.contract.semantic import MEMBERS, Impact
 from agtphost.errors import Problem
 from agtphost.identity.peer import Assurance
@@ -348,7 +348,7 @@ def test_what_cannot_be_read_is_reported(tmp_path: Path) -> None:
     assert "cannot be read" in found["odd.toml"].message
     assert (found["latin.toml"].message, found["latin.toml"].line) == ("it is not UTF-8", 2)
     assert "octets" in found["vast.toml"].message
-    assert load_file(tmp_path / "gone.toml", RULES)[1]
+    assert read_endpoints(tmp_path / "gone.toml", "gone.toml", RULES)[1]
 
 
 def test_every_problem_is_reported_at_once() -> None:
@@ -358,40 +358,21 @@ def test_every_problem_is_reported_at_once() -> None:
     assert [problem.line for problem in problems] == [line_of(k) for k in ("method", "timeout", "confidence")]
 
 
-def test_the_locator() -> None:
-    """Tables, lists of tables, dotted and quoted keys; text that merely looks like keys is skipped."""
-    text = textwrap.dedent('''\
-        a = 1
-        b = """
-        c = 2
-        """
-        d = [
-          1, # e = 3
-        ]
-        [t."u.v"]
-        f.g = { h = 1 }
-        [[l]]
-        i = 1
-        [[l]]
-        i = 2
-        [l.m]
-        j = 'x = ['
-        k = 1
-    ''')
-    assert locate(text) == {
-        ("a",): 1,
-        ("b",): 2,
-        ("d",): 5,
-        ("t", "u.v"): 8,
-        ("t", "u.v", "f", "g"): 9,
-        ("l", 0): 10,
-        ("l", 0, "i"): 11,
-        ("l", 1): 12,
-        ("l", 1, "i"): 13,
-        ("l", 1, "m"): 14,
-        ("l", 1, "m", "j"): 15,
-        ("l", 1, "m", "k"): 16,
-    }
+@pytest.mark.parametrize("said", ['\'say """ once\'', "\"say ''' once\""])
+def test_quotes_inside_a_text_move_no_line(said: str) -> None:
+    """Three of them in a text of one line open none of several; what follows is reported where it stands."""
+    text = changed("description", f"description = {said}").replace("confidence = 0.9", "confidence = 9")
+    (problem,) = read(text)[1]
+    assert problem.line == line_of("confidence")
+
+
+def test_a_quoted_table_with_brackets_keeps_its_line() -> None:
+    """The name of a table is no end of its header."""
+    text = SOUND.replace(
+        "[input_schema.properties]\n", "[input_schema.properties.'a[0]']\ntype = 5\n[input_schema.properties]\n"
+    )
+    (problem,) = read(text)[1]
+    assert problem.line in (line_of("[input_schema.properties]"), line_of("[input_schema.properties]") + 1)
 
 
 @settings(max_examples=200, deadline=None)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from agtphost.contract.manifest_validation import UPSTREAM_ERRORS
 from agtphost.contract.openapi.importing import Imported, ImportedEndpoint, OpenAPIError, import_openapi
 from agtphost.contract.openapi.text import DocumentTextError, read_document
-from agtphost.contract.toml_text import write_toml
 from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.tomltext import write_toml
 
 CATALOG = Catalog.load()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agtphost.contract.recipes.loading import load_recipes
+from agtphost.contract.recipes.loading import read_recipes
 from tests.contract.recipes import RULES, read, recipe_text, sound
 
 FULL = """\
@@ -98,9 +98,16 @@ WRONG = [
     ("on_error", FULL.replace('"continue"', '"ignore"'), 'neither "fail" nor "continue"', 27),
     ("no TOML", "[[recipe]\n", "not TOML", 1),
     ("twice", FULL + FULL, "trip@2 is there twice", 47),
-    ("too many steps", recipe_text("many", *["QUERY /a"] * 33), "more than 32 steps", 1),
+    ("too many steps", recipe_text("many", *["QUERY /a"] * 33), "more than 32 steps", 6),
     ("semantic", FULL.replace('impact = "informational"', 'impact = "none"'), "impact is not one of", 39),
     ("remote schema", FULL + '"$ref" = "https://example.com/x"\n', "output_schema", 45),
+    (
+        "quotes inside a text",
+        FULL.replace('name = "trip"', 'name = \'a """ trip\'').replace("= 1.5", "= 0"),
+        "timeout",
+        13,
+    ),
+    ("a quoted table with brackets", FULL + "[recipe.endpoint.'a[0]']\n", "a[0] is unknown", 47),
     ("no steps", '[[recipe]]\nname = "a"\nversion = "1"\ndescription = "b"\nstep = 7\n', "not a list", 5),
     ("inline steps elsewhere", 'recipe = "x"\n', "recipe is not a list", 1),
 ]
@@ -132,6 +139,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     missing, large, latin = tmp_path / "missing", tmp_path / "large", tmp_path / "latin"
     large.write_bytes(b"#" * (1 << 20) + b"\n")
     latin.write_bytes(b"\n# caf\xe9\n")
-    said = [load_recipes(file, RULES)[1][0] for file in (missing, large, latin)]
+    said = [read_recipes(file, str(file), RULES)[1][0] for file in (missing, large, latin)]
     assert "cannot be read" in said[0].message and "octets" in said[1].message
     assert "UTF-8" in said[2].message and said[2].line == 2

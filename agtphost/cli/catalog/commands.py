@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from agtphost.cli.arguments import read_octets
+from agtphost.cli.arguments import MAX_BODY, read_octets
 from agtphost.cli.catalog.pins import fetch, pin
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
 from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
 from agtphost.cli.output import print_fields, print_json, print_table, visible
 from agtphost.contract.catalog_diff import Artifact, CatalogDiff, Conflict, Role, compare, conflicts, irregularities
+from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.catalog import CATEGORIES, Catalog, CatalogError, Entry
+from agtphost.vocabulary.tomltext import TomlError
 
 HOST_FILES = ("host.toml", "agtp-server.toml")
 RECIPE_FILES = ("recipes.toml", "agtp-recipes.toml")
 ENDPOINTS = "endpoints"
-
-_AT_LINE = re.compile(r"\(at line ([0-9]+),")
 
 
 @click.group()
@@ -345,9 +343,9 @@ def _artifacts(directory: Path) -> Iterator[Artifact]:
     for file in hosts:
         host = _artifact(Role.HOST, file)
         yield host
-        named = _named(host.tree, "endpoints", "directory")
+        named = _named(host.document.tree, "endpoints", "directory")
         endpoints = directory / named if named else endpoints
-        listed = _named(host.tree, "recipes", "file")
+        listed = _named(host.document.tree, "recipes", "file")
         if listed and directory / listed not in recipes:
             recipes.append(directory / listed)
     found = sorted(endpoints.glob("*.toml")) if endpoints.is_dir() else []
@@ -366,18 +364,11 @@ def _named(tree: Mapping[str, Any], section: str, key: str) -> str | None:
 
 
 def _artifact(role: Role, file: Path) -> Artifact:
-    from agtphost.config.lines import locate
-
     try:
-        text = read_octets(str(file)).decode("utf-8")
-        tree = tomllib.loads(text)
-    except UnicodeDecodeError:
-        raise WrongInput(f"{file} is not UTF-8") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        at = _AT_LINE.search(str(error))
-        where = f"{file}:{at[1]}" if at else str(file)
-        raise WrongInput(f"{where}: it is not TOML: {error}") from None
-    return Artifact(role=role, file=str(file), tree=tree, lines=locate(text))
+        return Artifact(role=role, file=str(file), document=tomltext.read(file, MAX_BODY))
+    except TomlError as error:
+        where = f"{file}:{error.line}" if error.line else str(file)
+        raise WrongInput(f"{where}: it {error}") from None
 
 
 def catalog_diff_script() -> None:

@@ -22,9 +22,9 @@ from agtphost.contract.openapi.schemas import OpenAPIReferences, SchemaConverter
 from agtphost.contract.openapi.upstream import Facts
 from agtphost.contract.reserved import RESERVED
 from agtphost.contract.table import conflicts
-from agtphost.contract.toml_text import write_toml
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.paths import parse_template
+from agtphost.vocabulary.tomltext import write_toml
 
 SUFFIX = ".toml.review"
 

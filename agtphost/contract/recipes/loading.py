@@ -53,11 +53,10 @@ from agtphost.contract.recipes.recipe import (
 from agtphost.contract.schema_rules import tokens
 from agtphost.contract.schemas import CompiledSchema, Role, SchemaError, compile_schema
 from agtphost.contract.semantic import MEMBERS, is_statement, semantic, semantic_faults
-from agtphost.contract.toml_file import NotToml, document_of, line_of, text_of
-from agtphost.contract.toml_lines import locate
 from agtphost.errors import Problem
-from agtphost.vocabulary import paths
+from agtphost.vocabulary import paths, tomltext
 from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.tomltext import Location, TomlError
 
 LONGEST_TIMEOUT = 3_600.0
 """Seconds of one attempt of one step."""
@@ -72,7 +71,6 @@ VERSION = re.compile(r"[0-9A-Za-z.+_:-]{1,64}", re.ASCII)
 _CAPTURE = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 _ERROR = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
-Location = tuple[str | int, ...]
 Say = Callable[[Location, str, str], None]
 
 
@@ -88,37 +86,26 @@ class RecipeRules:
     """Methods that no recipe may call."""
 
 
-def load_recipes(file: Path, rules: RecipeRules) -> tuple[list[Recipe], list[Problem]]:
-    """
-    Read the recipes of one file.
-
-    :return: the sound recipes in their order, and everything that is wrong with the others.
-    """
-    try:
-        return read_recipes(text_of(file), str(file), rules)
-    except NotToml as error:
-        return [], [error.problem]
-
-
-def read_recipes(text: str, file: str, rules: RecipeRules) -> tuple[list[Recipe], list[Problem]]:
+def read_recipes(source: Path | str, file: str, rules: RecipeRules) -> tuple[list[Recipe], list[Problem]]:
     """
     Read the recipes of one document.
 
+    :param source: a file, or what it says.
     :param file: its name, for the problems.
+    :return: the sound recipes in their order, and everything that is wrong with the others.
     """
     try:
-        document = document_of(text, file)
-    except NotToml as error:
-        return [], [error.problem]
-    lines = locate(text)
+        document = tomltext.read(source)
+    except TomlError as error:
+        return [], [Problem(message=f"it {error}", file=file, line=error.line, hint=error.hint)]
     problems = [
-        Problem(message=f"{name[:64]} is unknown", file=file, line=line_of(lines, (name,)), hint="write [[recipe]]")
-        for name in document
+        Problem(message=f"{name[:64]} is unknown", file=file, line=document.line((name,)), hint="write [[recipe]]")
+        for name in document.tree
         if name != "recipe"
     ]
-    tables = document.get("recipe", [])
+    tables = document.tree.get("recipe", [])
     if not isinstance(tables, list):
-        line = line_of(lines, ("recipe",))
+        line = document.line(("recipe",))
         problems.append(Problem(message="recipe is not a list", file=file, line=line, hint="write [[recipe]]"))
         tables = []
     recipes: dict[str, Recipe] = {}
@@ -128,11 +115,11 @@ def read_recipes(text: str, file: str, rules: RecipeRules) -> tuple[list[Recipe]
         prefix = f"recipe {label[:64]}: " if isinstance(label, str) else ""
 
         def say(location: Location, message: str, hint: str, at: Location = at, prefix: str = prefix) -> None:
-            line = line_of(lines, (*at, *location))
+            line = document.line((*at, *location))
             problems.append(Problem(message=f"{prefix}{message}", file=file, line=line, hint=hint))
 
         def inside(location: Location, at: Location = at) -> int:
-            return line_of(lines, (*at, *location))
+            return document.line((*at, *location))
 
         recipe = read_recipe(table, rules, say, file=file, line_of=inside)
         if recipe is None:

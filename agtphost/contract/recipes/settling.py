@@ -10,7 +10,7 @@ from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.recipes.book import EMPTY, RecipeBook
 from agtphost.contract.recipes.graph import SEVERITY, RecipeGraph
-from agtphost.contract.recipes.loading import RecipeRules, load_recipes
+from agtphost.contract.recipes.loading import RecipeRules, read_recipes
 from agtphost.contract.recipes.recipe import Recipe
 from agtphost.contract.reserved import LIFECYCLE
 from agtphost.errors import Problem
@@ -27,7 +27,7 @@ def read(file: Path | None, rules: Rules, problems: list[Problem]) -> list[Recip
     """
     if file is None:
         return []
-    recipes, wrong = load_recipes(file, RecipeRules(catalog=rules.catalog, custom=rules.custom, never=NEVER))
+    recipes, wrong = read_recipes(file, str(file), RecipeRules(catalog=rules.catalog, custom=rules.custom, never=NEVER))
     problems.extend(wrong)
     return recipes
 

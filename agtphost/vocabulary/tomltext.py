@@ -1,7 +1,7 @@
 """
-The line of every key of a TOML document.
+TOML that knows where everything stands, and TOML written.
 
-Python's parser keeps no positions. This scanner walks a document *that has
+Python's parser keeps no positions. The scanner here walks a document *that has
 already been parsed*, so it needs to recognize only where keys, tables and
 values begin and end, never whether they are right.
 """
@@ -11,11 +11,18 @@ from __future__ import annotations
 import re
 import tomllib
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 Location = tuple[str | int, ...]
 """Keys and list indices from the top of the document, such as ``("mcp", "server", 0, "name")``."""
 
+MAX_OCTETS = 1 << 20
+"""Of a file, where its reader says nothing else."""
+
+_POSITION = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)")
 _TRIVIA = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*", re.ASCII)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _QUOTED_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'')
@@ -27,6 +34,69 @@ _STRING = re.compile(
     re.DOTALL,
 )
 _SCALAR = re.compile(r"[^,\]}#\r\n]*")
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+class TomlError(ValueError):
+    """
+    A file that cannot be read, or is no TOML.
+
+    :param message: what is wrong, without a subject: ``is not UTF-8``.
+    :param line: where, counted from 1; 0 where it is no line's fault.
+    :param hint: what to do about it.
+    """
+
+    def __init__(self, message: str, line: int = 0, hint: str = "") -> None:
+        super().__init__(message)
+        self.line = line
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document, and the line of each of its tables, keys and list elements."""
+
+    tree: dict[str, Any]
+    lines: Mapping[Location, int]
+
+    def line(self, location: Location, otherwise: int = 1) -> int:
+        """The line of ``location``, or of the nearest thing around it; ``otherwise`` if nothing is in the file."""
+        while location and location not in self.lines:
+            location = location[:-1]
+        return self.lines.get(location, otherwise)
+
+
+def read(source: Path | str, most: int = MAX_OCTETS) -> Document:
+    """
+    Parse a file, or a text.
+
+    :param most: octets that the file may have.
+    :raises TomlError: it cannot be read, is too long, or is not TOML in UTF-8.
+    """
+    if isinstance(source, str):
+        return _parse(source)
+    try:
+        with source.open("rb") as stream:
+            octets = stream.read(most + 1)
+    except OSError as error:
+        raise TomlError(f"cannot be read: {error.strerror}") from error
+    if len(octets) > most:
+        raise TomlError(f"has more than {most} octets")
+    try:
+        return _parse(octets.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise TomlError("is not UTF-8", octets.count(b"\n", 0, error.start) + 1, "save it as UTF-8") from None
+
+
+def _parse(text: str) -> Document:
+    try:
+        return Document(tomllib.loads(text), locate(text))
+    except tomllib.TOMLDecodeError as error:
+        position = _POSITION.search(str(error))
+        line = int(position[1]) if position and position[1] else text.rstrip().count("\n") + 1
+        raise TomlError(f"is not TOML: {_POSITION.sub('', str(error))}", line, "mend the file's syntax there") from None
+    except RecursionError:
+        raise TomlError("is not TOML: nested too deeply", 1) from None
 
 
 class _Scanner:
@@ -149,10 +219,58 @@ def locate(text: str) -> dict[Location, int]:
     return scanner.lines
 
 
-def line_of(lines: Mapping[Location, int], location: Location) -> int:
-    """The line of ``location``, or of the nearest thing around it; 0 if nothing around it is in the file."""
-    while location:
-        if location in lines:
-            return lines[location]
-        location = location[:-1]
-    return 0
+def write_toml(table: Mapping[str, Any]) -> str:
+    """
+    A document with the members of ``table``.
+
+    :param table: text, booleans, finite numbers, lists and mappings of these.
+    :raises TypeError: for what TOML cannot hold, such as None.
+    """
+    return "\n".join(_table(table, ())).strip("\n") + "\n"
+
+
+def key_text(name: str) -> str:
+    """A key, quoted where it has to be."""
+    return name if _BARE_KEY.fullmatch(name) else string_text(name)
+
+
+def string_text(text: str) -> str:
+    """A string on one line."""
+    return f'"{"".join(map(_character, text))}"'
+
+
+def _character(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char < " " or char == "\x7f":
+        return f"\\u{ord(char):04X}"
+    return char
+
+
+def _table(table: Mapping[str, Any], at: Sequence[str]) -> Iterator[str]:
+    for name, value in table.items():
+        if not isinstance(value, Mapping):
+            yield f"{key_text(name)} = {_value(value)}"
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            header = [*at, key_text(name)]
+            if not value or any(not isinstance(inner, Mapping) for inner in value.values()):
+                yield f"\n[{'.'.join(header)}]"
+            yield from _table(value, header)
+
+
+def _value(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return repr(value)
+        case str():
+            return string_text(value)
+        case list() | tuple():
+            return f"[{', '.join(map(_value, value))}]"
+        case Mapping():
+            return f"{{ {', '.join(f'{key_text(name)} = {_value(inner)}' for name, inner in value.items())} }}"
+    raise TypeError(f"TOML has no {type(value).__name__}")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agtphost.config.lines import line_of, locate
+from agtphost.vocabulary.tomltext import locate, read
 
 DOCUMENT = '''# a comment with [brackets] = and "quotes"
 top = 1
@@ -103,10 +103,10 @@ def test_small_documents(text: str) -> None:
 
 def test_the_nearest_line_stands_for_what_is_absent() -> None:
     """A key that is missing is reported at its section."""
-    lines = locate("\n[a]\nb = 1\n")
-    assert line_of(lines, ("a", "b")) == 3
-    assert line_of(lines, ("a", "c", "d")) == 2
-    assert line_of(lines, ("x",)) == 0
+    document = read("\n[a]\nb = 1\n")
+    assert document.line(("a", "b")) == 3
+    assert document.line(("a", "c", "d")) == 2
+    assert (document.line(("x",)), document.line(("x",), 0)) == (1, 0)
 
 
 _TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r", exclude_categories=("Cc", "Cs")), max_size=8)
