@@ -24,7 +24,6 @@ The ``agtp`` command: interface section 2.
 - :mod:`.documents_io`: reading and writing identity documents: from files and standard input, to files and standard
   output
 - :mod:`.domain`: ``agtp domain``: telling a host that a domain expired, was renewed or changed hands
-- :mod:`.download`: one document over HTTPS: no redirects, no proxies, a bounded size, and no way to skip verification
 - :mod:`.explain`: ``agtp explain``: one record, told as a story, with what proves it and what would be decided today
 - :mod:`.genesis`: ``agtp genesis``: issuing and verifying an Agent Genesis
 - :mod:`.given_keys`: the public keys of a host that a command is given: files, and directories with the history of

@@ -65,6 +65,7 @@ def command(
       agtp resolve agtp://example.com/agents/librarian --format html > librarian.html
     """
     from agtphost.client import errors
+    from agtphost.client.bootstrap import BootstrapPolicy
     from agtphost.client.locating import format_of
     from agtphost.client.resolution import TrustPolicy
     from agtphost.client.sync import Client
@@ -72,8 +73,10 @@ def command(
     named, target = _addressed(where, uri, hosts)
     looking = [_parsed(host) for host in hosts] or ([_parsed(target.uri)] if named.form is Form.AGENT else [])
     policy = TrustPolicy(issuers=_issuers(registrars), keys=target.keys, freshness=fresh)
+    # The domain is the user's own word, and may be of the user's own network.
+    asking = BootstrapPolicy(addresses=None)
     try:
-        with Client(**target.client_options(resolver=looking)) as client:
+        with Client(**target.client_options(resolver=looking, bootstrap=asking)) as client:
             found = client.resolution(named, form, policy=policy)
     except errors.ClientError as error:
         raise failure_of(error) from None

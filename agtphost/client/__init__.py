@@ -8,14 +8,13 @@ Calling AGTP hosts.
 - :mod:`.manifests`: :class:`.manifests.ServerManifest`, and when it has to be read again
 - :mod:`.locating`, :mod:`.resolution`: what a URI addresses; :class:`.resolution.Resolution`, whether it is to be
   believed
+- :mod:`.blocking_https`: one document over HTTPS where no reactor runs
 - :mod:`.bootstrap`: what a domain says over HTTPS of where its AGTP endpoint is
 - :mod:`.errors`: :class:`ClientError` and its kinds: calls without an answer
 - :mod:`.requests`, :mod:`.conversation`, :mod:`.retries`, :mod:`.caller`, :mod:`.pool`, :mod:`.tls`: what
   both clients are made of, without I/O
 - :mod:`.connection`, :mod:`.tls_context`: the Twisted client's connections
 - :mod:`.terminal`: text of others, made safe to print
-- :mod:`.bootstrap_blocking`: fetching a bootstrap document with the blocking client: one bounded GET, nothing
-  followed, everything verified
 - :mod:`.bootstrap_fetch`: fetching a bootstrap document with the Twisted client: one bounded GET, nothing followed,
   everything verified
 - :mod:`.calls`: what both clients do, from a call to its reply; :mod:`.client`: as the Twisted client does it

@@ -7,8 +7,8 @@ answer, or answers with anything but a bootstrap document, is dialled as its
 URI says. Only HTTP 404 is an answer of its own: the domain operates no agent
 namespace, and is not asked again for a while (spec reading 62).
 
-No I/O: both clients share this; :mod:`.bootstrap_fetch` and the blocking
-client's own fetch bring the octets.
+No I/O: both clients share this; :mod:`.bootstrap_fetch` and
+:mod:`.blocking_https` bring the octets.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 from agtphost.client.errors import ClientError
 from agtphost.client.manifests import cache_seconds
 from agtphost.vocabulary import jsontext, uris
+from agtphost.vocabulary.addresses import AddressPolicy
 from agtphost.vocabulary.uris import DEFAULT_PORT, AgtpUri, Form, UriError
 
 PATH = "/.well-known/agtp"
@@ -41,6 +42,9 @@ MAX_OCTETS = 65_536
 MAX_DOMAINS = 1024
 """Remembered at once; beyond that the oldest is asked again."""
 
+PUBLIC = AddressPolicy()
+"""No address within the caller's own network."""
+
 _FORMS = frozenset({Form.DOMAIN, Form.NAMED_AGENT, Form.NAMED_AGENT_AT_SUBDOMAIN, Form.NAMESPACE})
 _IN_NAMESPACE = _FORMS - {Form.DOMAIN}
 
@@ -59,6 +63,9 @@ class BootstrapPolicy:
 
     single_labels: bool = False
     """Whether names without a dot, such as ``localhost``, are asked too."""
+
+    addresses: AddressPolicy | None = PUBLIC
+    """Which addresses a domain may have to be asked: a URI may come from anybody. None: any."""
 
 
 ASK_DOMAINS = BootstrapPolicy()

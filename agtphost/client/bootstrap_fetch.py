@@ -22,7 +22,7 @@ class BootstrapFetcher:
     def __init__(self, reactor: Any, settings: TLSSettings, policy: BootstrapPolicy) -> None:
         self._policy = policy
         self._reactor = reactor
-        self._client = HTTPSClient(reactor, trust_of(settings.trust))
+        self._client = HTTPSClient(reactor, trust_of(settings.trust), addresses=policy.addresses)
 
     async def ask(self, domain: str) -> HTTPAnswer | str:
         """What the domain answers, or why it does not: never raises, because it is only advice."""

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Gene
 from types import TracebackType, coroutine
 from typing import Any, TypeVar, Unpack
 
-from agtphost.client import bootstrap_blocking, purchasing, tls
+from agtphost.client import blocking_https, purchasing, tls
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.caller import CallOptions, ClientOptions
 from agtphost.client.calls import Calls, Clock, Deadline, Stream, completed
@@ -235,7 +235,7 @@ class _BlockingCalls(Calls[Link]):
             yield
 
     async def _fetch(self, domain: str, policy: BootstrapPolicy) -> HTTPAnswer | str:
-        return bootstrap_blocking.ask(domain, self._caller.settings, policy)
+        return blocking_https.bootstrap(domain, self._caller.settings, policy)
 
     async def _connect(self, key: Destination, deadline: Deadline) -> Link:
         return connect(key, self._context, self._limits, deadline)

@@ -25,9 +25,9 @@ from agtphost.handlers.circuit import Circuit
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.interface import IHandler
 from agtphost.handlers.upstream import Answer, Upstream
-from agtphost.upstream.addresses import AddressPolicy
 from agtphost.upstream.failures import Lost, TooLong
 from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.addresses import AddressPolicy
 from agtphost.vocabulary.status import Status
 
 FORM = "application/x-www-form-urlencoded"

@@ -11,9 +11,9 @@ from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IHostnameResolver
 from twisted.web.http_headers import Headers
 
-from agtphost.upstream.addresses import AddressPolicy
 from agtphost.upstream.failures import Lost, TooLong
 from agtphost.upstream.https import HTTPSClient, read
+from agtphost.vocabulary.addresses import AddressPolicy
 
 IDLE_CONNECTION = 30
 """Seconds an unused connection is kept."""

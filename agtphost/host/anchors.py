@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from agtphost.config import Config
 from agtphost.config.anchors import Anchor
 from agtphost.host import agents
-from agtphost.http.fetch import Fetch, FetchError, fetcher
+from agtphost.http.fetch import Fetcher, FetchError
 from agtphost.identity.agents import reconsider
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
@@ -53,7 +53,7 @@ class AnchorKeys(Service):
     :param changed: called when the keys have changed.
     """
 
-    def __init__(self, reactor: Any, anchor: Anchor, fetch: Fetch, changed: Callable[[], None]) -> None:
+    def __init__(self, reactor: Any, anchor: Anchor, fetch: Fetcher, changed: Callable[[], None]) -> None:
         self.keys: frozenset[VerifyingKey] = frozenset()
         self._anchor = anchor
         self._fetch = fetch
@@ -77,7 +77,7 @@ class AnchorKeys(Service):
     async def _refresh(self) -> None:
         issuer = self._anchor.trusted_issuer or ""
         try:
-            keys = published_keys(await self._fetch(await self._key_set_url(issuer)))
+            keys = published_keys(await self._fetch.key_set(self._anchor.discovery_url or "", issuer))
         except (FetchError, ValueError) as error:
             log.error(
                 "the trust anchor {issuer} could not be reached, its Genesis issuers stay as they were: {why}",
@@ -89,16 +89,6 @@ class AnchorKeys(Service):
             self.keys = keys
             log.info("{count} keys of the trust anchor {issuer} are in use", count=len(keys), issuer=issuer)
             self._changed()
-
-    async def _key_set_url(self, issuer: str) -> str:
-        discovery = self._anchor.discovery_url or ""
-        document = jsontext.decode(await self._fetch(discovery))
-        if not isinstance(document, dict) or document.get("issuer") != issuer:
-            raise FetchError(f"{discovery} is not the discovery document of {issuer}")
-        url = document.get("jwks_uri")
-        if not isinstance(url, str) or not url.startswith("https://"):
-            raise FetchError(f"{discovery} names no https jwks_uri")
-        return url
 
 
 def anchors(reactor: Any, config: Config, directory: AgentDirectory) -> list[AnchorKeys]:
@@ -113,7 +103,7 @@ def anchors(reactor: Any, config: Config, directory: AgentDirectory) -> list[Anc
         judge(config, directory, (key for each in kept for key in each.keys))
 
     kept.extend(
-        AnchorKeys(reactor, anchor, fetcher(reactor, anchor.ca), changed)
+        AnchorKeys(reactor, anchor, Fetcher(reactor, anchor.ca), changed)
         for anchor in config.identity.anchor
         if anchor.type == "oidc"
     )

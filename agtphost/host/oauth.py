@@ -12,9 +12,8 @@ from twisted.logger import Logger
 
 from agtphost.config.oauth import Issuer, OAuth
 from agtphost.dispatch.gates.principal import ActingPrincipalGate
-from agtphost.http.fetch import Fetch, FetchError, fetcher
+from agtphost.http.fetch import Fetcher, FetchError
 from agtphost.identity.bearer import BearerTokens, TokenIssuer, read_keys
-from agtphost.vocabulary import jsontext
 
 UNKNOWN_KEY_SECONDS = 5.0
 """A token with an unknown key has the keys fetched again, but not more often than this."""
@@ -33,7 +32,7 @@ class IssuerKeys(Service):
     """
 
     def __init__(
-        self, reactor: Any, settings: Issuer, issuer: TokenIssuer, fetch: Fetch, changed: Callable[[], None]
+        self, reactor: Any, settings: Issuer, issuer: TokenIssuer, fetch: Fetcher, changed: Callable[[], None]
     ) -> None:
         self._reactor = reactor
         self._settings = settings
@@ -66,7 +65,10 @@ class IssuerKeys(Service):
 
     async def _refresh(self) -> None:
         try:
-            octets = await self._fetch(await self._key_set_url())
+            if self._settings.jwks_uri is not None:
+                octets = await self._fetch(self._settings.jwks_uri)
+            else:
+                octets = await self._fetch.key_set(self._settings.discovery_url or "", self._issuer.issuer)
             if octets == self._octets:
                 return
             self._issuer.keys = read_keys(octets)
@@ -80,18 +82,6 @@ class IssuerKeys(Service):
         self._octets = octets
         self._changed()
         log.info("{count} keys of {issuer} are in use", count=len(self._issuer.keys.keys), issuer=self._issuer.issuer)
-
-    async def _key_set_url(self) -> str:
-        if self._settings.jwks_uri is not None:
-            return self._settings.jwks_uri
-        discovery = self._settings.discovery_url or ""
-        document = jsontext.decode(await self._fetch(discovery))
-        if not isinstance(document, dict) or document.get("issuer") != self._issuer.issuer:
-            raise FetchError(f"{discovery} is not the discovery document of {self._issuer.issuer}")
-        url = document.get("jwks_uri")
-        if not isinstance(url, str) or not url.startswith("https://"):
-            raise FetchError(f"{discovery} names no https jwks_uri")
-        return url
 
 
 def acting_principals(reactor: Any, settings: OAuth) -> tuple[ActingPrincipalGate | None, list[IssuerKeys]]:
@@ -126,6 +116,6 @@ def acting_principals(reactor: Any, settings: OAuth) -> tuple[ActingPrincipalGat
         if each.jwks is not None:
             issuer.keys = read_keys(each.jwks.read_bytes())
         else:
-            refreshers.append(IssuerKeys(reactor, each, issuer, fetcher(reactor, each.ca), changed))
+            refreshers.append(IssuerKeys(reactor, each, issuer, Fetcher(reactor, each.ca), changed))
     gate = ActingPrincipalGate(BearerTokens(issuers), settings.required_on_methods, suspect)
     return gate, refreshers

@@ -1,16 +1,18 @@
-"""Documents fetched over HTTPS on the operator's word: bounded, verified, never redirected."""
+"""Documents fetched over HTTPS: bounded, verified, never redirected."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 
 from agtphost.upstream.https import HTTPSClient, read, trust_of
+from agtphost.vocabulary import jsontext
+from agtphost.vocabulary.addresses import AddressPolicy
 
 MAX_OCTETS = 1 << 20
 TIMEOUT = 10.0
@@ -21,24 +23,46 @@ class FetchError(Exception):
     """The document did not come; the message says why, for the operator."""
 
 
-Fetch = Callable[[str], "Deferred[bytes]"]
-"""URL to document; fails with :class:`FetchError`."""
-
-
-def fetcher(reactor: Any, ca: Path | None = None) -> Fetch:
+class Fetcher:
     """
-    What fetches documents.
+    Fetches documents.
 
     :param ca: PEM file with the authorities to trust; None for the platform's.
+    :param foreign: which addresses are reached on the word of a document; the operator's own may be anywhere.
     :raises OSError, ValueError: the file cannot be read.
     """
-    client = HTTPSClient(reactor, trust_of(ca))
 
-    def fetch(url: str) -> Deferred[bytes]:
+    def __init__(self, reactor: Any, ca: Path | None = None, foreign: AddressPolicy | None = None) -> None:
+        self._reactor = reactor
+        trust = trust_of(ca)
+        self._own = HTTPSClient(reactor, trust, addresses=None)
+        self._foreign = HTTPSClient(reactor, trust, addresses=foreign or AddressPolicy())
+
+    def __call__(self, url: str) -> Deferred[bytes]:
+        """The document of a URL that the operator named; fails with :class:`FetchError`."""
+        return self._fetched(self._own, url)
+
+    async def key_set(self, discovery: str, issuer: str) -> bytes:
+        """
+        The key set of an issuer, by its discovery document.
+
+        Where the keys are is the document's word: outside its own origin, no address within the operator's network.
+
+        :param discovery: named by the operator.
+        :raises FetchError, ValueError: it has none.
+        """
+        document = jsontext.decode(await self(discovery))
+        if not isinstance(document, dict) or document.get("issuer") != issuer:
+            raise FetchError(f"{discovery} is not the discovery document of {issuer}")
+        url = document.get("jwks_uri")
+        if not isinstance(url, str) or not url.startswith("https://"):
+            raise FetchError(f"{discovery} names no https jwks_uri")
+        same = urlsplit(url)[:2] == urlsplit(discovery)[:2]
+        return await self._fetched(self._own if same else self._foreign, url)
+
+    def _fetched(self, client: HTTPSClient, url: str) -> Deferred[bytes]:
         fetching = Deferred.fromCoroutine(_get(client, url))
-        return fetching.addTimeout(TIMEOUT, reactor).addErrback(_explained, url)
-
-    return fetch
+        return fetching.addTimeout(TIMEOUT, self._reactor).addErrback(_explained, url)
 
 
 def _explained(failure: Failure, url: str) -> Any:

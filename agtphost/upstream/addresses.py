@@ -1,5 +1,5 @@
 """
-Which addresses an upstream may have, and connections to nothing else (security section 2.4, T-SS).
+Connections to addresses that a policy admits, and to nothing else (security section 2.4, T-SS).
 
 A name is looked up first, every address of the answer is checked, and the
 connection goes to one that passed: not to the name, which could have another
@@ -8,8 +8,6 @@ address by then. TLS still verifies the certificate for the name.
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -19,8 +17,8 @@ from twisted.internet.protocol import Factory
 from twisted.web.iweb import IAgentEndpointFactory, IPolicyForHTTPS
 from zope.interface import implementer
 
-from agtphost.contract.service import IPNetwork
 from agtphost.upstream.octet_limit import LimitedFactory
+from agtphost.vocabulary.addresses import AddressPolicy, ForbiddenAddress
 
 CONNECT_TIMEOUT = 5.0
 """Seconds until an address that does not answer is given up."""
@@ -28,61 +26,9 @@ CONNECT_TIMEOUT = 5.0
 MAX_ADDRESSES = 4
 """Addresses of one answer that are tried."""
 
-IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
-_CLOUD = frozenset({ipaddress.ip_address("168.63.129.16"), ipaddress.ip_address("192.0.0.192")})
-"""Addresses that look public, and are a cloud's own services for the machines in it."""
-
-
-class ForbiddenAddress(Exception):
-    """No address of an upstream may be connected to; the message says why."""
-
 
 class UnknownName(Exception):
     """The name of an upstream has no address."""
-
-
-def embedded(address: IPAddress) -> IPAddress:
-    """The IPv4 address that an IPv6 address stands for, if it does; else the address itself."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return address
-    if address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    if address.sixtofour is not None:
-        return address.sixtofour
-    if address.teredo is not None:
-        return address.teredo[1]
-    octets = address.packed
-    if address in _NAT64 or (octets[:12] == bytes(12) and octets[12:] not in (bytes(4), b"\0\0\0\1")):
-        return ipaddress.IPv4Address(octets[12:])
-    return address
-
-
-class AddressPolicy:
-    """
-    What may be connected to: public addresses, and those an endpoint lists.
-
-    :param allowed: ``allow_addresses``.
-    """
-
-    def __init__(self, allowed: Sequence[IPNetwork] = ()) -> None:
-        self._allowed = tuple(allowed)
-
-    def admits(self, text: str) -> bool:
-        """Whether the address of that text may be connected to."""
-        try:
-            address = ipaddress.ip_address(text.partition("%")[0])
-        except ValueError:
-            return False
-        true = embedded(address)
-        if any(one in network for network in self._allowed for one in {address, true}):
-            return True
-        return all(
-            one.is_global and not one.is_multicast and one not in _CLOUD and one not in _LOCAL_NAT64
-            for one in {address, true}
-        )
 
 
 @implementer(IResolutionReceiver)

@@ -2,8 +2,10 @@
 The one HTTPS client of this project: pooled connections, verified TLS, no redirects, no cookies.
 
 Heads are bounded on every connection, bodies by whoever reads them
-(:func:`read`, :class:`agtphost.adapters.mcp.http_body.Answer`), and addresses
-where a policy is given: the operator's own upstreams may be anywhere.
+(:func:`read`, :class:`agtphost.adapters.mcp.http_body.Answer`). Each use says
+which addresses it may reach: the operator's own upstreams may be anywhere,
+what a foreign text named is not within the operator's network. Where no
+reactor runs there is :mod:`agtphost.client.blocking_https`.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory, IBodyProducer, IPolicyForHTTPS, IResponse
 from zope.interface import implementer
 
-from agtphost.upstream.addresses import AddressPolicy, ForbiddenAddress, PinnedEndpoints
+from agtphost.upstream.addresses import PinnedEndpoints
 from agtphost.upstream.failures import Lost, TooLong
 from agtphost.upstream.octet_limit import LimitedEndpoint
+from agtphost.vocabulary.addresses import AddressPolicy, ForbiddenAddress
 
 CONNECT_TIMEOUT = 5.0
 """Seconds until an address that does not answer counts as down."""
@@ -105,9 +108,9 @@ class HTTPSClient:
     Speaks HTTP with upstreams.
 
     :param trust: the authorities whose certificates are accepted: see :func:`trust_of`.
+    :param addresses: which may be connected to, and over TLS alone; None: any, for what the operator named.
     :param connections: idle ones to keep; 0: each ends with its answer.
     :param most: octets that may come in for one request, in all.
-    :param addresses: which may be connected to, and over TLS alone; None: any.
     :param resolver: looks names up where addresses are checked.
     :param repeats: whether a request is sent once more where a kept connection turns out to be closed. Only one that
         changes nothing: it may have had its effect when its connection was lost.
@@ -118,10 +121,10 @@ class HTTPSClient:
         reactor: Any,
         trust: Any,
         *,
+        addresses: AddressPolicy | None,
         connections: int = 0,
         idle: int = IDLE_CONNECTION,
         most: float = inf,
-        addresses: AddressPolicy | None = None,
         resolver: IHostnameResolver | None = None,
         repeats: bool = False,
     ) -> None:

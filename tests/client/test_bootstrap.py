@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import socket
 import ssl
@@ -24,12 +25,14 @@ from agtphost.client.bootstrap import (
     NoNamespace,
 )
 from agtphost.client.errors import CannotConnect, ClientError
+from agtphost.vocabulary.addresses import AddressPolicy
 from agtphost.vocabulary.uris import parse
 from tests.client.credentials import Credentials, Pair
 from tests.client.drivers import Driver
 from tests.client.scripted_host import ScriptedHost, echo
 
 NewClient = Callable[..., Driver]
+LOOPBACK = AddressPolicy([ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128")])
 NAMED = "agtp://localhost/agents/librarian"
 
 
@@ -48,7 +51,7 @@ class Domain:
 
     @property
     def policy(self) -> BootstrapPolicy:
-        return BootstrapPolicy(port=self.port, timeout=2.0, single_labels=True)
+        return BootstrapPolicy(port=self.port, timeout=2.0, single_labels=True, addresses=LOOPBACK)
 
     def __enter__(self) -> Domain:
         self._thread.start()
@@ -151,7 +154,7 @@ async def test_a_domain_that_does_not_answer_costs_only_its_time(
     silent = socket.create_server(("127.0.0.1", 0))
     port = silent.getsockname()[1]
     with silent:
-        policy = BootstrapPolicy(port=port, timeout=0.3, single_labels=True)
+        policy = BootstrapPolicy(port=port, timeout=0.3, single_labels=True, addresses=LOOPBACK)
         async with new_client(bootstrap=policy, connect_timeout=2.0) as client:
             with pytest.raises(CannotConnect):
                 await client.resolve(NAMED)

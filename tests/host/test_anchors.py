@@ -12,7 +12,7 @@ import pytest_twisted
 
 from agtphost.config.anchors import Anchor
 from agtphost.host.anchors import AnchorKeys, published_keys
-from agtphost.http.fetch import fetcher
+from agtphost.http.fetch import Fetcher
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from tests.system.provider import Provider, providing
 
@@ -36,7 +36,7 @@ def anchored(provider: Provider, changes: list[int], issuer: str | None = None) 
         type="oidc", discovery_url=f"{provider.issuer}/.well-known/openid-configuration",
         trusted_issuer=issuer or provider.issuer,
     )  # fmt: skip
-    return AnchorKeys(reactor, anchor, fetcher(reactor, provider.ca), lambda: changes.append(1))
+    return AnchorKeys(reactor, anchor, Fetcher(reactor, provider.ca), lambda: changes.append(1))
 
 
 @pytest_twisted.ensureDeferred

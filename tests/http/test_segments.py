@@ -23,11 +23,11 @@ from agtphost.adapters.web.exchange import HttpPeer
 from agtphost.bridge import http as bridge_http
 from agtphost.handlers.upstream import Upstream
 from agtphost.http.exchange import BoundedRequest, tail_of
-from agtphost.http.fetch import fetcher
+from agtphost.http.fetch import Fetcher
 from agtphost.http.site import HttpService
 from agtphost.http.tls import Connections, https_options
-from agtphost.upstream.addresses import AddressPolicy
 from agtphost.upstream.https import HTTPSClient, Octets, trust_of
+from agtphost.vocabulary.addresses import AddressPolicy
 from tests.bridge.test_http import ACCEPT, HANDSHAKE, run, serving
 from tests.client.credentials import Credentials, create
 from tests.sends import Sends, in_one, recorded
@@ -166,7 +166,7 @@ Ask = Callable[[str], Awaitable[Any]]
 
 
 async def mcp(url: str) -> None:
-    client = HTTPSClient(reactor, trust_of(None), connections=1)
+    client = HTTPSClient(reactor, trust_of(None), addresses=None, connections=1)
     agent, pool = client.agent, client.pool
     fields = Headers({"Content-Type": ["application/json"]})
     for _ in range(2):
@@ -183,7 +183,7 @@ async def web(url: str) -> None:
 
 async def fetched(url: str) -> None:
     for _ in range(2):
-        await fetcher(reactor)(url)
+        await Fetcher(reactor)(url)
 
 
 @pytest.mark.parametrize("ask", [mcp, web])

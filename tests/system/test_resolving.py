@@ -28,7 +28,7 @@ from tests.system.provider import Provider, providing
 @cache
 def policy() -> BootstrapPolicy:
     """With the port of the sample host's bootstrap document."""
-    return BootstrapPolicy(port=free_port(), single_labels=True)
+    return BootstrapPolicy(port=free_port(), single_labels=True, addresses=None)
 
 
 @pytest.fixture(scope="module")

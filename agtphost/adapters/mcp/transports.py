@@ -26,11 +26,11 @@ def link_opener(reactor: Any, settings: MCPServerSection, environ: Mapping[str, 
         headers = settings.opened_headers()
         bearer: TokenSource | None = None
         if settings.oauth is not None:
-            client = HTTPSClient(reactor, trust_of(settings.ca), connections=1)
+            client = HTTPSClient(reactor, trust_of(settings.ca), addresses=None, connections=1)
             bearer = TokenSource(reactor, client.agent, settings.oauth, log)
 
         def http(receiver: Receiver) -> Link:
-            client = HTTPSClient(reactor, trust_of(settings.ca), connections=settings.max_concurrency)
+            client = HTTPSClient(reactor, trust_of(settings.ca), addresses=None, connections=settings.max_concurrency)
             return HttpLink(reactor, receiver, client.agent, client.pool, url, headers, log, bearer)
 
         return http

@@ -111,7 +111,9 @@ class HttpPeer:
     ) -> Reply:
         if self._client is None:
             trust = trust_of(self._ca)
-            self._client = HTTPSClient(self._reactor, trust, connections=self._connections, most=LONGEST_EXCHANGE)
+            self._client = HTTPSClient(
+                self._reactor, trust, addresses=None, connections=self._connections, most=LONGEST_EXCHANGE
+            )
         response = await self._client.request(method, url, fields, octets)
         return await _read(response, take, errors)
 

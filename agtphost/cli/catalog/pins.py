@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import ssl
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
 
-from agtphost.cli.download import check_url, download
-from agtphost.cli.failures import CommandError, HostRefused, Unverified, WrongInput
+from agtphost.cli.failures import CommandError, HostRefused, NoConnection, Unverified, WrongInput
+from agtphost.cli.identities import present
 from agtphost.cli.options import EXISTING, json_option
 from agtphost.cli.output import print_json, visible
 from agtphost.contract.catalog_diff import compare, irregularities
@@ -52,7 +53,7 @@ def fetch(
       agtp catalog fetch https://agtp.io/api/methods.json --sha256 HEX
       agtp catalog fetch https://agtp.io/api/methods.json methods.json --sha256 HEX --upgrade
     """
-    check_url(url)
+    _check_url(url)
     file = file or _named(url)
     wanted = _digest(digest)
     pinned = _pin(file)
@@ -60,7 +61,7 @@ def fetch(
         raise WrongInput(
             "the content's --sha256 is needed", "Its publisher tells it; what comes over the network cannot."
         )
-    octets = download(url, cacert=cacert, timeout=timeout, limit=MAX_OCTETS)
+    octets = _download(url, present(cacert, "--cacert"), timeout)
     found = sha256(octets).hexdigest()
     if wanted is not None and found != wanted:
         raise Unverified(f"the content has the SHA-256 {found}, not {wanted}", "Nothing was changed.")
@@ -148,6 +149,55 @@ def approve(file: Path, octets: bytes, pinned: Pin | None, *, upgrade: bool, as_
         click.echo(visible(f"version rule broken: {remark}"), err=True)
     state = "is pinned" if changed else "was pinned already"
     click.echo(f"catalog {catalog.version} {state}: {file} ({approved.sha256})")
+
+
+def _check_url(url: str) -> None:
+    """
+    :raises CommandError: for what is not a plain https URL.
+    """
+    try:
+        parts = urlsplit(url)
+        plain = parts.hostname and parts.username is None and (parts.port is None or parts.port)
+    except ValueError:
+        raise WrongInput(f"{url[:200]!r} is not a URL") from None
+    if parts.scheme != "https":
+        raise WrongInput(
+            f"{url[:200]!r} is not an https:// URL", "Anyone on the way could change what is sent otherwise."
+        )
+    if not plain or not url.isascii() or not url.isprintable() or " " in url:
+        raise WrongInput(f"{url[:200]!r} is not a URL of the form https://HOST/PATH")
+
+
+def _download(url: str, cacert: Path | None, timeout: float) -> bytes:
+    """
+    Fetch a catalog; its URL is the user's own word, and may be anywhere.
+
+    :raises CommandError: for whatever goes wrong.
+    """
+    from agtphost.client import blocking_https
+
+    try:
+        context = ssl.create_default_context(cafile=None if cacert is None else str(cacert))
+    except OSError as error:
+        raise WrongInput(f"{cacert} holds no certificates: {error}") from None
+    try:
+        answer, octets = blocking_https.get(url, context=context, timeout=timeout, most=MAX_OCTETS, addresses=None)
+    except ssl.SSLError as error:
+        why = getattr(error, "verify_message", "") or error.reason or "TLS failed"
+        said = f"{urlsplit(url).hostname} is not to be trusted: {why}"
+        raise NoConnection(said, "Name its authority by --cacert.") from None
+    except blocking_https.TooLong:
+        raise HostRefused(f"{url} has more than {MAX_OCTETS} octets") from None
+    except (OSError, ValueError) as error:
+        raise NoConnection(f"{url} cannot be fetched: {error or type(error).__name__}") from None
+    if 300 <= answer.status < 400:
+        raise HostRefused(
+            f"{url} is answered by a redirect to {answer.headers.get('Location', 'nowhere')!r}",
+            "Redirects are not followed: name the final URL.",
+        )
+    if answer.status != 200:
+        raise HostRefused(f"{url} is answered {answer.status} {answer.reason}")
+    return octets
 
 
 def _named(url: str) -> Path:

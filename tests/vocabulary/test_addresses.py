@@ -6,7 +6,7 @@ import ipaddress
 
 import pytest
 
-from agtphost.upstream.addresses import AddressPolicy
+from agtphost.vocabulary.addresses import AddressPolicy
 
 FORBIDDEN = [
     "127.0.0.1",
