@@ -243,7 +243,7 @@ class Publication:
         if not self._own:
             # What is the host's own does not change while it runs; with a thousand endpoints this takes a while.
             own = self._document(False, True)
-            own["endpoints"] = [entry for entry in own["endpoints"] if "proposed" not in entry]
+            own["endpoints"] = kept(self._fixed)
             self._own = manifest.surface_digest(own)
             self._agents(self._hosted())  # this, too, takes a while at the first time
         definitions = {_path_of(entry): entry.get("definitions", "") for entry in self._shown}
