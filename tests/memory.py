@@ -18,10 +18,11 @@ from agtphost.host.upstreams import Upstreams, WebUpstreams
 from agtphost.iagtp import IPayloadAdapter, IRecordStore
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
+from agtphost.stores.rows import StateRow
 from agtphost.testing import MemoryHost
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
-from tests.fakes import FakeLedger
+from tests.fakes import NOW, FakeLedger
 
 
 def request_of(
@@ -84,6 +85,11 @@ class OpenHost(MemoryHost):
         self.directory.admit(agents)
         for binding in bindings:
             self.bind(binding)
+
+    def put(self, who: str | Agent, status: str, **more: Any) -> None:
+        """Have an agent's lifecycle be where a committed event would have put it."""
+        row = {"since": NOW, "reason": None, "successor": None, "deadline": None, **more}
+        self.states.apply(who if isinstance(who, str) else who.agent_id, StateRow(status=status, **row))
 
     def foundation(self, on: Foundation) -> Foundation:
         """With what was exchanged."""

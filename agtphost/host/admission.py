@@ -40,6 +40,9 @@ from agtphost.vocabulary.paths import PathGrammar
 class Admission:
     """What every request goes through."""
 
+    gates: Sequence[IGate]
+    """In order."""
+
     dispatcher: Dispatcher
     sealer: Sealer
     running: RunningCalls
@@ -107,6 +110,7 @@ def admitting(
     running = RunningCalls(evidence.states.state_of, on.reactor)
     refusals = RefusalRecords(refusal_limits(config), evidence.summaries, evidence.ledger, rate)
     return Admission(
+        gates=order,
         dispatcher=Dispatcher(
             order, evidence.ledger, sealer, on.reactor, config.limits.request_timeout, running, refusals
         ),

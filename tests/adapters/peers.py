@@ -20,7 +20,7 @@ from agtphost.upstream.supervision import State
 from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Request
 from tests.adapters.mcp.hosting import until
-from tests.dispatch.scene import agent
+from tests.dispatch.hosts import agent
 
 ALICE, BOB = agent("a" * 64, "alice", hosted=False), agent("b" * 64, "bob", hosted=False)
 

@@ -16,7 +16,7 @@ from agtphost.identity.directory import AgentDirectory
 from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from tests.dispatch.scene import HOSTED, agent
+from tests.dispatch.hosts import HOSTED, agent
 
 NOW = datetime(2026, 2, 28, 12, tzinfo=UTC).timestamp()
 DAY = 86_400

@@ -6,7 +6,7 @@ from twisted.internet.defer import Deferred
 
 from agtphost.identity.peer import Peer
 from agtphost.wire.events import Response
-from tests.dispatch.scene import CALLER, Scene
+from tests.dispatch.hosts import CALLER, DispatchHost
 
 
 def of(response: Response) -> str | None:
@@ -15,19 +15,19 @@ def of(response: Response) -> str | None:
 
 def test_every_response_carries_the_version_of_the_moment() -> None:
     """AGTP-269: successes, refusals and answers to what never was a request; a new number from its announcement on."""
-    scene = Scene()
-    assert of(scene.ask("QUERY", "/words", headers={"Agent-ID": CALLER})) is None
+    host = DispatchHost()
+    assert of(host.ask("QUERY", "/words", headers={"Agent-ID": CALLER})) == "1"
     for number in (7, 8):
-        scene.sealer.announce(number)
+        host.core.admission.sealer.announce(number)
         answers = [
-            scene.ask("QUERY", "/words", headers={"Agent-ID": CALLER}),
-            scene.ask("QUERY", "/nowhere"),
-            scene.ask("FLY", "/desk"),
+            host.ask("QUERY", "/words", headers={"Agent-ID": CALLER}),
+            host.ask("QUERY", "/nowhere"),
+            host.ask("FLY", "/desk"),
         ]
         malformed: Deferred[Response] = Deferred.fromCoroutine(
-            scene.dispatcher().refuse("malformed", "No request.", 400, Peer(address="127.0.0.1"))
+            host.dispatcher.refuse("malformed", "No request.", 400, Peer(address="127.0.0.1"))
         )
         malformed.addCallback(answers.append)
         assert {of(answer) for answer in answers} == {str(number)}
         assert len(answers) == 4
-        assert {answer.headers.get("server-id") for answer in answers} == {"test-host"}
+        assert {answer.headers.get("server-id") for answer in answers} == {"host.test"}

@@ -7,43 +7,41 @@ from typing import Any
 
 import pytest
 
-from agtphost.dispatch.attesting import AttestingSealer
 from agtphost.handlers.built_in import Answer
 from agtphost.handlers.context import EndpointResponse
-from tests.dispatch.scene import Scene, document
+from tests.dispatch.hosts import DispatchHost, document
 
-EVIDENCE = "eyJhbGciOiJFUzI1NiJ9.eyJub25jZSI6IjEifQ.c2lnbmF0dXJl"
+SIGNED = "eyJhbGciOiJFUzI1NiJ9.eyJub25jZSI6IjEifQ.c2lnbmF0dXJl"
+EVIDENCE = {"rats-eat": SIGNED, "rats-corim": SIGNED, "rats-uri": "https://evidence.example/1"}
 
 
-def attesting(kind: str = "rats-eat", **changes: Any) -> Scene:
-    scene = Scene(**changes)
-    scene.sealer = AttestingSealer("test-host", ("QUERY", "RESERVE"), kind=kind, evidence=EVIDENCE)
-    return scene
+def attesting(kind: str = "rats-eat", **changes: Any) -> DispatchHost:
+    return DispatchHost(settings={"attestation": {"type": kind, "evidence": EVIDENCE[kind]}}, **changes)
 
 
 @pytest.mark.parametrize("kind", ["rats-eat", "rats-corim", "rats-uri"])
 def test_evidence_is_in_the_header_and_its_type_in_the_body(kind: str) -> None:
     """AGTP-055: of results, refusals and replays; the record covers the body as it is sent."""
-    scene = attesting(kind)
+    host = attesting(kind)
     keyed = {"Idempotency-Key": "k-1"}
     for answer in (
-        scene.ask(body={"text": "hello"}),
-        scene.ask(body={"text": 7}),
-        scene.ask("RESERVE", "/nowhere"),
-        scene.ask(body={"text": "hello"}, headers=keyed),
-        scene.ask(body={"text": "hello"}, headers=keyed),
+        host.ask(body={"text": "hello"}),
+        host.ask(body={"text": 7}),
+        host.ask("RESERVE", "/nowhere"),
+        host.ask(body={"text": "hello"}, headers=keyed),
+        host.ask(body={"text": "hello"}, headers=keyed),
     ):
-        assert answer.headers.get("attestation-evidence") == EVIDENCE
+        assert answer.headers.get("attestation-evidence") == EVIDENCE[kind]
         assert document(answer)["attestation_type"] == kind
-    assert len(scene.recorder.calls) == 2
-    last = scene.ask("RESERVE", "/nowhere")
-    assert scene.ledger.drafts[-1].payload["result_hash"] == sha256(last.body).hexdigest()
+    assert len(host.recorder.calls) == 2
+    last = host.ask("RESERVE", "/nowhere")
+    assert host.ledger.drafts[-1].payload["result_hash"] == sha256(last.body).hexdigest()
 
 
 def test_unconfigured_there_is_none() -> None:
     """AGTP-055: neither the header nor the member, of results and of refusals."""
-    scene = Scene()
-    for answer in (scene.ask(body={"text": "hello"}), scene.ask("RESERVE", "/nowhere")):
+    host = DispatchHost()
+    for answer in (host.ask(body={"text": "hello"}), host.ask("RESERVE", "/nowhere")):
         assert answer.headers.get("attestation-evidence") is None
         assert "attestation_type" not in document(answer)
 

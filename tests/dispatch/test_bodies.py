@@ -12,7 +12,7 @@ from agtphost.dispatch import bodies
 from agtphost.errors import Refusal
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import media_types
-from tests.dispatch.scene import Recorder, Scene
+from tests.dispatch.hosts import DispatchHost, Recorder
 
 
 @pytest.mark.parametrize(
@@ -90,14 +90,14 @@ TYPED = {
 }
 
 
-def typed() -> Scene:
+def typed() -> DispatchHost:
     """An endpoint with a typed parameter in its path, and more that may stand in the query."""
     recorder = Recorder()
     binding = Binding(
         method="QUERY", path="/things/{number}", handler=recorder, tier="B", min_assurance=Assurance.NONE,
         state_changing=False, input_schema=compile_schema(TYPED, role="input"),
     )  # fmt: skip
-    return Scene(bindings=[binding])
+    return DispatchHost(bindings=[binding])
 
 
 def test_what_stands_in_a_uri_has_its_declared_type() -> None:
@@ -115,8 +115,8 @@ def test_numbers_of_built_ins_may_stand_in_the_query() -> None:
     recorder = Recorder()
     binding = Binding(method="QUERY", path="/", handler=recorder, tier="A", min_assurance=Assurance.NONE,
                       state_changing=False)  # fmt: skip
-    scene = Scene(bindings=[binding])
-    assert scene.ask("QUERY", "/", query="max_results=5&confidence_threshold=0.5&task_id=77").status == 200
+    host = DispatchHost(bindings=[binding])
+    assert host.ask("QUERY", "/", query="max_results=5&confidence_threshold=0.5&task_id=77").status == 200
     assert recorder.calls[-1].input == {"max_results": 5, "confidence_threshold": 0.5, "task_id": "77"}
-    assert scene.ask("QUERY", "/", query="max_results=x").status == 200
+    assert host.ask("QUERY", "/", query="max_results=x").status == 200
     assert recorder.calls[-1].input == {"max_results": "x"}

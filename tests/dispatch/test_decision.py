@@ -10,8 +10,8 @@ import pytest_twisted
 
 from agtphost.dispatch.decision import INPUT, TRACES, Decider, Decision, Question
 from agtphost.identity.peer import Assurance, Peer
-from tests.dispatch.scene import CALLER, STRANGER, Scene, certificate
-from tests.dispatch.test_order import ORDER, SUSPENDED
+from tests.dispatch.hosts import CALLER, STRANGER, DispatchHost, certificate
+from tests.dispatch.test_order import ORDER
 
 HERE = Peer(address="127.0.0.1", certificate=certificate())
 
@@ -46,7 +46,7 @@ QUESTIONS: list[tuple[Question, int, str]] = [
 ]  # fmt: skip
 
 
-def called(scene: Scene, question: Question) -> tuple[int, str]:
+def called(host: DispatchHost, question: Question) -> tuple[int, str]:
     """Make the call in earnest."""
     proven = question.assurance is Assurance.CERTIFICATE
     who = certificate(question.agent_id) if proven and question.agent_id else None
@@ -55,7 +55,7 @@ def called(scene: Scene, question: Question) -> tuple[int, str]:
         headers["Agent-ID"] = question.agent_id
     if question.scopes is not None:
         headers["Authority-Scope"] = question.scopes
-    response = scene.ask(
+    response = host.ask(
         question.method,
         question.path,
         dict(question.input or {}),
@@ -65,17 +65,17 @@ def called(scene: Scene, question: Question) -> tuple[int, str]:
     return response.status, str(json.loads(response.body).get("reason", ""))
 
 
-async def decided(scene: Scene, question: Question, peer: Peer = HERE) -> Decision:
-    return await Decider(scene.gates).decide(question, peer)
+async def decided(host: DispatchHost, question: Question, peer: Peer = HERE) -> Decision:
+    return await Decider(host.gates).decide(question, peer)
 
 
 @pytest.mark.parametrize(("question", "status", "reason"), QUESTIONS)
 @pytest_twisted.ensureDeferred
 async def test_the_answer_is_the_one_the_call_gets(question: Question, status: int, reason: str) -> None:
     """Design decision 14: one decision function."""
-    scene = Scene()
-    decision = await decided(scene, question)
-    assert called(scene, question) == (status, reason)
+    host = DispatchHost()
+    decision = await decided(host, question)
+    assert called(host, question) == (status, reason)
     refusal = decision.refusal
     assert decision.allowed is (status == 200)
     assert (refusal is None) is decision.allowed
@@ -87,15 +87,15 @@ async def test_the_answer_is_the_one_the_call_gets(question: Question, status: i
 @pytest_twisted.ensureDeferred
 async def test_nothing_happens() -> None:
     """No handler runs, no record is written, no key is used up."""
-    scene = Scene()
-    await decided(scene, QUESTIONS[0][0])
-    assert scene.recorder.calls == [] and scene.ledger.drafts == [] and scene.ledger.reserved == {}
+    host = DispatchHost()
+    await decided(host, QUESTIONS[0][0])
+    assert host.recorder.calls == [] and host.ledger.drafts == [] and host.ledger.reserved == {}
 
 
 @pytest_twisted.ensureDeferred
 async def test_without_input_the_schema_is_no_part_of_the_question() -> None:
     """And the answer says so."""
-    decision = await decided(Scene(), Question(agent_id=CALLER, method="RESERVE", path="/desk"))
+    decision = await decided(DispatchHost(), Question(agent_id=CALLER, method="RESERVE", path="/desk"))
     assert decision.allowed and "schema" in decision.not_asked and "schema" not in decision.passed
     assert decision.required_scopes == ("booking:desk",) and decision.min_assurance == "certificate"
 
@@ -103,9 +103,9 @@ async def test_without_input_the_schema_is_no_part_of_the_question() -> None:
 @pytest_twisted.ensureDeferred
 async def test_a_stopped_agent_may_nothing() -> None:
     """The lifecycle state of this moment counts."""
-    scene = Scene()
-    scene.states[CALLER] = SUSPENDED
-    decision = await decided(scene, QUESTIONS[0][0])
+    host = DispatchHost()
+    host.put(CALLER, "suspended")
+    decision = await decided(host, QUESTIONS[0][0])
     assert decision.refusal is not None and decision.refusal.reason == "agent-suspended"
     assert decision.gate == "caller and lifecycle" and decision.passed == ("framing", "connection identity")
     assert decision.path == "/desk", "what was asked about is shown as it was asked"
@@ -115,20 +115,20 @@ async def test_a_stopped_agent_may_nothing() -> None:
 async def test_ones_own_certificate_counts_as_it_is() -> None:
     """What its certificate commits to binds the agent that asks about itself."""
     bound = Peer(address="127.0.0.1", certificate=certificate(commitment=frozenset({"documents:query"})))
-    assert not (await decided(Scene(), QUESTIONS[0][0], bound)).allowed
+    assert not (await decided(DispatchHost(), QUESTIONS[0][0], bound)).allowed
 
 
 def test_the_gates_passed_over_are_gates() -> None:
     """A gate that is renamed must not begin to leave traces."""
-    names = {gate.name for gate in Scene().gates} | {"rate", "contract presentation"}
+    names = {gate.name for gate in DispatchHost().gates}
     assert names >= TRACES | INPUT
 
 
 @pytest_twisted.ensureDeferred
 async def test_control_a_decider_that_leaves_a_gate_out_is_noticed() -> None:
     """Without the authority gate the questions of authority get other answers than the calls."""
-    scene = Scene()
-    fewer = Decider([gate for gate in scene.gates if "scopes and assurance" not in gate.name])
+    host = DispatchHost()
+    fewer = Decider([gate for gate in host.gates if "scopes and assurance" not in gate.name])
     wrong: list[Any] = []
     for question, status, _ in QUESTIONS:
         if (await fewer.decide(question, HERE)).allowed is not (status == 200):

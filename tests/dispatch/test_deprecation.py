@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
-from tests.dispatch.scene import CALLER, HOSTED, STRANGER, Scene
+from tests.dispatch.hosts import CALLER, HOSTED, STRANGER, DispatchHost
 
 HEADER = "agtp-agent-warning"
 DEADLINE = "2027-01-01T00:00:00Z"
@@ -21,9 +20,9 @@ DEADLINE = "2027-01-01T00:00:00Z"
 )
 def test_a_deprecated_agent_says_so(successor: str | None, deadline: str | None, said: str) -> None:
     """AGTP-244: it serves on with its posture, and answers and refusals alike say that it will go, and who follows."""
-    scene = Scene()
-    scene.states[HOSTED] = LifecycleState(status=LifecycleStatus.DEPRECATED, successor=successor, deadline=deadline)
-    served, refused = scene.ask("QUERY", "/words"), scene.ask("RESERVE", "/desk", {"text": 1})
+    host = DispatchHost()
+    host.put(HOSTED, "deprecated", successor=successor, deadline=deadline)
+    served, refused = host.ask("QUERY", "/words"), host.ask("RESERVE", "/desk", {"text": 1})
     assert (served.status, refused.status) == (200, 422)
     assert served.headers.get("trust-tier") == "2"
     assert [answer.headers.get(HEADER) for answer in (served, refused)] == [said, said]
@@ -31,6 +30,6 @@ def test_a_deprecated_agent_says_so(successor: str | None, deadline: str | None,
 
 def test_others_say_nothing() -> None:
     """AGTP-244: neither an active agent nor one whose caller is deprecated."""
-    scene = Scene()
-    scene.states[CALLER] = LifecycleState(status=LifecycleStatus.DEPRECATED, successor=STRANGER)
-    assert scene.ask("QUERY", "/words").headers.get(HEADER) is None
+    host = DispatchHost()
+    host.put(CALLER, "deprecated", successor=STRANGER)
+    assert host.ask("QUERY", "/words").headers.get(HEADER) is None

@@ -10,7 +10,6 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
-from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
 from agtphost.dispatch.exchange import Exchange
@@ -20,7 +19,7 @@ from agtphost.handlers.context import EndpointContext, EndpointError, EndpointRe
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Request, Response
-from tests.dispatch.scene import CALLER, HOSTED, Recorder, Scene, agent, certificate, document, payload
+from tests.dispatch.hosts import CALLER, HOSTED, DispatchHost, Recorder, agent, certificate, document, payload
 
 GOOD = {"text": "x"}
 SECRET = "hunter2-canary"
@@ -28,20 +27,20 @@ SECRET = "hunter2-canary"
 
 def test_a_success_is_sealed_in_the_agents_chain() -> None:
     """The record names caller, assurance, method, path and both hashes; the response carries it."""
-    scene = Scene()
-    response = scene.ask(body=GOOD, headers={"Task-ID": "t-1", "Request-ID": "r-1", "Agent-ID": CALLER})
+    host = DispatchHost()
+    response = host.ask(body=GOOD, headers={"Task-ID": "t-1", "Request-ID": "r-1", "Agent-ID": CALLER})
     assert response.status == 200
     body = document(response)
     assert body["result"] == {"echo": GOOD}
     assert (body["status"], body["task_id"], body["attribution"]["agent_id"]) == (200, "t-1", HOSTED)
-    record = payload(scene)
-    assert scene.ledger.drafts[0].chain == HOSTED
+    record = payload(host)
+    assert host.ledger.drafts[0].chain == HOSTED
     assert (record["caller_id"], record["identity_assurance"]) == (CALLER, "certificate")
     assert (record["method"], record["path"], record["status"]) == ("RESERVE", "/desk", 200)
     assert record["task_id"] == "t-1" and record["request_id"] == "r-1"
     assert "action_id" in record and "session_id" not in record
     headers = dict(response.headers)
-    assert headers["Server-ID"] == "test-host"
+    assert headers["Server-ID"] == "host.test"
     assert (headers["Agent-ID"], headers["Task-ID"], headers["Request-ID"]) == (CALLER, "t-1", "r-1")
     assert headers["Response-ID"] == record["response_id"] != "r-1"
     assert (headers["Trust-Tier"], headers["Trust-Warning"]) == ("2", "verification-incomplete")
@@ -52,19 +51,19 @@ def test_a_success_is_sealed_in_the_agents_chain() -> None:
 
 def test_only_the_first_response_of_a_connection_greets() -> None:
     """Supported-Methods is said once per connection (AGTP-053)."""
-    scene = Scene()
+    host = DispatchHost()
     peer = Peer(address="127.0.0.1", certificate=certificate())
-    greetings = ["Supported-Methods" in dict(scene.ask(body=GOOD, peer=peer).headers) for _ in range(3)]
+    greetings = ["Supported-Methods" in dict(host.ask(body=GOOD, peer=peer).headers) for _ in range(3)]
     assert greetings == [True, False, False]
 
 
 def test_refusals_go_to_the_hosts_own_chain() -> None:
     """A refusal is nobody's action: agent_id is empty, and it carries what would help."""
-    scene = Scene()
-    response = scene.ask(body={"text": 5})
-    assert scene.ledger.drafts[0].chain == ""
-    assert payload(scene)["agent_id"] == ""
-    assert payload(scene)["reason"] == "invalid-input"
+    host = DispatchHost()
+    response = host.ask(body={"text": 5})
+    assert host.ledger.drafts[0].chain == ""
+    assert payload(host)["agent_id"] == ""
+    assert payload(host)["reason"] == "invalid-input"
     body = document(response)
     assert body["remedy"] and body["faults"][0]["path"] == "/text"
     assert dict(response.headers)["Audit-ID"]
@@ -79,18 +78,18 @@ class Surprises(SynchronousTestCase):
         def broken(context: EndpointContext) -> Any:
             raise RuntimeError(SECRET)
 
-        scene = Scene(broken)
-        response = scene.ask(body=GOOD)
+        host = DispatchHost(broken)
+        response = host.ask(body=GOOD)
         self.assertEqual((response.status, document(response)["reason"]), (500, "server-error"))
         self.assertNotIn(SECRET.encode(), response.body)
-        self.assertNotIn(SECRET, str([draft.payload for draft in scene.ledger.drafts]))
-        self.assertEqual(len(scene.ledger.drafts), 1)
+        self.assertNotIn(SECRET, str([draft.payload for draft in host.ledger.drafts]))
+        self.assertEqual(len(host.ledger.drafts), 1)
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
 
     def test_an_unserializable_answer_is_500(self) -> None:
         """What cannot be written as JSON is the handler's mistake, not a broken connection."""
-        scene = Scene(lambda context: {"value": object()})
-        self.assertEqual(scene.ask(body=GOOD).status, 500)
+        host = DispatchHost(lambda context: {"value": object()})
+        self.assertEqual(host.ask(body=GOOD).status, 500)
         self.assertEqual(len(self.flushLoggedErrors(TypeError)), 1)
 
     def test_an_undeclared_error_is_500(self) -> None:
@@ -99,7 +98,7 @@ class Surprises(SynchronousTestCase):
         def undeclared(context: EndpointContext) -> Any:
             raise EndpointError("something_else")
 
-        self.assertEqual(Scene(undeclared).ask(body=GOOD).status, 500)
+        self.assertEqual(DispatchHost(undeclared).ask(body=GOOD).status, 500)
 
 
 def test_declared_errors_are_422_raised_or_returned() -> None:
@@ -109,7 +108,7 @@ def test_declared_errors_are_422_raised_or_returned() -> None:
         raise EndpointError("desk_taken", {"desk": 4})
 
     for answer in (raising, lambda context: EndpointError("desk_taken", {"desk": 4})):
-        response = Scene(answer).ask(body=GOOD)
+        response = DispatchHost(answer).ask(body=GOOD)
         body = document(response)
         assert (response.status, body["error"]["code"], body["details"]) == (422, "desk_taken", {"desk": 4})
 
@@ -120,20 +119,20 @@ def test_deferreds_and_coroutines_are_waited_for() -> None:
     async def coroutine(context: EndpointContext) -> dict[str, int]:
         return await succeed({"n": 2})  # type: ignore[no-any-return]
 
-    assert document(Scene(lambda context: succeed({"n": 1})).ask(body=GOOD))["result"] == {"n": 1}
-    assert document(Scene(coroutine).ask(body=GOOD))["result"] == {"n": 2}
+    assert document(DispatchHost(lambda context: succeed({"n": 1})).ask(body=GOOD))["result"] == {"n": 1}
+    assert document(DispatchHost(coroutine).ask(body=GOOD))["result"] == {"n": 2}
 
 
 def test_a_handler_that_takes_too_long_is_408() -> None:
     """The deadline holds for Deferreds that never fire, and the outcome is sealed like any other."""
-    scene = Scene(lambda context: Deferred())
+    host = DispatchHost(lambda context: Deferred(), {"limits": {"request_timeout": 30.0}})
     answers: list[Response] = []
-    scene.start(body=GOOD).addCallback(answers.append)
-    scene.clock.advance(29.9)
+    host.start(body=GOOD).addCallback(answers.append)
+    host.clock.advance(29.9)
     assert not answers
-    scene.clock.advance(0.2)
+    host.clock.advance(0.2)
     assert (answers[0].status, document(answers[0])["reason"]) == (408, "timeout")
-    assert len(scene.ledger.drafts) == 1
+    assert len(host.ledger.drafts) == 1
 
 
 def test_a_bodiless_answer_has_no_content_type() -> None:
@@ -143,46 +142,46 @@ def test_a_bodiless_answer_has_no_content_type() -> None:
         handler=Recorder(lambda context: EndpointResponse(status=204)),
         output_schema=compile_schema({"type": "object", "required": ["x"]}, role="output"),
     )  # fmt: skip
-    response = Scene(bindings=[closed]).ask("QUERY", "/closed")
+    response = DispatchHost(bindings=[closed]).ask("QUERY", "/closed")
     assert (response.status, response.body) == (204, b"")
-    response = Scene(lambda context: EndpointResponse(status=204)).ask(body=GOOD)
+    response = DispatchHost(lambda context: EndpointResponse(status=204)).ask(body=GOOD)
     assert (response.status, response.body) == (204, b"")
     assert "Content-Type" not in dict(response.headers)
 
 
 def test_a_key_runs_once() -> None:
     """AGTP-040: a repeat gets the first answer with a record of its own; another request with the key is 422."""
-    scene = Scene()
-    first = scene.ask(body=GOOD, headers={"Idempotency-Key": "k"})
-    again = scene.ask(body=GOOD, headers={"Idempotency-Key": "k"})
+    host = DispatchHost()
+    first = host.ask(body=GOOD, headers={"Idempotency-Key": "k"})
+    again = host.ask(body=GOOD, headers={"Idempotency-Key": "k"})
     assert first.body == again.body
     assert dict(first.headers)["Audit-ID"] != dict(again.headers)["Audit-ID"]
-    assert len(scene.recorder.calls) == 1
-    other = scene.ask(body={"text": "y"}, headers={"Idempotency-Key": "k"})
+    assert len(host.recorder.calls) == 1
+    other = host.ask(body={"text": "y"}, headers={"Idempotency-Key": "k"})
     assert (other.status, document(other)["reason"]) == (422, "idempotency-key-reused")
-    assert len(scene.recorder.calls) == 1
-    scene.ask(body=GOOD)
-    assert len(scene.recorder.calls) == 2
+    assert len(host.recorder.calls) == 1
+    host.ask(body=GOOD)
+    assert len(host.recorder.calls) == 2
 
 
 def test_a_key_in_use_is_409() -> None:
     """While the first runs, the second is told so and nothing runs twice."""
-    scene = Scene(lambda context: Deferred())
-    scene.start(body=GOOD, headers={"Idempotency-Key": "k"})
-    second = scene.ask(body=GOOD, headers={"Idempotency-Key": "k"})
+    host = DispatchHost(lambda context: Deferred())
+    host.start(body=GOOD, headers={"Idempotency-Key": "k"})
+    second = host.ask(body=GOOD, headers={"Idempotency-Key": "k"})
     assert (second.status, document(second)["reason"]) == (409, "idempotency-in-progress")
-    assert len(scene.recorder.calls) == 1
+    assert len(host.recorder.calls) == 1
 
 
 def test_a_record_that_cannot_be_kept_takes_the_answer_with_it() -> None:
     """The handler ran, the commit failed: 503, never an unrecorded 200."""
-    scene = Scene()
-    scene.ledger.failing = True
-    response = scene.ask(body=GOOD)
+    host = DispatchHost()
+    host.ledger.failing = True
+    response = host.ask(body=GOOD)
     assert (response.status, document(response)["reason"]) == (503, "store-unavailable")
     assert b"echo" not in response.body
     assert dict(response.headers)["Retry-After"]
-    assert len(scene.ledger.undurable) == 1
+    assert len(host.ledger.undurable) == 1
 
 
 def streaming(events: int) -> Any:
@@ -197,27 +196,27 @@ def streaming(events: int) -> Any:
 @pytest.mark.parametrize(("stream", "interims"), [(True, 3), (False, 0)])
 def test_interim_messages_are_sealed_and_only_sent_when_asked_for(stream: bool, interims: int) -> None:
     """Design decision 11: 202 with a token each, the final message without one."""
-    scene = Scene(streaming(3))
+    host = DispatchHost(streaming(3))
     seen: list[Response] = []
     final: list[Response] = []
     request = Request(
         method="QUERY",
         path="/words",
-        headers=scene_headers({"Content-Type": "application/vnd.agtp+json", "Task-ID": "t"}),
+        headers=as_fields({"Content-Type": "application/vnd.agtp+json", "Task-ID": "t"}),
         body=json.dumps({"parameters": {}, "context": {"stream": stream}}).encode(),
     )
     peer = Peer(address="127.0.0.1", certificate=certificate())
-    Deferred.fromCoroutine(scene.dispatcher().dispatch(request, peer, seen.append)).addCallback(final.append)
+    Deferred.fromCoroutine(host.dispatcher.dispatch(request, peer, seen.append)).addCallback(final.append)
     assert [response.status for response in seen] == [202] * interims
     assert [document(response)["result"]["event"] for response in seen] == [{"progress": n} for n in range(interims)]
     tokens = {dict(response.headers)["Continuation-Token"] for response in seen}
     assert len(tokens) == interims
     assert "Continuation-Token" not in dict(final[0].headers)
     assert document(final[0])["result"] == {"done": 3}
-    assert len(scene.ledger.drafts) == interims + 1
+    assert len(host.ledger.drafts) == interims + 1
 
 
-def scene_headers(fields: dict[str, str]) -> Any:
+def as_fields(fields: dict[str, str]) -> Any:
     from agtphost.wire.headers import Headers
 
     return Headers(list(fields.items()))
@@ -236,12 +235,12 @@ def test_a_call_from_a_handler_enters_through_the_dispatcher() -> None:
     outer = Binding(
         method="PLAN", path="/trip", handler=Recorder(nested("/desk")), tier="B", min_assurance=Assurance.HEADER
     )
-    scene = Scene(bindings=[outer])
-    response = scene.ask("PLAN", "/trip", None)
+    host = DispatchHost(bindings=[outer])
+    response = host.ask("PLAN", "/trip", None)
     assert document(response)["result"] == {"echo": {"text": "inner"}}
-    assert [draft.payload["method"] for draft in scene.ledger.drafts] == ["RESERVE", "PLAN"]
-    assert scene.recorder.calls[0].scopes == frozenset({"booking:*", "documents:query"})
-    narrowed = scene.ask("PLAN", "/trip", None, headers={"Authority-Scope": "documents:query"})
+    assert [draft.payload["method"] for draft in host.ledger.drafts] == ["RESERVE", "PLAN"]
+    assert host.recorder.calls[0].scopes == frozenset({"booking:*", "documents:query"})
+    narrowed = host.ask("PLAN", "/trip", None, headers={"Authority-Scope": "documents:query"})
     assert (narrowed.status, document(narrowed)["reason"]) == (262, "scope-required")
     assert not inner.calls
 
@@ -250,27 +249,27 @@ def test_calls_inside_calls_are_bounded() -> None:
     """A cycle of endpoints ends with a refusal, not with the stack."""
     cycle = Recorder()
     binding = Binding(method="PLAN", path="/trip", handler=cycle, tier="B")
-    scene = Scene(bindings=[binding])
+    host = DispatchHost(bindings=[binding])
 
     async def again(context: EndpointContext) -> Any:
         return await context.invoke("PLAN", "/trip", {})
 
     cycle._answer = again
-    response = scene.ask("PLAN", "/trip", None)
+    response = host.ask("PLAN", "/trip", None)
     assert (response.status, document(response)["reason"]) == (422, "invocation-too-deep")
     assert len(cycle.calls) == 11
 
 
 def test_octets_that_were_no_request_are_answered_once_and_sealed() -> None:
     """Framing errors go out through the same door, and the connection closes."""
-    scene = Scene()
+    host = DispatchHost()
     answers: list[Response] = []
     Deferred.fromCoroutine(
-        scene.dispatcher().refuse("invalid-request-line", "Bad.", 400, Peer(address="192.0.2.1"), b"GET /\r\n")
+        host.dispatcher.refuse("invalid-request-line", "Bad.", 400, Peer(address="192.0.2.1"), b"GET /\r\n")
     ).addCallback(answers.append)
     assert (answers[0].status, answers[0].close) == (400, True)
     assert document(answers[0])["reason"] == "invalid-request-line"
-    assert len(scene.ledger.drafts) == 1 and scene.ledger.drafts[0].chain == ""
+    assert len(host.ledger.drafts) == 1 and host.ledger.drafts[0].chain == ""
 
 
 def test_a_handlers_refusal_keeps_its_status() -> None:
@@ -279,15 +278,15 @@ def test_a_handlers_refusal_keeps_its_status() -> None:
     def down(context: EndpointContext) -> Any:
         raise Refusal(Status.UNAVAILABLE, "upstream-down", "It is down.", headers=(("Retry-After", "4"),))
 
-    response = Scene(down).ask(body=GOOD)
+    response = DispatchHost(down).ask(body=GOOD)
     assert (response.status, dict(response.headers)["Retry-After"]) == (503, "4")
 
 
 def test_no_credential_reaches_a_record_or_an_answer() -> None:
     """T-SE-1: the Authorization value and the Idempotency-Key are in no draft and no response."""
-    scene = Scene()
-    response = scene.ask(body=GOOD, headers={"Authorization": f"Bearer {SECRET}", "Idempotency-Key": "canary-key-1"})
-    written = str([draft.payload for draft in scene.ledger.drafts]) + str(list(response.headers))
+    host = DispatchHost()
+    response = host.ask(body=GOOD, headers={"Authorization": f"Bearer {SECRET}", "Idempotency-Key": "canary-key-1"})
+    written = str([draft.payload for draft in host.ledger.drafts]) + str(list(response.headers))
     for canary in (SECRET, "canary-key-1"):
         assert canary not in written
         assert canary.encode() not in response.body
@@ -295,36 +294,36 @@ def test_no_credential_reaches_a_record_or_an_answer() -> None:
 
 def test_anonymous_calls_reach_only_what_is_open() -> None:
     """AGTP-011: identity is per request; the same connection is anonymous without Agent-ID."""
-    scene = Scene()
+    host = DispatchHost()
     stranger = Peer(address="127.0.0.1")
-    assert scene.ask("QUERY", "/public", None, peer=stranger).status == 200
-    assert scene.ask("QUERY", "/words", None, peer=stranger, headers={"Agent-ID": CALLER}).status == 200
-    assert scene.ask("QUERY", "/words", None, peer=stranger).status == 401
+    assert host.ask("QUERY", "/public", None, peer=stranger).status == 200
+    assert host.ask("QUERY", "/words", None, peer=stranger, headers={"Agent-ID": CALLER}).status == 200
+    assert host.ask("QUERY", "/words", None, peer=stranger).status == 401
 
 
 def test_state_changes_are_seen_by_the_next_request() -> None:
     """T-LC-70 in memory: no verdict about a caller outlives the request it was made for."""
-    scene = Scene()
+    host = DispatchHost()
     peer = Peer(address="127.0.0.1", certificate=certificate())
-    assert scene.ask(body=GOOD, peer=peer).status == 200
-    scene.states[CALLER] = LifecycleState(status=LifecycleStatus.RETIRED, since="2026-11-21T00:00:00Z")
-    assert scene.ask(body=GOOD, peer=peer).status == 410
-    assert (payload(scene)["caller_id"], payload(scene)["identity_assurance"]) == (CALLER, "certificate")
+    assert host.ask(body=GOOD, peer=peer).status == 200
+    host.put(CALLER, "retired")
+    assert host.ask(body=GOOD, peer=peer).status == 410
+    assert (payload(host)["caller_id"], payload(host)["identity_assurance"]) == (CALLER, "certificate")
 
 
 def test_deprecated_endpoints_and_methods_say_so_on_every_answer() -> None:
     """API-014, API-065, API-066: both warnings, on success and on failure."""
-    scene = Scene()
-    warned = replace(scene.bindings[2], path="/stool", headers=(("AGTP-Endpoint-Warning", "deprecated"),))
-    scene = Scene(bindings=[warned])
-    scene.sealer = Sealer("test-host", (), {"RESERVE": "deprecated; successor=BOOK"})
+    host = DispatchHost()
+    warned = replace(host.bindings[2], path="/stool", headers=(("AGTP-Endpoint-Warning", "deprecated"),))
+    host = DispatchHost(bindings=[warned])
+    host.rewire(sealer=Sealer("host.test", (), {"RESERVE": "deprecated; successor=BOOK"}))
     for body, status in ((GOOD, 200), ({"text": 1}, 422)):
-        response = scene.ask(path="/stool", body=body)
+        response = host.ask(path="/stool", body=body)
         headers = dict(response.headers)
         assert response.status == status
         assert headers["AGTP-Endpoint-Warning"] == "deprecated"
         assert headers["AGTP-Catalog-Warning"] == "deprecated; successor=BOOK"
-    assert "AGTP-Endpoint-Warning" not in dict(scene.ask(body=GOOD).headers)
+    assert "AGTP-Endpoint-Warning" not in dict(host.ask(body=GOOD).headers)
 
 
 def test_a_key_is_for_one_addressee_and_one_principal() -> None:
@@ -338,8 +337,8 @@ def test_a_key_is_for_one_addressee_and_one_principal() -> None:
         def check(self, exchange: Exchange) -> None:
             exchange.acting_principal = exchange.peer.acting_principal
 
-    scene = Scene(
-        by_server_name={"first.test": "librarian", "second.test": "second"},
+    host = DispatchHost(
+        settings={"identity": {"server_names": {"first.test": "librarian", "second.test": "second"}}},
         others=(agent("9" * 64, "second", hosted=True),),
         bounds=(Acting(),),
     )
@@ -347,7 +346,7 @@ def test_a_key_is_for_one_addressee_and_one_principal() -> None:
 
     def ask(server_name: str = "first.test", principal: str | None = None) -> int:
         peer = Peer(address="127.0.0.1", certificate=certificate(), server_name=server_name, acting_principal=principal)
-        return scene.ask(body=GOOD, headers=key, peer=peer).status
+        return host.ask(body=GOOD, headers=key, peer=peer).status
 
     assert [ask(), ask(), ask("second.test"), ask(principal="alice"), ask()] == [200, 200, 422, 422, 200]
-    assert len(scene.recorder.calls) == 1
+    assert len(host.recorder.calls) == 1

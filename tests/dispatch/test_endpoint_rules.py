@@ -11,7 +11,7 @@ from agtphost.contract.declaration import Rules
 from agtphost.contract.loading import read_endpoints
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.vocabulary.catalog import Catalog
-from tests.dispatch.scene import Recorder, Scene, document, payload
+from tests.dispatch.hosts import DispatchHost, Recorder, document, payload
 
 RULES = Rules(catalog=Catalog.load(), relaxed=True)
 Answering = Callable[[EndpointContext], Any]
@@ -56,7 +56,7 @@ type = "object"
 """
 
 
-def served(*texts: str, answer: Answering | None = None) -> tuple[Scene, list[Recorder]]:
+def served(*texts: str, answer: Answering | None = None) -> tuple[DispatchHost, list[Recorder]]:
     """A host with these endpoints, and each one's handler."""
     bindings, recorders = [], []
     for text in texts:
@@ -64,7 +64,7 @@ def served(*texts: str, answer: Answering | None = None) -> tuple[Scene, list[Re
         assert problems == []
         recorders.append(Recorder(answer))
         bindings.append(endpoint.bind(recorders[-1]))
-    return Scene(bindings=bindings), recorders
+    return DispatchHost(bindings=bindings), recorders
 
 
 TEXT = '{ type = "string" }'
@@ -75,14 +75,14 @@ TEXT = '{ type = "string" }'
 
 def test_a_template_parameter_reaches_the_handler_as_input() -> None:
     """AGTP-023, API-033: decoded, validated, beside the body's parameters."""
-    scene, (recorder,) = served(toml("BOOK /orders/{id}/lines", properties=f"id = {TEXT}\nn = {TEXT}"))
-    assert scene.ask("BOOK", "/orders/a%20b/lines", {"n": "1"}).status == 200
+    host, (recorder,) = served(toml("BOOK /orders/{id}/lines", properties=f"id = {TEXT}\nn = {TEXT}"))
+    assert host.ask("BOOK", "/orders/a%20b/lines", {"n": "1"}).status == 200
     assert dict(recorder.calls[0].input) == {"id": "a b", "n": "1"}
 
 
 def test_a_literal_path_goes_before_a_template() -> None:
     """API-035, API-036: exact first, then the fewest parameters, then 404."""
-    scene, recorders = served(
+    host, recorders = served(
         toml("BOOK /orders/latest"),
         toml("BOOK /orders/{id}", properties=f"id = {TEXT}"),
         toml("BOOK /a/{x}/c", properties=f"x = {TEXT}"),
@@ -90,10 +90,10 @@ def test_a_literal_path_goes_before_a_template() -> None:
     )
     for path, hit in (("/orders/latest", 0), ("/orders/7", 1), ("/a/1/c", 2), ("/a/1/d", 3)):
         before = [len(recorder.calls) for recorder in recorders]
-        assert scene.ask("BOOK", path).status == 200
+        assert host.ask("BOOK", path).status == 200
         after = [len(recorder.calls) for recorder in recorders]
         assert [index for index in range(4) if after[index] > before[index]] == [hit]
-    assert scene.ask("BOOK", "/orders/7/8").status == 404
+    assert host.ask("BOOK", "/orders/7/8").status == 404
 
 
 @pytest.mark.parametrize(
@@ -102,28 +102,28 @@ def test_a_literal_path_goes_before_a_template() -> None:
 )
 def test_a_path_against_the_grammar_is_460_with_its_segment(path: str, segment: str) -> None:
     """API-026, API-027, API-029: trailing slashes, method names in any spelling, and characters outside the ABNF."""
-    body = document(Scene().ask("QUERY", path))
+    body = document(DispatchHost().ask("QUERY", path))
     assert (body["status"], body["segment"]) == (460, segment)
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/bookings", "/a%20b", "/My_Items/sub-Item/x/y/z", "/.well-known/agtp", "/_agtp/x"]
+    "path", ["/other", "/bookings", "/a%20b", "/My_Items/sub-Item/x/y/z", "/.well-known/agtp", "/_agtp/x"]
 )
 def test_other_paths_are_ordinary(path: str) -> None:
     """API-026, API-034, API-039: any case and depth; nothing is reserved, so nothing registered is 404."""
-    assert Scene().ask("SEARCH", path).status == 404
+    assert DispatchHost().ask("SEARCH", path).status == 404
 
 
 def test_deep_paths_of_mixed_case_are_served() -> None:
     """API-034: style is the operator's."""
-    scene, _ = served(toml("BOOK /My_Items/sub-Item/x/y/z"))
-    assert scene.ask("BOOK", "/My_Items/sub-Item/x/y/z").status == 200
+    host, _ = served(toml("BOOK /My_Items/sub-Item/x/y/z"))
+    assert host.ask("BOOK", "/My_Items/sub-Item/x/y/z").status == 200
 
 
 def test_a_parameter_may_be_called_like_a_method() -> None:
     """API-028: registration exempts it; a request's own segment is still checked."""
-    scene, (recorder,) = served(toml("BOOK /orders/{query}", properties=f"query = {TEXT}"))
-    assert scene.ask("BOOK", "/orders/7").status == 200
+    host, (recorder,) = served(toml("BOOK /orders/{query}", properties=f"query = {TEXT}"))
+    assert host.ask("BOOK", "/orders/7").status == 200
     assert dict(recorder.calls[0].input) == {"query": "7"}
 
 
@@ -139,16 +139,16 @@ def test_a_parameter_may_be_called_like_a_method() -> None:
 )
 def test_query_parameters_are_merged_below_the_body(query: str, body: Any, found: dict[str, str]) -> None:
     """API-037: decoded, the last of several, and the body wins, before validation."""
-    scene, (recorder,) = served(toml("BOOK /x", properties=f"a = {TEXT}\nb = {TEXT}"))
-    assert scene.ask("BOOK", "/x", body, query=query).status == 200
+    host, (recorder,) = served(toml("BOOK /x", properties=f"a = {TEXT}\nb = {TEXT}"))
+    assert host.ask("BOOK", "/x", body, query=query).status == 200
     assert dict(recorder.calls[0].input) == found
 
 
 def test_query_parameters_are_validated_like_any_input() -> None:
     """API-037, API-141: an undeclared one is 422; a parameter of the path is not overridden."""
-    scene, (recorder,) = served(toml("BOOK /x/{id}", properties=f"id = {TEXT}"))
-    assert scene.ask("BOOK", "/x/1", query="c=1").status == 422
-    assert scene.ask("BOOK", "/x/1", query="id=2").status == 200
+    host, (recorder,) = served(toml("BOOK /x/{id}", properties=f"id = {TEXT}"))
+    assert host.ask("BOOK", "/x/1", query="c=1").status == 422
+    assert host.ask("BOOK", "/x/1", query="id=2").status == 200
     assert dict(recorder.calls[0].input) == {"id": "1"}
 
 
@@ -195,15 +195,15 @@ def test_a_nested_schema_is_refused_and_not_followed(depth: int) -> None:
 
 def test_the_newest_dialect_is_spoken() -> None:
     """API-144: prefixItems of Draft 2020-12 validates."""
-    scene, _ = served(toml("BOOK /x", properties='a = { prefixItems = [{ type = "string" }, { type = "integer" }] }'))
-    assert scene.ask("BOOK", "/x", {"a": ["x", 1]}).status == 200
-    assert scene.ask("BOOK", "/x", {"a": [1, "x"]}).status == 422
+    host, _ = served(toml("BOOK /x", properties='a = { prefixItems = [{ type = "string" }, { type = "integer" }] }'))
+    assert host.ask("BOOK", "/x", {"a": ["x", 1]}).status == 200
+    assert host.ask("BOOK", "/x", {"a": [1, "x"]}).status == 422
 
 
 def test_reserved_paths_are_free_for_other_methods() -> None:
     """API-055: QUERY /methods is the operator's, if the operator wants it."""
-    scene, _ = served(toml("QUERY /methods"))
-    assert scene.ask("QUERY", "/methods").status == 200
+    host, _ = served(toml("QUERY /methods"))
+    assert host.ask("QUERY", "/methods").status == 200
 
 
 # Calls
@@ -211,19 +211,19 @@ def test_reserved_paths_are_free_for_other_methods() -> None:
 
 def test_what_is_not_registered_is_404_or_405() -> None:
     """API-059: an unknown path, and a known one under another method."""
-    scene, _ = served(toml("BOOK /x"))
-    assert scene.ask("BOOK", "/y").status == 404
-    body = document(scene.ask("CANCEL", "/x"))
+    host, _ = served(toml("BOOK /x"))
+    assert host.ask("BOOK", "/y").status == 404
+    body = document(host.ask("CANCEL", "/x"))
     assert (body["status"], body["allowed_methods_for_path"]) == (405, ["BOOK"])
-    assert "tier" not in payload(scene)
+    assert "tier" not in payload(host)
 
 
 def test_the_record_names_the_tier() -> None:
     """API-059: B for an operator's endpoint, whether it was answered or refused."""
-    scene, _ = served(toml("BOOK /x", properties='n = { type = "integer" }'))
+    host, _ = served(toml("BOOK /x", properties='n = { type = "integer" }'))
     for body, status in (({"n": 1}, 200), ({"n": "x"}, 422)):
-        assert scene.ask("BOOK", "/x", body).status == status
-        assert payload(scene)["tier"] == "B"
+        assert host.ask("BOOK", "/x", body).status == status
+        assert payload(host)["tier"] == "B"
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,8 @@ def test_the_record_names_the_tier() -> None:
 )
 def test_bad_input_is_422_with_its_place_and_no_handler_runs(body: Any, path: str, keyword: str) -> None:
     """API-141, API-142: type, undeclared and missing fields, each by JSON pointer."""
-    scene, (recorder,) = served(toml("BOOK /x", properties='n = { type = "integer" }', required='["n"]'))
-    answer = document(scene.ask("BOOK", "/x", body))
+    host, (recorder,) = served(toml("BOOK /x", properties='n = { type = "integer" }', required='["n"]'))
+    answer = document(host.ask("BOOK", "/x", body))
     assert (answer["status"], answer["reason"]) == (422, "invalid-input")
     assert [(fault["path"], fault["keyword"]) for fault in answer["faults"]] == [(path, keyword)]
     assert recorder.calls == []
@@ -256,8 +256,8 @@ OUTPUT = 'required = ["id"]\n[output_schema.properties]\nid = { type = "string" 
 def test_outputs_are_checked_permissively_unless_strict(strict: bool, result: Any, status: int) -> None:
     """API-143: more is fine, less is not; ``strict_output`` takes neither."""
     head = f"strict_output = {str(strict).lower()}"
-    scene, _ = served(toml("BOOK /x", output=OUTPUT, head=head), answer=lambda context: result)
-    answer = scene.ask("BOOK", "/x")
+    host, _ = served(toml("BOOK /x", output=OUTPUT, head=head), answer=lambda context: result)
+    answer = host.ask("BOOK", "/x")
     assert answer.status == status
     if status == 500:
         assert document(answer)["reason"] == "invalid-output"
@@ -269,16 +269,16 @@ def test_a_declared_error_is_422_and_names_itself() -> None:
     def fail(context: EndpointContext) -> Any:
         raise EndpointError("room_unavailable", {"until": "noon"})
 
-    scene, _ = served(toml("BOOK /x"), answer=fail)
-    body = document(scene.ask("BOOK", "/x"))
+    host, _ = served(toml("BOOK /x"), answer=fail)
+    body = document(host.ask("BOOK", "/x"))
     assert (body["status"], body["reason"], body["details"]) == (422, "room_unavailable", {"until": "noon"})
 
 
 def test_every_required_scope_is_required() -> None:
     """API-064, API-078: one of two is 262 and no handler runs; both are enough; none declared asks for none."""
     head = 'required_scopes = ["booking:room", "calendar:write"]'
-    scene, (recorder,) = served(toml("BOOK /x", head=head))
-    body = document(scene.ask("BOOK", "/x"))
+    host, (recorder,) = served(toml("BOOK /x", head=head))
+    body = document(host.ask("BOOK", "/x"))
     assert (body["status"], body["type"]) == (262, "scope-required")
     assert recorder.calls == []
     enough, (called,) = served(toml("BOOK /x", head='required_scopes = ["booking:room", "documents:query"]'))
@@ -290,9 +290,9 @@ def test_a_namespace_groups_and_does_nothing_else() -> None:
     """API-062: the answer is the same; the projection shows it."""
     plain, _ = served(toml("BOOK /x"))
     named, _ = served(toml("BOOK /x", head='namespace = "hotel"'))
-    results = [document(scene.ask("BOOK", "/x", {}))["result"] for scene in (plain, named)]
+    results = [document(host.ask("BOOK", "/x", {}))["result"] for host in (plain, named)]
     assert results[0] == results[1]
-    shown = [scene.bindings[-1].details.get("namespace") for scene in (plain, named)]
+    shown = [host.bindings[-1].details.get("namespace") for host in (plain, named)]
     assert shown == [None, "hotel"]
 
 

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 from twisted.logger import globalLogPublisher
 
-from tests.dispatch.scene import Scene, document, payload
+from tests.dispatch.hosts import DispatchHost, document, payload
 
 TEXT = {"text": "x"}
 
 
 def test_the_envelope_names_task_and_session() -> None:
     """Core v08 section 5.7: in the answer, the record, and for the handler."""
-    scene = Scene()
-    response = scene.ask(body={"task_id": "t-1", "session_id": "s-1", "parameters": TEXT})
+    host = DispatchHost()
+    response = host.ask(body={"task_id": "t-1", "session_id": "s-1", "parameters": TEXT})
     assert response.status == 200 and document(response)["task_id"] == "t-1"
     assert response.headers.get("task-id") == "t-1"
-    assert (payload(scene)["task_id"], payload(scene)["session_id"]) == ("t-1", "s-1")
-    assert (scene.recorder.calls[0].task_id, scene.recorder.calls[0].session_id) == ("t-1", "s-1")
+    assert (payload(host)["task_id"], payload(host)["session_id"]) == ("t-1", "s-1")
+    assert (host.recorder.calls[0].task_id, host.recorder.calls[0].session_id) == ("t-1", "s-1")
 
 
 def test_headers_win_and_the_difference_is_logged() -> None:
@@ -27,9 +27,9 @@ def test_headers_win_and_the_difference_is_logged() -> None:
     lines: list[Any] = []
     globalLogPublisher.addObserver(lines.append)
     try:
-        scene = Scene()
+        host = DispatchHost()
         for _ in range(5):
-            response = scene.ask(body={"task_id": "other", "parameters": TEXT}, headers={"Task-ID": "mine"})
+            response = host.ask(body={"task_id": "other", "parameters": TEXT}, headers={"Task-ID": "mine"})
             assert document(response)["task_id"] == "mine"
     finally:
         globalLogPublisher.removeObserver(lines.append)
@@ -39,15 +39,15 @@ def test_headers_win_and_the_difference_is_logged() -> None:
 @pytest.mark.parametrize("member", [7, "", "x" * 129, "a b", ["t"], {"t": 1}])
 def test_a_malformed_one_is_refused(member: object) -> None:
     """400, as for a header."""
-    scene = Scene()
-    response = scene.ask(body={"task_id": member, "parameters": TEXT})
+    host = DispatchHost()
+    response = host.ask(body={"task_id": member, "parameters": TEXT})
     assert (response.status, document(response)["reason"]) == (400, "invalid-identifier")
-    assert scene.recorder.calls == []
+    assert host.recorder.calls == []
 
 
 def test_parameters_of_that_name_are_parameters() -> None:
     """A bare body has no envelope whose members could be meant."""
-    scene = Scene()
-    response = scene.ask("QUERY", "/words", {"task_id": "t-1", "text": "x"})
+    host = DispatchHost()
+    response = host.ask("QUERY", "/words", {"task_id": "t-1", "text": "x"})
     assert response.status == 200 and "task_id" not in document(response)
-    assert scene.recorder.calls[0].input == {"task_id": "t-1", "text": "x"}
+    assert host.recorder.calls[0].input == {"task_id": "t-1", "text": "x"}

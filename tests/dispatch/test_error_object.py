@@ -13,7 +13,7 @@ from agtphost.handlers.context import EndpointContext, EndpointResponse
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.jsonslices import HEAVY
 from agtphost.vocabulary.status import Status
-from tests.dispatch.scene import Scene, document
+from tests.dispatch.hosts import DispatchHost, document
 
 STATUSES = [status for status in Status if status >= 300 or status == Status.AUTHORIZATION_REQUIRED]
 BODIES = {
@@ -37,7 +37,9 @@ def test_the_table_of_refusals(status: Status, content_type: str) -> None:
         raise of(status)
 
     sent = {"Content-Type": content_type}
-    response = Scene(refuse, yaml=True).ask(body=BODIES[content_type]({"text": "x"}).encode(), headers=sent)
+    response = DispatchHost(refuse, settings={"wire": {"yaml": True}}).ask(
+        body=BODIES[content_type]({"text": "x"}).encode(), headers=sent
+    )
     body = document(response)
     assert (response.status, body["error"]) == (status, {"code": "a-token", "message": "What was wrong."})
     assert (body["reason"], body["type"], body["code"]) == ("a-token",) * 3
@@ -47,7 +49,7 @@ def test_the_table_of_refusals(status: Status, content_type: str) -> None:
 def test_octets_that_are_no_request() -> None:
     """The framing's refusals have it as well."""
     answers: list[Any] = []
-    refusing = Scene().dispatcher().refuse("invalid-request-line", "A line.", 400, Peer(address="127.0.0.1"))
+    refusing = DispatchHost().dispatcher.refuse("invalid-request-line", "A line.", 400, Peer(address="127.0.0.1"))
     with pytest.raises(StopIteration) as ended:
         refusing.send(None)  # type: ignore[attr-defined]
     answers.append(ended.value.value)
@@ -60,10 +62,10 @@ def test_a_handlers_own_answer_with_such_a_status(status: int, length: int) -> N
     """It keeps its result, whether that is short or written in slices, and gets what clients look for."""
     answer = EndpointResponse(status=status, result={"text": "x" * length})
     answers: list[Any] = []
-    scene = Scene(lambda context: answer)
-    scene.start(body={"text": "x"}).addCallback(answers.append)
+    host = DispatchHost(lambda context: answer)
+    host.start(body={"text": "x"}).addCallback(answers.append)
     while not answers:
-        scene.clock.advance(1)
+        host.clock.advance(1)
     body = document(answers[0])
     assert body["result"] == {"text": "x" * length}
     assert body["error"]["code"] == Status(status).phrase.lower().replace(" ", "-")  # type: ignore[call-arg]
@@ -73,7 +75,7 @@ def test_a_handlers_own_answer_with_such_a_status(status: int, length: int) -> N
 def test_successes_have_none() -> None:
     """What is no refusal does not look like one."""
     for status in (200, 202, 263):
-        response = Scene(lambda context, status=status: EndpointResponse(status=status, result={})).ask(
+        response = DispatchHost(lambda context, status=status: EndpointResponse(status=status, result={})).ask(
             body={"text": "x"}
         )
         assert "error" not in document(response)

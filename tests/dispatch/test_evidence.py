@@ -16,16 +16,16 @@ from agtphost.contract.binding import Binding
 from agtphost.dispatch.violations import LONGEST, MOST_SCOPES
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.status import Status
-from tests.dispatch.scene import CALLER, STRANGER, Recorder, Scene, certificate
+from tests.dispatch.hosts import CALLER, STRANGER, DispatchHost, Recorder, certificate
 from tests.dispatch.test_refusals import Counted
 
 ADDRESS = "203.0.113.9"
 SHA = "e" * 64
 
 
-def last(scene: Scene) -> dict[str, Any]:
+def last(host: DispatchHost) -> dict[str, Any]:
     """The newest record."""
-    return dict(scene.ledger.drafts[-1].payload)
+    return dict(host.ledger.drafts[-1].payload)
 
 
 def known(address: str = ADDRESS, **members: Any) -> Peer:
@@ -91,10 +91,10 @@ def logged() -> Iterator[list[LogEvent]]:
 def test_a_caller_that_is_not_believed_leaves_its_trace(case: str, logged: list[LogEvent]) -> None:
     """Record: what it claimed, its certificate, the true reason. Log: that, and where it came from."""
     peer, headers, cause, claimed = UNBELIEVED[case]
-    scene = Scene()
-    response = scene.ask("QUERY", "/words", peer=peer, headers=headers)
+    host = DispatchHost()
+    response = host.ask("QUERY", "/words", peer=peer, headers=headers)
     assert response.status in (400, 401)
-    record = last(scene)
+    record = last(host)
     assert record["caller_id"] == "" and record["identity_assurance"] == "none"
     extra: Any = record["extra"]
     assert extra["cause"] == cause and extra.get("claimed", {}) == claimed
@@ -105,18 +105,18 @@ def test_a_caller_that_is_not_believed_leaves_its_trace(case: str, logged: list[
 
 def test_the_header_is_named_where_another_field_is_malformed() -> None:
     """An Agent-ID that has the form of one counts as claimed, whatever else was wrong."""
-    scene = Scene()
-    scene.ask("QUERY", "/words", peer=Peer(address=ADDRESS), headers={"Agent-ID": STRANGER, "Task-ID": "x" * 200})
-    record: Any = last(scene)
+    host = DispatchHost()
+    host.ask("QUERY", "/words", peer=Peer(address=ADDRESS), headers={"Agent-ID": STRANGER, "Task-ID": "x" * 200})
+    record: Any = last(host)
     # The framing gate takes Agent-ID first.
     assert record["reason"] == "invalid-identifier" and record["extra"]["claimed"] == {"agent_id": STRANGER}
 
 
 def test_what_is_believed_is_claimed_by_nobody() -> None:
     """The control: a record of a known caller has the caller, and no claims."""
-    scene = Scene()
-    scene.ask("QUERY", "/nowhere")
-    assert last(scene)["caller_id"] == CALLER and "extra" not in last(scene)
+    host = DispatchHost()
+    host.ask("QUERY", "/nowhere")
+    assert last(host)["caller_id"] == CALLER and "extra" not in last(host)
 
 
 def test_summaries_tell_the_same() -> None:
@@ -137,7 +137,7 @@ def test_summaries_tell_the_same() -> None:
 
 def test_the_scopes_are_in_the_record() -> None:
     """AGTP-323: a claim beyond the document 262, beyond the certificate 455, a missing scope 262; who, what, which."""
-    scene = Scene(
+    host = DispatchHost(
         bindings=[
             Binding(
                 method="EXECUTE",
@@ -156,8 +156,8 @@ def test_the_scopes_are_in_the_record() -> None:
         ("RESERVE", "/desk", None, "documents:query", 262, ["booking:desk"]),
         ("EXECUTE", "/tool", None, "documents:query", 455, ["tools:run"]),
     ):
-        response = scene.ask(method, path, {"text": "x"}, peer=peer, headers={"Authority-Scope": claim})
-        record: Any = last(scene)
+        response = host.ask(method, path, {"text": "x"}, peer=peer, headers={"Authority-Scope": claim})
+        record: Any = last(host)
         assert response.status == record["status"] == status
         assert (record["caller_id"], record["method"], record["path"]) == (CALLER, method, path)
         assert record["extra"]["scopes"] == concerned
@@ -165,10 +165,10 @@ def test_the_scopes_are_in_the_record() -> None:
 
 def test_a_claim_of_a_thousand_scopes_is_bounded() -> None:
     """So many are named, none of them whole beyond some length; the rest is a number."""
-    scene = Scene()
+    host = DispatchHost()
     claim = ",".join(["a" * 120 + ":" + "x" * 20, *(f"scope{number}:x" for number in range(200))])
-    scene.ask("QUERY", "/words", headers={"Authority-Scope": claim})
-    extra: Any = last(scene)["extra"]
+    host.ask("QUERY", "/words", headers={"Authority-Scope": claim})
+    extra: Any = last(host)["extra"]
     assert len(extra["scopes"]) == MOST_SCOPES and extra["further_scopes"] == 201 - MOST_SCOPES
     assert all(len(scope) <= LONGEST for scope in extra["scopes"])
 

@@ -9,17 +9,15 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.contract.binding import Binding
 from agtphost.contract.schema_cost import BUDGET
 from agtphost.contract.schemas import compile_schema
 from agtphost.dispatch import dispatcher
-from agtphost.dispatch.running import RunningCalls
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
-from tests.dispatch.scene import CALLER, Recorder, Scene, certificate
+from tests.dispatch.hosts import CALLER, DispatchHost, Recorder, certificate
 from tests.test_parser_bounds import limit
 
 MANY = 48_000
@@ -43,7 +41,7 @@ BODIES: dict[str, tuple[bytes, dict[str, Any]]] = {
 }
 
 
-def _scene(item: dict[str, Any], answer: Callable[[Any], Any]) -> Scene:
+def _host(item: dict[str, Any], answer: Callable[[Any], Any]) -> DispatchHost:
     schema = _schema(item)
     binding = Binding(
         method="QUERY",
@@ -55,21 +53,21 @@ def _scene(item: dict[str, Any], answer: Callable[[Any], Any]) -> Scene:
         output_schema=compile_schema(schema, role="output"),
         state_changing=False,
     )
-    return Scene(bindings=(binding,))
+    return DispatchHost(bindings=(binding,))
 
 
-def _turns(scene: Scene, body: bytes, **fields: str) -> tuple[Response, list[float]]:
+def _turns(host: DispatchHost, body: bytes, **fields: str) -> tuple[Response, list[float]]:
     """The answer, and the seconds of CPU of every turn."""
     named = {"Content-Type": media_types.AGTP_JSON, "Agent-ID": CALLER, **fields}
     request = Request(method="QUERY", path="/values", headers=Headers(list(named.items())), body=body, line=b"x")
     peer = Peer(address="203.0.113.9", certificate=certificate())
     answers: list[Response] = []
     begun = time.thread_time()
-    Deferred.fromCoroutine(scene.dispatcher().dispatch(request, peer)).addCallback(answers.append)  # type: ignore[arg-type]
+    Deferred.fromCoroutine(host.dispatcher.dispatch(request, peer)).addCallback(answers.append)  # type: ignore[arg-type]
     taken = [time.thread_time() - begun]
     while not answers:
         begun = time.thread_time()
-        scene.clock.advance(0.001)
+        host.clock.advance(0.001)
         taken.append(time.thread_time() - begun)
     return answers[0], taken
 
@@ -82,7 +80,7 @@ def test_no_request_holds_the_reactor(name: str, keyed: bool) -> None:
     fields = {"Idempotency-Key": "k"} if keyed else {}
     longest = []
     for _ in range(3):
-        answer, turns = _turns(_scene(item, lambda context: dict(context.input)), body, **fields)
+        answer, turns = _turns(_host(item, lambda context: dict(context.input)), body, **fields)
         assert int(answer.status) in (200, 400, 422), answer.body[:300]
         longest.append(max(turns))
     print(f"{min(longest) * 1000:.1f} ms")
@@ -93,11 +91,11 @@ def test_large_bodies_take_several_turns(monkeypatch: pytest.MonkeyPatch) -> Non
     """The control: where the time of a turn is over, the others have theirs; small bodies are done in one."""
     monkeypatch.setattr(dispatcher, "TURN", 0.0)
     body, item = BODIES["texts"]
-    scene = _scene(item, lambda context: {})
-    answer, turns = _turns(scene, body)
+    host = _host(item, lambda context: {})
+    answer, turns = _turns(host, body)
     assert int(answer.status) == 200
     assert len(turns) > 1
-    assert len(_turns(scene, b'{"v":[1]}')[1]) == 1
+    assert len(_turns(host, b'{"v":[1]}')[1]) == 1
     assert len(jsontext.decode(body)["v"]) == MANY + 1
     assert BUDGET < 0.05 * 1e9
 
@@ -106,16 +104,14 @@ def test_a_caller_that_is_stopped_between_two_turns_is_refused(monkeypatch: pyte
     """Nothing runs for it."""
     monkeypatch.setattr(dispatcher, "TURN", 0.0)
     body, item = BODIES["texts"]
-    scene = _scene(item, lambda context: pytest.fail("it ran"))
+    host = _host(item, lambda context: pytest.fail("it ran"))
     named = [("Content-Type", media_types.AGTP_JSON), ("Agent-ID", CALLER)]
     request = Request(method="QUERY", path="/values", headers=Headers(named), body=body, line=b"x")
     answers: list[Response] = []
-    running = RunningCalls(scene.state_of, scene.clock)
-    tested = dispatcher.Dispatcher(scene.gates, scene.ledger, scene.sealer, scene.clock, 30.0, running)
-    waiting = tested.dispatch(request, Peer(address="203.0.113.9", certificate=certificate()))
+    waiting = host.dispatcher.dispatch(request, Peer(address="203.0.113.9", certificate=certificate()))
     Deferred.fromCoroutine(waiting).addCallback(answers.append)  # type: ignore[arg-type]
     assert not answers
-    scene.states[CALLER] = LifecycleState(status=LifecycleStatus.RETIRED, since="2026-01-01T00:00:00Z")
-    for _ in scene.gates:
-        scene.clock.advance(0.001)
+    host.put(CALLER, "retired")
+    for _ in host.gates:
+        host.clock.advance(0.001)
     assert answers and int(answers[0].status) == 410

@@ -11,22 +11,24 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.logger import LogEvent, globalLogPublisher
 
-from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.audit.lifecycle import LifecycleStatus
 from agtphost.contract.policy import MethodPolicy, Redirect
 from agtphost.dispatch import purchase as purchases
+from agtphost.dispatch.gates.purchase import MerchantGate
+from agtphost.dispatch.merchants import MerchantManifests
 from agtphost.handlers.context import EndpointError
 from agtphost.identity import documents
 from agtphost.identity.canonical import canonical
 from agtphost.identity.documents import DocumentError
 from agtphost.identity.peer import Peer
-from tests.dispatch.market import CART, EC, OTHER, Market, claims, merchant, signed
-from tests.dispatch.scene import CALLER, Scene, document, payload
+from tests.dispatch.hosts import CALLER, DispatchHost, document, payload
+from tests.dispatch.purchase_hosts import CART, EC, OTHER, PurchaseHost, claims, merchant, signed
 from tests.fakes import FakeLedger
 
 STRANGER = "c" * 64
 
 
-def refused(market: Market, response: Any, status: int, reason: str) -> dict[str, Any]:
+def refused(market: PurchaseHost, response: Any, status: int, reason: str) -> dict[str, Any]:
     """The refusal it should be, sealed, with no handler called."""
     body = document(response)
     assert (response.status, body["reason"]) == (status, reason), body
@@ -39,7 +41,7 @@ def refused(market: Market, response: Any, status: int, reason: str) -> dict[str
 
 def test_a_verified_purchase_names_both_parties() -> None:
     """AGTP-296, AGTP-298, AGTP-300: the record has merchant, fingerprint, assertion, caller and principal."""
-    market = Market()
+    market = PurchaseHost()
     text = market.assertion(jti="the-jti")
     response = market.buy(Intent_Assertion=text)
     assert response.status == 200
@@ -60,10 +62,10 @@ def test_a_verified_purchase_names_both_parties() -> None:
 
 def test_an_assertion_is_optional_unless_the_operator_asks_for_it() -> None:
     """AGTP-298 is a SHOULD; ``intent_required`` makes it a MUST."""
-    market = Market()
+    market = PurchaseHost()
     assert market.buy().status == 200
     assert "intent_assertion_jti" not in payload(market)
-    strict = Market(settings={"intent_required": True})
+    strict = PurchaseHost(intent_required=True)
     refused(strict, strict.buy(), 458, "intent-assertion-required")
 
 
@@ -89,7 +91,7 @@ WRONG: list[tuple[str, dict[str, str | None], str, bool]] = [
 @pytest.mark.parametrize(("what", "headers", "reason", "retryable"), WRONG, ids=[case[0] for case in WRONG])
 def test_an_unverified_counterparty(what: str, headers: dict[str, str | None], reason: str, retryable: bool) -> None:
     """AGTP-295, AGTP-296: each is 458 that names its check and whether trying again can help."""
-    market = Market()
+    market = PurchaseHost()
     body = refused(market, market.buy(**headers), 458, reason)
     assert (body["check"], body["retryable"]) == (reason, retryable)
     assert payload(market)["extra"]["counterparty"]["check"] == reason  # type: ignore[index]
@@ -98,17 +100,15 @@ def test_an_unverified_counterparty(what: str, headers: dict[str, str | None], r
 
 def test_the_fingerprint_may_say_its_hash() -> None:
     """``sha256:`` in front of it is tolerated."""
-    market = Market()
+    market = PurchaseHost()
     assert market.buy(Merchant_Manifest_Fingerprint=f"sha256:{market.fingerprint}").status == 200
 
 
 def test_the_fingerprint_is_that_of_the_present_document() -> None:
     """AGTP-296: what was verified before a reinstatement has to be verified again."""
-    market = Market()
+    market = PurchaseHost()
     before = market.fingerprint
-    market.states[market.hosted.agent_id] = LifecycleState(
-        status=LifecycleStatus.ACTIVE, since="2026-11-21T00:00:00Z", recorded=True
-    )
+    market.put(market.hosted.agent_id, "active")
     assert market.fingerprint != before
     refused(market, market.buy(Merchant_Manifest_Fingerprint=before), 458, "merchant-manifest-fingerprint-mismatch")
     assert market.buy().status == 200
@@ -116,17 +116,17 @@ def test_the_fingerprint_is_that_of_the_present_document() -> None:
 
 def test_only_a_merchant_sells() -> None:
     """AGTP-146: without the role the same Agent-ID sells nothing, with it again everything."""
-    plain = Market(shop=merchant(role="agent"))
+    plain = PurchaseHost(shop=merchant(role="agent"))
     refused(plain, plain.buy(), 458, "not-a-merchant")
-    unknown = Market(shop=merchant(role="emperor"))
+    unknown = PurchaseHost(shop=merchant(role="emperor"))
     refused(unknown, unknown.buy(), 458, "not-a-merchant")
 
 
 @pytest.mark.parametrize("status", [LifecycleStatus.SUSPENDED, LifecycleStatus.DEPRECATED, LifecycleStatus.RETIRED])
 def test_only_an_active_merchant_sells(status: LifecycleStatus) -> None:
     """AGTP-296: every other state is 458, whatever other methods would get; only a suspension may pass."""
-    market = Market()
-    market.states[market.hosted.agent_id] = LifecycleState(status=status, since="2026-11-21T00:00:00Z")
+    market = PurchaseHost()
+    market.put(market.hosted.agent_id, status.value)
     body = refused(market, market.buy(), 458, "merchant-not-active")
     assert body["lifecycle_state"] == status.value
     assert body["retryable"] is (status is LifecycleStatus.SUSPENDED)
@@ -137,14 +137,14 @@ def test_only_an_active_merchant_sells(status: LifecycleStatus) -> None:
 def test_an_alias_does_not_go_round_the_state() -> None:
     """A verb that becomes PURCHASE is refused like PURCHASE; one that does not is 503 as ever."""
     redirect = Redirect(from_method="BOOK", from_path="/tea", to_method="PURCHASE", to_path="/goods")
-    market = Market(policy=MethodPolicy(declared_aliases={"BUY": "PURCHASE"}, redirects=(redirect,)))
+    market = PurchaseHost(policy=MethodPolicy(declared_aliases={"BUY": "PURCHASE"}, redirects=(redirect,)))
     shop = market.hosted.agent_id
     body = {"item": "tea", "principal_id": "alice", "amount": "20.00 EUR"}
     assert market.ask("BUY", "/goods", body, headers=market.headers()).status == 200
     assert market.ask("BOOK", "/tea", body, headers=market.headers()).status == 200
     assert market.ask("BUY", "/goods", body).status == 458
     assert market.ask("BOOK", "/tea", body).status == 458
-    market.states[shop] = LifecycleState(status=LifecycleStatus.SUSPENDED)
+    market.put(shop, "suspended")
     assert market.ask("BUY", "/goods", body).status == 458
     assert market.ask("BOOK", "/tea", body).status == 458
     assert market.ask("RESERVE", "/desk", {"text": "x"}).status == 503
@@ -162,31 +162,32 @@ def test_an_altered_manifest_sells_nothing(member: str) -> None:
         assert forged["manifest_signature"] != json.loads(honest.document_octets)["manifest_signature"]
     with pytest.raises(DocumentError):
         documents.check_signature(forged)
-    served = Market(shop=honest)
-    served.manifests._serve = lambda agent, state: json.dumps(forged).encode()
-    manifest = served.manifests.of(served.hosted, served.state_of(served.hosted))
+    served = PurchaseHost(shop=honest)
+    manifests = MerchantManifests(lambda agent, state: json.dumps(forged).encode())
+    manifest = manifests.of(served.hosted, served.states.state_of(served.hosted))
     assert "manifest_signature" in manifest.fault
+    gate = MerchantGate(served.states.state_of, manifests)
+    served.rewire([gate if each.name == gate.name else each for each in served.gates])
     fingerprint = sha256(canonical(forged)).hexdigest()
     refused(served, served.buy(Merchant_Manifest_Fingerprint=fingerprint), 458, "manifest-signature-invalid")
-    received = Market(shop=replace(honest, document_octets=json.dumps(forged).encode()))
-    fingerprint = sha256(canonical(dict(honest.document))).hexdigest()
-    refused(received, received.buy(Merchant_Manifest_Fingerprint=fingerprint), 458, "manifest-signature-invalid")
+    received = PurchaseHost(shop=replace(honest, document_octets=json.dumps(forged).encode()))
+    refused(received, received.buy(), 458, "manifest-signature-invalid")
 
 
 def test_trust_tier_3_sells_nothing_in_production() -> None:
     """Nor does a document that nobody signed."""
-    unsigned = Market(shop=merchant(signed=False), settings={"production": True})
+    unsigned = PurchaseHost(shop=merchant(signed=False))
     refused(unsigned, unsigned.buy(), 458, "manifest-signature-invalid")
-    assert Market(shop=merchant(signed=False)).buy().status == 200
+    assert PurchaseHost(settings={"host": {"profile": "development"}}, shop=merchant(signed=False)).buy().status == 200
     shop = merchant()
     low = replace(shop, posture=replace(shop.posture, trust_tier=3))
-    production = Market(shop=low, settings={"production": True})
+    production = PurchaseHost(shop=low)
     refused(production, production.buy(), 458, "merchant-trust-insufficient")
 
 
 def test_without_the_scope_nothing_else_is_looked_at() -> None:
     """METH-055: 455 that names payments:purchase, before the counterparty and before the handler."""
-    for market in (Market(scopes=frozenset({"documents:query"})), Market()):
+    for market in (PurchaseHost(scopes=frozenset({"documents:query"})), PurchaseHost()):
         response = market.ask("PURCHASE", "/goods", {"item": "x"}, headers={"Authority-Scope": "documents:query"})
         body = refused(market, response, 455, "scope-required")
         assert body["missing_scopes"] == ["payments:purchase"]
@@ -194,7 +195,7 @@ def test_without_the_scope_nothing_else_is_looked_at() -> None:
 
 def test_nobody_buys_anonymously() -> None:
     """A caller without a name is 401."""
-    market = Market()
+    market = PurchaseHost()
     refused(market, market.buy(peer=Peer(address="127.0.0.1")), 401, "agent-unauthenticated")
 
 
@@ -218,7 +219,7 @@ def test_nobody_buys_anonymously() -> None:
 )
 def test_parameters_say_what_is_bought(change: dict[str, Any], name: str, reason: str) -> None:
     """METH-026: item, principal_id and amount, whatever the endpoint's own schema has."""
-    market = Market()
+    market = PurchaseHost()
     assert refused(market, market.buy(change), 422, reason)["parameter"] == name
 
 
@@ -267,7 +268,7 @@ MUTATIONS: list[tuple[str, dict[str, Any], str, str]] = [
 @pytest.mark.parametrize(("what", "change", "reason", "fault"), MUTATIONS, ids=[case[0] for case in MUTATIONS])
 def test_a_mutated_claim(what: str, change: dict[str, Any], reason: str, fault: str) -> None:
     """Every claim that is wrong, missing or of another type is refused, and no handler runs."""
-    market = Market()
+    market = PurchaseHost()
     body = refused(market, market.buy(Intent_Assertion=market.assertion(**change)), 458, reason)
     assert (body["fault"], body["retryable"]) == (fault, False)
     assert payload(market)["merchant_id"] == market.hosted.agent_id
@@ -276,10 +277,10 @@ def test_a_mutated_claim(what: str, change: dict[str, Any], reason: str, fault: 
 
 def test_an_assertion_for_several_merchants() -> None:
     """aud has to be this merchant alone; as a list of one it is."""
-    market = Market()
+    market = PurchaseHost()
     shop = market.hosted.agent_id
     assert market.buy(Intent_Assertion=market.assertion(aud=[shop])).status == 200
-    both = Market()
+    both = PurchaseHost()
     refused(
         both, both.buy(Intent_Assertion=both.assertion(aud=[shop, STRANGER])), 458, "intent-assertion-audience-mismatch"
     )
@@ -287,7 +288,7 @@ def test_an_assertion_for_several_merchants() -> None:
 
 def test_a_mutated_signature() -> None:
     """Another key, another algorithm, no algorithm, a changed octet, a key of its own: none is believed."""
-    market = Market()
+    market = PurchaseHost()
     shop = market.hosted.agent_id
     good = market.assertion()
     head, body, signature = good.split(".")
@@ -316,8 +317,8 @@ def test_a_mutated_signature() -> None:
 
 def test_without_a_platform_no_assertion_is_believed() -> None:
     """A host that trusts nobody refuses what it cannot verify, and does not look away."""
-    market = Market()
-    plain = Scene(hosted=market.hosted, caller=market.caller, ledger=FakeLedger(), bindings=market.bindings[3:])
+    market = PurchaseHost()
+    plain = DispatchHost(hosted=market.hosted, caller=market.caller, ledger=FakeLedger(), bindings=market.bindings[3:])
     response = plain.ask(
         "PURCHASE",
         "/goods",
@@ -333,7 +334,7 @@ def test_without_a_platform_no_assertion_is_believed() -> None:
 
 def test_an_assertion_is_good_once() -> None:
     """The second purchase with one jti is 458; the use is durable before the handler runs."""
-    market = Market()
+    market = PurchaseHost()
     text = market.assertion()
     used: list[int] = []
     market.seller._answer = lambda context: used.append(len(list(market.ledger.held.all("intent-assertion")))) or {}
@@ -347,17 +348,17 @@ def test_an_assertion_is_good_once() -> None:
 
 def test_a_used_assertion_survives_a_restart() -> None:
     """A host that starts with the store of another knows what was used there."""
-    first = Market()
+    first = PurchaseHost()
     text = first.assertion()
     first.buy(Intent_Assertion=text)
-    second = Market(shop=first.hosted, ledger=first.ledger)
+    second = PurchaseHost(shop=first.hosted, ledger=first.ledger)
     refused(second, second.buy(Intent_Assertion=text), 458, "intent-assertion-replayed")
 
 
 def test_of_two_at_once_one_runs() -> None:
     """Two concurrent purchases with one assertion: the second is refused while the first is still running."""
     waiting: Deferred[dict[str, Any]] = Deferred()
-    market = Market(lambda context: waiting)
+    market = PurchaseHost(lambda context: waiting)
     text = market.assertion()
     headers = market.headers(Intent_Assertion=text)
     body = {"item": "tea", "principal_id": "alice", "amount": "20.00 EUR"}
@@ -373,7 +374,7 @@ def test_of_two_at_once_one_runs() -> None:
 
 def test_of_two_that_passed_the_gate_one_runs() -> None:
     """The commit decides, not the look at the gate: with the look taken away, still only one handler runs."""
-    market = Market()
+    market = PurchaseHost()
     market.gates[market.gates.index(next(g for g in market.gates if g.name == "merchant"))]._used.used = (  # type: ignore[attr-defined]
         lambda intent: False
     )
@@ -385,7 +386,7 @@ def test_of_two_that_passed_the_gate_one_runs() -> None:
 
 def test_without_the_commit_a_replay_would_run() -> None:
     """The control: an assertion whose use is never committed lets two purchases through."""
-    market = Market()
+    market = PurchaseHost()
     text = market.assertion()
     market.ledger._change = lambda changes, proven: None  # type: ignore[method-assign]
     assert market.buy(Intent_Assertion=text).status == market.buy(Intent_Assertion=text).status == 200
@@ -397,7 +398,7 @@ def test_a_handler_that_fails_has_used_the_assertion() -> None:
     def fail(context: Any) -> Any:
         raise EndpointError("sold_out")
 
-    market = Market(fail)
+    market = PurchaseHost(fail)
     text = market.assertion()
     assert market.buy(Intent_Assertion=text).status == 422
     assert document(market.buy(Intent_Assertion=text))["reason"] == "intent-assertion-replayed"
@@ -425,7 +426,7 @@ def test_one_issuers_jti_is_not_anothers() -> None:
 
 def test_a_store_that_is_down_lets_nothing_be_bought() -> None:
     """No use can be made durable: 503, and no handler."""
-    market = Market()
+    market = PurchaseHost()
     market.ledger.failing = True
     response = market.buy(Intent_Assertion=market.assertion())
     assert (response.status, document(response)["reason"]) == (503, "store-unavailable")
@@ -434,7 +435,7 @@ def test_a_store_that_is_down_lets_nothing_be_bought() -> None:
 
 def test_a_repeated_keyed_purchase_gets_its_answer() -> None:
     """Same key, same assertion: the stored answer. Same key, another assertion: another purchase, 422."""
-    market = Market()
+    market = PurchaseHost()
     text = market.assertion()
     for _ in range(2):
         assert market.buy(Intent_Assertion=text, Idempotency_Key="k").status == 200
@@ -449,7 +450,7 @@ def test_a_repeated_keyed_purchase_gets_its_answer() -> None:
 def test_what_is_remembered_of_one_agent_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """T-LM: beyond the bound 429, not a growing store."""
     monkeypatch.setattr(purchases, "MOST_PER_AGENT", 2)
-    market = Market()
+    market = PurchaseHost()
     statuses = [market.buy(Intent_Assertion=market.assertion()).status for _ in range(4)]
     assert statuses == [200, 200, 429, 429]
     assert len(market.seller.calls) == 2
@@ -474,7 +475,7 @@ def test_what_is_remembered_of_one_agent_is_bounded(monkeypatch: pytest.MonkeyPa
 )
 def test_the_budget_is_held_before_anything_is_charged(limit: str, status: int, reason: str) -> None:
     """METH-056, AGTP-321: a dearer purchase is 456, a malformed budget 400; a budget of other money allows none."""
-    market = Market()
+    market = PurchaseHost()
     response = market.buy(Budget_Limit=limit)
     assert response.status == status
     if reason:
@@ -484,14 +485,14 @@ def test_the_budget_is_held_before_anything_is_charged(limit: str, status: int, 
 # Carts
 
 
-def bound(market: Market, quoted: dict[str, Any], **changes: Any) -> dict[str, Any]:
+def bound(market: PurchaseHost, quoted: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """The body of a purchase of a quote."""
     return {"item": None, "cart_quote_id": quoted["quote_id"], "amount": quoted["total"], **changes}
 
 
 def test_a_quoted_cart_is_bought() -> None:
     """AGTP-299: by quote and digest, by digest alone, and with the cart itself."""
-    market = Market()
+    market = PurchaseHost()
     quoted = document(market.quote())["result"]
     digest = quoted["cart_digest"]
     assert quoted["total"] == {"value": "20.00", "currency": "EUR"}
@@ -503,7 +504,7 @@ def test_a_quoted_cart_is_bought() -> None:
 
 def test_what_was_not_quoted_is_409() -> None:
     """AGTP-299: altered, unknown, of another agent, of another amount; each says what is wrong."""
-    market = Market()
+    market = PurchaseHost()
     quoted = document(market.quote())["result"]
     digest = quoted["cart_digest"]
     altered = {**CART, "lines": [{"sku": "tea", "qty": 3, "unit_price": "4.50"}]}
@@ -520,15 +521,13 @@ def test_what_was_not_quoted_is_409() -> None:
     ]
     for body, header, reason in cases:
         refused(market, market.buy(body, Cart_Digest=header), 409, reason)
-    other = Market(shop=market.hosted, ledger=market.ledger)
-    other.caller = other.directory._agents[0]
-    stranger = Market(shop=market.hosted, ledger=FakeLedger())
+    stranger = PurchaseHost(shop=market.hosted, ledger=FakeLedger())
     refused(stranger, stranger.buy(bound(market, quoted), Cart_Digest=digest), 409, "cart-quote-unknown")
 
 
 def test_a_quote_that_has_ended_is_409() -> None:
     """AGTP-299: the same purchase a moment after quote_valid_until."""
-    market = Market()
+    market = PurchaseHost()
     quoted = document(market.quote())["result"]
     market.ledger.held._now = lambda: 9e9
     refused(market, market.buy(bound(market, quoted), Cart_Digest=quoted["cart_digest"]), 409, "cart-quote-unknown")
@@ -536,7 +535,7 @@ def test_a_quote_that_has_ended_is_409() -> None:
 
 def test_the_assertion_is_about_the_cart() -> None:
     """item_digest is the digest of the cart that is bought; else 458 before 409, also where no cart is named."""
-    market = Market()
+    market = PurchaseHost()
     quoted = document(market.quote())["result"]
     digest = quoted["cart_digest"]
     wrong = market.assertion(item_digest="sha256:" + "1" * 64)
@@ -555,9 +554,9 @@ def test_the_assertion_is_about_the_cart() -> None:
 
 def test_the_first_check_that_fails_is_named() -> None:
     """Companion section 14: with everything wrong, each repair uncovers the next check in its order."""
-    market = Market(settings={"intent_required": True})
+    market = PurchaseHost(intent_required=True)
     shop = market.hosted.agent_id
-    market.states[shop] = LifecycleState(status=LifecycleStatus.SUSPENDED)
+    market.put(shop, "suspended")
     bad = {"Merchant-ID": None, "Merchant-Manifest-Fingerprint": None, "Cart-Digest": "x", "Budget-Limit": "EUR=0.01"}
     seen: list[str] = []
 
@@ -568,7 +567,7 @@ def test_the_first_check_that_fails_is_named() -> None:
 
     ask(scope="documents:query")
     ask()
-    market.states.clear()
+    market.put(shop, "active")
     ask()
     bad["Merchant-ID"] = shop
     ask()
@@ -593,7 +592,7 @@ def test_the_first_check_that_fails_is_named() -> None:
 
 def test_each_458_is_logged() -> None:
     """AGTP-297: one line with reason, buyer and merchant; no assertion in it."""
-    market = Market()
+    market = PurchaseHost()
     events: list[LogEvent] = []
     globalLogPublisher.addObserver(events.append)
     try:
@@ -609,14 +608,14 @@ def test_each_458_is_logged() -> None:
 def test_a_purchase_made_by_another_endpoint_is_one() -> None:
     """What a handler buys in the caller's name needs the same headers, which go along, and the same budget."""
     from agtphost.contract.binding import Binding
-    from tests.dispatch.scene import Recorder
+    from tests.dispatch.hosts import Recorder
 
     async def spree(context: Any) -> Any:
         given = {"item": "tea", "principal_id": "alice", "amount": "20.00 EUR"}
         return await context.invoke("PURCHASE", "/goods", given)
 
-    def market() -> Market:
-        return Market(bindings=(Binding(method="EXECUTE", path="/spree", handler=Recorder(spree), tier="B"),))
+    def market() -> PurchaseHost:
+        return PurchaseHost(bindings=(Binding(method="EXECUTE", path="/spree", handler=Recorder(spree), tier="B"),))
 
     good = market()
     assert good.ask("EXECUTE", "/spree", {}, headers=good.headers()).status == 200

@@ -11,7 +11,8 @@ import pytest
 from agtphost.contract.binding import Binding
 from agtphost.contract.policy import MethodPolicy, Redirect
 from agtphost.vocabulary.catalog import FLOOR, LEGACY, Catalog
-from tests.dispatch.scene import Recorder, Scene, document, payload
+from agtphost.vocabulary.catalog_set import CatalogSet
+from tests.dispatch.hosts import CALLER, DispatchHost, Recorder, agent, document, payload
 from tests.vocabulary.test_catalog_set import document as catalog_document
 
 SHIPPED = Catalog.load()
@@ -28,11 +29,11 @@ def bound(method: str, path: str, recorder: Recorder | None = None) -> Binding:
     return Binding(method=method, path=path, handler=recorder or Recorder(), tier="B", state_changing=False)
 
 
-def consenting(scene: Scene, wildcards: object = True) -> Scene:
-    """The caller's Identity Document has ``wildcards``."""
-    scene.caller = replace(scene.caller, document={**scene.caller.document, "wildcards": wildcards})
-    scene.directory.replace(scene.caller, scene.hosted)
-    return scene
+def consenting(wildcards: object = True, **policy: Any) -> DispatchHost:
+    """A host with such a policy, and a caller whose Identity Document has ``wildcards``."""
+    plain = agent(CALLER, "caller", hosted=False, scopes=frozenset({"booking:*"}))
+    caller = replace(plain, document={**plain.document, "wildcards": wildcards})
+    return DispatchHost(caller=caller, policy=MethodPolicy(**policy))
 
 
 # The catalog
@@ -41,7 +42,7 @@ def consenting(scene: Scene, wildcards: object = True) -> Scene:
 @pytest.mark.parametrize("method", ["FROB", "X-NEGOTIATE", "book", "query", "GETT", "HEAD"])
 def test_what_is_not_in_the_catalog_is_459(method: str) -> None:
     """API-004, API-005, AGTP-252, AGTP-253: X- names too; the body cites the version and what is close."""
-    response = Scene().ask(method, "/words")
+    response = DispatchHost().ask(method, "/words")
     body = document(response)
     assert (response.status, body["reason"]) == (459, "method-violation")
     assert body["catalog_version"] == SHIPPED.version
@@ -52,39 +53,39 @@ def test_what_is_not_in_the_catalog_is_459(method: str) -> None:
 @pytest.mark.parametrize("method", [*STANDARD, *DEMOTED, *FLOOR])
 def test_a_catalogued_method_is_never_459(method: str) -> None:
     """METH-066, AGTP-255, API-015: on a path that nobody registered it is 404, on another's path 405."""
-    assert Scene().ask(method, "/nowhere").status == 404
-    assert Scene().ask(method, "/desk").status in (405, 422)
+    assert DispatchHost().ask(method, "/nowhere").status == 404
+    assert DispatchHost().ask(method, "/desk").status in (405, 422)
 
 
 def test_a_good_method_on_a_known_path_is_405_with_what_is_allowed() -> None:
     """AGTP-253: the last of the three refusals, after 459 and 460."""
-    scene = Scene()
-    body = document(scene.ask("CANCEL", "/desk"))
+    host = DispatchHost()
+    body = document(host.ask("CANCEL", "/desk"))
     assert (body["status"], body["allowed_methods_for_path"]) == (405, ["RESERVE"])
-    assert document(scene.ask("QUERY", "/book/x"))["segment"] == "book"
+    assert document(host.ask("QUERY", "/book/x"))["segment"] == "book"
 
 
 def test_custom_methods_are_known_where_they_are_declared() -> None:
     """AGTP-254, API-006: declared, it reaches its endpoint; undeclared it is 459."""
     greet = bound("GREETSOMEONE", "/hello")
     policy = MethodPolicy(custom=frozenset({"GREETSOMEONE"}))
-    assert Scene(policy=policy, bindings=[greet]).ask("GREETSOMEONE", "/hello").status == 200
-    assert Scene(bindings=[greet]).ask("GREETSOMEONE", "/hello").status == 459
+    assert DispatchHost(policy=policy, bindings=[greet]).ask("GREETSOMEONE", "/hello").status == 200
+    assert DispatchHost(bindings=[greet]).ask("GREETSOMEONE", "/hello").status == 459
 
 
 @pytest.mark.parametrize("there", [True, False])
 def test_a_deprecated_method_is_answered_and_warned_of(there: bool) -> None:
     """API-014, API-015: on success and on failure, and never 459."""
     old = catalog("1.2.0", QUERY={"deprecated_in": "1.2.0", "successor": "FETCH", "removed_in": "2.0.0"})
-    response = Scene(catalog=old).ask("QUERY", "/words" if there else "/nowhere")
+    response = DispatchHost(catalogs=CatalogSet(primary=old)).ask("QUERY", "/words" if there else "/nowhere")
     assert response.status == (200 if there else 404)
     assert response.headers.get("agtp-catalog-warning") == "deprecated; successor=FETCH; removed_in=2.0.0"
 
 
 def test_a_removed_method_is_459_and_cites_the_catalog_in_use() -> None:
     """API-016: after the MAJOR step the version in the body is the new one."""
-    scene = Scene(catalog=catalog("2.0.0", AUDIT=None), bindings=[bound("AUDIT", "/books")])
-    body = document(scene.ask("AUDIT", "/books"))
+    host = DispatchHost(catalogs=CatalogSet(primary=catalog("2.0.0", AUDIT=None)), bindings=[bound("AUDIT", "/books")])
+    body = document(host.ask("AUDIT", "/books"))
     assert (body["status"], body["catalog_version"]) == (459, "2.0.0")
     assert "catalog_versions_with_method" not in body
 
@@ -93,11 +94,13 @@ def test_a_removed_method_is_459_and_cites_the_catalog_in_use() -> None:
 
 
 @pytest.fixture
-def versions() -> Scene:
+def versions() -> DispatchHost:
     """2.0.0 without AUDIT and with ZIP, and beside it 1.2.0, in which QUERY is deprecated."""
-    return Scene(
-        catalog=catalog("2.0.0", AUDIT=None, ZIP={}, FETCH={"deprecated_in": "2.0.0"}),
-        other_catalogs=(catalog("1.2.0", QUERY={"deprecated_in": "1.2.0"}),),
+    return DispatchHost(
+        catalogs=CatalogSet(
+            primary=catalog("2.0.0", AUDIT=None, ZIP={}, FETCH={"deprecated_in": "2.0.0"}),
+            others=(catalog("1.2.0", QUERY={"deprecated_in": "1.2.0"}),),
+        ),
         bindings=[bound("AUDIT", "/books"), bound("ZIP", "/books"), bound("FETCH", "/books")],
     )
 
@@ -115,7 +118,7 @@ def versions() -> Scene:
     ],
 )
 def test_a_request_is_validated_against_the_version_it_states(
-    versions: Scene, method: str, version: str | None, status: int
+    versions: DispatchHost, method: str, version: str | None, status: int
 ) -> None:
     """AGTP-API sections 4.6 and 4.8: the stated one, else the primary one; a 459 cites the one that was used."""
     headers = {} if version is None else {VERSION: version}
@@ -128,7 +131,7 @@ def test_a_request_is_validated_against_the_version_it_states(
         assert VERSION in body["remedy"]
 
 
-def test_warnings_are_those_of_the_stated_version(versions: Scene) -> None:
+def test_warnings_are_those_of_the_stated_version(versions: DispatchHost) -> None:
     """API-014: QUERY is deprecated in the old version only, FETCH in the new one only."""
 
     def warned(method: str, path: str, headers: Mapping[str, str]) -> str | None:
@@ -141,7 +144,7 @@ def test_warnings_are_those_of_the_stated_version(versions: Scene) -> None:
 
 
 @pytest.mark.parametrize("version", ["1.0.0", "latest", "", "2.0.0, 1.2.0", "2.0.0 "])
-def test_a_version_that_is_not_supported_is_400(versions: Scene, version: str) -> None:
+def test_a_version_that_is_not_supported_is_400(versions: DispatchHost, version: str) -> None:
     """Nothing is guessed: the body lists what is supported, the primary one first."""
     response = versions.ask("ZIP", "/books", headers={VERSION: version})
     body = document(response)
@@ -151,8 +154,8 @@ def test_a_version_that_is_not_supported_is_400(versions: Scene, version: str) -
 
 def test_a_host_of_one_version_takes_that_and_no_other() -> None:
     """The control: the header works without further catalogs, too."""
-    assert Scene().ask("QUERY", "/words", headers={VERSION: SHIPPED.version}).status == 200
-    assert Scene().ask("QUERY", "/words", headers={VERSION: "9.9.9"}).status == 400
+    assert DispatchHost().ask("QUERY", "/words", headers={VERSION: SHIPPED.version}).status == 200
+    assert DispatchHost().ask("QUERY", "/words", headers={VERSION: "9.9.9"}).status == 400
 
 
 # Aliases, legacy verbs, redirects
@@ -164,18 +167,20 @@ def test_a_host_of_one_version_takes_that_and_no_other() -> None:
 )
 def test_the_seed_aliases_reach_their_methods(verb: str, method: str) -> None:
     """API-089: in one hop, before the catalog is looked at; an empty map has none of them."""
-    scene = Scene(bindings=[bound(method, "/doc")])
-    assert scene.ask(verb, "/doc").status == 200
-    assert (payload(scene)["method"], payload(scene)["requested_method"]) == (method, verb)
-    without = Scene(bindings=[bound(method, "/doc")], policy=MethodPolicy(declared_aliases={}))
+    host = DispatchHost(bindings=[bound(method, "/doc")])
+    assert host.ask(verb, "/doc").status == 200
+    assert (payload(host)["method"], payload(host)["requested_method"]) == (method, verb)
+    without = DispatchHost(bindings=[bound(method, "/doc")], policy=MethodPolicy(declared_aliases={}))
     assert without.ask(verb, "/doc").status == 459
 
 
 @pytest.mark.parametrize("verb", LEGACY)
 def test_legacy_verbs_are_opt_in(verb: str) -> None:
     """API-007: without the opt-in and without an alias they are unknown names."""
-    scene = Scene(policy=MethodPolicy(declared_aliases={}), bindings=[bound("QUERY", "/r"), bound("EXECUTE", "/r")])
-    assert scene.ask(verb, "/r", {}).status == 459
+    host = DispatchHost(
+        policy=MethodPolicy(declared_aliases={}), bindings=[bound("QUERY", "/r"), bound("EXECUTE", "/r")]
+    )
+    assert host.ask(verb, "/r", {}).status == 459
 
 
 @pytest.mark.parametrize(
@@ -191,66 +196,66 @@ def test_legacy_verbs_are_opt_in(verb: str) -> None:
 def test_an_opted_in_verb_acts_as_its_method(verb: str, headers: dict[str, str], parameters: dict[str, str]) -> None:
     """API-008, spec reading 42: the mapped handler gets the parameters that the verb stands for."""
     query, execute = Recorder(), Recorder()
-    scene = Scene(
+    host = DispatchHost(
         policy=MethodPolicy(declared_aliases={}, legacy=LEGACY),
         bindings=[bound("QUERY", "/r", query), bound("EXECUTE", "/r", execute)],
     )
-    assert scene.ask(verb, "/r", {"n": "1"}, headers=headers).status == 200
+    assert host.ask(verb, "/r", {"n": "1"}, headers=headers).status == 200
     handler = query if verb == "GET" else execute
     assert [dict(call.input) for call in handler.calls] == [parameters]
-    assert payload(scene)["requested_method"] == verb
+    assert payload(host)["requested_method"] == verb
 
 
 def test_a_legacy_put_has_a_key_from_header_or_parameters() -> None:
     """API-008: without any it is refused; in two places they must agree."""
-    scene = Scene(policy=MethodPolicy(declared_aliases={}, legacy=("PUT",)), bindings=[bound("EXECUTE", "/r")])
-    assert scene.ask("PUT", "/r", {"idempotency_key": "k-2"}).status == 200
+    host = DispatchHost(policy=MethodPolicy(declared_aliases={}, legacy=("PUT",)), bindings=[bound("EXECUTE", "/r")])
+    assert host.ask("PUT", "/r", {"idempotency_key": "k-2"}).status == 200
     for body in ({}, {"idempotency_key": ""}, {"idempotency_key": 7}, {"idempotency_key": "has space"}):
-        refused = document(scene.ask("PUT", "/r", body))
+        refused = document(host.ask("PUT", "/r", body))
         assert (refused["status"], refused["reason"]) == (422, "idempotency-key-required")
-    response = scene.ask("PUT", "/r", {"idempotency_key": "one"}, headers={"Idempotency-Key": "other"})
+    response = host.ask("PUT", "/r", {"idempotency_key": "one"}, headers={"Idempotency-Key": "other"})
     assert document(response)["reason"] == "legacy-parameter-conflict"
 
 
 def test_a_legacy_delete_cannot_be_made_something_else() -> None:
     """The action of the verb wins over nothing: a body that says otherwise is refused."""
-    scene = Scene(policy=MethodPolicy(declared_aliases={}, legacy=("DELETE",)), bindings=[bound("EXECUTE", "/r")])
-    assert document(scene.ask("DELETE", "/r", {"action": "pay"}))["reason"] == "legacy-parameter-conflict"
-    assert scene.ask("DELETE", "/r", {"action": "delete"}).status == 200
+    host = DispatchHost(policy=MethodPolicy(declared_aliases={}, legacy=("DELETE",)), bindings=[bound("EXECUTE", "/r")])
+    assert document(host.ask("DELETE", "/r", {"action": "pay"}))["reason"] == "legacy-parameter-conflict"
+    assert host.ask("DELETE", "/r", {"action": "delete"}).status == 200
 
 
 def test_an_alias_goes_before_the_legacy_mapping() -> None:
     """Spec reading 42: opted in and aliased, DELETE is REMOVE and gets no action."""
     recorder = Recorder()
-    scene = Scene(policy=MethodPolicy(legacy=LEGACY), bindings=[bound("REMOVE", "/r", recorder)])
-    assert scene.ask("DELETE", "/r", {}).status == 200
+    host = DispatchHost(policy=MethodPolicy(legacy=LEGACY), bindings=[bound("REMOVE", "/r", recorder)])
+    assert host.ask("DELETE", "/r", {}).status == 200
     assert dict(recorder.calls[0].input) == {}
-    assert "legacy verb" not in [gate.name for gate in scene.gates]
+    assert "legacy verb" not in [gate.name for gate in host.gates]
 
 
 def test_two_verbs_of_one_method_do_not_share_a_key() -> None:
     """DELETE and PATCH both act as EXECUTE; the answer to one must not be given to the other."""
     execute = replace(bound("EXECUTE", "/r"), state_changing=True)
-    scene = Scene(policy=MethodPolicy(declared_aliases={}, legacy=LEGACY), bindings=[execute])
+    host = DispatchHost(policy=MethodPolicy(declared_aliases={}, legacy=LEGACY), bindings=[execute])
     keyed = {"Idempotency-Key": "k-1"}
-    assert scene.ask("DELETE", "/r", {}, headers=keyed).status == 200
-    assert document(scene.ask("PATCH", "/r", {}, headers=keyed))["reason"] == "idempotency-key-reused"
-    assert scene.ask("DELETE", "/r", {}, headers=keyed).status == 200
+    assert host.ask("DELETE", "/r", {}, headers=keyed).status == 200
+    assert document(host.ask("PATCH", "/r", {}, headers=keyed))["reason"] == "idempotency-key-reused"
+    assert host.ask("DELETE", "/r", {}, headers=keyed).status == 200
 
 
 def test_an_allow_list_admits_the_floor_besides() -> None:
     """API-086: allow = ["BOOK"] takes QUERY and refuses CANCEL."""
-    scene = Scene(policy=MethodPolicy(allow=frozenset({"BOOK"})), bindings=[bound("CANCEL", "/words")])
-    assert scene.ask("QUERY", "/words").status == 200
-    assert scene.ask("CANCEL", "/words").status == 405
+    host = DispatchHost(policy=MethodPolicy(allow=frozenset({"BOOK"})), bindings=[bound("CANCEL", "/words")])
+    assert host.ask("QUERY", "/words").status == 200
+    assert host.ask("CANCEL", "/words").status == 405
 
 
 def test_a_disallowed_method_is_405_under_every_name() -> None:
     """API-087, spec reading 43: by its resolved name, so an alias does not go round it."""
     policy = MethodPolicy(disallow=frozenset({"FETCH"}))
-    scene = Scene(policy=policy, bindings=[bound("FETCH", "/doc"), bound("QUERY", "/doc")])
+    host = DispatchHost(policy=policy, bindings=[bound("FETCH", "/doc"), bound("QUERY", "/doc")])
     for method in ("FETCH", "GET"):
-        body = document(scene.ask(method, "/doc"))
+        body = document(host.ask(method, "/doc"))
         assert (body["status"], body["allowed_methods_for_path"]) == (405, ["QUERY"])
 
 
@@ -264,63 +269,67 @@ def redirected(*entries: tuple[str, str | None, str, str | None], **policy: Any)
 def test_a_redirect_is_answered_as_its_target() -> None:
     """API-092: BOOK /room reaches RESERVE's handler; an omitted path means every path."""
     recorder = Recorder()
-    scene = Scene(policy=redirected(("BOOK", None, "HIRE", None)), bindings=[bound("HIRE", "/room", recorder)])
-    assert scene.ask("BOOK", "/room").status == 200
-    assert (payload(scene)["method"], payload(scene)["requested_method"]) == ("HIRE", "BOOK")
+    host = DispatchHost(policy=redirected(("BOOK", None, "HIRE", None)), bindings=[bound("HIRE", "/room", recorder)])
+    assert host.ask("BOOK", "/room").status == 200
+    assert (payload(host)["method"], payload(host)["requested_method"]) == ("HIRE", "BOOK")
     assert len(recorder.calls) == 1
 
 
 def test_redirects_are_one_hop_whatever_the_policy_holds() -> None:
     """Even a chain that loading would have refused leads one step on, and no request can go round."""
     policy = redirected(("BOOK", None, "HIRE", None), ("HIRE", None, "BOOK", None))
-    scene = Scene(policy=policy, bindings=[bound("HIRE", "/room")])
-    assert scene.ask("BOOK", "/room").status == 200
-    assert scene.ask("HIRE", "/room").status == 405
+    host = DispatchHost(policy=policy, bindings=[bound("HIRE", "/room")])
+    assert host.ask("BOOK", "/room").status == 200
+    assert host.ask("HIRE", "/room").status == 405
 
 
 @pytest.mark.parametrize("shut", ["BOOK", "HIRE"])
 def test_a_redirect_never_goes_round_a_disallow(shut: str) -> None:
     """API-087: neither from a method that is shut out nor to one."""
     policy = redirected(("BOOK", None, "HIRE", None), disallow=frozenset({shut}))
-    assert Scene(policy=policy, bindings=[bound("HIRE", "/room")]).ask("BOOK", "/room").status == 405
+    assert DispatchHost(policy=policy, bindings=[bound("HIRE", "/room")]).ask("BOOK", "/room").status == 405
 
 
 def test_a_redirect_from_a_deprecated_method_warns_of_that() -> None:
     """API-014: the method that was asked for is the one whose users must move on."""
     old = catalog("1.2.0", BOOK={"deprecated_in": "1.2.0", "successor": "HIRE"})
-    scene = Scene(catalog=old, policy=redirected(("BOOK", None, "HIRE", None)), bindings=[bound("HIRE", "/room")])
-    assert scene.ask("BOOK", "/room").headers.get("agtp-catalog-warning") == "deprecated; successor=HIRE"
-    assert scene.ask("HIRE", "/room").headers.get("agtp-catalog-warning") is None
+    host = DispatchHost(
+        catalogs=CatalogSet(primary=old),
+        policy=redirected(("BOOK", None, "HIRE", None)),
+        bindings=[bound("HIRE", "/room")],
+    )
+    assert host.ask("BOOK", "/room").headers.get("agtp-catalog-warning") == "deprecated; successor=HIRE"
+    assert host.ask("HIRE", "/room").headers.get("agtp-catalog-warning") is None
 
 
 # Consent to ad-hoc invocation
 
 
 @pytest.mark.parametrize(
-    ("agent", "server", "unknown", "unbound"),
+    ("consents", "server", "unknown", "unbound"),
     [(False, False, 459, 405), (True, True, 459, 405), (True, False, 262, 262), (False, True, 262, 262)],
 )
-def test_262_only_where_one_side_alone_consents(agent: bool, server: bool, unknown: int, unbound: int) -> None:
+def test_262_only_where_one_side_alone_consents(consents: bool, server: bool, unknown: int, unbound: int) -> None:
     """Spec reading 50, AGTP-API section 16.4: else the ordinary refusals; no handler runs either way."""
-    scene = consenting(Scene(policy=MethodPolicy(wildcards_accepted=server)), agent)
+    host = consenting(consents, wildcards_accepted=server)
     for method, path, status in (("FROB", "/desk", unknown), ("CANCEL", "/desk", unbound)):
-        response = scene.ask(method, path)
+        response = host.ask(method, path)
         body = document(response)
         assert response.status == status
         if status == 262:
             assert body["type"] == "wildcards-required"
-            assert body["consents"] == {"agent": agent, "server": server}
-    assert scene.ask("QUERY", "/nowhere").status == 404
-    assert not scene.recorder.calls
+            assert body["consents"] == {"agent": consents, "server": server}
+    assert host.ask("QUERY", "/nowhere").status == 404
+    assert not host.recorder.calls
 
 
 @pytest.mark.parametrize("value", ["true", 1, None, {}])
 def test_consent_is_true_and_nothing_like_it(value: object) -> None:
     """Fail closed: what is not the JSON value true is no consent."""
-    assert consenting(Scene(), value).ask("FROB", "/desk").status == 459
+    assert consenting(value).ask("FROB", "/desk").status == 459
 
 
 def test_a_method_that_the_policy_shuts_out_is_no_matter_of_consent() -> None:
     """Disallowed is disallowed: 405, whoever would consent to what."""
-    scene = consenting(Scene(policy=MethodPolicy(disallow=frozenset({"RESERVE"}))))
-    assert scene.ask("RESERVE", "/desk").status == 405
+    host = consenting(disallow=frozenset({"RESERVE"}))
+    assert host.ask("RESERVE", "/desk").status == 405

@@ -26,8 +26,8 @@ from agtphost.methods.continuation import Continuations
 from agtphost.negotiation.contract import Contract
 from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Response
-from tests.dispatch.market import CART, Market
-from tests.dispatch.scene import STRANGER, document
+from tests.dispatch.hosts import STRANGER, document
+from tests.dispatch.purchase_hosts import CART, PurchaseHost
 from tests.memory import body_of
 from tests.methods import test_delegation as delegating
 from tests.methods import test_governance as governing
@@ -72,7 +72,7 @@ INTENT: dict[str, Any] = {
 @pytest.mark.parametrize("claim", INTENT)
 def test_each_claim_of_an_assertion(claim: str) -> None:
     """458 for each, and nothing is sold; the same assertion without the change buys."""
-    market = Market()
+    market = PurchaseHost()
     assert market.buy(Intent_Assertion=market.assertion(jti="used")).status == 200, "the control"
     response = market.buy(Intent_Assertion=market.assertion(**{claim: INTENT[claim]}))
     assert (response.status, document(response)["reason"].startswith("intent-assertion-")) == (458, True)
@@ -81,7 +81,7 @@ def test_each_claim_of_an_assertion(claim: str) -> None:
 
 def test_an_assertion_has_no_other_claims(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the verification reads is what the rows are about."""
-    market = Market()
+    market = PurchaseHost()
     seen: set[str] = set()
     decode = jsontext.decode
 
@@ -101,7 +101,7 @@ def test_an_assertion_has_no_other_claims(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_cart_bound_assertion_buys_that_cart_alone() -> None:
     """With Cart-Digest, with the quote, with both: 200; with neither, or of another cart: 458."""
-    market = Market()
+    market = PurchaseHost()
     quoted = json.loads(market.quote().body)["result"]
     other = json.loads(market.quote({**CART, "shipping": "0.95", "tax": "3.05"}).body)["result"]
     digest = quoted["cart_digest"]
@@ -207,7 +207,7 @@ ACTION: dict[str, Any] = {
 @pytest.mark.parametrize("claim", GOVERNANCE)
 def test_each_claim_of_a_governance_token(claim: str) -> None:
     """401, or 403 for DENY, with DELEGATE as with any other method; nothing acts."""
-    host = governing.scene()
+    host = governing.governed()
     assert governing.ask(host, governing.token(jti="used"))[0] == 200, "the control"
     assert governing.ask(host, governing.token(**GOVERNANCE[claim]()))[0] in (401, 403)
     assert len(host.recorder.calls) == 1
@@ -222,7 +222,7 @@ def test_each_claim_of_a_governance_token(claim: str) -> None:
 @pytest.mark.parametrize("member", ACTION)
 def test_each_member_of_a_governed_action(member: str) -> None:
     """A verdict on another action is none on this one: 401, and 262 for scopes; nothing acts."""
-    host = governing.scene()
+    host = governing.governed()
     status, _ = governing.ask(host, governing.token(action={member: ACTION[member]}))
     assert status == (262 if member == SCOPE else 401)
     assert not host.recorder.calls
@@ -234,7 +234,7 @@ def test_each_member_of_a_governed_action(member: str) -> None:
 
 def test_a_governed_scope_bounds_what_is_used_and_handed_on() -> None:
     """The request claims no scope, and the verdict's counts: for the handler, and for what is delegated."""
-    host = governing.scene()
+    host = governing.governed()
     held = host.caller.scopes
     assert len(held) > 1
     granted = sorted(held)[:1]
@@ -260,10 +260,10 @@ def test_a_governance_token_has_no_other_members(monkeypatch: pytest.MonkeyPatch
         return verdict(self, text, agent_id, action, bound=bound)
 
     monkeypatch.setattr(Governance, "verdict", noting)
-    assert governing.ask(governing.scene(), governing.token())[0] == 200
+    assert governing.ask(governing.governed(), governing.token())[0] == 200
     assert _delegate(delegating.Playing(), context={"governance_token": delegating.governance()}).status == 200
     assert compared == ACTION.keys() - {"max_amount"}
-    assert governing.ask(governing.scene(), governing.token(room="7"))[0] == 401
+    assert governing.ask(governing.governed(), governing.token(room="7"))[0] == 401
 
 
 # Continuation-Tokens

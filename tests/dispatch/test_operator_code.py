@@ -17,7 +17,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, 
 from agtphost.handlers.context import EndpointError as Declared
 from agtphost.handlers.function import RegisteredFunction
 from agtphost.vocabulary.status import Status
-from tests.dispatch.scene import Scene, document, payload
+from tests.dispatch.hosts import DispatchHost, document, payload
 
 GOOD = {"text": "hello"}
 SECRET = "Bearer secret-token"
@@ -63,14 +63,14 @@ def test_a_function_reads_no_credential() -> None:
 
     Control: a built-in's context has the header fields.
     """
-    scene = Scene()
-    assert scene.ask(body=GOOD, headers={"Authorization": SECRET}).status == 200
-    (seen,) = scene.recorder.calls
+    host = DispatchHost()
+    assert host.ask(body=GOOD, headers={"Authorization": SECRET}).status == 200
+    (seen,) = host.recorder.calls
     assert type(seen) is EndpointContext
     for name in ("headers", "peer", "admits", "authority", "named", "invocation", "owner"):
         assert not hasattr(seen, name)
     assert SECRET not in repr([getattr(seen, name) for name in MEMBERS])
-    inside = Scene(built_in=True)
+    inside = DispatchHost(built_in=True)
     assert inside.ask(body=GOOD, headers={"Authorization": SECRET}).status == 200
     (wide,) = inside.recorder.calls
     assert type(wide) is BuiltInContext and wide.headers.get("authorization") == SECRET
@@ -103,12 +103,12 @@ def refusals() -> dict[str, Refusal]:
     }
 
 
-def require_untouched(scene: Scene) -> None:
+def require_untouched(host: DispatchHost) -> None:
     """500 was sealed, once, and nothing of what was forged is in it."""
-    (draft,) = scene.ledger.drafts
-    assert (payload(scene)["status"], payload(scene)["reason"]) == (500, "server-error")
+    (draft,) = host.ledger.drafts
+    assert (payload(host)["status"], payload(host)["reason"]) == (500, "server-error")
     assert "forged" not in repr((draft.payload, draft.changes, draft.events))
-    assert scene.ledger.held.get("retained-agent", "forged") is None
+    assert host.ledger.held.get("retained-agent", "forged") is None
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["at-once", "later"])
@@ -116,17 +116,17 @@ def require_untouched(scene: Scene) -> None:
 def test_a_function_changes_neither_state_nor_record(name: str, waits: bool) -> None:
     """500 for the caller; the log tells the function's author what it did."""
     answer = answers()[name]
-    scene = Scene(lambda context: succeed(answer()) if waits else answer())
+    host = DispatchHost(lambda context: succeed(answer()) if waits else answer())
     lines: list[str] = []
     observer = lambda event: lines.append(formatEvent(event))  # noqa: E731
     globalLogPublisher.addObserver(observer)
     try:
-        response = scene.ask(body=GOOD)
+        response = host.ask(body=GOOD)
     finally:
         globalLogPublisher.removeObserver(observer)
     assert (response.status, document(response)["reason"]) == (500, "server-error")
     assert "forged" not in repr(response)
-    require_untouched(scene)
+    require_untouched(host)
     assert [line for line in lines if "RESERVE /desk ended with what no endpoint may say" in line]
 
 
@@ -143,11 +143,11 @@ def test_nor_does_a_refusal_that_it_raises(name: str, waits: bool) -> None:
         await succeed(None)
         raise refusal
 
-    scene = Scene(later if waits else at_once)
-    assert scene.ask(body=GOOD).status == 500
-    require_untouched(scene)
+    host = DispatchHost(later if waits else at_once)
+    assert host.ask(body=GOOD).status == 500
+    require_untouched(host)
     refusal = Refusal(Status.CONFLICT, "taken", "It is taken.", headers=(("Retry-After", "1"),))
-    plain = Scene(later if waits else at_once)
+    plain = DispatchHost(later if waits else at_once)
     response = plain.ask(body=GOOD)
     assert (response.status, response.headers.get("retry-after")) == (409, "1")
 
@@ -155,25 +155,25 @@ def test_nor_does_a_refusal_that_it_raises(name: str, waits: bool) -> None:
 def test_what_it_may_answer_goes_through() -> None:
     """Control: status, media type, header fields and octets of its own."""
     octets = EndpointResponse(body=b"<a/>", content_type="text/xml", status=202, headers=(("X-Shelf", "3"),))
-    response = Scene(lambda context: octets).ask(body=GOOD)
+    response = DispatchHost(lambda context: octets).ask(body=GOOD)
     assert (response.status, response.body) == (202, b"<a/>")
     assert (response.headers.get("content-type"), response.headers.get("x-shelf")) == ("text/xml", "3")
 
 
 def test_a_built_in_says_more() -> None:
     """Control: what is refused of an operator's code is what built-ins work with."""
-    scene = Scene(lambda context: Answer(result={}, changes=(PUT,), extra={"noted": 1}), built_in=True)
-    assert scene.ask(body=GOOD).status == 200
-    (draft,) = scene.ledger.drafts
+    host = DispatchHost(lambda context: Answer(result={}, changes=(PUT,), extra={"noted": 1}), built_in=True)
+    assert host.ask(body=GOOD).status == 200
+    (draft,) = host.ledger.drafts
     assert draft.changes == (PUT,) and draft.payload["extra"] == {"noted": 1}
 
 
 @pytest.mark.parametrize("name", answers())
 def test_a_built_in_that_asks_an_operators_code_gives_nothing_away(name: str) -> None:
     """QUOTE and overrides ask functions; these see and say as little as they would by themselves."""
-    scene = Scene(built_in=True)
-    scene.ask(body=GOOD, headers={"Authorization": SECRET})
-    (wide,) = scene.recorder.calls
+    host = DispatchHost(built_in=True)
+    host.ask(body=GOOD, headers={"Authorization": SECRET})
+    (wide,) = host.recorder.calls
     seen: list[Any] = []
 
     def function(context: EndpointContext) -> Any:

@@ -18,7 +18,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Overstepped
 from agtphost.iagtp import IGate
 from agtphost.vocabulary.status import Status
-from tests.dispatch.scene import CALLER, Scene, certificate, payload
+from tests.dispatch.hosts import CALLER, DispatchHost, agent, certificate, payload
 
 GOOD = {"text": "hello"}
 SECRET = "Bearer secret-token"
@@ -40,12 +40,12 @@ class Plugin:
         return self._verdict(exchange)
 
 
-def guarded(verdict: Callable[[CallView], Any], after: str = LAST) -> tuple[Scene, Plugin]:
-    scene, plugin = Scene(), Plugin(verdict)
-    gate = OperatorGate(plugin, scene.clock, SECONDS)  # type: ignore[arg-type]
+def guarded(verdict: Callable[[CallView], Any], after: str = LAST) -> tuple[DispatchHost, Plugin]:
+    host, plugin = DispatchHost(), Plugin(verdict)
+    gate = OperatorGate(plugin, host.clock, SECONDS)  # type: ignore[arg-type]
     assert verifyObject(IGate, gate)
-    scene.gates = list(placed(scene.gates, [(after, gate)]))
-    return scene, plugin
+    host.rewire(placed(host.gates, [(after, gate)]))
+    return host, plugin
 
 
 def refusing(view: CallView) -> None:
@@ -54,8 +54,8 @@ def refusing(view: CallView) -> None:
 
 def test_it_sees_what_was_proven_and_nothing_of_the_credentials() -> None:
     """A frozen view without header fields; None lets the call pass."""
-    scene, plugin = guarded(lambda view: None)
-    assert scene.ask(body=GOOD, headers={"Authorization": SECRET}).status == 200
+    host, plugin = guarded(lambda view: None)
+    assert host.ask(body=GOOD, headers={"Authorization": SECRET}).status == 200
     (view,) = plugin.seen
     assert view.caller is not None and (view.caller.agent_id, view.path, view.input) == (CALLER, "/desk", GOOD)
     assert SECRET not in repr([getattr(view, field.name) for field in dataclasses.fields(view)])
@@ -65,26 +65,23 @@ def test_it_sees_what_was_proven_and_nothing_of_the_credentials() -> None:
 
 def test_its_refusal_is_sealed() -> None:
     """With status, reason, explanation and remedy; no handler runs."""
-    scene, _ = guarded(refusing)
-    assert scene.ask(body=GOOD).status == 403
-    assert (payload(scene)["status"], payload(scene)["reason"]) == (403, "shelf-closed")
-    assert scene.recorder.calls == []
+    host, _ = guarded(refusing)
+    assert host.ask(body=GOOD).status == 403
+    assert (payload(host)["status"], payload(host)["reason"]) == (403, "shelf-closed")
+    assert host.recorder.calls == []
 
 
 def test_it_admits_nothing() -> None:
     """A caller whose scopes do not suffice is refused as ever, wherever the plugin stands."""
     for after in ("addressee and lifecycle", "claimed scopes", "schema"):
-        scene, _ = guarded(lambda view: None, after)
-        scene.caller = dataclasses.replace(scene.caller, scopes=frozenset())
-        scene.directory.by_id = lambda agent_id, scene=scene: scene.caller if agent_id == CALLER else None  # type: ignore
-        plain = Scene(caller=scene.caller)
+        plain = DispatchHost(caller=agent(CALLER, "caller", hosted=False))
         assert int(plain.ask(body=GOOD).status) == int(guarded_by(plain, after).ask(body=GOOD).status) == 262
 
 
-def guarded_by(scene: Scene, after: str) -> Scene:
-    gate = OperatorGate(Plugin(lambda view: None), scene.clock, SECONDS)  # type: ignore[arg-type]
-    scene.gates = list(placed(scene.gates, [(after, gate)]))
-    return scene
+def guarded_by(host: DispatchHost, after: str) -> DispatchHost:
+    gate = OperatorGate(Plugin(lambda view: None), host.clock, SECONDS)  # type: ignore[arg-type]
+    host.rewire(placed(host.gates, [(after, gate)]))
+    return host
 
 
 def test_it_may_wait_and_not_for_ever() -> None:
@@ -95,15 +92,15 @@ def test_it_may_wait_and_not_for_ever() -> None:
         waiting.append(Deferred())
         return waiting[-1]
 
-    scene, _ = guarded(later)
+    host, _ = guarded(later)
     answers: list[Any] = []
-    scene.start(body=GOOD).addCallback(answers.append)
+    host.start(body=GOOD).addCallback(answers.append)
     assert answers == []
     waiting[0].callback(None)
     assert answers[0].status == 200
     late: list[Any] = []
-    scene.start(body=GOOD).addCallback(late.append)
-    scene.clock.advance(SECONDS)
+    host.start(body=GOOD).addCallback(late.append)
+    host.clock.advance(SECONDS)
     assert late[0].status == 408 and waiting[1].called
 
 
@@ -117,12 +114,12 @@ class Faults(SynchronousTestCase):
     def test_a_verdict_that_is_none(self) -> None:
         """False is no refusal and True is no admission: 500."""
         for verdict in (False, True, "no", {}):
-            scene, _ = guarded(lambda view, verdict=verdict: verdict)
-            self.assertEqual(scene.ask(body=GOOD).status, 500)
-            self.assertEqual(scene.recorder.calls, [])
+            host, _ = guarded(lambda view, verdict=verdict: verdict)
+            self.assertEqual(host.ask(body=GOOD).status, 500)
+            self.assertEqual(host.recorder.calls, [])
             self.assertEqual(len(self.flushLoggedErrors(Overstepped)), 1)
-        scene, _ = guarded(lambda view: coroutine())
-        self.assertEqual(scene.ask(body=GOOD).status, 500)
+        host, _ = guarded(lambda view: coroutine())
+        self.assertEqual(host.ask(body=GOOD).status, 500)
         self.assertEqual(len(self.flushLoggedErrors(Overstepped)), 1)
 
     def test_an_exception(self) -> None:
@@ -131,8 +128,8 @@ class Faults(SynchronousTestCase):
         def broken(view: CallView) -> None:
             raise KeyError("the key under the mat")
 
-        scene, _ = guarded(broken)
-        response = scene.ask(body=GOOD)
+        host, _ = guarded(broken)
+        response = host.ask(body=GOOD)
         self.assertEqual(response.status, 500)
         self.assertNotIn(b"the mat", response.body)
         self.assertEqual(len(self.flushLoggedErrors(KeyError)), 1)
@@ -144,17 +141,17 @@ class Faults(SynchronousTestCase):
             put = Change(kind="retained-agent", key="forged", value={"a": 1}, expected=0)
             raise Refusal(Status.FORBIDDEN, "no", "No.", changes=(put,), extra={"synthesis_id": "forged"})
 
-        scene, _ = guarded(forging)
-        self.assertEqual(scene.ask(body=GOOD).status, 500)
-        (draft,) = scene.ledger.drafts
+        host, _ = guarded(forging)
+        self.assertEqual(host.ask(body=GOOD).status, 500)
+        (draft,) = host.ledger.drafts
         self.assertNotIn("forged", repr((draft.payload, draft.changes)))
         self.assertEqual(len(self.flushLoggedErrors(Overstepped)), 1)
 
 
 def test_where_they_stand() -> None:
     """Behind the gate that is named, in the order given; not before the caller is known, nor after the input is."""
-    gates = Scene().gates
-    one, two, three = (OperatorGate(Plugin(refusing), Scene().clock, 1.0) for _ in range(3))  # type: ignore[arg-type]
+    gates = DispatchHost().gates
+    one, two, three = (OperatorGate(Plugin(refusing), DispatchHost().clock, 1.0) for _ in range(3))  # type: ignore[arg-type]
     order = placed(gates, [(LAST, one), (FIRST, two), (LAST, three)])
     at = [gate.name for gate in gates].index(LAST)
     assert order[at + 2] is one and order[at + 3] is three

@@ -8,21 +8,23 @@ from typing import Any
 import pytest
 from zope.interface.verify import verifyObject
 
-from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.audit.lifecycle import LifecycleStatus
 from agtphost.contract.policy import MethodPolicy
 from agtphost.iagtp import IAgentDirectory, IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary import jsontext, media_types, yamltext
-from tests.dispatch.scene import CALLER, STRANGER, Scene, certificate, document
+from tests.dispatch.hosts import CALLER, STRANGER, DispatchHost, certificate, document
 from tests.fakes import Mine
 
 ORDER = [
     "framing",
     "connection identity",
     "caller and lifecycle",
+    "rate",
     "addressee and lifecycle",
     "reserved headers",
     "alias",
+    "contract presentation",
     "catalog",
     "path grammar",
     "method policy",
@@ -35,14 +37,13 @@ ORDER = [
     "action",
     "scopes and assurance of the action",
     "merchant",
+    "session",
     "schema",
     "idempotency",
     "store",
 ]
 
 GOOD: dict[str, Any] = {"body": {"text": "x"}}
-
-SUSPENDED = LifecycleState(status=LifecycleStatus.SUSPENDED, since="2026-11-21T00:00:00Z")
 
 
 def peer(**changes: Any) -> Peer:
@@ -90,12 +91,12 @@ FAILURES: list[tuple[str, int, str, dict[str, Any]]] = [
 
 def test_the_order_is_the_design_decision() -> None:
     """The tuple of gates is the published order, and each is an IGate."""
-    scene = Scene()
-    assert [gate.name for gate in scene.gates] == ORDER
-    assert all(verifyObject(IGate, gate) for gate in scene.gates)
-    assert verifyObject(ILedger, scene.ledger)
-    assert verifyObject(IAgentDirectory, scene.directory)
-    assert verifyObject(IDispatcher, scene.dispatcher())
+    host = DispatchHost()
+    assert [gate.name for gate in host.gates] == ORDER
+    assert all(verifyObject(IGate, gate) for gate in host.gates)
+    assert verifyObject(ILedger, host.ledger)
+    assert verifyObject(IAgentDirectory, host.directory)
+    assert verifyObject(IDispatcher, host.dispatcher)
 
 
 @pytest.mark.parametrize(("gate", "status", "reason", "request_"), FAILURES, ids=lambda value: str(value)[:40])
@@ -103,69 +104,72 @@ def test_each_gate_ends_the_exchange_before_every_later_one(
     gate: str, status: int, reason: str, request_: dict[str, Any]
 ) -> None:
     """With all later gates mined, the refusal is the gate's own; it is sealed once and no handler ran."""
-    scene = Scene()
+    host = DispatchHost()
     at = ORDER.index(gate)
-    mined: list[IGate] = [*scene.gates[: at + 1], *(Mine(name) for name in ORDER[at + 1 :])]
-    response = scene.ask(**{**GOOD, **request_}, gates=mined)
+    mined: list[IGate] = [*host.gates[: at + 1], *(Mine(name) for name in ORDER[at + 1 :])]
+    host.rewire(mined)
+    response = host.ask(**{**GOOD, **request_})
     body = document(response)
     assert (response.status, body["reason"]) == (status, reason)
     assert body["explanation"]
     assert body["type"] == body["code"] == reason
     assert body["error"] == {"code": reason, "message": body["explanation"]}
-    assert not scene.recorder.calls
-    assert len(scene.ledger.drafts) == 1
-    assert scene.ledger.drafts[0].payload["reason"] == reason
+    assert not host.recorder.calls
+    assert len(host.ledger.drafts) == 1
+    assert host.ledger.drafts[0].payload["reason"] == reason
 
 
 def test_the_store_gate_is_the_last() -> None:
     """A store that is known bad is 503 before the handler, with a record outside every chain."""
-    scene = Scene()
-    scene.ledger.healthy = False
-    scene.ledger.failing = True
-    response = scene.ask(**GOOD)
+    host = DispatchHost()
+    host.ledger.healthy = False
+    host.ledger.failing = True
+    response = host.ask(**GOOD)
     assert (response.status, document(response)["reason"]) == (503, "store-unavailable")
-    assert not scene.recorder.calls
-    assert len(scene.ledger.undurable) == 1
+    assert not host.recorder.calls
+    assert len(host.ledger.undurable) == 1
 
 
 def test_the_policy_gate_refuses_and_its_redirects_do_not_go_round_it() -> None:
     """API-087, API-092: a disallowed method is 405, and so is a redirect to one."""
     from agtphost.contract.policy import Redirect
 
-    refused = Scene(policy=MethodPolicy(disallow=frozenset({"RESERVE"}))).ask(**GOOD)
+    refused = DispatchHost(policy=MethodPolicy(disallow=frozenset({"RESERVE"}))).ask(**GOOD)
     assert (refused.status, document(refused)["reason"]) == (405, "method-not-allowed")
     redirect = Redirect(from_method="BOOK", from_path=None, to_method="RESERVE", to_path=None)
-    around = Scene(policy=MethodPolicy(disallow=frozenset({"RESERVE"}), redirects=(redirect,)))
+    around = DispatchHost(policy=MethodPolicy(disallow=frozenset({"RESERVE"}), redirects=(redirect,)))
     assert around.ask(**GOOD, method="BOOK").status == 405
-    through = Scene(policy=MethodPolicy(redirects=(redirect,)))
+    through = DispatchHost(policy=MethodPolicy(redirects=(redirect,)))
     assert through.ask(**GOOD, method="BOOK").status == 200
 
 
 def test_lifecycle_holds_for_caller_and_addressee() -> None:
     """A suspended caller or agent is 503, a retired one 410; what shows and changes state stays reachable."""
     for who, retired in ((CALLER, False), (CALLER, True), ("b" * 64, False), ("b" * 64, True)):
-        scene = Scene()
+        host = DispatchHost()
         status = LifecycleStatus.RETIRED if retired else LifecycleStatus.SUSPENDED
-        scene.states[who] = LifecycleState(status=status, since="2026-11-21T00:00:00Z")
-        response = scene.ask(**GOOD)
+        host.put(who, status.value)
+        response = host.ask(**GOOD)
         assert response.status == (410 if retired else 503)
         assert document(response)["lifecycle_state"] == status.value
-        assert not scene.recorder.calls
-    scene = Scene()
-    scene.states["b" * 64] = SUSPENDED
-    assert scene.ask("DESCRIBE", "/nothing", None).status == 404
+        assert not host.recorder.calls
+    host = DispatchHost()
+    host.put("b" * 64, "suspended")
+    assert host.ask("DESCRIBE", "/nothing", None).status == 404
 
 
 def test_a_handler_reached_without_a_gate_is_noticed() -> None:
     """The control: leaving out the scope gate lets a call through that the order refuses."""
-    scene = Scene()
+    host = DispatchHost()
     narrow = {**GOOD, "headers": {"Authority-Scope": "documents:query"}}
-    assert scene.ask(**narrow).status == 262
-    without = [gate for gate in scene.gates if "scopes and assurance" not in gate.name]
-    assert scene.ask(**narrow, gates=without).status == 200
+    assert host.ask(**narrow).status == 262
+    without = [gate for gate in host.gates if "scopes and assurance" not in gate.name]
+    host.rewire(without)
+    assert host.ask(**narrow).status == 200
     # Either alone is enough: what was not checked before the body is checked behind it.
     for name in ("required scopes and assurance", "scopes and assurance of the action"):
-        assert scene.ask(**narrow, gates=[gate for gate in scene.gates if gate.name != name]).status == 262
+        host.rewire([gate for gate in host.gates if gate.name != name])
+        assert host.ask(**narrow).status == 262
 
 
 class Mined(Exception):
@@ -188,9 +192,9 @@ def test_who_may_not_call_costs_no_parse(
 
     monkeypatch.setattr(jsontext, "decode", mine)
     monkeypatch.setattr(yamltext, "decode", mine)
-    scene = Scene(yaml=True)
+    host = DispatchHost(settings={"wire": {"yaml": True}})
     headers = {"Content-Type": content_type, **request_.get("headers", {})}
-    response = scene.ask(**{**GOOD, **request_, "headers": headers})
+    response = host.ask(**{**GOOD, **request_, "headers": headers})
     assert response.status in (262, 400, 401, 404, 405, 455, 459, 460, 501), response.body
     assert document(response)["reason"] == next(reason for name, _, reason, given in FAILURES if given is request_)
 
@@ -202,4 +206,4 @@ def test_the_mine_is_armed(monkeypatch: pytest.MonkeyPatch) -> None:
         raise Mined(octets[:20])
 
     monkeypatch.setattr(jsontext, "decode", mine)
-    assert Scene().ask(**GOOD).status == 500
+    assert DispatchHost().ask(**GOOD).status == 500

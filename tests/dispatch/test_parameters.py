@@ -10,10 +10,13 @@ import pytest
 from agtphost.contract import reserved
 from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import contract_of
+from agtphost.contract.policy import MethodPolicy
+from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.gates import action
+from agtphost.dispatch.gates.endpoint import EndpointGate
 from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery.filters import CHECKS
-from tests.dispatch.scene import Recorder, Scene, document
+from tests.dispatch.hosts import DispatchHost, Recorder, document
 
 BUILT_INS = (*reserved.RESERVED, *reserved.OPEN)
 
@@ -51,7 +54,10 @@ def ask(pair: tuple[str, str], body: dict[str, Any]) -> tuple[int, dict[str, Any
     recorder = Recorder()
     method, template = pair
     binding = Binding(method=method, path=template, handler=recorder, tier="A", min_assurance=Assurance.NONE)
-    response = Scene(bindings=[binding]).ask(method, re.sub(r"\{\w+\}", "librarian", template), body=body)
+    host = DispatchHost()
+    only = EndpointGate(EndpointTable([binding]), MethodPolicy())
+    host.rewire([only if gate.name == only.name else gate for gate in host.gates])
+    response = host.ask(method, re.sub(r"\{\w+\}", "librarian", template), body=body)
     return response.status, document(response), recorder
 
 
@@ -107,7 +113,7 @@ def test_an_operators_endpoint_has_its_own_schema() -> None:
     """The control: tiers B and C are not this gate's."""
     recorder = Recorder()
     binding = Binding(method="QUERY", path="/lists", handler=recorder, tier="B", min_assurance=Assurance.NONE)
-    assert Scene(bindings=[binding]).ask("QUERY", "/lists", body={"anything": 1}).status == 200
+    assert DispatchHost(bindings=[binding]).ask("QUERY", "/lists", body={"anything": 1}).status == 200
 
 
 def test_task_and_session_may_stand_beside_the_parameters() -> None:

@@ -12,29 +12,25 @@ from agtphost.dispatch.gates.limits import LOG_SECONDS, Allowances, RateGate, Ra
 from agtphost.iagtp import IGate
 from agtphost.identity.peer import Peer
 from agtphost.wire.events import Response
-from tests.dispatch.scene import CALLER, Scene, agent, certificate, document
-from tests.fakes import FakeDirectory
+from tests.dispatch.hosts import CALLER, DispatchHost, agent, certificate, document
 
 OTHER = "d" * 64
 
 
 class Limited:
-    """A scene whose second agent has the first one's owner, and a clock that the test turns."""
+    """A host whose second agent has the first one's owner, and a clock that the test turns."""
 
     def __init__(self, *, agent_rate: int = 5, principal: int = 1_000, anonymous: int = 5, exempt: Any = None) -> None:
         self.now = 0.0
-        self.scene = Scene()
         other = replace(agent(OTHER, "other", hosted=False, scopes=frozenset({"booking:*"})), owner_id="acme.example")
-        directory = FakeDirectory(self.scene.caller, self.scene.hosted, other)
+        self.host = DispatchHost(others=(other,))
         rates = Rates(agent=agent_rate, principal=principal, anonymous=anonymous, burst=60.0)
         self.gate = RateGate(rates, exempt or (lambda address: False), lambda: self.now)
-        self.gates = list(self.scene.gates)
-        self.gates[2]._by_id = directory.by_id  # type: ignore[attr-defined]
-        self.gates.insert(3, self.gate)
+        self.host.rewire([self.gate if each.name == "rate" else each for each in self.host.gates])
 
     def ask(self, method: str = "QUERY", path: str = "/words", who: str = CALLER, **more: Any) -> Response:
         more.setdefault("peer", Peer(address="10.0.0.1", certificate=certificate(who)))
-        return self.scene.ask(method, path, gates=self.gates, **more)
+        return self.host.ask(method, path, **more)
 
 
 def test_the_sixth_request_in_a_minute() -> None:
@@ -44,7 +40,7 @@ def test_the_sixth_request_in_a_minute() -> None:
     response = limited.ask()
     assert (response.status, document(response)["reason"]) == (429, "rate-limited")
     assert response.headers.get("retry-after") == str(document(response)["retry_after_seconds"]) == "12"
-    record = limited.scene.ledger.drafts[-1].payload
+    record = limited.host.ledger.drafts[-1].payload
     assert (record["status"], record["reason"], record["caller_id"]) == (429, "rate-limited", CALLER)
     assert limited.ask(who=OTHER).status == 200
     limited.now = 12.0
@@ -144,7 +140,7 @@ def test_a_flood_is_logged_once_a_minute() -> None:
         for _ in range(20):
             limited.ask()
         assert len(lines) == 1
-        assert len(limited.scene.ledger.drafts) == 20
+        assert len(limited.host.ledger.drafts) == 20
         limited.now = LOG_SECONDS + 1
         limited.ask()
         limited.ask()
@@ -157,7 +153,8 @@ def test_the_gate_is_after_the_caller_and_can_be_missed() -> None:
     """Design decision 6: rate comes right after the caller; the control: without the gate nothing is limited."""
     gate = RateGate(Rates(agent=5, principal=5, anonymous=5))
     assert verifyObject(IGate, gate)
-    names = [each.name for each in Scene(rate=gate).gates]
+    names = [each.name for each in DispatchHost().gates]
     assert names.index("rate") == names.index("caller and lifecycle") + 1
-    limited = Limited()
-    assert [limited.scene.ask("QUERY", "/words").status for _ in range(9)] == [200] * 9
+    without = DispatchHost()
+    without.rewire([each for each in without.gates if each.name != "rate"])
+    assert [without.ask("QUERY", "/words").status for _ in range(9)] == [200] * 9

@@ -9,20 +9,18 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from agtphost.audit.drafts import HOST_CHAIN, StreamEvent
-from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.summaries import READS, Summaries
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.gates.limits import RateGate, Rates
 from agtphost.dispatch.refusals import PAUSE, RefusalLimits, RefusalRecords
-from agtphost.dispatch.running import RunningCalls
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
-from tests.dispatch.scene import CALLER, STRANGER, BuiltInRecorder, Scene, certificate
+from tests.dispatch.hosts import CALLER, STRANGER, BuiltInRecorder, DispatchHost, certificate
 
 LIMITS = RefusalLimits(agent=20, address=3, strangers=8, reads=5, strangers_reads=12)
 
@@ -41,12 +39,13 @@ class Counted:
         self.now = 0.0
         rates = Rates(agent=1_000_000, principal=1_000_000, anonymous=anonymous, burst=60.0)
         rate = RateGate(rates, now=lambda: self.now)
-        self.scene = Scene(answer, rate=rate, bindings=bindings)
+        self.memory = DispatchHost(answer, bindings=bindings)
         self.summaries = Summaries()
-        self.refusals = RefusalRecords(limits, self.summaries, self.scene.ledger, rate, lambda: self.now)
-        scene = self.scene
-        running = RunningCalls(scene.state_of, scene.clock)
-        self.dispatcher = Dispatcher(scene.gates, scene.ledger, scene.sealer, scene.clock, 30.0, running, self.refusals)
+        self.refusals = RefusalRecords(limits, self.summaries, self.memory.ledger, rate, lambda: self.now)
+        memory = self.memory
+        own = memory.core.admission
+        gates = [rate if gate.name == "rate" else gate for gate in memory.gates]
+        self.dispatcher = Dispatcher(gates, memory.ledger, own.sealer, memory.clock, 30.0, own.running, self.refusals)
 
     def ask(self, method: str = "QUERY", path: str = "/words", peer: Peer | None = None, **headers: str) -> Response:
         body = headers.pop("body", "").encode()
@@ -59,7 +58,7 @@ class Counted:
 
     def stop(self) -> dict[str, Any]:
         """The caller is retired; an answer."""
-        self.scene.states[CALLER] = LifecycleState(status=LifecycleStatus.RETIRED, since="2026-01-01T00:00:00Z")
+        self.memory.put(CALLER, "retired")
         return {}
 
     def malformed(self, peer: Peer) -> Response:
@@ -69,13 +68,13 @@ class Counted:
         answers: list[Response] = []
         Deferred.fromCoroutine(waiting).addCallback(answers.append)
         if not answers:
-            self.scene.clock.advance(PAUSE)
+            self.memory.clock.advance(PAUSE)
         [answer] = answers
         return answer
 
     @property
     def recorded(self) -> int:
-        return len(self.scene.ledger.drafts)
+        return len(self.memory.ledger.drafts)
 
 
 def certified(address: str = "203.0.113.9") -> Peer:
@@ -94,7 +93,7 @@ def test_beyond_a_few_strangers_are_summed_up_and_told_so() -> None:
     assert summary.fields["count"] == 7
     assert summary.fields["claimed"] == [{"agent_id": STRANGER, "count": 7}]
     assert all(answer.headers.get("audit-summary") is None for answer in answers[:3])
-    for answer, draft in zip(answers[3:], host.scene.ledger.undurable, strict=True):
+    for answer, draft in zip(answers[3:], host.memory.ledger.undurable, strict=True):
         assert answer.headers.get("attribution-record") and answer.headers.get("audit-id")
         assert draft.payload["summary_id"] in ids and draft.payload["reason"] == json.loads(answer.body)["reason"]
 
@@ -192,7 +191,7 @@ def test_unknown_identities_are_rated_by_address() -> None:
 def test_a_revoked_agent_is_rated_too() -> None:
     """It is refused before its rate is looked at, and counted all the same."""
     host = Counted()
-    host.scene.states[CALLER] = LifecycleState(status=LifecycleStatus.RETIRED, since="2026-01-01T00:00:00Z")
+    host.memory.put(CALLER, "retired")
     for _ in range(LIMITS.agent + 5):
         assert host.ask(peer=certified()).status == 410
     assert host.recorded == LIMITS.agent
@@ -231,7 +230,7 @@ def test_what_strangers_read_is_summed_up_beyond_some(given: dict[str, Any]) -> 
     assert summary.fields["outcomes"] == [{"status": 200, "method": "QUERY", "path": "/public", "count": 25}]
     assert summary.fields.get("claimed", []) == ([{"agent_id": CALLER, "count": 25}] if given else [])
     assert {answer.headers.get("audit-summary") for answer in answers[5:]} == {summary.fields["summary_id"]}
-    for answer, draft in zip(answers[5:], host.scene.ledger.undurable, strict=True):
+    for answer, draft in zip(answers[5:], host.memory.ledger.undurable, strict=True):
         assert answer.headers.get("attribution-record") and answer.headers.get("audit-id")
         assert draft.payload["summary_id"] == summary.fields["summary_id"]
 
@@ -301,16 +300,16 @@ def test_a_flood_has_its_pace() -> None:
     request = Request(method="QUERY", path="/words", headers=Headers([("Agent-ID", STRANGER)]), line=b"x")
     waiting = host.dispatcher.dispatch(request, Peer(address="203.0.113.9"))
     Deferred.fromCoroutine(waiting).addCallback(answers.append)  # type: ignore[arg-type]
-    host.scene.clock.advance(PAUSE * 0.9)
+    host.memory.clock.advance(PAUSE * 0.9)
     assert not answers
-    host.scene.clock.advance(PAUSE * 0.2)
+    host.memory.clock.advance(PAUSE * 0.2)
     assert answers
 
 
 def test_while_the_store_is_down_nothing_is_summed_up() -> None:
     """503 for everybody, as ever: nothing is told as counted that a crash would lose."""
     host = Counted()
-    host.scene.ledger.failing = True
-    host.scene.ledger.healthy = False
+    host.memory.ledger.failing = True
+    host.memory.ledger.healthy = False
     assert {host.ask(Agent_ID=STRANGER).status for _ in range(10)} == {503}
     assert not host.summaries.waiting

@@ -28,17 +28,15 @@ from twisted.internet.threads import deferToThread
 
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LifecycleEvent
 from agtphost.audit.ledger import Ledger
-from agtphost.audit.lifecycle import LifecycleState, LifecycleTable
+from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.writer import _Group
-from agtphost.dispatch.dispatcher import Dispatcher
-from agtphost.dispatch.running import RunningCalls
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.agents import Agent
 from agtphost.identity.jws import parse_unverified
 from agtphost.identity.peer import Peer
 from agtphost.wire.events import Response
 from tests.audit.drafting import KEY, sqlite_store
-from tests.dispatch.scene import Scene, agent, certificate
+from tests.dispatch.hosts import DispatchHost, agent, certificate
 
 REVOCATIONS = 10_000
 SEED = 20_261_122
@@ -52,8 +50,8 @@ IN_A_THREAD = 16
 """One call in so many works in a thread, and so is running when its agent is revoked."""
 
 
-class Load(Scene):
-    """A scene with a real ledger, whose states follow it as they do in a host."""
+class Load(DispatchHost):
+    """A host with a real ledger, whose states follow it as they do in a host."""
 
     def __init__(self, folder: Path, agents: list[Agent]) -> None:
         self.table = LifecycleTable()
@@ -65,11 +63,10 @@ class Load(Scene):
             server_id="agtp.test",
             lifecycle=self.table,  # type: ignore[arg-type]
         )
-        super().__init__(self._answered, ledger=ledger)
-        self.directory.replace(self.caller, *agents)
-        self.running = RunningCalls(self.state_of, reactor)  # type: ignore[arg-type]
-        self.table.watch(self.running.changed)
-        self.one = Dispatcher(self.gates, ledger, self.sealer, reactor, 30.0, self.running)  # type: ignore[arg-type]
+        # As often as this, no caller may ask in a minute.
+        limits = {"requests_per_minute": 1_000_000, "requests_per_minute_per_principal": 1_000_000}
+        super().__init__(self._answered, {"limits": limits}, ledger=ledger, states=self.table, others=agents)
+        self.clock = reactor  # type: ignore[assignment]
         self.answers: list[Response] = []
         self.known = Peer(address="127.0.0.1", certificate=certificate())
 
@@ -77,12 +74,6 @@ class Load(Scene):
         if self.random.randrange(IN_A_THREAD):
             return {"done": True}
         return deferToThread(dict, done=True)
-
-    def state_of(self, which: Agent) -> LifecycleState:
-        return self.table.state_of(which)
-
-    def dispatcher(self, chosen: Any = None) -> Dispatcher:
-        return self.one
 
     def call(self, number: int, who: Agent, peer: Peer) -> Deferred[Response]:
         """A call by the agent, or one to it, keyed or not."""

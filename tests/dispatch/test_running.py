@@ -8,24 +8,25 @@ from typing import Any
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
 
-from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.audit.lifecycle import LifecycleStatus
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.running import RunningCalls
 from agtphost.identity.peer import Assurance, Peer
-from tests.dispatch.scene import CALLER, HOSTED, Recorder, Scene, document, payload
+from tests.dispatch.hosts import CALLER, HOSTED, DispatchHost, Recorder, document, known, payload
 
 
-class Stage(Scene):
-    """A scene whose dispatcher ends the calls of stopped agents."""
-
-    ends = True
+class WaitingHost(DispatchHost):
+    """A host whose handlers wait."""
 
     def __init__(self, **changes: Any) -> None:
         self.working: list[Deferred[Any]] = []
         self.cancelled = 0
         super().__init__(lambda context: self._work(), **changes)
-        self.running = RunningCalls(self.state_of, self.clock)
+
+    @property
+    def running(self) -> RunningCalls:
+        return self.core.admission.running
 
     def _work(self) -> Deferred[Any]:
         self.working.append(Deferred(lambda _: self._cancel()))
@@ -34,21 +35,9 @@ class Stage(Scene):
     def _cancel(self) -> None:
         self.cancelled += 1
 
-    def dispatcher(self, chosen: Any = None) -> Dispatcher:
-        running = self.running if self.ends else None
-        gates = self.gates if chosen is None else chosen
-        return Dispatcher(gates, self.ledger, self.sealer, self.clock, 30.0, running)
-
     def stop(self, agent_id: str, status: LifecycleStatus) -> None:
-        state = self.states[agent_id] = LifecycleState(status=status, since="2026-11-21T00:00:00.000Z")
-        self.running.changed(agent_id, state)
+        self.put(agent_id, status.value)
         self.clock.advance(0)
-
-
-class Deaf(Stage):
-    """The control: calls go on as if nothing had happened."""
-
-    ends = False
 
 
 CASES = [
@@ -65,50 +54,53 @@ def test_a_running_call_ends_with_its_agent(
     agent_id: str, status: LifecycleStatus, code: int, reason: str, call: tuple[str, str]
 ) -> None:
     """AGTP-233, AGTP-235: also one that changes the world; its handler is cancelled, the refusal sealed."""
-    scene = Stage()
+    host = WaitingHost()
     answers: list[Any] = []
-    scene.start(*call, {"text": "x"}).addCallback(answers.append)
-    assert not answers and len(scene.running) == 1
-    scene.stop(agent_id, status)
-    assert [answer.status for answer in answers] == [code] and scene.cancelled == 1
+    host.start(*call, {"text": "x"}).addCallback(answers.append)
+    assert not answers and len(host.running) == 1
+    host.stop(agent_id, status)
+    assert [answer.status for answer in answers] == [code] and host.cancelled == 1
     assert document(answers[0])["reason"] == reason
-    assert payload(scene)["status"] == code
-    assert len(scene.running) == 0 and scene.clock.getDelayedCalls() == []
+    assert payload(host)["status"] == code
+    assert len(host.running) == 0 and host.clock.getDelayedCalls() == []
 
 
 def test_the_control_goes_on() -> None:
     """A dispatcher without the registry leaves the call running: the test above would notice."""
-    scene = Deaf()
+    host = WaitingHost()
+    own = host.core.admission
+    deaf = Dispatcher(own.gates, host.ledger, own.sealer, host.clock, 30.0)
     answers: list[Any] = []
-    scene.start("RESERVE", "/desk", {"text": "x"}).addCallback(answers.append)
-    scene.stop(CALLER, LifecycleStatus.RETIRED)
-    assert not answers and scene.cancelled == 0
+    asked = host.request("RESERVE", "/desk", {"text": "x"})
+    Deferred.fromCoroutine(deaf.dispatch(asked, known())).addCallback(answers.append)
+    host.stop(CALLER, LifecycleStatus.RETIRED)
+    assert not answers and host.cancelled == 0
 
 
 def test_what_ends_by_itself_leaves_nothing() -> None:
     """An entry lasts as long as its call."""
-    scene = Stage()
-    scene.start("RESERVE", "/desk", {"text": "x"})
-    scene.working[0].callback({"done": True})
-    assert len(scene.running) == 0
-    scene.stop(CALLER, LifecycleStatus.DEPRECATED)
-    assert scene.ask("RESERVE", "/desk", {"text": 1}).status == 422
+    host = WaitingHost()
+    host.start("RESERVE", "/desk", {"text": "x"})
+    host.working[0].callback({"done": True})
+    assert len(host.running) == 0
+    host.stop(CALLER, LifecycleStatus.DEPRECATED)
+    assert host.ask("RESERVE", "/desk", {"text": 1}).status == 422
 
 
 def test_a_handler_that_fails_to_end_keeps_no_other_running() -> None:
     """One that breaks when it is cancelled: the others of the agent end all the same."""
-    scene = Stage()
+    host = WaitingHost()
     answers: list[Any] = []
     for _ in range(3):
-        scene.start("RESERVE", "/desk", {"text": "x"}).addCallback(answers.append)
-    scene.working[1].addErrback(lambda failure: failure.trap(CancelledError) and 1 / 0)
-    scene.stop(CALLER, LifecycleStatus.RETIRED)
+        host.start("RESERVE", "/desk", {"text": "x"}).addCallback(answers.append)
+    host.working[1].addErrback(lambda failure: failure.trap(CancelledError) and 1 / 0)
+    host.stop(CALLER, LifecycleStatus.RETIRED)
     assert [answer.status for answer in answers] == [410, 410, 410]
 
 
 def test_an_agent_stopped_while_a_gate_waits_calls_nothing() -> None:
     """What the gates above saw is looked at again, once one of them had to wait."""
-    scene = Stage()
+    host = WaitingHost()
     waiting: Deferred[None] = Deferred()
 
     class Waiting:
@@ -118,10 +110,11 @@ def test_an_agent_stopped_while_a_gate_waits_calls_nothing() -> None:
             return waiting
 
     answers: list[Any] = []
-    scene.start("RESERVE", "/desk", {"text": "x"}, gates=[*scene.gates, Waiting()]).addCallback(answers.append)
-    scene.stop(CALLER, LifecycleStatus.RETIRED)
+    host.rewire([*host.gates, Waiting()])
+    host.start("RESERVE", "/desk", {"text": "x"}).addCallback(answers.append)
+    host.stop(CALLER, LifecycleStatus.RETIRED)
     waiting.callback(None)
-    assert answers[0].status == 410 and scene.recorder.calls == []
+    assert answers[0].status == 410 and host.recorder.calls == []
 
 
 def test_a_method_that_reaches_stopped_agents_is_not_ended() -> None:
@@ -129,10 +122,10 @@ def test_a_method_that_reaches_stopped_agents_is_not_ended() -> None:
     working: Deferred[Any] = Deferred()
     handler = Recorder(lambda _: working)
     looking = Binding(method="INSPECT", path="/words", handler=handler, tier="A", min_assurance=Assurance.NONE)
-    scene = Stage(bindings=[looking])
+    host = WaitingHost(bindings=[looking])
     answers: list[Any] = []
-    scene.start("INSPECT", "/words", peer=Peer(address="127.0.0.1")).addCallback(answers.append)
-    scene.stop(HOSTED, LifecycleStatus.RETIRED)
+    host.start("INSPECT", "/words", peer=Peer(address="127.0.0.1")).addCallback(answers.append)
+    host.stop(HOSTED, LifecycleStatus.RETIRED)
     assert answers == []
     working.callback({"seen": True})
     assert answers[0].status == 200
@@ -140,12 +133,12 @@ def test_a_method_that_reaches_stopped_agents_is_not_ended() -> None:
 
 def test_it_costs_next_to_nothing() -> None:
     """Entering and leaving takes about a microsecond, and only calls that wait pay it."""
-    scene = Stage()
-    scene.start("RESERVE", "/desk", {"text": "x"})
-    exchange = scene.recorder.calls[0].invoke.__self__._exchange  # type: ignore[union-attr]
+    host = WaitingHost()
+    host.start("RESERVE", "/desk", {"text": "x"})
+    exchange = host.recorder.calls[0].invoke.__self__._exchange  # type: ignore[union-attr]
 
     def once() -> None:
-        entry = scene.running.of(exchange, None)
+        entry = host.running.of(exchange, None)
         entry.add(print)
         entry.discard(print)
 

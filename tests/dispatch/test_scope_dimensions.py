@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
@@ -9,9 +10,9 @@ import pytest
 from zope.interface.verify import verifyObject
 
 from agtphost.contract.binding import Binding
-from agtphost.dispatch.scope_dimensions import BudgetGate, ScopeDimension, ScopeDimensionGate
+from agtphost.dispatch.scope_dimensions import ScopeDimension
 from agtphost.iagtp import IGate
-from tests.dispatch.scene import CALLER, Recorder, Scene, document
+from tests.dispatch.hosts import CALLER, DispatchHost, Recorder, document
 
 TOKENS = ScopeDimension(
     name="token-ceiling",
@@ -31,7 +32,7 @@ COLLECTIONS = ScopeDimension(
 )
 
 
-def scene(*rules: ScopeDimension) -> Scene:
+def bounded(*rules: ScopeDimension) -> DispatchHost:
     priced = Binding(
         method="QUERY",
         path="/priced",
@@ -40,7 +41,15 @@ def scene(*rules: ScopeDimension) -> Scene:
         state_changing=False,
         cost={"tokens": Decimal(500), "USD": Decimal("0.02")},
     )
-    return Scene(bounds=(ScopeDimensionGate(rules), BudgetGate()), bindings=(priced,))
+    stated = [
+        {
+            name: sorted(value) if name == "allowed" else value
+            for name, value in asdict(rule).items()
+            if value is not None
+        }
+        for rule in rules
+    ]
+    return DispatchHost(settings={"policies": {"scope_dimensions": stated}}, bindings=(priced,))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +69,7 @@ def scene(*rules: ScopeDimension) -> Scene:
 )
 def test_a_call_outside_a_scope_dimension_is_455(body: dict[str, Any], path: str, status: int) -> None:
     """AGTP-079: token and query scopes of the operator's; on record with the dimension, and no handler runs."""
-    host = scene(TOKENS, COLLECTIONS)
+    host = bounded(TOKENS, COLLECTIONS)
     narrow = {"Authority-Scope": "documents:query"}
     response = host.ask("QUERY", path, body, headers=narrow)
     assert response.status == status
@@ -77,7 +86,7 @@ def test_a_call_outside_a_scope_dimension_is_455(body: dict[str, Any], path: str
 
 def test_a_scope_lifts_a_dimension() -> None:
     """AGTP-079: who holds the named scope is not bound; the claimed scopes count, not the declared ones."""
-    host = scene(TOKENS)
+    host = bounded(TOKENS)
     assert host.ask("QUERY", "/words", {"max_tokens": 9_999}).status == 200
     narrow = {"Authority-Scope": "documents:query"}
     assert host.ask("QUERY", "/words", {"max_tokens": 9_999}, headers=narrow).status == 455
@@ -97,7 +106,7 @@ def test_a_scope_lifts_a_dimension() -> None:
 )
 def test_a_call_beyond_its_budget_is_456(limit: str | None, status: int, reason: str) -> None:
     """AGTP-080, AGTP-027: never required, held to where a cost is declared, and on record."""
-    host = scene()
+    host = bounded()
     headers = {} if limit is None else {"Budget-Limit": limit}
     response = host.ask("QUERY", "/priced", headers=headers)
     assert (response.status, document(response).get("reason", "")) == (status, reason)
@@ -110,19 +119,19 @@ def test_a_call_beyond_its_budget_is_456(limit: str | None, status: int, reason:
 
 def test_reserved_headers_change_nothing_elsewhere() -> None:
     """AGTP-027: an endpoint without a declared cost ignores Budget-Limit and AGTP-Zone-ID, malformed ones too."""
-    host = scene()
+    host = bounded()
     for headers in ({}, {"Budget-Limit": "tokens=0"}, {"Budget-Limit": "?"}, {"AGTP-Zone-ID": "zone:other"}):
         assert host.ask("QUERY", "/words", headers=headers).status == 200
 
 
 def test_bounds_come_after_authority_and_before_the_schema() -> None:
     """What a caller may not call at all is refused for that, and nothing is told of its bounds."""
-    host = scene(TOKENS)
+    host = bounded(TOKENS)
     assert all(verifyObject(IGate, gate) for gate in host.gates)
     names = [gate.name for gate in host.gates]
     at = names.index("scope dimensions")
-    assert names[at - 1 : at + 3] == ["merchant", "scope dimensions", "budget", "schema"]
-    assert names[at - 2] == "scopes and assurance of the action"
+    assert names[at - 1 : at + 3] == ["session", "scope dimensions", "budget", "schema"]
+    assert names[at - 3] == "scopes and assurance of the action"
     # The control: without the gates both calls go through.
     narrow = {"Authority-Scope": "documents:query"}
-    assert Scene().ask("QUERY", "/words", {"max_tokens": 501}, headers=narrow).status == 200
+    assert DispatchHost().ask("QUERY", "/words", {"max_tokens": 501}, headers=narrow).status == 200

@@ -23,7 +23,7 @@ from agtphost.stores import MemoryStore
 from agtphost.stores.rows import StateRow
 from agtphost.vocabulary.status import Status
 from tests.audit.drafting import KEY, transition
-from tests.dispatch.scene import CALLER, HOSTED, Recorder, Scene, certificate, document, payload
+from tests.dispatch.hosts import CALLER, HOSTED, DispatchHost, Recorder, certificate, document, payload
 
 RETIRED = StateRow("retired", "2026-11-21T00:00:00.000Z", "compromise-detected", None, None)
 SUSPENDED = RETIRED._replace(status="suspended")
@@ -43,16 +43,16 @@ CASES = [
 @pytest.mark.parametrize(("who", "row", "status", "reason"), CASES)
 def test_what_ran_is_refused_and_says_so(who: str, row: StateRow, status: int, reason: str) -> None:
     """The answer of the handler is withheld; caller and record learn that it had run (design decision 19)."""
-    scene = Scene()
-    scene.ledger.stopped[who] = row
-    answer = scene.ask("RESERVE", "/desk", {"text": "x"})
+    host = DispatchHost()
+    host.ledger.stopped[who] = row
+    answer = host.ask("RESERVE", "/desk", {"text": "x"})
     body = document(answer)
     assert (answer.status, body["reason"], body["performed"]) == (status, reason, True)
     assert body["agent_id"] == who and body["lifecycle_state"] == row.status
-    assert len(scene.recorder.calls) == 1 and len(scene.ledger.drafts) == 1
-    record = payload(scene)
+    assert len(host.recorder.calls) == 1 and len(host.ledger.drafts) == 1
+    record = payload(host)
     assert (record["status"], record["reason"], record["extra"]) == (status, reason, {"performed": True})
-    assert scene.ledger.drafts[0].chain == HOST_CHAIN and scene.ledger.drafts[0].performed
+    assert host.ledger.drafts[0].chain == HOST_CHAIN and host.ledger.drafts[0].performed
 
 
 class Careless(Sealer):
@@ -66,10 +66,10 @@ class Careless(Sealer):
 
 def test_the_control_answers_as_if_nothing_had_happened() -> None:
     """Without ``standing`` the answer goes out: the test above would notice."""
-    scene = Scene()
-    scene.sealer = Careless("test-host", ())
-    scene.ledger.stopped[CALLER] = RETIRED
-    assert scene.ask("RESERVE", "/desk", {"text": "x"}).status == 200
+    host = DispatchHost()
+    host.rewire(sealer=Careless("host.test", ()))
+    host.ledger.stopped[CALLER] = RETIRED
+    assert host.ask("RESERVE", "/desk", {"text": "x"}).status == 200
 
 
 def test_refusals_are_what_they_were() -> None:
@@ -78,35 +78,35 @@ def test_refusals_are_what_they_were() -> None:
     def taken(context: EndpointContext) -> Any:
         raise EndpointError("desk_taken")
 
-    scene = Scene(taken)
-    scene.ledger.stopped[CALLER] = scene.ledger.stopped[HOSTED] = RETIRED
-    assert scene.ask("RESERVE", "/desk", {"text": "x"}).status == 422
-    assert scene.ask("RESERVE", "/desk", {"text": 1}).status == 422
-    assert scene.ask("QUERY", "/nowhere").status == 404
-    assert [draft.standing for draft in scene.ledger.drafts] == [(), (), ()]
+    host = DispatchHost(taken)
+    host.ledger.stopped[CALLER] = host.ledger.stopped[HOSTED] = RETIRED
+    assert host.ask("RESERVE", "/desk", {"text": "x"}).status == 422
+    assert host.ask("RESERVE", "/desk", {"text": 1}).status == 422
+    assert host.ask("QUERY", "/nowhere").status == 404
+    assert [draft.standing for draft in host.ledger.drafts] == [(), (), ()]
 
 
 def test_a_status_of_the_handler_is_no_way_around() -> None:
     """What a handler answers by itself counts as its success, whatever status it chose."""
-    scene = Scene(lambda context: EndpointResponse(status=404, result={}))
-    scene.ledger.stopped[CALLER] = RETIRED
-    assert scene.ask("RESERVE", "/desk", {"text": "x"}).status == 410
+    host = DispatchHost(lambda context: EndpointResponse(status=404, result={}))
+    host.ledger.stopped[CALLER] = RETIRED
+    assert host.ask("RESERVE", "/desk", {"text": "x"}).status == 410
 
 
 def test_a_keyed_request_is_answered_once_and_for_all() -> None:
     """Its result is the refusal, and a repeat is told that it was performed: neither in doubt, nor run again."""
-    scene = Scene()
+    host = DispatchHost()
     keyed = {"Idempotency-Key": "k1"}
-    scene.ledger.stopped[CALLER] = SUSPENDED
-    assert scene.ask("RESERVE", "/desk", {"text": "x"}, headers=keyed).status == 503
-    scene.ledger.stopped.clear()
-    again = scene.ask("RESERVE", "/desk", {"text": "x"}, headers=keyed)
-    assert (again.status, document(again)["performed"], len(scene.recorder.calls)) == (503, True, 1)
+    host.ledger.stopped[CALLER] = SUSPENDED
+    assert host.ask("RESERVE", "/desk", {"text": "x"}, headers=keyed).status == 503
+    host.ledger.stopped.clear()
+    again = host.ask("RESERVE", "/desk", {"text": "x"}, headers=keyed)
+    assert (again.status, document(again)["performed"], len(host.recorder.calls)) == (503, True, 1)
     # A replay is a success of its caller, too.
-    scene.ask("RESERVE", "/desk", {"text": "y"}, headers={"Idempotency-Key": "k2"})
-    scene.ledger.stopped[CALLER] = RETIRED
-    replayed = scene.ask("RESERVE", "/desk", {"text": "y"}, headers={"Idempotency-Key": "k2"})
-    assert replayed.status == 410 and "performed" not in document(replayed) and len(scene.recorder.calls) == 2
+    host.ask("RESERVE", "/desk", {"text": "y"}, headers={"Idempotency-Key": "k2"})
+    host.ledger.stopped[CALLER] = RETIRED
+    replayed = host.ask("RESERVE", "/desk", {"text": "y"}, headers={"Idempotency-Key": "k2"})
+    assert replayed.status == 410 and "performed" not in document(replayed) and len(host.recorder.calls) == 2
 
 
 def test_methods_that_reach_stopped_agents_need_their_caller_alone() -> None:
@@ -115,13 +115,13 @@ def test_methods_that_reach_stopped_agents_need_their_caller_alone() -> None:
         Binding(method="INSPECT", path=path, handler=Recorder(), tier=tier, min_assurance=Assurance.NONE)
         for path, tier in (("/own", "A"), ("/words", "B"))
     ]
-    scene = Scene(bindings=looking)
-    scene.ledger.stopped[HOSTED] = RETIRED
+    host = DispatchHost(bindings=looking)
+    host.ledger.stopped[HOSTED] = RETIRED
     anonymous = Peer(address="127.0.0.1")
-    assert scene.ask("INSPECT", "/own", peer=anonymous).status == 200
-    assert scene.ask("INSPECT", "/words", peer=anonymous).status == 410
-    scene.ledger.stopped[CALLER] = RETIRED
-    assert scene.ask("INSPECT", "/own").status == 410
+    assert host.ask("INSPECT", "/own", peer=anonymous).status == 200
+    assert host.ask("INSPECT", "/words", peer=anonymous).status == 410
+    host.ledger.stopped[CALLER] = RETIRED
+    assert host.ask("INSPECT", "/own").status == 410
 
 
 def test_interim_messages_and_commits_end_the_call() -> None:
@@ -131,7 +131,7 @@ def test_interim_messages_and_commits_end_the_call() -> None:
 
     async def work(context: EndpointContext) -> Any:
         await context.emit({"step": 1})
-        scene.ledger.stopped[CALLER] = RETIRED
+        host.ledger.stopped[CALLER] = RETIRED
         try:
             if context.input["text"] == "emit":
                 await context.emit({"step": 2})
@@ -143,44 +143,44 @@ def test_interim_messages_and_commits_end_the_call() -> None:
         return {}
 
     for text in ("emit", "commit"):
-        scene = Scene(work, built_in=True)
+        host = DispatchHost(work, built_in=True)
         sent: list[Any] = []
         body = {"parameters": {"text": text}, "context": {"stream": True}, "method": "RESERVE"}
         answers: list[Any] = []
-        request = scene.request("RESERVE", "/desk", body, {"Idempotency-Key": "k"})
+        request = host.request("RESERVE", "/desk", body, {"Idempotency-Key": "k"})
         peer = Peer(address="127.0.0.1", certificate=certificate())
-        Deferred.fromCoroutine(scene.dispatcher().dispatch(request, peer, sent.append)).addCallback(answers.append)
+        Deferred.fromCoroutine(host.dispatcher.dispatch(request, peer, sent.append)).addCallback(answers.append)
         assert [answer.status for answer in answers] == [410] and document(answers[0])["performed"] is True
         assert isinstance(seen.pop(), StoppedAgent) and len(sent) == 1
-        assert scene.ledger.held.get("quote", "1") is None
+        assert host.ledger.held.get("quote", "1") is None
         # The interim message left the key alone; the refusal is its result.
-        assert next(iter(scene.ledger.reserved.values()))[1] == scene.ledger.drafts[-1].result
-        assert [draft.payload["status"] for draft in scene.ledger.drafts] == [202, 410]
+        assert next(iter(host.ledger.reserved.values()))[1] == host.ledger.drafts[-1].result
+        assert [draft.payload["status"] for draft in host.ledger.drafts] == [202, 410]
 
 
 def test_a_step_of_a_call_is_a_call() -> None:
     """What a handler calls in its caller's name stops with it, and the call that it is part of as well."""
-    scene: Scene
+    host: DispatchHost
 
     async def work(context: EndpointContext) -> Any:
         if context.input["text"] == "outer":
-            scene.ledger.stopped[CALLER] = RETIRED
+            host.ledger.stopped[CALLER] = RETIRED
             return await context.invoke("RESERVE", "/desk", {"text": "inner"})
         return {"inner": True}
 
-    scene = Scene(work)
-    answer = scene.ask("RESERVE", "/desk", {"text": "outer"})
+    host = DispatchHost(work)
+    answer = host.ask("RESERVE", "/desk", {"text": "outer"})
     assert answer.status == 410 and document(answer)["reason"] == "agent-retired"
-    assert [draft.payload["status"] for draft in scene.ledger.drafts] == [410, 410]
+    assert [draft.payload["status"] for draft in host.ledger.drafts] == [410, 410]
 
 
 def test_who_has_to_stand() -> None:
     """Caller and addressee, by their Agent-IDs."""
-    scene = Scene()
-    scene.ask("RESERVE", "/desk", {"text": "x"})
-    scene.ask("QUERY", "/public", peer=Peer(address="127.0.0.1"))
-    assert [draft.standing for draft in scene.ledger.drafts] == [(CALLER, HOSTED), (HOSTED,)]
-    exchange = scene.recorder.calls[0].invoke.__self__._exchange  # type: ignore[union-attr]
+    host = DispatchHost()
+    host.ask("RESERVE", "/desk", {"text": "x"})
+    host.ask("QUERY", "/public", peer=Peer(address="127.0.0.1"))
+    assert [draft.standing for draft in host.ledger.drafts] == [(CALLER, HOSTED), (HOSTED,)]
+    exchange = host.recorder.calls[0].invoke.__self__._exchange  # type: ignore[union-attr]
     assert standing(exchange) == (CALLER, HOSTED)
 
 
@@ -189,19 +189,19 @@ async def test_with_the_real_ledger_a_suspension_of_the_same_turn_counts() -> No
     """The gates see an active agent; the suspension lies before the call's record in the same transaction."""
     table = LifecycleTable()
     ledger = Ledger(MemoryStore(), KEY, reactor, server_id="agtp.test", lifecycle=table)  # type: ignore[arg-type]
-    scene = Scene(ledger=ledger)
+    host = DispatchHost(ledger=ledger)
     ledger.start()
     try:
         suspended = ledger.submit(transition(None, "suspended", agent_id=CALLER))
         keyed = {"Idempotency-Key": "k"}
-        answer = await scene.start("RESERVE", "/desk", {"text": "x"}, headers=keyed)
+        answer = await host.start("RESERVE", "/desk", {"text": "x"}, headers=keyed)
         await suspended
         assert (answer.status, document(answer)["performed"]) == (Status.UNAVAILABLE, True)
         state = table.recorded(CALLER)
         assert state is not None and state.stopped
         # Not in doubt, not running: answered.
-        again = await scene.start("RESERVE", "/desk", {"text": "x"}, headers=keyed)
+        again = await host.start("RESERVE", "/desk", {"text": "x"}, headers=keyed)
         assert again.status == 503 and document(again)["reason"] == "agent-suspended"
     finally:
         await ledger.stop()
-    assert len(scene.recorder.calls) == 1
+    assert len(host.recorder.calls) == 1

@@ -17,7 +17,7 @@ import pytest
 from agtphost.identity.agent_files import load_agents
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Peer
-from tests.dispatch.scene import CALLER, STRANGER, Scene, agent, certificate, document, payload
+from tests.dispatch.hosts import CALLER, STRANGER, DispatchHost, agent, certificate, document, payload
 from tests.identity.samples import key_of, place_agent
 
 KEY = key_of("unverified_callers key")
@@ -51,11 +51,11 @@ SPOILED: dict[str, Spoil] = {
 }
 
 
-def ask(scene: Scene, who: str, scope: str, *, method: str = "RESERVE", path: str = "/desk") -> tuple[int, str]:
+def ask(host: DispatchHost, who: str, scope: str, *, method: str = "RESERVE", path: str = "/desk") -> tuple[int, str]:
     """Status and reason of a request with a claim, over a connection whose certificate names the caller."""
     peer = Peer(address="127.0.0.1", certificate=certificate(who, commitment=None) if who else None)
     headers = {"Agent-ID": who, "Authority-Scope": scope} if who else {"Authority-Scope": scope}
-    response = scene.ask(method, path, GOOD, peer=peer, headers=headers)
+    response = host.ask(method, path, GOOD, peer=peer, headers=headers)
     return response.status, str(document(response).get("reason", ""))
 
 
@@ -64,34 +64,34 @@ def test_a_write_claim_of_an_agent_that_cannot_be_verified(tmp_path: Path, what:
     """AGTP-311: 401 with its reason, for a claim to write; the same agent with its own documents is served."""
     agent_id = place_agent(tmp_path, KEY, name="caller")
     [good] = loaded(tmp_path)
-    assert ask(Scene(caller=good), agent_id, "booking:desk")[0] == 200, "the control"
+    assert ask(DispatchHost(caller=good), agent_id, "booking:desk")[0] == 200, "the control"
     SPOILED[what](tmp_path / "caller")
     assert loaded(tmp_path) == []
-    scene = Scene(caller=agent(STRANGER, "somebody", hosted=False))
-    assert ask(scene, agent_id, "booking:desk") == (401, "agent-unauthenticated")
-    assert not scene.recorder.calls
-    assert payload(scene)["reason"] == "agent-unauthenticated" and payload(scene)["caller_id"] == ""
+    host = DispatchHost(caller=agent(STRANGER, "somebody", hosted=False))
+    assert ask(host, agent_id, "booking:desk") == (401, "agent-unauthenticated")
+    assert not host.recorder.calls
+    assert payload(host)["reason"] == "agent-unauthenticated" and payload(host)["caller_id"] == ""
 
 
 def test_reading_is_the_operators_policy() -> None:
     """AGTP-311: what is open to everybody is read without an identity; for the rest, and a false one, it is 401."""
-    scene = Scene()
-    assert ask(scene, "", "documents:query", method="QUERY", path="/public")[0] == 200
-    assert ask(scene, "", "documents:query", method="QUERY", path="/words")[0] == 401
-    assert ask(scene, STRANGER, "documents:query", method="QUERY", path="/public") == (401, "agent-unauthenticated")
-    assert ask(scene, "", "booking:desk")[0] == 401
+    host = DispatchHost()
+    assert ask(host, "", "documents:query", method="QUERY", path="/public")[0] == 200
+    assert ask(host, "", "documents:query", method="QUERY", path="/words")[0] == 401
+    assert ask(host, STRANGER, "documents:query", method="QUERY", path="/public") == (401, "agent-unauthenticated")
+    assert ask(host, "", "booking:desk")[0] == 401
 
 
 def test_the_callers_principal_is_in_every_record() -> None:
     """AGTP-309: beside its Agent-ID, of successes and refusals alike; nobody's where no caller is known."""
-    scene = Scene()
-    scene.ask(body=GOOD, headers={"Agent-ID": CALLER})
-    scene.ask(body={"wrong": 1}, headers={"Agent-ID": CALLER})
+    host = DispatchHost()
+    host.ask(body=GOOD, headers={"Agent-ID": CALLER})
+    host.ask(body={"wrong": 1}, headers={"Agent-ID": CALLER})
     for at in (0, 1):
-        record = payload(scene, at)
+        record = payload(host, at)
         assert (record["caller_id"], record["caller_principal_id"]) == (CALLER, "acme.example")
-    scene.ask("QUERY", "/public", peer=Peer(address="127.0.0.1"))
-    assert payload(scene)["caller_id"] == "" and "caller_principal_id" not in payload(scene)
-    named = Scene(caller=replace(scene.caller, owner_id=None, principal="Jürgen & Søn"))
+    host.ask("QUERY", "/public", peer=Peer(address="127.0.0.1"))
+    assert payload(host)["caller_id"] == "" and "caller_principal_id" not in payload(host)
+    named = DispatchHost(caller=replace(host.caller, owner_id=None, principal="Jürgen & Søn"))
     named.ask(body=GOOD, headers={"Agent-ID": CALLER})
     assert payload(named)["caller_principal_id"] == "Jürgen & Søn", "without an identifier, its name"

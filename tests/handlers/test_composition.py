@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
 from zope.interface.verify import verifyObject
 
 from agtphost.contract.binding import Binding
@@ -20,10 +19,11 @@ from agtphost.handlers.composition import Composition
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.iagtp import IHandler
 from agtphost.identity.peer import Assurance, Peer
+from agtphost.testing.reactor import MemoryReactor
 from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Response
 from tests.contract.recipes import recipe_text, sound
-from tests.dispatch.scene import CALLER, HOSTED, SCHEMA, Recorder, Scene, certificate, document, payload
+from tests.dispatch.hosts import CALLER, HOSTED, SCHEMA, DispatchHost, Recorder, certificate, document, payload
 
 FAILED = frozenset({"composition_failed"})
 
@@ -35,13 +35,13 @@ def step(name: str, answer: Callable[[EndpointContext], Any] | None = None, **me
     return Binding(method=method, path=path, handler=Recorder(answer), tier="B", **members)
 
 
-class Stage:
+class RecipeHost:
     """A host whose ``PLAN /trip`` is answered by a recipe."""
 
     def __init__(self, recipe: Recipe | str, *steps: Binding, **members: Any) -> None:
         if isinstance(recipe, str):
             (recipe,) = sound(recipe)
-        self.clock = Clock()
+        self.clock = MemoryReactor()
         members.setdefault("state_changing", True)
         self.binding = Binding(
             method="PLAN",
@@ -52,8 +52,8 @@ class Stage:
             extra={"recipe": recipe.name, "recipe_version": recipe.version},
             **members,
         )
-        self.scene = Scene(bindings=[*steps, self.binding])
-        self.scene.clock = self.clock
+        self.host = DispatchHost(bindings=[*steps, self.binding])
+        self.host.clock = self.clock
         self.steps = steps
 
     def calls(self, index: int) -> Sequence[EndpointContext]:
@@ -63,7 +63,7 @@ class Stage:
     def start(self, body: Any = None, **options: Any) -> list[Response]:
         """Begin a call; the list gets the response once it is there."""
         answers: list[Response] = []
-        self.scene.start("PLAN", "/trip", {} if body is None else body, **options).addCallback(answers.append)
+        self.host.start("PLAN", "/trip", {} if body is None else body, **options).addCallback(answers.append)
         return answers
 
     def call(self, body: Any = None, **options: Any) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def papers(context: EndpointContext) -> Any:
 
 def test_steps_run_in_order_and_hand_on_what_they_found() -> None:
     """API-127: QUERY then SUMMARIZE, without application code; the outer path parameter is percent-encoded."""
-    stage = Stage(
+    stage = RecipeHost(
         QUERY,
         step("QUERY /papers/{topic}", papers),
         step("SUMMARIZE /text", lambda context: {"summary": context.input["text"].upper()}),
@@ -100,9 +100,11 @@ def test_steps_run_in_order_and_hand_on_what_they_found() -> None:
 
 def test_every_step_is_sealed_and_the_whole_names_them() -> None:
     """Each step has its record with the caller's Task-ID; the last record lists their Audit-IDs."""
-    stage = Stage(QUERY, step("QUERY /papers/{topic}", papers), step("SUMMARIZE /text", lambda c: {"summary": "s"}))
+    stage = RecipeHost(
+        QUERY, step("QUERY /papers/{topic}", papers), step("SUMMARIZE /text", lambda c: {"summary": "s"})
+    )
     stage.call({"topic": "tea"}, headers={"Task-ID": "task-1", "Agent-ID": CALLER})
-    records = [draft.payload for draft in stage.scene.ledger.drafts]
+    records = [draft.payload for draft in stage.host.ledger.drafts]
     assert [record["path"] for record in records] == ["/papers/tea", "/text", "/trip"]
     assert {record["task_id"] for record in records} == {"task-1"}
     assert {record["caller_id"] for record in records} == {CALLER}
@@ -114,14 +116,14 @@ def test_every_step_is_sealed_and_the_whole_names_them() -> None:
 
 def test_the_addressed_agent_stays_addressed() -> None:
     """A composition offered by one agent calls what that agent offers."""
-    stage = Stage(
+    stage = RecipeHost(
         recipe_text("a", "QUERY /own"),
         step("QUERY /own", agents=frozenset({HOSTED})),
         agents=frozenset({HOSTED}),
     )
-    stage.scene.start("PLAN", "/agents/librarian/trip", {})
-    assert [draft.payload["status"] for draft in stage.scene.ledger.drafts] == [200, 200]
-    assert payload(stage.scene, 0)["path"] == "/agents/librarian/own"
+    stage.host.start("PLAN", "/agents/librarian/trip", {})
+    assert [draft.payload["status"] for draft in stage.host.ledger.drafts] == [200, 200]
+    assert payload(stage.host, 0)["path"] == "/agents/librarian/own"
 
 
 # Failure
@@ -130,7 +132,7 @@ def test_the_addressed_agent_stays_addressed() -> None:
 def test_a_failed_step_is_told_in_full() -> None:
     """API-126: recipe, number, method, status and what was captured before; in the 422's details."""
     taken = EndpointError("room_unavailable", {"room": "attic"})
-    stage = Stage(
+    stage = RecipeHost(
         recipe_text("trip", 'QUERY /volume\ncapture = "book"', 'BOOK /room\ncapture = "stay"', "QUERY /never"),
         step("QUERY /volume", lambda context: {"title": "Emma"}),
         step("BOOK /room", lambda context: taken, errors=frozenset({"room_unavailable"})),
@@ -151,7 +153,7 @@ def test_a_failed_step_is_told_in_full() -> None:
     assert details["captured"] == {"book": {"title": "Emma"}}
     assert len(details["step_details"]["audit_id"]) == 64
     assert stage.calls(2) == []
-    assert payload(stage.scene)["invoked"], "a failed composition names its calls too"
+    assert payload(stage.host)["invoked"], "a failed composition names its calls too"
 
 
 def test_a_surprise_in_a_step_leaks_nothing() -> None:
@@ -160,7 +162,7 @@ def test_a_surprise_in_a_step_leaks_nothing() -> None:
     def broken(context: EndpointContext) -> Any:
         raise RuntimeError("secret-canary")
 
-    stage = Stage(recipe_text("a", "QUERY /one"), step("QUERY /one", broken))
+    stage = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", broken))
     body = stage.call()
     assert body["details"]["status"] == 500
     assert "secret-canary" not in str(body)
@@ -168,7 +170,7 @@ def test_a_surprise_in_a_step_leaks_nothing() -> None:
 
 def test_continue_goes_on_and_captures_nothing() -> None:
     """``on_error = "continue"``: the capture is null, and later steps run."""
-    stage = Stage(
+    stage = RecipeHost(
         recipe_text(
             "a",
             'QUERY /one\ncapture = "one"\non_error = "continue"',
@@ -183,7 +185,7 @@ def test_continue_goes_on_and_captures_nothing() -> None:
 @pytest.mark.parametrize(("wanted", "called"), [(True, 1), (False, 0)])
 def test_when_decides_whether_a_step_runs(wanted: bool, called: int) -> None:
     """A step left out is no failure; its capture is null."""
-    stage = Stage(
+    stage = RecipeHost(
         recipe_text("a", 'QUERY /one\nwhen = "input.wanted"\ncapture = "one"', more='output = { one = "=one.echo" }'),
         step("QUERY /one"),
     )
@@ -195,7 +197,7 @@ def test_when_decides_whether_a_step_runs(wanted: bool, called: int) -> None:
 @pytest.mark.parametrize("value", ["..", ".", "", None, {"a": 1}, ["x"], "x" * 1025])
 def test_values_that_would_change_a_path_are_refused(value: Any) -> None:
     """T-SC-55: a caller's value is one segment of the step's path or nothing at all."""
-    stage = Stage(recipe_text("a", "QUERY /papers/{topic}"), step("QUERY /papers/{topic}"))
+    stage = RecipeHost(recipe_text("a", "QUERY /papers/{topic}"), step("QUERY /papers/{topic}"))
     body = stage.call({"topic": value})
     assert body["details"]["reason"] == "invalid-step-input"
     assert stage.calls(0) == []
@@ -204,9 +206,9 @@ def test_values_that_would_change_a_path_are_refused(value: Any) -> None:
 def test_expressions_that_do_not_suit_the_data() -> None:
     """Input that is no object, and a function applied to the wrong kind: the step fails, not the host."""
     for line in ('input = "=input.list"', 'input = { n = "=abs(input.list)" }'):
-        stage = Stage(recipe_text("a", f"QUERY /one\n{line}"), step("QUERY /one"))
+        stage = RecipeHost(recipe_text("a", f"QUERY /one\n{line}"), step("QUERY /one"))
         assert stage.call({"list": [1]})["details"]["reason"] == "invalid-step-input"
-    stage = Stage(recipe_text("a", "QUERY /one", more='output = "=abs(input.list)"'), step("QUERY /one"))
+    stage = RecipeHost(recipe_text("a", "QUERY /one", more='output = "=abs(input.list)"'), step("QUERY /one"))
     assert stage.call({"list": [1]})["details"]["reason"] == "invalid-output"
 
 
@@ -215,7 +217,7 @@ def test_expressions_that_do_not_suit_the_data() -> None:
 
 def test_missing_scopes_stop_everything_before_the_first_step() -> None:
     """API-128: the endpoint requires the union, so the caller gets 262 and no step runs."""
-    stage = Stage(
+    stage = RecipeHost(
         recipe_text("a", "QUERY /one", "QUERY /two"),
         step("QUERY /one"),
         step("QUERY /two", required_scopes=("vault:open",)),
@@ -227,7 +229,7 @@ def test_missing_scopes_stop_everything_before_the_first_step() -> None:
 
 def test_a_step_is_checked_again_with_the_callers_own_authority() -> None:
     """T-SC-50: where registration could not know (the control: no union here), the step's gate says 262."""
-    stage = Stage(recipe_text("a", "QUERY /one"), step("QUERY /one", required_scopes=("vault:open",)))
+    stage = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", required_scopes=("vault:open",)))
     details = stage.call()["details"]
     assert (details["status"], details["reason"]) == (262, "scope-required")
     assert stage.calls(0) == []
@@ -235,7 +237,7 @@ def test_a_step_is_checked_again_with_the_callers_own_authority() -> None:
 
 def test_a_narrowed_claim_stays_narrow_inside() -> None:
     """T-SC-50: what the caller did not claim for this request, no step has."""
-    stage = Stage(recipe_text("a", "QUERY /one"), step("QUERY /one", required_scopes=("booking:desk",)))
+    stage = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", required_scopes=("booking:desk",)))
     headers = {"Agent-ID": CALLER, "Authority-Scope": "documents:query"}
     assert stage.call({}, headers=headers)["details"]["status"] == 262
     assert stage.call({}, headers={"Agent-ID": CALLER, "Authority-Scope": "booking:desk"})["status"] == 200
@@ -254,7 +256,7 @@ def test_authority_never_exceeds_the_callers(required: list[set[str]], claimed: 
     """T-SC-60, security invariant 7: over any recipe, a step runs only with scopes that the request claimed."""
     names = [f"QUERY /s{number}" for number in range(len(required))]
     bindings = [step(name, required_scopes=tuple(sorted(scopes))) for name, scopes in zip(names, required, strict=True)]
-    stage = Stage(recipe_text("a", *(f'{name}\non_error = "continue"' for name in names)), *bindings)
+    stage = RecipeHost(recipe_text("a", *(f'{name}\non_error = "continue"' for name in names)), *bindings)
     headers = {"Agent-ID": CALLER, "Authority-Scope": ", ".join(sorted(claimed))}
     assert stage.call({}, headers=headers)["status"] == 200
     for index, scopes in enumerate(required):
@@ -265,7 +267,7 @@ def test_authority_never_exceeds_the_callers(required: list[set[str]], claimed: 
 def test_the_property_would_notice_authority_that_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control of T-SC-60: with steps that claim all that the caller ever may, it does not hold."""
     monkeypatch.setattr("agtphost.dispatch.invocation.scopes.render", lambda tokens: "booking:*, documents:query")
-    stage = Stage(recipe_text("a", "QUERY /one"), step("QUERY /one", required_scopes=("booking:desk",)))
+    stage = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", required_scopes=("booking:desk",)))
     stage.call({}, headers={"Agent-ID": CALLER, "Authority-Scope": "documents:query"})
     assert len(stage.calls(0)) == 1
 
@@ -273,9 +275,9 @@ def test_the_property_would_notice_authority_that_grows(monkeypatch: pytest.Monk
 def test_input_is_checked_alike_for_every_kind_of_handler() -> None:
     """API-156: the same invalid input, the same 422, whatever would have answered."""
     schema = compile_schema(SCHEMA, role="input")
-    stage = Stage(recipe_text("a", "QUERY /one"), step("QUERY /one", input_schema=schema), input_schema=schema)
+    stage = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", input_schema=schema), input_schema=schema)
     composed = stage.call({"text": 1})
-    plain = document(stage.scene.ask("QUERY", "/one", {"text": 1}))
+    plain = document(stage.host.ask("QUERY", "/one", {"text": 1}))
     assert composed == plain and composed["reason"] == "invalid-input"
     assert composed["faults"][0]["path"] == "/text"
 
@@ -319,7 +321,7 @@ capture = "two"
 def test_parallel_steps_run_at_once() -> None:
     """Both have begun before either has ended; the result is both, by capture."""
     one, two = Slow(), Slow()
-    stage = Stage(PARALLEL, step("QUERY /one", one), step("QUERY /two", two))
+    stage = RecipeHost(PARALLEL, step("QUERY /one", one), step("QUERY /two", two))
     answers = stage.start()
     assert (len(one.waiting), len(two.waiting), answers) == (1, 1, [])
     two.waiting[0].callback({"n": 2})
@@ -330,7 +332,7 @@ def test_parallel_steps_run_at_once() -> None:
 def test_a_parallel_failure_waits_for_the_others() -> None:
     """What the other step did is captured, so the caller knows all that happened."""
     two = Slow()
-    stage = Stage(PARALLEL, step("QUERY /one", lambda context: EndpointError("nope")), step("QUERY /two", two))
+    stage = RecipeHost(PARALLEL, step("QUERY /one", lambda context: EndpointError("nope")), step("QUERY /two", two))
     answers = stage.start()
     assert answers == []
     two.waiting[0].callback({"n": 2})
@@ -341,7 +343,7 @@ def test_a_parallel_failure_waits_for_the_others() -> None:
 def test_a_step_has_its_own_time() -> None:
     """A step's timeout ends it, not the endpoint's; the called handler is cancelled and recorded."""
     slow = Slow()
-    stage = Stage(recipe_text("a", "QUERY /one\ntimeout = 2"), step("QUERY /one", slow))
+    stage = RecipeHost(recipe_text("a", "QUERY /one\ntimeout = 2"), step("QUERY /one", slow))
     answers = stage.start()
     stage.clock.advance(1.9)
     assert answers == []
@@ -349,13 +351,13 @@ def test_a_step_has_its_own_time() -> None:
     details = document(answers[0])["details"]
     assert (details["step"], details["status"]) == (1, 408)
     assert slow.cancelled == 1
-    assert [draft.payload["status"] for draft in stage.scene.ledger.drafts] == [408, 422]
+    assert [draft.payload["status"] for draft in stage.host.ledger.drafts] == [408, 422]
 
 
 def test_an_endpoint_out_of_time_begins_no_further_step() -> None:
     """408 for the whole, exactly one record each, and nothing runs afterwards (T-UP: deadline)."""
     slow = Slow()
-    stage = Stage(
+    stage = RecipeHost(
         recipe_text("a", 'QUERY /one\non_error = "continue"', "QUERY /two"),
         step("QUERY /one", slow),
         step("QUERY /two"),
@@ -365,7 +367,7 @@ def test_an_endpoint_out_of_time_begins_no_further_step() -> None:
     stage.clock.advance(5.1)
     assert document(answers[0])["reason"] == "timeout"
     assert stage.calls(1) == []
-    assert sorted(str(draft.payload["path"]) for draft in stage.scene.ledger.drafts) == ["/one", "/trip"]
+    assert sorted(str(draft.payload["path"]) for draft in stage.host.ledger.drafts) == ["/one", "/trip"]
     assert stage.clock.getDelayedCalls() == []
 
 
@@ -378,13 +380,13 @@ def test_retries_pause_and_stop() -> None:
             raise failures.pop()
         return {"n": 1}
 
-    stage = Stage(recipe_text("a", "QUERY /one\nretries = 2"), step("QUERY /one", moody))
+    stage = RecipeHost(recipe_text("a", "QUERY /one\nretries = 2"), step("QUERY /one", moody))
     answers = stage.start()
     assert (len(stage.calls(0)), answers) == (1, [])
     stage.clock.pump([0.2, 0.5])
     assert document(answers[0])["result"] == {"n": 1}
     assert len(stage.calls(0)) == 3
-    stage = Stage(recipe_text("a", "QUERY /one\nretries = 2"), step("QUERY /one", lambda c: EndpointError("no")))
+    stage = RecipeHost(recipe_text("a", "QUERY /one\nretries = 2"), step("QUERY /one", lambda c: EndpointError("no")))
     assert stage.call()["details"]["status"] == 500
     assert len(stage.calls(0)) == 1
 
@@ -393,7 +395,7 @@ def test_a_gone_caller_ends_what_changes_nothing() -> None:
     """Cancelled and sealed; but a composition that changes the world is finished."""
     for changes, ended in ((False, True), (True, False)):
         slow = Slow()
-        stage = Stage(recipe_text("a", "QUERY /one"), step("QUERY /one", slow), state_changing=changes)
+        stage = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", slow), state_changing=changes)
         peer = Peer(address="127.0.0.1", certificate=certificate())
         answers = stage.start({}, peer=peer)
         for leave in tuple(peer.leaving):
@@ -402,7 +404,7 @@ def test_a_gone_caller_ends_what_changes_nothing() -> None:
         assert bool(answers) is ended
         if ended:
             assert document(answers[0])["reason"] == "cancelled"
-            assert [draft.payload["status"] for draft in stage.scene.ledger.drafts] == [408, 408]
+            assert [draft.payload["status"] for draft in stage.host.ledger.drafts] == [408, 408]
         else:
             slow.waiting[0].callback({})
             assert document(answers[0])["status"] == 200
@@ -411,7 +413,7 @@ def test_a_gone_caller_ends_what_changes_nothing() -> None:
 
 def test_large_captures_are_named_only() -> None:
     """A failure does not repeat a megabyte; the names say what there was."""
-    stage = Stage(
+    stage = RecipeHost(
         recipe_text("a", 'QUERY /one\ncapture = "big"', "QUERY /two"),
         step("QUERY /one", lambda context: {"text": "x" * 70_000}),
         step("QUERY /two", lambda context: EndpointError("no")),
@@ -422,7 +424,7 @@ def test_large_captures_are_named_only() -> None:
 
 def test_an_anonymous_caller_reaches_anonymous_steps_only() -> None:
     """Assurance shrinks no less than scope: a step for named callers answers 401 to nobody's composition."""
-    stage = Stage(recipe_text("a", "QUERY /public"), min_assurance=Assurance.NONE)
+    stage = RecipeHost(recipe_text("a", "QUERY /public"), min_assurance=Assurance.NONE)
     assert stage.call({}, peer=Peer(address="127.0.0.1"))["status"] == 200
-    stage = Stage(recipe_text("a", "QUERY /words"), min_assurance=Assurance.NONE)
+    stage = RecipeHost(recipe_text("a", "QUERY /words"), min_assurance=Assurance.NONE)
     assert stage.call({}, peer=Peer(address="127.0.0.1"))["details"]["status"] == 401

@@ -21,7 +21,7 @@ from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.external import ExternalService
 from agtphost.handlers.upstream import OVERHEAD
 from agtphost.vocabulary import jsontext
-from tests.dispatch.scene import CALLER, agent
+from tests.dispatch.hosts import CALLER, agent
 from tests.handlers.upstreams import Authority, Names, Script, Server, answer, says, target
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.1"),)

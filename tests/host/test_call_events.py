@@ -18,7 +18,7 @@ from agtphost.host.call_events import LONGEST, MOST, CallEvents
 from agtphost.identity.peer import Peer
 from agtphost.protocols.driving import drive
 from agtphost.wire.events import Response
-from tests.dispatch.scene import CALLER, Scene, certificate
+from tests.dispatch.hosts import CALLER, DispatchHost, certificate
 
 operator_log = Logger(namespace="handlers.rooms")
 GOOD = {"text": "x"}
@@ -53,7 +53,7 @@ def ear() -> Iterator[Ear]:
     assert CALL.get() is None, "a call that ended is still named"
 
 
-def answered(scene: Scene, waiting: Deferred[Response]) -> dict[str, str]:
+def answered(host: DispatchHost, waiting: Deferred[Response]) -> dict[str, str]:
     found: list[Response] = []
     waiting.addCallback(found.append)
     [response] = found
@@ -71,8 +71,8 @@ def failing(context: EndpointContext) -> Any:
 
 def test_a_traceback_is_found_by_its_audit_id(ear: Ear) -> None:
     """What the 500 promises: the failure, and all else that was logged of the call, under the answer's Audit-ID."""
-    scene = Scene(failing)
-    ids = answered(scene, scene.start(body=GOOD, headers={"Task-ID": TASK}))
+    host = DispatchHost(failing)
+    ids = answered(host, host.start(body=GOOD, headers={"Task-ID": TASK}))
     [mine], [failure] = ear.about("about to fail"), ear.about("the handler of RESERVE /desk failed")
     assert mine.endswith(named(ids)) and failure.endswith(named(ids))
     [event] = [event for event in ear.events if "log_failure" in event]
@@ -90,14 +90,14 @@ def test_a_coroutine_and_what_it_awaits(ear: Ear) -> None:
         operator_log.info("ended {text}", text=context.input["text"])
         return {}
 
-    scene = Scene(slow)
-    first = scene.start(body={"text": "one"}, headers={"Task-ID": TASK})
-    second = scene.start(body={"text": "two"}, headers={"Task-ID": TASK})
+    host = DispatchHost(slow)
+    first = host.start(body={"text": "one"}, headers={"Task-ID": TASK})
+    second = host.start(body={"text": "two"}, headers={"Task-ID": TASK})
     operator_log.info("nobody's")
     waits[1].callback(None)
     waits[0].callback(None)
     for waiting, text in ((first, "one"), (second, "two")):
-        ids = answered(scene, waiting)
+        ids = answered(host, waiting)
         assert [line.endswith(named(ids)) for line in (*ear.about(f"began {text}"), *ear.about(f"ended {text}"))] == [
             True,
             True,
@@ -115,12 +115,12 @@ def test_the_driver_keeps_calls_apart(ear: Ear) -> None:
         operator_log.info("late")
         return {}
 
-    scene = Scene(slow)
-    request = scene.request("RESERVE", "/desk", GOOD, {"Task-ID": TASK})
+    host = DispatchHost(slow)
+    request = host.request("RESERVE", "/desk", GOOD, {"Task-ID": TASK})
 
     async def answer() -> None:
         peer = Peer(address="127.0.0.1", certificate=certificate())
-        answers.append(await scene.dispatcher().dispatch(request, peer))
+        answers.append(await host.dispatcher.dispatch(request, peer))
 
     drive(answer())
     assert CALL.get() is None
@@ -142,8 +142,8 @@ def test_a_call_inside_a_call_has_its_own(ear: Ear) -> None:
         operator_log.info("after")
         return {}
 
-    scene = Scene(outer)
-    ids = answered(scene, scene.start(body=GOOD, headers={"Task-ID": TASK}))
+    host = DispatchHost(outer)
+    ids = answered(host, host.start(body=GOOD, headers={"Task-ID": TASK}))
     assert [line.endswith(named(ids)) for line in ear.about("before") + ear.about("after")] == [True, True]
     [inside] = ear.about("inside")
     assert "Audit-ID" in inside and ids["audit-id"] not in inside
@@ -159,14 +159,14 @@ def test_a_long_call_is_heard_in_time(ear: Ear) -> None:
         operator_log.info("went on")
         return {}
 
-    scene = Scene(slow)
-    waiting = scene.start(body=GOOD, headers={"Task-ID": TASK})
+    host = DispatchHost(slow)
+    waiting = host.start(body=GOOD, headers={"Task-ID": TASK})
     assert ear.about("began") == []
     ear.clock.advance(LONGEST)
     [began] = ear.about("began")
     assert "Audit-ID" not in began
     waits.callback(None)
-    ids = answered(scene, waiting)
+    ids = answered(host, waiting)
     [made] = ear.about("the record of a call is made")
     assert ids["response-id"] in began and made.endswith(named(ids))
     [went_on] = ear.about("went on")
@@ -182,8 +182,8 @@ def test_a_call_that_says_much_is_not_kept(ear: Ear) -> None:
         assert len(ear.about("number")) == 3 * MOST
         return {}
 
-    scene = Scene(talking)
-    answered(scene, scene.start(body=GOOD))
+    host = DispatchHost(talking)
+    answered(host, host.start(body=GOOD))
     assert len(ear.about("number")) == 3 * MOST
 
 
@@ -224,8 +224,8 @@ def test_the_author_of_an_undeclared_error_is_told(ear: Ear) -> None:
     def raising(context: EndpointContext) -> Any:
         raise EndpointError("desk_broken")
 
-    scene = Scene(raising)
-    ids = answered(scene, scene.start(body=GOOD, headers={"Task-ID": TASK}))
+    host = DispatchHost(raising)
+    ids = answered(host, host.start(body=GOOD, headers={"Task-ID": TASK}))
     [line] = ear.about("desk_broken")
     for part in ("RESERVE /desk", "EndpointError('desk_broken')", "to errors of the endpoint", "declared: desk_taken"):
         assert part in line

@@ -22,7 +22,7 @@ from agtphost.host.upstreams import acp_servers
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance
 from agtphost.upstream.pins import Store
-from tests.dispatch.scene import CALLER, Scene
+from tests.dispatch.hosts import CALLER, DispatchHost
 
 HEAD = '[host]\nserver_id = "h"\nprofile = "development"\nstate_dir = "state"\n'
 
@@ -113,11 +113,11 @@ def front(agent_id: str, name: str) -> str:
 
 def test_the_front_is_checked_against_the_directory(tmp_path: Path) -> None:
     """An agent that is not hosted, and a caller that nobody knows, keep the host from starting: both are told."""
-    scene = Scene()
+    host = DispatchHost()
 
     def made(config: Config) -> object:
-        tasks = fronted_tasks(config, StateTable(), scene.ledger)
-        return a2a_front(Clock(), config, scene.directory, scene.dispatcher, None, tasks, None, list, {})
+        tasks = fronted_tasks(config, StateTable(), host.ledger)
+        return a2a_front(Clock(), config, host.directory, host.dispatcher, None, tasks, None, list, {})
 
     with pytest.raises(ConfigurationError) as caught:
         made(configured(tmp_path, front("e" * 64, "nobody")))

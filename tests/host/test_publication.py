@@ -25,7 +25,7 @@ from agtphost.host.publication import HISTORY, Publication, Published
 from agtphost.identity import files
 from agtphost.identity.agents import Agent
 from agtphost.identity.jws import JWSError
-from tests.dispatch.scene import Recorder
+from tests.dispatch.hosts import Recorder
 from tests.host.hosts import configured, reloaded
 from tests.methods.stage import Toolbox
 from tests.test_parser_bounds import limit

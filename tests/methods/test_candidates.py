@@ -21,7 +21,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery import candidates, discover
 from agtphost.methods.discovery.candidates import Candidates
 from agtphost.methods.discovery.visibility import Visibility
-from tests.dispatch.scene import Recorder
+from tests.dispatch.hosts import Recorder
 from tests.methods.stage import CALLER, DESK, Stage, Toolbox, agent, body_of, of_agent
 
 ME = of_agent(CALLER.agent_id)

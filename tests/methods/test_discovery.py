@@ -24,7 +24,7 @@ from agtphost.methods.discovery.discover import Discovery
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.overrides import POSTURE
 from agtphost.vocabulary.status import Status
-from tests.dispatch.scene import Recorder
+from tests.dispatch.hosts import Recorder
 from tests.methods.stage import BARE, CALLER, DESK, MCP, STRANGER, Stage, Toolbox, agent, body_of, of_agent, of_key
 
 AS_CALLER = of_agent(CALLER.agent_id)

@@ -15,7 +15,7 @@ from agtphost.identity import jws
 from agtphost.identity.canonical import canonical
 from agtphost.identity.delegation import DelegationError
 from agtphost.identity.keys import SigningKey
-from tests.dispatch.scene import CALLER, STRANGER, Scene, document
+from tests.dispatch.hosts import CALLER, STRANGER, DispatchHost, document
 from tests.fakes import FakeLedger
 from tests.identity.samples import key_of
 
@@ -24,11 +24,11 @@ GIVEN = {"text": "hello"}
 HOST = "agtp.test"
 
 
-def scene(ledger: FakeLedger | None = None, *, gated: bool = True) -> Scene:
+def governed(ledger: FakeLedger | None = None, *, gated: bool = True) -> DispatchHost:
     """A host that believes the platform."""
     ledger = ledger or FakeLedger()
     governance = Governance({"gov.test": PLATFORM.public}, UsedTokens(ledger.held), HOST)
-    return Scene(ledger=ledger, bounds=(GovernanceGate(governance, ledger),) if gated else ())
+    return DispatchHost(ledger=ledger, bounds=(GovernanceGate(governance, ledger),) if gated else ())
 
 
 def token(key: SigningKey = PLATFORM, *, action: Mapping[str, Any] | None = None, **changes: Any) -> str:
@@ -48,7 +48,9 @@ def token(key: SigningKey = PLATFORM, *, action: Mapping[str, Any] | None = None
     return jws.compact(jws.protected_header(key), canonical(claims), key)
 
 
-def ask(host: Scene, text: Any, given: Mapping[str, Any] | None = None, *, key: str = "") -> tuple[int, dict[str, Any]]:
+def ask(
+    host: DispatchHost, text: Any, given: Mapping[str, Any] | None = None, *, key: str = ""
+) -> tuple[int, dict[str, Any]]:
     body = {"parameters": given or GIVEN, "context": {"governance_token": text}}
     answer = host.ask("RESERVE", "/desk", body, headers={"Idempotency-Key": key} if key else {})
     return answer.status, document(answer)
@@ -56,7 +58,7 @@ def ask(host: Scene, text: Any, given: Mapping[str, Any] | None = None, *, key: 
 
 def test_an_allowed_action_acts_once() -> None:
     """AGTP-177: the second use is 401, after a restart as well; the use is a signed event that names the request."""
-    host = scene()
+    host = governed()
     text = token()
     assert ask(host, text)[0] == 200
     status, body = ask(host, text)
@@ -66,15 +68,15 @@ def test_an_allowed_action_acts_once() -> None:
     assert event.event_type == USED and event.fields["caller_id"] == CALLER
     [acted] = [draft.payload for draft in host.ledger.drafts if draft.payload.get("status") == 200]
     assert event.fields["request_hash"] == acted["request_hash"]
-    assert ask(scene(host.ledger), text)[0] == 401, "what was committed is all that a restart leaves"
+    assert ask(governed(host.ledger), text)[0] == 401, "what was committed is all that a restart leaves"
     # The control: a host that has no gate for them acts twice.
-    free = scene(gated=False)
+    free = governed(gated=False)
     assert [ask(free, text)[0] for _ in range(2)] == [200, 200]
 
 
 def test_two_uses_at_once_act_once() -> None:
     """The use is durable before the action begins: of two requests that race, one acts."""
-    host = scene()
+    host = governed()
     text = token()
     gate = next(gate for gate in host.gates if isinstance(gate, GovernanceGate))
     gate._governance.used = lambda token: None  # type: ignore[method-assign]
@@ -85,7 +87,7 @@ def test_two_uses_at_once_act_once() -> None:
 
 def test_a_denied_action_does_not_act() -> None:
     """AGTP-177: 403, on record, and the verdict is used up."""
-    host = scene()
+    host = governed()
     text = token(verdict="DENY")
     assert ask(host, text)[1]["reason"] == "governance-denied"
     assert ask(host, text)[1]["fault"] == "replayed"
@@ -147,7 +149,7 @@ def hostile() -> dict[str, Any]:
 def test_what_proves_nothing_is_401(fault: str) -> None:
     """AGTP-177: expiry, another agent, host, method, path or digest, and everything forged; nothing acts."""
     text = hostile()[fault]
-    host = scene()
+    host = governed()
     status, body = ask(host, text)
     assert (status, body["reason"]) == (401, "governance-token-invalid")
     assert not host.recorder.calls
@@ -163,7 +165,7 @@ def test_every_fault_has_its_test() -> None:
 
 def test_the_parameters_are_those_that_were_decided_on() -> None:
     """The digest holds for every spelling of the same parameters, and for no others."""
-    host = scene()
+    host = governed()
     assert ask(host, token(), {"text": "hellp"})[0] == 401
     assert ask(host, token(aud=HOST), dict(GIVEN))[0] == 200
     with pytest.raises(DelegationError):
@@ -172,7 +174,7 @@ def test_the_parameters_are_those_that_were_decided_on() -> None:
 
 def test_a_verdict_narrows_and_never_widens() -> None:
     """Companion section 8.2: the verdict's scope alone counts; beyond the caller's, or less than is needed, is 262."""
-    host = scene()
+    host = governed()
     assert ask(host, token(action={"authority_scope": ["booking:desk"]}))[0] == 200
     assert host.recorder.calls[0].scopes == frozenset({"booking:desk"})
     for scope in (["payments:purchase", "booking:desk"], ["documents:query"], []):
@@ -183,7 +185,7 @@ def test_a_verdict_narrows_and_never_widens() -> None:
 
 def test_a_keyed_request_is_repeated_with_its_token() -> None:
     """Core v08 section 5.5: the same request under the same key is answered as before; no other with that token."""
-    host = scene()
+    host = governed()
     text = token()
     first = ask(host, text, key="k-1")
     assert first[0] == 200
@@ -195,7 +197,7 @@ def test_a_keyed_request_is_repeated_with_its_token() -> None:
 
 def test_without_a_store_nothing_is_decided() -> None:
     """Design decision 15: a use that cannot be made durable does not act."""
-    host = scene()
+    host = governed()
     host.ledger.failing = True
     assert ask(host, token())[0] == 503
     assert not host.recorder.calls
@@ -203,6 +205,6 @@ def test_without_a_store_nothing_is_decided() -> None:
 
 def test_requests_without_a_token_pass() -> None:
     """A token is for whoever has one: nothing else changes."""
-    host = scene()
+    host = governed()
     answer = host.ask("RESERVE", "/desk", {"parameters": GIVEN})
     assert answer.status == 200 and not any(draft.events for draft in host.ledger.drafts)

@@ -12,7 +12,7 @@ from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.peer import Assurance
 from agtphost.identity.trust import TrustPosture
 from agtphost.wire.events import Response
-from tests.dispatch.scene import Recorder
+from tests.dispatch.hosts import Recorder
 from tests.methods.stage import BARE, CALLER, DESK, Stage, agent, body_of, of_agent
 
 RECORDER = Recorder(lambda context: {"scopes": sorted(context.scopes), "session": context.session_id})

@@ -18,7 +18,7 @@ from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary import media_types
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
-from tests.dispatch.scene import Recorder
+from tests.dispatch.hosts import Recorder
 from tests.methods.stage import CALLER, DESK, SIGNING, Stage, of_agent
 from tests.test_parser_bounds import limit
 

@@ -10,18 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
 from agtphost.dispatch import quotes
-from agtphost.dispatch.quotes import CartError, Quotes, cart_digest, cart_total
+from agtphost.dispatch.quotes import CartError, cart_digest, cart_total
 from agtphost.handlers.context import EndpointError, EndpointResponse
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import decode
-from agtphost.methods.merchant import Estimates, Quotation
 from agtphost.vocabulary import budget
-from tests.dispatch.market import CART, HOST_KEY, Market, merchant
-from tests.dispatch.scene import Recorder, document, payload
+from tests.dispatch.hosts import Recorder, document, payload
+from tests.dispatch.purchase_hosts import CART, PurchaseHost, merchant
 
 SUMMARIZE = Binding(
     method="SUMMARIZE",
@@ -38,15 +36,9 @@ SUMMARIZE = Binding(
 SECRET = replace(SUMMARIZE, path="/secret", required_scopes=("knowledge:query",))
 
 
-def market(**changes: Any) -> Market:
+def market(**changes: Any) -> PurchaseHost:
     """With a dear endpoint, one that the buyer may not call, and the built-in QUOTE."""
-    made: list[Market] = []
-    estimates = Estimates(lambda method, path: made[0].table_match(method, path))
-    built_in = Quotation(None, estimates, Quotes(StateTable()), key=None)
-    offered = Binding(method="QUOTE", path="/", tier="A", state_changing=False, handler=built_in)
-    changes.setdefault("bindings", (SUMMARIZE, SECRET, offered))
-    made.append(Market(**changes))
-    return made[0]
+    return PurchaseHost(**{"bindings": (SUMMARIZE, SECRET), **changes})
 
 
 def refused(response: Any, status: int, reason: str) -> dict[str, Any]:
@@ -58,9 +50,9 @@ def refused(response: Any, status: int, reason: str) -> dict[str, Any]:
 @pytest.mark.parametrize("path", ["/", "/cart"])
 def test_a_call_is_estimated_and_not_made(path: str) -> None:
     """METH-020, AGTP-054: header and body say what the endpoint declares; its handler is not called."""
-    scene = market()
+    host = market()
     asked = {"method": "SUMMARIZE", "path": "/text", "parameters": {"text": "x"}}
-    response = scene.ask("QUOTE", path, asked)
+    response = host.ask("QUOTE", path, asked)
     assert response.status == 200
     fields = [value for name, value in response.headers if name.lower() == "cost-estimate"]
     assert fields == ["tokens=8500, compute-seconds=2.3"]
@@ -69,19 +61,19 @@ def test_a_call_is_estimated_and_not_made(path: str) -> None:
     assert result["method"] == "SUMMARIZE"
     assert result["estimated_cost"]["tokens"] == {"min": 8500, "expected": 8500, "max": 8500}
     assert result["estimated_cost"]["compute_seconds"]["expected"] == 2.3
-    assert not SUMMARIZE.handler.calls and not scene.pricer.calls  # type: ignore[attr-defined]
+    assert not SUMMARIZE.handler.calls and not host.pricer.calls  # type: ignore[attr-defined]
 
 
 def test_only_the_units_that_are_asked_for() -> None:
     """METH-020: budget_units is a list or a text; an unknown unit is 422."""
-    scene = market()
+    host = market()
     asked = {"method": "SUMMARIZE", "path": "/text", "parameters": {}}
     for units in (["tokens"], "tokens", "tokens, EUR"):
-        response = scene.ask("QUOTE", "/", {**asked, "budget_units": units})
+        response = host.ask("QUOTE", "/", {**asked, "budget_units": units})
         assert response.headers.get("cost-estimate") == "tokens=8500"
     for units in (["gold"], 5, [["tokens"]], "tokens;EUR"):
-        refused(scene.ask("QUOTE", "/", {**asked, "budget_units": units}), 422, "invalid-parameter")
-    refused(scene.ask("QUOTE", "/", {**asked, "budget_units": ["EUR"]}), 404, "cost-not-declared")
+        refused(host.ask("QUOTE", "/", {**asked, "budget_units": units}), 422, "invalid-parameter")
+    refused(host.ask("QUOTE", "/", {**asked, "budget_units": ["EUR"]}), 404, "cost-not-declared")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +83,7 @@ def test_only_the_units_that_are_asked_for() -> None:
         ({"method": "SUMMARIZE"}, 422, "missing-parameter"),
         ({"method": "SUMMARIZE", "parameters": 1}, 422, "invalid-parameter"),
         ({"method": "summarize", "parameters": {}}, 422, "invalid-parameter"),
-        ({"method": "SUMMARIZE", "parameters": {}}, 404, "not-found"),
+        ({"method": "RESERVE", "parameters": {}}, 404, "not-found"),
         ({"method": "SUMMARIZE", "parameters": {}, "path": "text"}, 404, "not-found"),
         ({"method": "SUMMARIZE", "parameters": {}, "path": "/%zz/{x}"}, 404, "not-found"),
         ({"method": "SUMMARIZE", "parameters": {}, "path": "/ü"}, 404, "not-found"),
@@ -111,18 +103,18 @@ def test_what_cannot_be_estimated(asked: dict[str, Any], status: int, reason: st
 
 def test_a_quote_is_signed_and_durable() -> None:
     """AGTP-299: id, digest, total and end; the signature covers these, and the record names the quote."""
-    scene = market()
-    response = scene.quote()
+    host = market()
+    response = host.quote()
     result = document(response)["result"]
     covered = {name: result[name] for name in ("quote_id", "cart_digest", "total", "quote_valid_until")}
     signature = decode(result["quote_signature"]["value"])
-    assert HOST_KEY.public.verify(signature, canonical(covered))
-    assert not HOST_KEY.public.verify(signature, canonical({**covered, "total": {"value": "0", "currency": "EUR"}}))
+    assert host.key.public.verify(signature, canonical(covered))
+    assert not host.key.public.verify(signature, canonical({**covered, "total": {"value": "0", "currency": "EUR"}}))
     assert result["in_stock"] is True
     assert result["cart_digest"] == cart_digest(CART)
     assert response.headers.get("cost-estimate") == "EUR=20.00"
-    assert payload(scene)["extra"]["quote"]["quote_id"] == result["quote_id"]  # type: ignore[index]
-    again = Market(shop=scene.hosted, ledger=scene.ledger)
+    assert payload(host)["extra"]["quote"]["quote_id"] == result["quote_id"]  # type: ignore[index]
+    again = PurchaseHost(shop=host.hosted, ledger=host.ledger)
     assert document(again.quote())["result"]["quote_id"] == result["quote_id"], "idempotent, also after a restart"
 
 
@@ -133,11 +125,11 @@ def test_the_operator_has_the_last_word() -> None:
         return EndpointError("sold_out")
 
     corrected = {**CART, "shipping": "1.96"}
-    response = Market(offer=lambda context: {"cart": corrected}).quote()
+    response = PurchaseHost(offer=lambda context: {"cart": corrected}).quote()
     result = document(response)["result"]
     assert (result["total"]["value"], result["cart_digest"]) == ("21.00", cart_digest(corrected))
-    assert Market(offer=refuse).quote().status == 500, "not declared by the binding"
-    later = Market(offer=lambda context: EndpointResponse(status=202, result={"a": 1}))
+    assert PurchaseHost(offer=refuse).quote().status == 500, "not declared by the binding"
+    later = PurchaseHost(offer=lambda context: EndpointResponse(status=202, result={"a": 1}))
     assert document(later.quote())["result"]["quote_id"]
 
 
@@ -147,7 +139,7 @@ def test_an_operator_that_waits_is_waited_for() -> None:
     async def offer(context: Any) -> Any:
         return {"in_stock": False}
 
-    result = document(Market(offer=offer).quote())["result"]
+    result = document(PurchaseHost(offer=offer).quote())["result"]
     assert result["in_stock"] is False
     assert result["quote_id"]
 
@@ -176,25 +168,25 @@ def test_an_operator_that_waits_is_waited_for() -> None:
 )
 def test_a_cart_that_cannot_be_quoted(change: dict[str, Any]) -> None:
     """Every mutated member is 422, and neither the operator nor the store hears of it."""
-    scene = market()
-    refused(scene.quote({**CART, **change}), 422, "invalid-parameter")
-    assert not scene.pricer.calls
-    assert not list(scene.ledger.held.all("quote"))
+    host = market()
+    refused(host.quote({**CART, **change}), 422, "invalid-parameter")
+    assert not host.pricer.calls
+    assert not list(host.ledger.held.all("quote"))
 
 
 def test_carts_are_quoted_by_merchants() -> None:
     """And by nobody else."""
-    refused(Market(shop=merchant(role="agent")).quote(), 422, "cart-not-quotable")
+    refused(PurchaseHost(shop=merchant(role="agent")).quote(), 422, "cart-not-quotable")
 
 
 def test_quotes_of_one_agent_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """T-LM: beyond the bound 429; once they have ended there is room again."""
     monkeypatch.setattr(quotes, "MOST_PER_AGENT", 2)
-    scene = market()
-    statuses = [scene.quote({**CART, "tax": f"{number}.00"}).status for number in range(3)]
+    host = market()
+    statuses = [host.quote({**CART, "tax": f"{number}.00"}).status for number in range(3)]
     assert statuses == [200, 200, 429]
-    scene.ledger.held._now = lambda: 9e9
-    assert scene.quote().status == 200
+    host.ledger.held._now = lambda: 9e9
+    assert host.quote().status == 200
 
 
 def test_money_is_never_a_fraction_of_two() -> None:

@@ -22,7 +22,7 @@ from agtphost.testing.reactor import MemoryReactor
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.catalog_set import CatalogSet
 from agtphost.wire.events import Response
-from tests.dispatch.scene import Recorder, agent, certificate
+from tests.dispatch.hosts import Recorder, agent, certificate
 from tests.fakes import FakeLedger
 from tests.memory import OpenHost
 

@@ -24,7 +24,7 @@ from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import decode
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.vocabulary import budget
-from tests.dispatch.market import CART, KEY, PLATFORM, PUBLIC, claims, signed
+from tests.dispatch.purchase_hosts import CART, KEY, PLATFORM, PUBLIC, claims, signed
 from tests.docs.test_commands import ROOT, blocks
 from tests.system.hosting import Host, running, sample, until
 

@@ -23,7 +23,7 @@ from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
 from tests.adapters.mcp.hosting import SERVERS, alive, context, hosted, pause, until
-from tests.dispatch.scene import agent
+from tests.dispatch.hosts import agent
 
 ALICE, BOB = "a" * 64, "b" * 64
 ERAS = pytest.mark.parametrize("era", ["handshake", "stateless"])

@@ -1,39 +1,28 @@
-"""One host in memory: real gates and a real dispatcher around a ledger that the test can look into."""
+"""One host in memory for tests of gates and dispatcher, around a ledger that the test can look into."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
 from zope.interface import implementer, implementer_only
 
-from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.contract.binding import Binding
-from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.schemas import compile_schema
-from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.dispatcher import Dispatcher
-from agtphost.dispatch.gates.action import ActionGate
-from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.sealing import Sealer
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.handlers.context import EndpointContext
-from agtphost.handlers.function import RegisteredFunction
-from agtphost.iagtp import IGate, IHandler
+from agtphost.iagtp import IDispatcher, IGate, IHandler
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
 from agtphost.identity.trust import TrustPosture
-from agtphost.methods.execution import Carrier
-from agtphost.vocabulary.catalog import Catalog
-from agtphost.vocabulary.paths import PathGrammar
 from agtphost.wire.events import Response
-from tests.fakes import FakeDirectory, FakeLedger
+from tests.memory import OpenHost, request_of
 from tests.memory import body_of as document
-from tests.memory import request_of
 
 CALLER = "a" * 64
 HOSTED = "b" * 64
@@ -102,22 +91,37 @@ SCHEMA = {
 }
 
 
-class Scene:
+class DispatchHost(OpenHost):
     """
     A host with the endpoints ``QUERY /words`` (open to named callers), ``RESERVE /desk`` (scope, certificate,
     schema, keyed) and ``QUERY /public`` (anonymous).
+
+    :param answer: what all of them do.
+    :param built_in: whether they are parts of the host.
+    :param caller: who asks, unless a request says otherwise.
+    :param hosted: whom they are asked of.
+    :param bounds: gates to stand before the one of schemas.
+    :param options: see :class:`tests.memory.OpenHost`.
     """
 
-    def __init__(self, answer: Callable[[EndpointContext], Any] | None = None, **changes: Any) -> None:
-        self.recorder = (BuiltInRecorder if changes.pop("built_in", False) else Recorder)(answer)
-        self.ledger = changes.pop("ledger", None) or FakeLedger()
-        self.caller = changes.pop("caller", None) or agent(
+    def __init__(
+        self,
+        answer: Callable[[EndpointContext], Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        built_in: bool = False,
+        caller: Agent | None = None,
+        hosted: Agent | None = None,
+        others: Sequence[Agent] = (),
+        bindings: Iterable[Binding] = (),
+        bounds: Sequence[IGate] = (),
+        **options: Any,
+    ) -> None:
+        self.recorder = (BuiltInRecorder if built_in else Recorder)(answer)
+        self.caller = caller or agent(
             CALLER, "caller", hosted=False, scopes=frozenset({"booking:*", "documents:query"})
         )
-        self.hosted = changes.pop("hosted", None) or agent(HOSTED, "librarian", hosted=True)
-        self.directory = FakeDirectory(self.caller, self.hosted, *changes.pop("others", ()))
-        self.states: dict[str, LifecycleState] = {}
-        self.clock = Clock()
+        self.hosted = hosted or agent(HOSTED, "librarian", hosted=True)
         self.bindings = [
             Binding(
                 method="QUERY",
@@ -138,57 +142,33 @@ class Scene:
                 input_schema=compile_schema(SCHEMA, role="input"),
                 errors=frozenset({"desk_taken"}),
             ),
-            *changes.pop("bindings", ()),
+            *bindings,
         ]
-        catalog = changes.pop("catalog", None) or Catalog.load(None)
-        policy = changes.pop("policy", MethodPolicy())
-        table = EndpointTable(self.bindings)
-        self.gates: list[IGate] = list(
-            gates(
-                Collaborators(
-                    directory=self.directory,
-                    states=self.state_of,
-                    by_server_name=changes.pop("by_server_name", {}),
-                    catalog=catalog,
-                    other_catalogs=changes.pop("other_catalogs", ()),
-                    rate=changes.pop("rate", None),
-                    bounds=changes.pop("bounds", ()),
-                    custom_methods=policy.custom,
-                    grammar=PathGrammar(catalog.methods),
-                    policy=policy,
-                    table=table,
-                    action=ActionGate(Carrier(), ()),
-                    merchant=changes.pop("merchant", lambda scene: None)(self),
-                    ledger=self.ledger,
-                    yaml=changes.pop("yaml", False),
-                )
-            )
+        agents = (self.caller, self.hosted, *others)
+        super().__init__(settings, agents=agents, bindings=self.bindings, **options)
+        self._bounds = bounds
+        self._rewired: Dispatcher | None = None
+
+    @property
+    def gates(self) -> list[IGate]:
+        """The host's, in order, with those of the test."""
+        found = list(self.core.admission.gates)
+        at = [gate.name for gate in found].index("schema")
+        return [*found[:at], *self._bounds, *found[at:]]
+
+    @property
+    def dispatcher(self) -> IDispatcher:
+        """The host's, or the one that :meth:`rewire` made of it."""
+        if self._rewired is None and self._bounds:
+            self.rewire()
+        return self._rewired or super().dispatcher
+
+    def rewire(self, gates: Sequence[IGate] | None = None, sealer: Sealer | None = None) -> None:
+        """Have requests go through other gates, or be sealed otherwise."""
+        own = self.core.admission
+        self._rewired = Dispatcher(
+            self.gates if gates is None else gates, self.ledger, sealer or own.sealer, self.clock, 30.0, own.running
         )
-        self.sealer = Sealer("test-host", ("QUERY", "RESERVE"), catalog.warnings)
-        assert not changes, changes
-
-    def state_of(self, which: Agent) -> LifecycleState:
-        return self.states.get(which.agent_id, LifecycleState(status=LifecycleStatus.ACTIVE))
-
-    def dispatcher(self, chosen: list[IGate] | None = None) -> Dispatcher:
-        return Dispatcher(self.gates if chosen is None else chosen, self.ledger, self.sealer, self.clock, 30.0)
-
-    def ask(
-        self,
-        method: str = "RESERVE",
-        path: str = "/desk",
-        body: Any = None,
-        *,
-        peer: Peer | None = None,
-        headers: Mapping[str, str] | None = None,
-        gates: list[IGate] | None = None,
-        query: str | None = None,
-    ) -> Response:
-        """Dispatch one request, which must be answered without waiting."""
-        answers: list[Response] = []
-        self.start(method, path, body, peer=peer, headers=headers, gates=gates, query=query).addCallback(answers.append)
-        assert answers, "the dispatcher is still waiting"
-        return answers[0]
 
     def start(
         self,
@@ -197,31 +177,38 @@ class Scene:
         body: Any = None,
         *,
         peer: Peer | None = None,
-        headers: Mapping[str, str] | None = None,
-        gates: list[IGate] | None = None,
-        query: str | None = None,
+        **options: Any,
     ) -> Deferred[Response]:
-        request = self.request(method, path, body, headers, query)
-        who = Peer(address="127.0.0.1", certificate=certificate()) if peer is None else peer
-        return Deferred.fromCoroutine(self.dispatcher(gates).dispatch(request, who))
+        """One request; of the caller's, with its certificate, unless ``peer`` says otherwise."""
+        return super().start(method, path, body, peer=known() if peer is None else peer, **options)
+
+    def ask(self, method: str = "RESERVE", path: str = "/desk", body: Any = None, **options: Any) -> Response:
+        """The same, which must be answered without waiting."""
+        return super().ask(method, path, body, **options)
 
     request = staticmethod(request_of)
 
 
-def payload(scene: Scene, at: int = -1) -> dict[str, object]:
+def known(agent_id: str = CALLER) -> Peer:
+    """A connection with an agent's certificate."""
+    return Peer(address="127.0.0.1", certificate=certificate(agent_id))
+
+
+def payload(host: OpenHost, at: int = -1) -> dict[str, object]:
     """What the ledger was given to sign."""
-    return scene.ledger.drafts[at].payload
+    found: dict[str, object] = host.ledger.drafts[at].payload
+    return found
 
 
 __all__ = [
     "CALLER",
     "HOSTED",
     "STRANGER",
+    "DispatchHost",
     "Recorder",
-    "RegisteredFunction",
-    "Scene",
     "agent",
     "certificate",
     "document",
+    "known",
     "payload",
 ]

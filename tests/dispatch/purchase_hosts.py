@@ -1,11 +1,12 @@
-"""A buyer and a merchant in memory: real gates, documents signed by a registrar, assertions signed by a platform."""
+"""A buyer and a merchant in memory: documents signed by a registrar, assertions signed by a platform."""
 
 from __future__ import annotations
 
 import json
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,14 @@ from joserfc import jws
 from joserfc.jwk import ECKey, KeySet, OKPKey
 
 from agtphost.contract.binding import Binding
-from agtphost.dispatch.gates.purchase import MerchantGate
-from agtphost.dispatch.merchants import MerchantManifests
-from agtphost.dispatch.quotes import Quotes
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.agent_files import load_agents
 from agtphost.identity.agents import Agent
-from agtphost.identity.bearer import TokenIssuer, read_keys
-from agtphost.identity.intent import IntentAssertions
+from agtphost.identity.bearer import read_keys
+from agtphost.identity.canonical import canonical
 from agtphost.identity.peer import Peer
-from agtphost.methods.merchant import Estimates, Quotation, quoting
 from agtphost.wire.events import Response
-from tests.dispatch.scene import CALLER, Recorder, Scene, agent, certificate
-from tests.fakes import FakeLedger
+from tests.dispatch.hosts import CALLER, DispatchHost, Recorder, agent
 from tests.identity.samples import key_of, place_agent
 
 PLATFORM = "https://platform.example.com"
@@ -33,8 +29,7 @@ KEY = OKPKey.generate_key("Ed25519", {"kid": "platform-1"})
 OTHER = OKPKey.generate_key("Ed25519", {"kid": "platform-1"})
 EC = ECKey.generate_key("P-256", {"kid": "platform-ec"})
 PUBLIC = json.dumps(KeySet([KEY, EC]).as_dict(private=False)).encode()
-REGISTRAR = key_of("market registrar")
-HOST_KEY = key_of("market host_key")
+REGISTRAR = key_of("purchase registrar")
 
 CART = {
     "lines": [{"sku": "tea", "qty": 2, "unit_price": "4.50"}, {"sku": "cup", "qty": 1, "unit_price": "7.00"}],
@@ -79,66 +74,53 @@ def signed(body: Mapping[str, Any], key: Any = KEY, alg: str = "EdDSA", **header
     return str(jws.serialize_compact(protected, json.dumps(body).encode(), key, registry=registry))
 
 
-class Market(Scene):
+class PurchaseHost(DispatchHost):
     """
     A host with the merchant ``shop``: ``PURCHASE /goods`` and ``QUOTE /cart``.
 
     :param answer: what the PURCHASE endpoint does.
+    :param shop: who sells.
     :param offer: what the QUOTE endpoint does.
+    :param scopes: the buyer's.
+    :param intent_required: whether every purchase needs an Intent-Assertion.
+    :param options: see :class:`tests.dispatch.hosts.DispatchHost`.
     """
 
     def __init__(
         self,
         answer: Callable[[EndpointContext], Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
         *,
         shop: Agent | None = None,
         offer: Callable[[EndpointContext], Any] = lambda context: {"in_stock": True},
-        settings: Mapping[str, Any] | None = None,
         scopes: frozenset[str] = frozenset({"payments:purchase", "documents:query"}),
-        ledger: FakeLedger | None = None,
-        **changes: Any,
+        intent_required: bool = False,
+        bindings: Iterable[Binding] = (),
+        **options: Any,
     ) -> None:
-        ledger = ledger or FakeLedger()
-        given = dict(settings or {})
         self.seller = Recorder(answer or (lambda context: {"order": "o-1"}))
         self.pricer = Recorder(offer)
-        self.manifests = MerchantManifests(signed=given.get("production", False))
-        platform = TokenIssuer(issuer=PLATFORM, audiences=("ignored",), keys=read_keys(PUBLIC), leeway=30.0)
-        estimates = Estimates(lambda method, path: self.table_match(method, path))
-        quotes = Quotes(ledger.held)
-
-        def gate(scene: Scene) -> MerchantGate:
-            return MerchantGate(
-                scene.state_of, self.manifests, assertions=IntentAssertions([platform]), held=ledger.held, **given
-            )
-
+        platform = {"issuer": PLATFORM, "jwks": read_keys(PUBLIC)}
         super().__init__(
+            settings={"merchant": {"intent_required": intent_required, "platform": [platform]}, **(settings or {})},
             hosted=shop or merchant(),
             caller=agent(CALLER, "buyer", hosted=False, scopes=scopes),
-            ledger=ledger,
-            merchant=gate,
             bindings=(
                 Binding(
                     method="PURCHASE", path="/goods", handler=self.seller, tier="B", errors=frozenset({"sold_out"})
                 ),
-                quoting(
-                    Binding(method="QUOTE", path="/cart", handler=self.pricer, tier="B", state_changing=False),
-                    lambda inner: Quotation(inner, estimates, quotes, key=HOST_KEY),
-                ),
-                *changes.pop("bindings", ()),
+                Binding(method="QUOTE", path="/cart", handler=self.pricer, tier="B", state_changing=False),
+                *bindings,
             ),
-            **changes,
+            **options,
         )
-
-    def table_match(self, method: str, path: str) -> Any:
-        from agtphost.contract.table import EndpointTable
-
-        return EndpointTable(self.bindings).match(method, path)
 
     @property
     def fingerprint(self) -> str:
         """Of the shop's manifest at the moment."""
-        return self.manifests.of(self.hosted, self.state_of(self.hosted)).fingerprint
+        state = self.states.state_of(self.hosted)
+        methods = tuple(self.core.on.registry.methods())
+        return sha256(canonical(json.loads(self.core.shown.publisher.octets(self.hosted, state, methods)))).hexdigest()
 
     def assertion(self, key: Any = KEY, alg: str = "EdDSA", **changes: Any) -> str:
         """An Intent-Assertion for this shop."""
@@ -162,8 +144,3 @@ class Market(Scene):
     def quote(self, cart: Any = CART, **more: Any) -> Response:
         """One QUOTE of a cart."""
         return self.ask("QUOTE", "/cart", {"cart": cart, **more})
-
-
-def known(agent_id: str = CALLER) -> Peer:
-    """A connection with an agent's certificate."""
-    return Peer(address="127.0.0.1", certificate=certificate(agent_id))
