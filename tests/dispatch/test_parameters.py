@@ -13,6 +13,7 @@ from agtphost.contract.built_in_contracts import contract_of
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.gates import action
+from agtphost.dispatch.gates.authority import ClaimedScopesGate
 from agtphost.dispatch.gates.endpoint import EndpointGate
 from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery.filters import CHECKS
@@ -55,7 +56,7 @@ def ask(pair: tuple[str, str], body: dict[str, Any]) -> tuple[int, dict[str, Any
     method, template = pair
     binding = Binding(method=method, path=template, handler=recorder, tier="A", min_assurance=Assurance.NONE)
     host = DispatchHost()
-    only = EndpointGate(EndpointTable([binding]), MethodPolicy())
+    only = EndpointGate(EndpointTable([binding]), MethodPolicy(), None, ClaimedScopesGate().check)
     host.rewire([only if gate.name == only.name else gate for gate in host.gates])
     response = host.ask(method, re.sub(r"\{\w+\}", "librarian", template), body=body)
     return response.status, document(response), recorder
