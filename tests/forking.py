@@ -24,7 +24,7 @@ from typing import Any
 
 import agtphost
 
-SERVER = Path(__file__).with_name("forkserver.py")
+SERVER, LAUNCHER = Path(__file__).with_name("forkserver.py"), Path(__file__).with_name("forked.py")
 SCRIPTS = {Path(sys.executable).with_name(name) for name in ("agtp", "twistd")}
 LATER = ("twisted.scripts.twistd", "twisted.internet.epollreactor", "twisted.cred.strcred", "unittest", "jmespath")
 """What a host imports when it runs."""
@@ -40,6 +40,35 @@ def product() -> str:
         if "testing" not in file.parts
     )
     return preloaded(*names, *LATER)
+
+
+@cache
+def a2a_sdk() -> str:
+    """The same for agents on the official A2A SDK."""
+    return preloaded(
+        "a2a.helpers", "a2a.server.request_handlers", "a2a.server.routes", "starlette.applications", "uvicorn"
+    )
+
+
+@cache
+def mcp_sdk() -> str:
+    """The same for servers on the official MCP SDK."""
+    return preloaded("mcp", "mcp.server.mcpserver", "mcp.server.stdio", "mcp.server.streamable_http_manager", "uvicorn")
+
+
+def mcp_server(script: str | Path, *words: str | Path) -> list[str]:
+    """The command of a script on that SDK."""
+    return launched(mcp_sdk(), script, *words)
+
+
+def agtp(*words: str | Path) -> list[str]:
+    """The command ``agtp`` for others to start."""
+    return launched(product(), Path(sys.executable).with_name("agtp"), *words)
+
+
+def launched(server: str, program: str | Path, *words: str | Path) -> list[str]:
+    """A command for others to start: a small program that has one forked, and lives as long."""
+    return [sys.executable, "-I", "-S", str(LAUNCHER), server, str(program), *map(str, words)]
 
 
 def preloaded(*modules: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -19,6 +18,7 @@ from agtphost.stores.rows import ItemRow
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Request
+from tests import forking
 from tests.adapters.mcp.hosting import until
 from tests.dispatch.hosts import agent
 
@@ -38,8 +38,8 @@ def process(*command: str) -> Iterator[int]:
 
 
 def python(script: Any, *arguments: str) -> Any:
-    """A server in this interpreter."""
-    return process(sys.executable, str(script), *arguments)
+    """A server on the A2A SDK."""
+    return process(*forking.launched(forking.a2a_sdk(), script, *arguments))
 
 
 class Book(StateTable):

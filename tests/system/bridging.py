@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ def fixture(name: str, *lines: str) -> str:
             "",
             "[[mcp.server]]",
             f'name = "{name}"',
-            f"command = {json.dumps([sys.executable, str(FIXTURE)])}",
+            f"command = {json.dumps(forking.mcp_server(FIXTURE))}",
             *lines,
             "",
         )
@@ -38,9 +37,8 @@ def fixture(name: str, *lines: str) -> str:
 
 def stdio(host: Host, *words: str) -> StdioServerParameters:
     """How the official client starts the bridge."""
-    return StdioServerParameters(
-        command=str(BIN / "agtp"), args=["mcp-bridge", *words], cwd=host.config.parent, env=dict(os.environ)
-    )
+    command, *args = forking.agtp("mcp-bridge", *words)
+    return StdioServerParameters(command=command, args=args, cwd=host.config.parent, env=dict(os.environ))
 
 
 class HttpBridge:

@@ -54,8 +54,13 @@ def sample(directory: Path, *, edit: Sequence[tuple[str, str]] = (), append: str
     for old, new in [("port = 4480", f"port = {free_port()}"), *edit]:
         assert old in text, f"etc/host.toml has no {old!r}"
         text = text.replace(old, new)
+    text = text.replace(_FILES, json.dumps(forking.mcp_server("mcp/files_server.py"))[:-1])
     file.write_text(text + append)
     return file
+
+
+_FILES = '["{python}", "mcp/files_server.py"'
+"""Of ``etc/host.toml``: the sample's MCP server."""
 
 
 class Host:

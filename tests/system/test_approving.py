@@ -7,7 +7,6 @@ import os
 import pty
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +24,7 @@ def deployed(folder: Path) -> tuple[Path, Path]:
     """``host.toml``, and the file that says what the tool is."""
     words = folder / "words"
     words.write_text("Adds up.\nNothing else.")
-    command = json.dumps([sys.executable, str(SERVER), str(words)])
+    command = json.dumps(forking.mcp_server(SERVER, words))
     more = f'\n[[mcp.server]]\nname = "changing"\ncommand = {command}\nmin_assurance = "certificate"\n'
     return sample(folder, append=more), words
 

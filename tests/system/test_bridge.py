@@ -22,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 
 from agtphost.config import load
 from agtphost.identity.keys import SigningKey
+from tests import forking
 from tests.system.bridging import FIXTURE, fixture, http_bridge, stdio
 from tests.system.hosting import BIN, Host, agtp, running, sample
 from tests.system.trail import database, stored, verified
@@ -389,7 +390,8 @@ def test_an_answer_whose_record_does_not_verify_is_passed_on_to_nobody(host: Hos
     public.write_text(SigningKey.generate().public.text + "\n")
 
     def started(*words: str) -> StdioServerParameters:
-        return StdioServerParameters(command=str(BIN / "agtp"), args=["mcp-bridge", *words], cwd=deployment)
+        command, *args = forking.agtp("mcp-bridge", *words)
+        return StdioServerParameters(command=command, args=args, cwd=deployment)
 
     async def story() -> MCPError:
         async with Client(started("--no-verify"), mode="legacy") as mcp:

@@ -11,7 +11,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests import forking
 from tests.npm import document, node, program
 from tests.system.bridging import fixture, http_bridge
 from tests.system.hosting import Host, free_port, running, sample, until
@@ -59,7 +59,10 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 
 ASKING = str(Path(__file__).with_name("asking_server.py"))
-OTHERS = {"asking": [sys.executable, ASKING], "everything": [program("mcp-server-everything")]}
+OTHERS = {
+    "asking": lambda: forking.mcp_server(ASKING),
+    "everything": lambda: [program("mcp-server-everything")],
+}
 """Servers that others wrote, or as the official SDK makes them, configured with a name and a command alone."""
 
 OVER_HTTP = {"asking": "{port}", "everything": "streamableHttp"}
@@ -70,7 +73,7 @@ OVER_HTTP = {"asking": "{port}", "everything": "streamableHttp"}
 def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """A host with these."""
     servers = "".join(
-        f'\n[[mcp.server]]\nname = "{name}"\ncommand = {json.dumps(command)}\n' for name, command in OTHERS.items()
+        f'\n[[mcp.server]]\nname = "{name}"\ncommand = {json.dumps(command())}\n' for name, command in OTHERS.items()
     )
     with running(sample(tmp_path_factory.mktemp("others"), edit=(LAZY,), append=servers)) as host:
         yield host
@@ -80,7 +83,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 def direct(name: str) -> Iterator[str]:
     """One of these servers itself, over HTTP; its URL."""
     port = free_port()
-    command = [*OTHERS[name], OVER_HTTP[name].format(port=port)]
+    command = [*OTHERS[name](), OVER_HTTP[name].format(port=port)]
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, env={**os.environ, "PORT": str(port)}, stdout=quiet, stderr=quiet)
 

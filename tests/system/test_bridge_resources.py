@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from tests import forking
 from tests.system.bridging import http_bridge, stdio
 from tests.system.hosting import Host, running, sample
 from tests.system.trail import LAZY
@@ -27,7 +27,7 @@ FILE = str(Path(__file__).with_name("noted_server.py"))
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """Two servers with resources of the same names, beside the sample's own."""
     servers = "".join(
-        f'\n[[mcp.server]]\nname = "{name}"\ncommand = {json.dumps([sys.executable, FILE, name])}\n'
+        f'\n[[mcp.server]]\nname = "{name}"\ncommand = {json.dumps(forking.mcp_server(FILE, name))}\n'
         for name in ("left", "right")
     )
     with running(sample(tmp_path_factory.mktemp("resources"), edit=(LAZY,), append=servers)) as host:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.session import ClientRequestContext
 
+from tests import forking
 from tests.npm import program
 from tests.system.bridging import fixture, http_bridge, stdio
 from tests.system.hosting import Host, running, sample
@@ -21,13 +21,15 @@ from tests.system.trail import LAZY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
-COMMAND = [sys.executable, str(Path(__file__).with_name("asking_server.py"))]
+ASKING = Path(__file__).with_name("asking_server.py")
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """A server that speaks both eras, one that speaks the older, both with nothing but a name and a command."""
-    servers = f'\n[[mcp.server]]\nname = "asking"\ncommand = {json.dumps(COMMAND)}\n' + fixture("both")
+    servers = f'\n[[mcp.server]]\nname = "asking"\ncommand = {json.dumps(forking.mcp_server(ASKING))}\n' + fixture(
+        "both"
+    )
     with running(sample(tmp_path_factory.mktemp("revisions"), edit=(LAZY,), append=servers)) as host:
         yield host
 
@@ -70,8 +72,9 @@ def test_tools_that_ask_work_for_clients_of_both_eras_at_once(host: Host) -> Non
     """Through one bridge, at the same time, each client hears what it hears of the server itself."""
 
     async def story() -> None:
+        command, *args = forking.mcp_server(ASKING)
         direct = {
-            mode: await answers(StdioServerParameters(command=COMMAND[0], args=COMMAND[1:]), mode, "")
+            mode: await answers(StdioServerParameters(command=command, args=args), mode, "")
             for mode in ("legacy", "2026-07-28")
         }
         assert direct["legacy"] == {"greet": "hello Ada", "think": "thought", "where": "file:///srv/data"}

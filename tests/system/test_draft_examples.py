@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from agtphost.client.sync import Client
+from tests import forking
 from tests.adapters.a2a.test_sdk import SCRIPT
 from tests.adapters.peers import python
 from tests.system.hosting import Host, running, sample
@@ -81,7 +82,7 @@ documents = "documents"
 
 [[mcp.server]]
 name = "corpus"
-command = ["{{python}}", "{script}"]
+command = {command}
 
 [[a2a.agent]]
 name = "analyst"
@@ -197,8 +198,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         (folder / "documents" / name).parent.mkdir(parents=True)
         (folder / "documents" / name).write_text(text)
     with python(SCRIPT, "jsonrpc") as upstream:
-        script = Path(__file__).with_name("corpus_server.py")
-        config.write_text(config.read_text() + MORE.format(script=script, upstream=upstream))
+        command = json.dumps(forking.mcp_server(Path(__file__).with_name("corpus_server.py")))
+        config.write_text(config.read_text() + MORE.format(command=command, upstream=upstream))
         with running(config) as found:
             yield found
 

@@ -7,12 +7,13 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests import forking
-from tests.system.hosting import BIN, Host, running, sample
+from tests.system.hosting import BIN, ETC, Host, running, sample
 from tests.system.test_check_agrees import with_service
 from tests.system.trail import LAZY
 
@@ -92,3 +93,27 @@ def test_its_environment_is_what_is_given(tmp_path: Path) -> None:
     own = forking.start(words, env={**os.environ, "PYTHONUTF8": "1"}, stderr=subprocess.DEVNULL)
     with plain, own:
         assert [isinstance(process, forking.Popen) for process in (plain, own)] == [True, False]
+
+
+INITIALIZE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+INITIALIZE += b'"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}\n'
+
+
+@pytest.mark.parametrize("end", [None, signal.SIGTERM, signal.SIGKILL])
+def test_a_server_that_others_start_is_the_same_server(tmp_path: Path, end: signal.Signals | None) -> None:
+    """It answers the same, and ends the same with the process that was started: nothing has its output open after."""
+    script = ETC / "mcp" / "files_server.py"
+    seen = []
+    for words in ([sys.executable, str(script), str(tmp_path)], forking.mcp_server(script, tmp_path)):
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+            assert server.stdin is not None and server.stdout is not None
+            server.stdin.write(INITIALIZE)
+            server.stdin.flush()
+            said = server.stdout.readline()
+            if end is None:
+                server.stdin.close()
+            else:
+                server.send_signal(end)
+            assert server.stdout.read() == b""
+        seen.append((said, server.returncode))
+    assert seen[0] == seen[1] and b"serverInfo" in seen[0][0]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +20,7 @@ from mcp import Client as McpClient
 from mcp.shared.exceptions import MCPError
 
 from agtphost.client.sync import Client
+from tests import forking
 from tests.system import sized_server
 from tests.system.bridging import http_bridge, stdio
 from tests.system.hosting import Host, running, sample
@@ -37,11 +37,11 @@ CARRIERS = ("stdio", "stream", "json")
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """The same server three times."""
-    command = json.dumps([sys.executable, FILE, "stdio"])
+    command = json.dumps(forking.mcp_server(FILE, "stdio"))
     servers = f'\n[[mcp.server]]\nname = "stdio"\ncommand = {command}\n'
     with ExitStack() as stack:
         for name, words in (("stream", ("http",)), ("json", ("http", "json"))):
-            process = stack.enter_context(subprocess.Popen([sys.executable, FILE, *words], stdout=subprocess.PIPE))
+            process = stack.enter_context(subprocess.Popen(forking.mcp_server(FILE, *words), stdout=subprocess.PIPE))
             stack.callback(process.kill)
             assert process.stdout is not None
             port = int(process.stdout.readline())

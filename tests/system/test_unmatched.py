@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agtphost.client.sync import Client
+from tests import forking
 from tests.system.hosting import Host, agtp, free_port, running, sample, until
 
 TYPO = """
@@ -179,7 +180,7 @@ scopes = ["mail:read"]
 def production(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A production host as init makes it, in front of one MCP server; its ``host.toml``."""
     folder = tmp_path_factory.mktemp("strict") / "work"
-    server = f"mail={sys.executable} {FULL}"
+    server = f"mail={shlex.join(forking.mcp_server(FULL))}"
     words = ("--production", "--server-id", "localhost", "--port", str(free_port()), "--mcp", server)
     done = agtp("init", str(folder), *words)
     assert done.returncode == 0, done.stderr

@@ -15,9 +15,9 @@ from twisted.internet.defer import Deferred
 from agtphost.adapters.mcp import McpServer, State
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.handlers.built_in import BuiltInContext
+from tests import forking
 
 SERVERS = Path(__file__).with_name("servers")
-SDK = (sys.executable, str(SERVERS / "sdk_server.py"))
 HOSTILE = (sys.executable, "-S", str(SERVERS / "hostile.py"))
 ENVIRON = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
 
@@ -52,6 +52,11 @@ async def hosted(
         yield server
     finally:
         await server.stopService()
+
+
+def sdk(*words: str) -> tuple[str, ...]:
+    """The command of the server on the official SDK."""
+    return tuple(forking.mcp_server(SERVERS / "sdk_server.py", *words))
 
 
 def hostile(fault: str = "none", *arguments: object) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from agtphost.upstream.failures import (
 from agtphost.upstream.refusals import refusal
 from agtphost.vocabulary.media_types import MCP_TOOLS
 from agtphost.vocabulary.status import Status
-from tests.adapters.mcp.hosting import SDK, context, hosted, hostile
+from tests.adapters.mcp.hosting import context, hosted, hostile, sdk
 from tests.adapters.peers import ALICE
 
 
@@ -43,7 +43,7 @@ async def test_tools_are_found_by_full_and_bare_name() -> None:
     AGTP-271, AGTP-273: core v08 appendix D's payload, MCP's own, and the path that names the server, all reach the
     tool.
     """
-    async with hosted(SDK + ("stdio",), name="sdk") as server, hosted(hostile(), name="plain") as plain:
+    async with hosted(sdk("stdio"), name="sdk") as server, hosted(hostile(), name="plain") as plain:
         adapter = McpAdapter([server, plain])
         verifyObject(IPayloadAdapter, adapter)
         assert MCP_TOOLS in adapter.payload_types
@@ -166,7 +166,7 @@ async def test_the_operators_overrides_decide() -> None:
         "echo": ToolOverride(enabled=False),
         "fail": ToolOverride(scopes=()),
     }
-    async with hosted(SDK + ("stdio",), name="sdk", tools=tools, scopes=("mcp:sdk:*",)) as server:
+    async with hosted(sdk("stdio"), name="sdk", tools=tools, scopes=("mcp:sdk:*",)) as server:
         adapter = McpAdapter([server])
         add = adapter.resolve(CALL, {"tool": "add"}, None).binding
         assert (add.required_scopes, add.min_assurance, add.state_changing) == (
@@ -209,7 +209,7 @@ def test_a_server_that_never_listed_its_tools_demands_what_is_configured() -> No
 @pytest_twisted.ensureDeferred
 async def test_a_lazy_server_starts_with_the_call() -> None:
     """Nothing runs before; a tool that it turns out not to have is 422."""
-    async with hosted(SDK + ("stdio",), wait=False, start="lazy", name="sdk") as server:
+    async with hosted(sdk("stdio"), wait=False, start="lazy", name="sdk") as server:
         adapter = McpAdapter([server])
         assert server.snapshot().pid is None
         binding = adapter.resolve(CALL, {"tool": "sdk.add"}, None).binding
@@ -227,7 +227,7 @@ async def test_the_list_is_lossless_and_shows_what_may_be_called() -> None:
     mcp.tools.list: definitions as received under prefixed names, filtered by the caller's gates, page by
     page.
     """
-    async with hosted(SDK + ("stdio",), name="sdk") as server, hosted(hostile(), name="plain") as plain:
+    async with hosted(sdk("stdio"), name="sdk") as server, hosted(hostile(), name="plain") as plain:
         adapter = McpAdapter([server, plain])
         every = adapter.resolve(LIST, {}, None)
         listed = every.binding.handler.handle(context()).result["tool_response"]["tools"]
@@ -247,7 +247,7 @@ async def test_the_list_is_lossless_and_shows_what_may_be_called() -> None:
 @pytest_twisted.ensureDeferred
 async def test_meta_is_passed_on_without_what_is_the_hosts() -> None:
     """A call with _meta still goes through the tool's own gates; the binding differs in its handler alone."""
-    async with hosted(SDK + ("stdio",), name="sdk") as server:
+    async with hosted(sdk("stdio"), name="sdk") as server:
         adapter = McpAdapter([server])
         meta = {"traceparent": "00-1", "io.modelcontextprotocol/protocolVersion": "1999-01-01"}
         resolution = adapter.resolve(CALL, {"name": "add", "arguments": {"a": 1, "b": 1}, "_meta": meta}, None)
@@ -260,7 +260,7 @@ async def test_meta_is_passed_on_without_what_is_the_hosts() -> None:
 @pytest_twisted.ensureDeferred
 async def test_errors_of_a_tool_are_results() -> None:
     """isError is kept, with 200; a deadline of the exchange shortens the server's own; cancelling is 409."""
-    async with hosted(SDK + ("stdio",), name="sdk") as server:
+    async with hosted(sdk("stdio"), name="sdk") as server:
         adapter = McpAdapter([server])
         failing = adapter.resolve(CALL, {"tool": "fail", "arguments": {"reason": "r"}}, None)
         response = await failing.binding.handler.handle(context(failing.input))

@@ -22,7 +22,8 @@ from twisted.web.server import NOT_DONE_YET, Request, Site
 
 from agtphost.adapters.mcp import McpServer, State
 from agtphost.upstream.failures import Lost, Refused, Timeout, TooLong, Unreadable, UpstreamFailure
-from tests.adapters.mcp.hosting import SDK, hosted, pause, until
+from tests.adapters.mcp.hosting import hosted, pause, until
+from tests.adapters.mcp.hosting import sdk as sdk_command
 
 
 class Uvicorn(ProcessProtocol):
@@ -46,7 +47,7 @@ class Uvicorn(ProcessProtocol):
 async def sdk(*arguments: str) -> AsyncIterator[tuple[int, Any]]:
     """The official SDK's HTTP server on a free port of loopback."""
     protocol = Uvicorn()
-    process = reactor.spawnProcess(protocol, sys.executable, [*SDK, "http", *arguments], env=None)
+    process = reactor.spawnProcess(protocol, sys.executable, sdk_command("http", *arguments), env=None)
     try:
         yield await protocol.port, process
     finally:

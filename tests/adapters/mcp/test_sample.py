@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_twisted
 
+from tests import forking
 from tests.adapters.mcp.hosting import hosted
 
 SAMPLE = Path(__file__).parents[3] / "etc" / "mcp"
@@ -25,7 +25,7 @@ async def test_the_sample_server_reads_searches_and_takes_notes(tmp_path: Path) 
     """Every tool of the sample does what it says, on a copy of the sample folder."""
     folder = tmp_path / "files"
     shutil.copytree(SAMPLE / "files", folder)
-    async with hosted((sys.executable, str(SAMPLE / "files_server.py"), str(folder))) as server:
+    async with hosted(tuple(forking.mcp_server(SAMPLE / "files_server.py", folder))) as server:
         assert list(server.catalogue.bindings) == [
             "delete_note",
             "list_files",
@@ -62,7 +62,7 @@ async def test_the_sample_server_stays_in_its_folder(path: str, tmp_path: Path) 
     (tmp_path / "secret.txt").write_text("canary")
     os.symlink(tmp_path / "secret.txt", folder / "link.txt")
     os.symlink(tmp_path, folder / "folder")
-    async with hosted((sys.executable, str(SAMPLE / "files_server.py"), str(folder))) as server:
+    async with hosted(tuple(forking.mcp_server(SAMPLE / "files_server.py", folder))) as server:
         result = await server.call_tool("read_file", {"path": path}, {}, 10)
         assert result["isError"] is True
         assert "outside" in text_of(result)

@@ -25,7 +25,7 @@ from agtphost.upstream.failures import (
     Unreadable,
     UpstreamFailure,
 )
-from tests.adapters.mcp.hosting import SDK, alive, hosted, hostile, pause, until
+from tests.adapters.mcp.hosting import alive, hosted, hostile, pause, sdk, until
 
 
 def call(server: McpServer, tool: str = "work", within: float = 10.0, **arguments: Any) -> Deferred[Any]:
@@ -47,7 +47,7 @@ async def test_the_official_sdk_in_every_version(protocol: str) -> None:
     AGTP-273: negotiation, pages, calls, structured content, progress noise and errors of the official
     SDK.
     """
-    async with hosted(SDK + ("stdio",), protocol=protocol) as server:
+    async with hosted(sdk("stdio"), protocol=protocol) as server:
         seen = server.snapshot()
         assert seen.version == ("2026-07-28" if protocol == "auto" else protocol)
         assert seen.era == ("stateless" if protocol in ("auto", "2026-07-28") else "handshake")
@@ -66,7 +66,7 @@ async def test_the_official_sdk_in_every_version(protocol: str) -> None:
 @pytest_twisted.ensureDeferred
 async def test_changed_tools_are_listed_anew(protocol: str) -> None:
     """Both eras: a notification, or the subscription, brings the new tool into the catalogue."""
-    async with hosted(SDK + ("stdio",), protocol=protocol) as server:
+    async with hosted(sdk("stdio"), protocol=protocol) as server:
         await call(server, "grow")
         await until(lambda: "grown" in server.catalogue.bindings)
         assert await call(server, "grown")
@@ -78,7 +78,7 @@ async def test_a_deadline_reaches_the_server(protocol: str) -> None:
     """
     A call that ends at its deadline is cancelled inside the server too, and other calls go on meanwhile.
     """
-    async with hosted(SDK + ("stdio",), protocol=protocol) as server:
+    async with hosted(sdk("stdio"), protocol=protocol) as server:
         slow = call(server, "sleep", 0.3, seconds=30)
         assert (await call(server, "add", a=1, b=1))["content"][0]["text"] == "2"
         assert isinstance(await failure_of(slow), Timeout)
