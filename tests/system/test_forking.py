@@ -102,10 +102,10 @@ INITIALIZE += b'"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}\n'
 @pytest.mark.parametrize("end", [None, signal.SIGTERM, signal.SIGKILL])
 def test_a_server_that_others_start_is_the_same_server(tmp_path: Path, end: signal.Signals | None) -> None:
     """It answers the same, and ends the same with the process that was started: nothing has its output open after."""
-    script = ETC / "mcp" / "files_server.py"
+    script, pipe = ETC / "mcp" / "files_server.py", subprocess.PIPE
     seen = []
     for words in ([sys.executable, str(script), str(tmp_path)], forking.mcp_server(script, tmp_path)):
-        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+        with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as server:
             assert server.stdin is not None and server.stdout is not None
             server.stdin.write(INITIALIZE)
             server.stdin.flush()
