@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "handlers": EVERYONE | {"upstream", "contract", "identity", "audit"},
     "upstream": EVERYONE | {"config", "contract", "handlers", "audit"},
     "adapters": EVERYONE | {"config", "contract", "handlers", "identity", "audit", "upstream"},
-    "dispatch": EVERYONE | {"wire", "identity", "contract", "handlers", "audit"},
+    "dispatch": EVERYONE | {"config", "wire", "identity", "contract", "handlers", "audit"},
     "negotiation": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "methods": EVERYONE | {"config", "wire", "identity", "contract", "dispatch", "handlers", "audit"},
     "client": EVERYONE | {"upstream", "wire", "identity"},

@@ -9,12 +9,12 @@ how many tokens a call may ask for or which collections it may query.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from zope.interface import implementer
 
+from agtphost.config.bounds import ScopeDimensionSection
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
@@ -22,41 +22,12 @@ from agtphost.vocabulary import budget, scopes
 from agtphost.vocabulary.status import Status
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScopeDimension:
-    """One rule: what a parameter may be, for callers without the scope that lifts it."""
-
-    name: str
-    """What the rule calls itself in refusals."""
-
-    method: str
-    path: str | None = None
-    """The template of the endpoint; None for every path of the method."""
-
-    parameter: str
-    maximum: float | None = None
-    """The largest number."""
-
-    allowed: frozenset[str] | None = None
-    """The only texts; of a list, each has to be one of them."""
-
-    default: Any = None
-    """What the endpoint takes where the parameter is left out; None: then the rule has nothing to say."""
-
-    unless_scope: str | None = None
-    """Callers who hold this scope are not bound."""
-
-    def permits(self, value: Any) -> bool:
-        """Whether the value is within the rule; one of another kind than the rule speaks of is not."""
-        if self.maximum is not None:
-            return isinstance(value, (int, float)) and not isinstance(value, bool) and value <= self.maximum
-        allowed = self.allowed or frozenset()
-        values = value if isinstance(value, list) else [value]
-        return all(isinstance(item, str) and item in allowed for item in values)
-
-    def bound(self) -> dict[str, Any]:
-        """For the refusal."""
-        return {"maximum": self.maximum} if self.maximum is not None else {"allowed": sorted(self.allowed or ())}
+def _permits(rule: ScopeDimensionSection, value: Any) -> bool:
+    """Whether the value is within the rule; one of another kind than the rule speaks of is not."""
+    if rule.maximum is not None:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and value <= rule.maximum
+    values = value if isinstance(value, list) else [value]
+    return all(isinstance(item, str) and item in (rule.allowed or ()) for item in values)
 
 
 @implementer(IGate)
@@ -69,8 +40,8 @@ class ScopeDimensionGate:
 
     name = "scope dimensions"
 
-    def __init__(self, rules: Iterable[ScopeDimension]) -> None:
-        self._rules: dict[tuple[str, str | None], list[ScopeDimension]] = {}
+    def __init__(self, rules: Iterable[ScopeDimensionSection]) -> None:
+        self._rules: dict[tuple[str, str | None], list[ScopeDimensionSection]] = {}
         for rule in rules:
             self._rules.setdefault((rule.method, rule.path), []).append(rule)
 
@@ -83,13 +54,14 @@ class ScopeDimensionGate:
                 self._apply(rule, exchange)
 
     @staticmethod
-    def _apply(rule: ScopeDimension, exchange: Exchange) -> None:
+    def _apply(rule: ScopeDimensionSection, exchange: Exchange) -> None:
         value = exchange.input.get(rule.parameter, rule.default)
-        if value is None or rule.permits(value):
+        if value is None or _permits(rule, value):
             return
         if rule.unless_scope is not None and scopes.covers(exchange.scopes, rule.unless_scope):
             return
         lifted = {} if rule.unless_scope is None else {"unless_scope": rule.unless_scope}
+        bound = {"maximum": rule.maximum} if rule.maximum is not None else {"allowed": sorted(rule.allowed or ())}
         named = {"dimension": rule.name, "parameter": rule.parameter}
         raise Refusal(
             Status.SCOPE_VIOLATION,
@@ -97,7 +69,7 @@ class ScopeDimensionGate:
             f"The call is outside the scope dimension {rule.name}.",
             remedy=f"Change {rule.parameter}"
             + (f", or call with the scope {rule.unless_scope}." if rule.unless_scope else "."),
-            details={**named, **rule.bound(), **lifted},
+            details={**named, **bound, **lifted},
             extra={"scope_dimension": named},
             scopes=() if rule.unless_scope is None else (rule.unless_scope,),
         )

@@ -12,7 +12,7 @@ What is built, in order:
 - :mod:`.methods`, with :mod:`.floor`, :mod:`.delegation`, :mod:`.merchant` and :mod:`.negotiation`: the protocol's own
 - :mod:`.publication`: the manifest and its version
 - :mod:`.plugins` and :mod:`.observers`: what the operator's own packages provide
-- :mod:`.admission`, with :mod:`.bounds` and :mod:`.oauth`: gates and dispatcher
+- :mod:`.admission`, with :mod:`.oauth`: gates and dispatcher
 
 Services:
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from agtphost.config import Config
 from agtphost.config.faults import Fault
 from agtphost.config.presence import public_authority
 from agtphost.contract.binding import Binding
@@ -14,14 +15,15 @@ from agtphost.dispatch.attesting import AttestingSealer
 from agtphost.dispatch.decision import Decider
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.gates.action import ActionGate
+from agtphost.dispatch.gates.limits import RateGate
 from agtphost.dispatch.gates.plugin import OperatorGate, placed
 from agtphost.dispatch.gates.principal import ActingPrincipalGate
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.refusals import RefusalRecords
 from agtphost.dispatch.running import RunningCalls
+from agtphost.dispatch.scope_dimensions import BudgetGate, ScopeDimensionGate
 from agtphost.dispatch.sealing import Sealer
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host import bounds
 from agtphost.host.foundation import Foundation
 from agtphost.host.materials import Materials
 from agtphost.host.merchant import Market
@@ -72,7 +74,7 @@ def admitting(
     config, materials, evidence = on.config, on.materials, on.evidence
     catalog, policy = materials.catalog, materials.policy
     principal, issuer_keys = acting_principals(on.reactor, config.policies.oauth)
-    rate = bounds.rate_gate(config)
+    rate = RateGate(config.limits)
     order = gates(
         Collaborators(
             directory=materials.directory,
@@ -91,7 +93,7 @@ def admitting(
             action=ActionGate(methods.carrier, upstreams.adapters, bound),
             principal=principal,
             rate=rate,
-            bounds=(*bounds.bounds(config, bound), *methods.delegating.gates),
+            bounds=(*bounds(config, bound), *methods.delegating.gates),
             sessions=methods.floor.gate,
             merchant=market.gate,
             ledger=evidence.ledger,
@@ -119,6 +121,15 @@ def admitting(
         principal=principal,
         issuer_keys=issuer_keys,
     )
+
+
+def bounds(config: Config, endpoints: Iterable[Binding]) -> Sequence[IGate]:
+    """The gates for scope dimensions and budgets, where there is anything for them to do."""
+    rules = config.policies.scope_dimensions
+    found: list[IGate] = [ScopeDimensionGate(rules)] if rules else []
+    if any(binding.cost is not None for binding in endpoints):
+        found.append(BudgetGate())
+    return found
 
 
 def _with_operators(on: Foundation, order: Sequence[IGate]) -> Sequence[IGate]:

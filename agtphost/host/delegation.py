@@ -32,7 +32,6 @@ from agtphost.methods.delegation.asynchronous_tasks import (
     TaskReading,
 )
 from agtphost.methods.delegation.decision import (
-    DelegationRules,
     Forwarded,
     PeerAnswer,
     PeerHost,
@@ -229,12 +228,7 @@ def delegating(
         server_id=server_id,
         key=materials.key,
         clock=reactor,
-        rules=DelegationRules(
-            max_depth=given.max_depth,
-            max_deadline=given.max_deadline,
-            zone_bound=given.zone_bound,
-            governance=given.governance,
-        ),
+        rules=given,
         peers=by_agent,
         tasks=tasks,
     )

@@ -11,7 +11,7 @@ from agtphost.config import load
 from agtphost.contract.declaration import Rules
 from agtphost.contract.loading import load_endpoints
 from agtphost.errors import ConfigurationError
-from agtphost.host.bounds import bounds, rate_gate
+from agtphost.host.admission import bounds
 from agtphost.identity.keys import SigningKey
 from agtphost.vocabulary.catalog import Catalog
 from tests.config.test_load import loaded
@@ -27,7 +27,6 @@ def test_defaults_bound_every_caller_generously(tmp_path: Path) -> None:
     given = config.delegation
     assert (given.max_depth, given.max_deadline, given.zone_bound) == (5, 300.0, False)
     assert not bounds(config, ())
-    assert rate_gate(config).name == "rate"
 
 
 def test_everything_can_be_set(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from ipaddress import IPv4Network
 from typing import Any
 
 import pytest
 from zope.interface.verify import verifyObject
 
-from agtphost.dispatch.gates.limits import LOG_SECONDS, Allowances, RateGate, Rates
+from agtphost.config.limits import Limits
+from agtphost.dispatch.gates.limits import LOG_SECONDS, Allowances, RateGate
 from agtphost.iagtp import IGate
 from agtphost.identity.peer import Peer
 from agtphost.wire.events import Response
@@ -20,12 +22,19 @@ OTHER = "d" * 64
 class Limited:
     """A host whose second agent has the first one's owner, and a clock that the test turns."""
 
-    def __init__(self, *, agent_rate: int = 5, principal: int = 1_000, anonymous: int = 5, exempt: Any = None) -> None:
+    def __init__(
+        self, *, agent_rate: int = 5, principal: int = 1_000, anonymous: int = 5, exempt: str = "192.0.2.0/24"
+    ) -> None:
         self.now = 0.0
         other = replace(agent(OTHER, "other", hosted=False, scopes=frozenset({"booking:*"})), owner_id="acme.example")
         self.host = DispatchHost(others=(other,))
-        rates = Rates(agent=agent_rate, principal=principal, anonymous=anonymous, burst=60.0)
-        self.gate = RateGate(rates, exempt or (lambda address: False), lambda: self.now)
+        limits = Limits(
+            requests_per_minute=agent_rate,
+            requests_per_minute_per_principal=principal,
+            anonymous_requests_per_minute=anonymous,
+            exempt_addresses=(IPv4Network(exempt),),
+        )
+        self.gate = RateGate(limits, lambda: self.now)
         self.host.rewire([self.gate if each.name == "rate" else each for each in self.host.gates])
 
     def ask(self, method: str = "QUERY", path: str = "/words", who: str = CALLER, **more: Any) -> Response:
@@ -76,7 +85,7 @@ def test_agents_of_one_principal_share_an_allowance() -> None:
 
 def test_the_nameless_are_counted_by_address() -> None:
     """AGTP-313: one address, or one /64, has one allowance; exempt addresses have none."""
-    limited = Limited(exempt=lambda address: address == "127.0.0.1")
+    limited = Limited(exempt="127.0.0.1")
 
     def ask(address: str) -> int:
         return limited.ask(path="/public", peer=Peer(address=address)).status
@@ -151,7 +160,7 @@ def test_a_flood_is_logged_once_a_minute() -> None:
 
 def test_the_gate_is_after_the_caller_and_can_be_missed() -> None:
     """Design decision 6: rate comes right after the caller; the control: without the gate nothing is limited."""
-    gate = RateGate(Rates(agent=5, principal=5, anonymous=5))
+    gate = RateGate(Limits())
     assert verifyObject(IGate, gate)
     names = [each.name for each in DispatchHost().gates]
     assert names.index("rate") == names.index("caller and lifecycle") + 1

@@ -10,9 +10,10 @@ from twisted.internet.defer import Deferred
 
 from agtphost.audit.drafts import HOST_CHAIN, StreamEvent
 from agtphost.audit.summaries import READS, Summaries
+from agtphost.config.limits import Limits
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.dispatcher import Dispatcher
-from agtphost.dispatch.gates.limits import RateGate, Rates
+from agtphost.dispatch.gates.limits import RateGate
 from agtphost.dispatch.refusals import PAUSE, RefusalLimits, RefusalRecords
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer
@@ -37,7 +38,7 @@ class Counted:
         bindings: tuple[Binding, ...] = (),
     ) -> None:
         self.now = 0.0
-        rates = Rates(agent=1_000_000, principal=1_000_000, anonymous=anonymous, burst=60.0)
+        rates = Limits(requests_per_minute=1_000_000, anonymous_requests_per_minute=anonymous, exempt_addresses=())
         rate = RateGate(rates, now=lambda: self.now)
         self.memory = DispatchHost(answer, bindings=bindings)
         self.summaries = Summaries()

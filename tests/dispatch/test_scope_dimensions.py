@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from zope.interface.verify import verifyObject
 
+from agtphost.config.bounds import ScopeDimensionSection
 from agtphost.contract.binding import Binding
-from agtphost.dispatch.scope_dimensions import ScopeDimension
 from agtphost.iagtp import IGate
 from tests.dispatch.hosts import CALLER, DispatchHost, Recorder, document
 
-TOKENS = ScopeDimension(
+TOKENS = ScopeDimensionSection(
     name="token-ceiling",
     method="QUERY",
     path="/words",
@@ -23,16 +22,16 @@ TOKENS = ScopeDimension(
     default=100,
     unless_scope="booking:large",
 )
-COLLECTIONS = ScopeDimension(
+COLLECTIONS = ScopeDimensionSection(
     name="collections",
     method="QUERY",
     parameter="collection",
-    allowed=frozenset({"public", "press"}),
+    allowed=("public", "press"),
     unless_scope="documents:secret",
 )
 
 
-def bounded(*rules: ScopeDimension) -> DispatchHost:
+def bounded(*rules: ScopeDimensionSection) -> DispatchHost:
     priced = Binding(
         method="QUERY",
         path="/priced",
@@ -41,14 +40,7 @@ def bounded(*rules: ScopeDimension) -> DispatchHost:
         state_changing=False,
         cost={"tokens": Decimal(500), "USD": Decimal("0.02")},
     )
-    stated = [
-        {
-            name: sorted(value) if name == "allowed" else value
-            for name, value in asdict(rule).items()
-            if value is not None
-        }
-        for rule in rules
-    ]
+    stated = [rule.model_dump(exclude_none=True) for rule in rules]
     return DispatchHost(settings={"policies": {"scope_dimensions": stated}}, bindings=(priced,))
 
 

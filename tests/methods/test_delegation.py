@@ -12,6 +12,7 @@ import pytest
 
 from agtphost.audit.drafts import Draft
 from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.config.delegation import DelegationSection
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.used_tokens import KIND, UsedTokens
 from agtphost.errors import Refusal
@@ -23,7 +24,6 @@ from agtphost.identity.canonical import canonical
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance
-from agtphost.methods.delegation.decision import DelegationRules
 from agtphost.methods.delegation.delegate import Delegation, task
 from agtphost.wire.events import Response
 from tests.fakes import FakeLedger
@@ -44,14 +44,14 @@ class Playing:
     """A host with three agents and two endpoints, in memory: every gate is real."""
 
     def __init__(
-        self, *agents: Agent, rules: DelegationRules | None = None, ledger: FakeLedger | None = None, **endpoints: Any
+        self, *agents: Agent, rules: DelegationSection | None = None, ledger: FakeLedger | None = None, **endpoints: Any
     ) -> None:
         self.agents = agents or (BOSS, ALICE, BOB, CAROL)
         self.ledger = ledger or FakeLedger()
         self.states = LifecycleTable()
         self.seen: list[EndpointContext] = []
         directory = AgentDirectory(self.agents)
-        self.stage_clock_rules = rules or DelegationRules(governance={"gov.test": PLATFORM.public})
+        self.stage_clock_rules = rules or DelegationSection(governance={"gov.test": PLATFORM.public})
         self.handler = Delegation(
             directory,
             self.states.state_of,
@@ -484,7 +484,7 @@ def test_zones() -> None:
     assert verdict(response) == (457, "zone-violation")
     record = host.drafts[-1].payload
     assert (record["status"], record["reason"], record["caller_id"]) == (457, "zone-violation", BOSS.agent_id)
-    bound = Playing(rules=DelegationRules(zone_bound=True))
+    bound = Playing(rules=DelegationSection(zone_bound=True))
     assert bound.ask(request()).status == 200
     assert verdict(bound.ask(request(**to_bob, delegation_token=bobs()))) == (457, "zone-violation")
 
@@ -568,7 +568,7 @@ def test_chains_are_bounded() -> None:
     modest = replace(wide()[0], document={**BOSS.document, "max_delegation_depth": 1})
     for agents, rules in (
         ((modest, ALICE, BOB), None),
-        (wide(ALICE, BOB), DelegationRules(max_depth=1)),
+        (wide(ALICE, BOB), DelegationSection(max_depth=1)),
     ):
         host = Playing(*agents, rules=rules, papers=handing_on("documents:query", BOB, seen))
         response = host.ask(two())

@@ -16,13 +16,13 @@ from __future__ import annotations
 import ipaddress
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from agtphost.config.limits import Limits
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
@@ -44,23 +44,6 @@ CLASSES = {
 """The class of each method that does not act on the world; all others do."""
 
 log = Logger()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rates:
-    """Requests per minute: ``[limits]``."""
-
-    agent: int
-    """Of one agent, in each class of methods."""
-
-    principal: int
-    """Of all agents of one owner together."""
-
-    anonymous: int
-    """From one address (one /64 of IPv6), without a name."""
-
-    burst: float = 6.0
-    """Seconds' worth of requests that may come at once."""
 
 
 class Allowances:
@@ -120,28 +103,35 @@ class RateGate:
     """
     Counts each request from outside once, whatever it calls inside.
 
-    :param exempt: whether an address is counted at all.
+    :param limits: with the requests per minute of everybody, and the addresses that are not counted.
     :param now: seconds from any start, never going back.
     """
 
     name = "rate"
 
-    def __init__(
-        self,
-        rates: Rates,
-        exempt: Callable[[str], bool] = lambda address: False,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, limits: Limits, now: Callable[[], float] = time.monotonic) -> None:
+        agent, principal, burst = (
+            limits.requests_per_minute,
+            limits.requests_per_minute_per_principal,
+            limits.rate_burst,
+        )
         self._now = now
-        self._exempt = lru_cache(maxsize=4096)(exempt)
-        self._agents = {kind: Allowances(rates.agent, rates.burst) for kind in (READ, ACT, ESCALATE)}
+        self._exempt = lru_cache(maxsize=4096)(self._is_exempt)
+        self._agents = {kind: Allowances(agent, burst) for kind in (READ, ACT, ESCALATE)}
         # Agents that are only said to call: apart from those that prove it.
-        self._claimed = {kind: Allowances(rates.agent, rates.burst) for kind in (READ, ACT, ESCALATE)}
-        self._principals = Allowances(rates.principal, rates.burst)
-        self._claimed_principals = Allowances(rates.principal, rates.burst)
-        self._anonymous = Allowances(rates.anonymous, rates.burst)
-        self._rates = rates
+        self._claimed = {kind: Allowances(agent, burst) for kind in (READ, ACT, ESCALATE)}
+        self._principals = Allowances(principal, burst)
+        self._claimed_principals = Allowances(principal, burst)
+        self._anonymous = Allowances(limits.anonymous_requests_per_minute, burst)
+        self._limits = limits
         self._logged: dict[object, float] = {}
+
+    def _is_exempt(self, address: str) -> bool:
+        try:
+            parsed = ipaddress.ip_address(address.partition("%")[0])
+        except ValueError:
+            return False
+        return any(parsed in network for network in self._limits.exempt_addresses)
 
     def check(self, exchange: Exchange) -> None:
         peer = exchange.peer
@@ -157,12 +147,12 @@ class RateGate:
         proven = exchange.assurance is Assurance.CERTIFICATE
         wait = (self._agents if proven else self._claimed)[kind].take(caller.agent_id, now)
         if wait:
-            raise self._refusal(caller.agent_id, f"agent:{kind}", self._rates.agent, wait, now)
+            raise self._refusal(caller.agent_id, f"agent:{kind}", self._limits.requests_per_minute, wait, now)
         owner = caller.owner_id
         if owner is not None and kind is not ESCALATE:
             wait = (self._principals if proven else self._claimed_principals).take(owner, now)
             if wait:
-                raise self._refusal(owner, "principal", self._rates.principal, wait, now)
+                raise self._refusal(owner, "principal", self._limits.requests_per_minute_per_principal, wait, now)
 
     def _nameless(self, exchange: Exchange, now: float) -> None:
         """By certificate where it names no agent, as those of issuers who change lifecycles; else by address."""
@@ -171,14 +161,16 @@ class RateGate:
             kind = CLASSES.get(exchange.request.method, ACT)
             wait = self._agents[kind].take(peer.certificate.sha256, now)
             if wait:
-                raise self._refusal(peer.certificate.sha256, f"certificate:{kind}", self._rates.agent, wait, now)
+                raise self._refusal(
+                    peer.certificate.sha256, f"certificate:{kind}", self._limits.requests_per_minute, wait, now
+                )
             return
         if self._exempt(peer.address):
             return
         who = address_origin(peer.address)
         wait = self._anonymous.take(who, now)
         if wait:
-            raise self._refusal(who, "address", self._rates.anonymous, wait, now)
+            raise self._refusal(who, "address", self._limits.anonymous_requests_per_minute, wait, now)
 
     def _refusal(self, who: str, scope: str, per_minute: int, wait: float, now: float) -> Refusal:
         self._log(who, scope, per_minute, now)

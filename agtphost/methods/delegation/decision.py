@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agtphost.audit.lifecycle import LifecycleState
@@ -15,23 +15,6 @@ from agtphost.methods.delegation.task import Asked
 from agtphost.vocabulary.status import Status
 
 States = Callable[[Agent], LifecycleState]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DelegationRules:
-    """What the operator allows: ``[delegation]``."""
-
-    max_depth: int = 5
-    """Hops of one chain."""
-
-    max_deadline: float = 300.0
-    """Seconds for one task."""
-
-    zone_bound: bool = False
-    """Whether a delegatee has to be in the delegator's governance zone, whatever the request says."""
-
-    governance: Mapping[str, VerifyingKey] = field(default_factory=dict)
-    """Keys of the governance platforms whose tokens are believed, by their ``iss``."""
 
 
 @dataclass(frozen=True, kw_only=True)

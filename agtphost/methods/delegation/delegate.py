@@ -25,6 +25,7 @@ from dataclasses import replace
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
+from agtphost.config.delegation import DelegationSection
 from agtphost.dispatch.gates.governance import Governance
 from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.errors import Refusal
@@ -35,7 +36,7 @@ from agtphost.identity.delegation import Lineage
 from agtphost.identity.keys import SigningKey
 from agtphost.methods.delegation import task
 from agtphost.methods.delegation.asynchronous_tasks import AsynchronousTasks
-from agtphost.methods.delegation.decision import Delegatee, DelegationRules, Hop, PeerHost, States
+from agtphost.methods.delegation.decision import Delegatee, Hop, PeerHost, States
 from agtphost.methods.delegation.execution import Work
 from agtphost.methods.delegation.task import Asked
 from agtphost.methods.delegation.tokens import CHAIN, TokenCheck, require_subset
@@ -68,7 +69,7 @@ class Delegation:
         server_id: str,
         key: SigningKey | None,
         clock: IReactorTime,
-        rules: DelegationRules,
+        rules: DelegationSection,
         peers: Mapping[str, PeerHost] | None = None,
         tasks: AsynchronousTasks | None = None,
         now: Callable[[], float] = time.time,

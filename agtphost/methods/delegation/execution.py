@@ -10,13 +10,13 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 
+from agtphost.config.delegation import DelegationSection
 from agtphost.dispatch.invocation import BOUNDS, Invocation
 from agtphost.dispatch.violations import scopes_of
 from agtphost.dispatch.waiting import bounded
 from agtphost.errors import Refusal
 from agtphost.identity.delegation import Lineage
 from agtphost.methods.delegation.decision import (
-    DelegationRules,
     Forwarded,
     Hop,
     PeerAnswer,
@@ -67,7 +67,7 @@ class Work:
     :param clock: for deadlines.
     """
 
-    def __init__(self, rules: DelegationRules, clock: IReactorTime) -> None:
+    def __init__(self, rules: DelegationSection, clock: IReactorTime) -> None:
         self._rules = rules
         self._clock = clock
 

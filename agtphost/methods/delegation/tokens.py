@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from agtphost.config.delegation import DelegationSection
 from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
@@ -25,7 +26,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import MOST_HOPS, DelegationError, DelegationToken, Lineage
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.identity.peer import PeerCertificate
-from agtphost.methods.delegation.decision import DelegationRules, Hop, PeerHost, States
+from agtphost.methods.delegation.decision import Hop, PeerHost, States
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.status import Status
 
@@ -80,7 +81,7 @@ class TokenCheck:
         *,
         server_id: str,
         key: SigningKey | None,
-        rules: DelegationRules,
+        rules: DelegationSection,
         peers: Mapping[str, PeerHost],
         now: Callable[[], float] = time.time,
     ) -> None:
