@@ -19,7 +19,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError, Problem, Refusal
 from agtphost.host.listener import http_limits
-from agtphost.host.materials import client_authorities
+from agtphost.host.materials import mandates
 from agtphost.http.a2a_clients import Clients, Principal
 from agtphost.http.a2a_front import A2AFront, Exposed, FrontResource, FrontSettings
 from agtphost.http.a2a_relay import Relayed
@@ -32,7 +32,7 @@ from agtphost.identity.encoding import decode_padded
 from agtphost.identity.keys import Signer
 from agtphost.identity.peer import Peer, PeerCertificate
 from agtphost.protocols.peers import peer_of
-from agtphost.protocols.tls import ServerTLS, TLSFiles
+from agtphost.protocols.tls import ServerTLS
 from agtphost.upstream.queue import CallQueue
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary import jsontext
@@ -197,15 +197,8 @@ def front_tls(config: Config) -> Any:
     certificate, key = given.certificate or config.tls.certificate, given.key or config.tls.key
     if not given.client_certificates:
         return Connections(https_options(certificate, key))
-    files = TLSFiles(
-        certificate=certificate,
-        key=key,
-        client_ca=config.tls.client_ca,
-        client_authorities=client_authorities(config),
-        client_crl=config.tls.client_crl,
-        crl_required=config.tls.crl_required,
-    )
-    return _HttpsWithClients(ServerTLS.load(files))
+    own = {"certificate": certificate, "key": key, "client_auth": "optional", "server": ()}
+    return _HttpsWithClients(ServerTLS.load(config.tls.model_copy(update=own), mandates(config)))
 
 
 @implementer(IOpenSSLServerConnectionCreator)

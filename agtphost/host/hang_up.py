@@ -48,7 +48,7 @@ def _files(config: Config, tls: ServerTLS) -> dict[str, Iterable[Path]]:
             *_in(config.host.state_dir / "hosted", "**/*.json"),
             *_in(config.identity.known_agents, "**/*.json"),
         ],
-        "TLS files": list(tls.files.all),
+        "TLS files": list(tls.files.files),
         "HTTPS files": [path for path in https if path is not None],
     }
 

@@ -29,7 +29,7 @@ from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
 from agtphost.identity.provisioning import ProvisioningError, provision_development
 from agtphost.identity.trust import issuer_keys
 from agtphost.methods.cognitive.documents import Document, read_documents
-from agtphost.protocols.tls import ClientAuthority, NamedServer, ServerTLS, TLSFiles
+from agtphost.protocols.tls import ServerTLS
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.catalog_set import CatalogSet, read_catalogs
 
@@ -315,23 +315,20 @@ def _key(config: Config, problems: list[Problem]) -> SigningKey | None:
     return None
 
 
-def client_authorities(config: Config) -> tuple[ClientAuthority, ...]:
+def mandates(config: Config) -> Sequence[Mandate]:
     """
     Whose client certificates count for whom; empty where one authority vouches for everybody.
 
     :raises ConfigurationError: a key of an issuer can no longer be read.
     """
     try:
-        return tuple(
-            ClientAuthority(
-                file=authority.file,
-                mandate=Mandate(
-                    zones=frozenset(authority.zones),
-                    issuers=frozenset(key.fingerprint for key in issuer_keys(authority.issuers, config.folder)),
-                ),
+        return [
+            Mandate(
+                zones=frozenset(authority.zones),
+                issuers=frozenset(key.fingerprint for key in issuer_keys(authority.issuers, config.folder)),
             )
             for authority in config.tls.client_authority
-        )
+        ]
     except (KeyFormatError, OSError) as error:
         raise ConfigurationError(
             [Problem(message=f"[[tls.client_authority]] issuers: {error}", file=str(config.file))]
@@ -339,23 +336,8 @@ def client_authorities(config: Config) -> tuple[ClientAuthority, ...]:
 
 
 def _tls(config: Config, problems: list[Problem]) -> ServerTLS | None:
-    asks = config.tls.client_auth != "none"
     try:
-        return ServerTLS.load(
-            TLSFiles(
-                certificate=config.tls.certificate,
-                key=config.tls.key,
-                client_auth=config.tls.client_auth,
-                client_ca=config.tls.client_ca if asks else None,
-                client_authorities=client_authorities(config) if asks else (),
-                client_crl=config.tls.client_crl if asks else (),
-                crl_required=config.tls.crl_required,
-                servers=tuple(
-                    NamedServer(name=server.name, certificate=server.certificate, key=server.key)
-                    for server in config.tls.server
-                ),
-            )
-        )
+        return ServerTLS.load(config.tls, mandates(config))
     except ConfigurationError as error:
         problems.extend(error.problems)
     return None

@@ -87,7 +87,7 @@ class Rotation(Service):
     def startService(self) -> None:
         """Look now, and then again and again."""
         super().startService()  # type: ignore[no-untyped-call]
-        self._seen = stamps(self._tls.files.all)
+        self._seen = stamps(self._tls.files.files)
         self._reactor.callWhenRunning(self.look)
 
     def stopService(self) -> Deferred[None] | None:
@@ -119,7 +119,7 @@ class Rotation(Service):
         return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), function, *arguments)
 
     async def _look(self) -> None:
-        seen = await self._aside(stamps, tuple(self._tls.files.all))
+        seen = await self._aside(stamps, tuple(self._tls.files.files))
         if seen != self._seen:
             await self._renew(seen)
         if self._key is not None:

@@ -22,14 +22,12 @@ AGTP over TLS over TCP, the server's side: core v08 section 10.1, design decisio
 from agtphost.protocols.limits import ConnectionLimits
 from agtphost.protocols.listening import ListeningService, server_endpoint
 from agtphost.protocols.server import AGTPServerFactory
-from agtphost.protocols.tls import ClientAuth, ServerTLS, TLSFiles
+from agtphost.protocols.tls import ServerTLS
 
 __all__ = [
     "AGTPServerFactory",
-    "ClientAuth",
     "ConnectionLimits",
     "ListeningService",
     "ServerTLS",
-    "TLSFiles",
     "server_endpoint",
 ]

@@ -14,10 +14,10 @@ certificate of the chain this module puts the question to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -28,6 +28,7 @@ from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from agtphost.config.tls import TLS
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import revocation
 from agtphost.identity.authorities import REMEDY, ClientAuthorities, Mandate, Mandates, ambiguity, digest_of
@@ -54,74 +55,6 @@ SECURITY_LEVEL = b"DEFAULT:@SECLEVEL=2"
 _NO_LIST, _LIST_EXPIRED = 3, 12
 """OpenSSL's errors for a missing and an outdated revocation list."""
 
-ClientAuth = Literal["optional", "required", "none"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class NamedServer:
-    """A further certificate, for clients that ask for one name by SNI."""
-
-    name: str
-    """A host name, lower case."""
-
-    certificate: Path
-    key: Path
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClientAuthority:
-    """One authority of clients' certificates, and for whom it speaks."""
-
-    file: Path
-    """PEM: its certificate, perhaps with those of its intermediates."""
-
-    mandate: Mandate
-
-
-@dataclass(frozen=True, kw_only=True)
-class TLSFiles:
-    """Where the host's TLS identity is, and what it asks of clients."""
-
-    certificate: Path
-    """PEM: the server's certificate, then its intermediates."""
-
-    key: Path
-    """PEM: its private key, without a passphrase."""
-
-    client_auth: ClientAuth = "optional"
-    """Whether clients show a certificate. What is shown is always verified."""
-
-    client_ca: Path | None = None
-    """PEM: the authorities whose client certificates are accepted; unused if ``client_auth`` is ``none``."""
-
-    client_authorities: tuple[ClientAuthority, ...] = ()
-    """In place of ``client_ca`` where there are any: several authorities do not all speak for everybody."""
-
-    client_crl: tuple[Path, ...] = ()
-    """PEM or DER: together a current revocation list of every authority in use; empty: none is asked."""
-
-    crl_required: bool = True
-    """Whether client certificates count only as long as every list can be read and is in force."""
-
-    servers: tuple[NamedServer, ...] = ()
-    """Further certificates by name; who asks for another name gets the one above."""
-
-    @property
-    def all(self) -> Iterator[Path]:
-        """Every file that is read."""
-        yield from (self.certificate, self.key)
-        for server in self.servers:
-            yield from (server.certificate, server.key)
-        if self.client_auth != "none":
-            yield from self.client_files
-            yield from self.client_crl
-
-    @property
-    def client_files(self) -> tuple[Path, ...]:
-        """Where the authorities of clients' certificates are."""
-        named = tuple(authority.file for authority in self.client_authorities)
-        return named or (() if self.client_ca is None else (self.client_ca,))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
@@ -144,10 +77,12 @@ class ServerTLS:
 
     :param files: read by :meth:`load`, :meth:`prepare` and :meth:`reload` only.
     :param prepared: what was made of them.
+    :param mandates: for whom each ``client_authority`` speaks, in their order.
     """
 
-    def __init__(self, files: TLSFiles, prepared: Prepared) -> None:
+    def __init__(self, files: TLS, prepared: Prepared, mandates: Sequence[Mandate] = ()) -> None:
         self.files = files
+        self._mandates = mandates
         self.revocations = Revocations(required=files.crl_required)
         """Who is revoked, for the check on every request; follows each reload."""
 
@@ -157,13 +92,13 @@ class ServerTLS:
         self.adopt(prepared)
 
     @classmethod
-    def load(cls, files: TLSFiles) -> ServerTLS:
+    def load(cls, files: TLS, mandates: Sequence[Mandate] = ()) -> ServerTLS:
         """
         Read everything once.
 
         :raises ConfigurationError: naming each file that is wrong.
         """
-        return cls(files, _prepare(files, forgiving=False))
+        return cls(files, _prepare(files, mandates, forgiving=False), mandates)
 
     def prepare(self) -> Prepared:
         """
@@ -174,7 +109,7 @@ class ServerTLS:
 
         :raises ConfigurationError: naming each other file that is wrong.
         """
-        return _prepare(self.files, forgiving=True)
+        return _prepare(self.files, self._mandates, forgiving=True)
 
     def adopt(self, prepared: Prepared) -> None:
         """Use these for connections accepted from now on, and the lists for every request from now on."""
@@ -189,7 +124,7 @@ class ServerTLS:
 
         :raises ConfigurationError: and nothing has changed.
         """
-        self.adopt(_prepare(self.files, forgiving=False))
+        self.adopt(_prepare(self.files, self._mandates, forgiving=False))
 
     def serverConnectionForTLS(self, protocol: object) -> SSL.Connection:
         """One connection's TLS state; see :class:`IOpenSSLServerConnectionCreator`."""
@@ -241,7 +176,7 @@ class _Reader:
         return found
 
 
-def _prepare(files: TLSFiles, *, forgiving: bool) -> Prepared:
+def _prepare(files: TLS, mandates: Sequence[Mandate], *, forgiving: bool) -> Prepared:
     """
     :param forgiving: whether a host that runs goes on without a revocation list, and so without client certificates
         where ``crl_required`` is set.
@@ -250,13 +185,13 @@ def _prepare(files: TLSFiles, *, forgiving: bool) -> Prepared:
     chain = reader.certificates(files.certificate)
     key = reader.octets(files.key)
     named = {
-        server.name: (reader.certificates(server.certificate), reader.octets(server.key)) for server in files.servers
+        server.name: (reader.certificates(server.certificate), reader.octets(server.key)) for server in files.server
     }
     authorities: Sequence[x509.Certificate] = ()
-    mandates = Mandates()
+    by_authority = Mandates()
     revoked: Sequence[x509.CertificateRevocationList] = ()
     if files.client_auth != "none":
-        authorities, mandates = _authorities(files, reader)
+        authorities, by_authority = _authorities(files, mandates, reader)
         revoked = lists.revocation_lists(files.client_crl, authorities)
         if not forgiving and files.crl_required:
             reader.problems += lists.problems
@@ -274,7 +209,7 @@ def _prepare(files: TLSFiles, *, forgiving: bool) -> Prepared:
         return made
 
     main = context(chain, key, files.certificate, files.key)
-    others = {server.name: context(*named[server.name], server.certificate, server.key) for server in files.servers}
+    others = {server.name: context(*named[server.name], server.certificate, server.key) for server in files.server}
     if reader.problems:
         raise ConfigurationError(reader.problems)
     if others:
@@ -282,29 +217,29 @@ def _prepare(files: TLSFiles, *, forgiving: bool) -> Prepared:
     return Prepared(
         context=main,
         revoked=Revoked.of(revoked) if known else UNKNOWN,
-        mandates=mandates,
+        mandates=by_authority,
         fingerprint=digest_of(chain[0]),
         faults=tuple(lists.problems),
     )
 
 
-def _authorities(files: TLSFiles, reader: _Reader) -> tuple[Sequence[x509.Certificate], Mandates]:
+def _authorities(
+    files: TLS, mandates: Sequence[Mandate], reader: _Reader
+) -> tuple[Sequence[x509.Certificate], Mandates]:
     """The certificates that clients' chains may end in, and for whom each speaks."""
-    if not files.client_files:
-        reader.blame(files.certificate, "client certificates cannot be verified without client_ca")
-    if not files.client_authorities:
-        found = [certificate for path in files.client_files for certificate in reader.certificates(path)]
+    if not files.client_authority:
+        found = list(reader.certificates(files.client_ca))
         if wrong := ambiguity(found):
-            reader.blame(files.client_files[0], wrong, REMEDY)
+            reader.blame(files.client_ca, wrong, REMEDY)
         return found, Mandates()
     every: list[x509.Certificate] = []
-    mandates: dict[str, Mandate] = {}
-    for authority in files.client_authorities:
+    by_authority: dict[str, Mandate] = {}
+    for authority, mandate in zip(files.client_authority, mandates, strict=True):
         for certificate in reader.certificates(authority.file):
-            if mandates.setdefault(digest_of(certificate), authority.mandate) != authority.mandate:
+            if by_authority.setdefault(digest_of(certificate), mandate) != mandate:
                 reader.blame(authority.file, "holds a certificate that another client_authority has, for others")
             every.append(certificate)
-    return every, Mandates(by_authority=mandates)
+    return every, Mandates(by_authority=by_authority)
 
 
 class _Names:
@@ -392,7 +327,7 @@ def _select_protocol(connection: SSL.Connection, offered: list[bytes]) -> bytes:
 
 def _demand(
     context: SSL.Context,
-    files: TLSFiles,
+    files: TLS,
     authorities: Sequence[x509.Certificate],
     revoked: Sequence[x509.CertificateRevocationList],
 ) -> None:

@@ -18,7 +18,7 @@ from agtphost.identity.authorities import Mandates
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.revocation import Revoked
-from agtphost.protocols.tls import Prepared, ServerTLS, TLSFiles
+from agtphost.protocols.tls import Prepared, ServerTLS
 from agtphost.testing.declarations import Declarations
 from agtphost.vocabulary.catalog_set import CatalogSet
 
@@ -94,4 +94,4 @@ def _tls(config: Config) -> ServerTLS:
         mandates=Mandates(),
         fingerprint=sha256(config.host.server_id.encode()).hexdigest(),
     )
-    return ServerTLS(TLSFiles(certificate=config.tls.certificate, key=config.tls.key, client_auth="none"), prepared)
+    return ServerTLS(config.tls.model_copy(update={"client_auth": "none"}), prepared)

@@ -12,13 +12,12 @@ from typing import Any, TypeVar
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from twisted.internet.threads import deferToThread
 
+from agtphost.config.tls import TLS
 from agtphost.protocols import (
     AGTPServerFactory,
-    ClientAuth,
     ConnectionLimits,
     ListeningService,
     ServerTLS,
-    TLSFiles,
     server_endpoint,
 )
 from tests.protocols.authorities import Identity, issue
@@ -36,7 +35,7 @@ class Site:
 
     folder: Path
     root: Identity
-    files: TLSFiles
+    files: TLS
 
     def client(self, identity: Identity | None = None) -> ssl.SSLContext:
         """A client's TLS settings, with its certificate if it has one."""
@@ -47,15 +46,13 @@ class Site:
         return context
 
 
-def make_site(folder: Path, client_auth: ClientAuth = "optional", **options: Any) -> Site:
+def make_site(folder: Path, client_auth: str = "optional", **options: Any) -> Site:
     """An authority and a server certificate of its."""
     root = issue(name="root", authority=True)
     root.save(folder, "root")
     server = issue(root, name="localhost", usage=ExtendedKeyUsageOID.SERVER_AUTH)
     certificate, key = server.save(folder, "server")
-    files = TLSFiles(
-        certificate=certificate, key=key, client_auth=client_auth, client_ca=folder / "root.pem", **options
-    )
+    files = TLS(certificate=certificate, key=key, client_auth=client_auth, client_ca=folder / "root.pem", **options)
     return Site(folder=folder, root=root, files=files)
 
 

@@ -13,8 +13,9 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from OpenSSL import SSL
 
+from agtphost.config.tls import TLS
 from agtphost.errors import ConfigurationError
-from agtphost.protocols import ServerTLS, TLSFiles
+from agtphost.protocols import ServerTLS
 from tests.protocols import authorities
 from tests.protocols.authorities import AGENT_ID, DAY, NOW, UNKNOWN, Identity, agtp_extensions, issue
 from tests.protocols.links import ask
@@ -374,7 +375,7 @@ async def test_reload_is_atomic(site: Site) -> None:
         assert await in_thread(serial, host) == renewed.certificate.serial_number != first
 
 
-def broken(site: Site, fault: str) -> TLSFiles:
+def broken(site: Site, fault: str) -> TLS:
     """The site's files, with one fault."""
     files = site.files
     if fault == "missing certificate":
@@ -392,16 +393,12 @@ def broken(site: Site, fault: str) -> TLSFiles:
         weak.save(site.folder, "server")
     elif fault == "no authority":
         (site.folder / "root.pem").write_text("nonsense")
-    elif fault == "no authority named":
-        return TLSFiles(certificate=files.certificate, key=files.key)
     else:
         revocations = site.folder / "revoked.pem"
         revocations.write_bytes(
             authorities.revocation_list(site.root, extension=UNKNOWN) if "unknown" in fault else b"nonsense"
         )
-        return TLSFiles(
-            certificate=files.certificate, key=files.key, client_ca=files.client_ca, client_crl=(revocations,)
-        )
+        return TLS(certificate=files.certificate, key=files.key, client_ca=files.client_ca, client_crl=(revocations,))
     return files
 
 
@@ -415,7 +412,6 @@ def broken(site: Site, fault: str) -> TLSFiles:
         ("another key", r"server\.key: does not hold"),
         ("weak certificate", r"server\.pem: holds a certificate that TLS does not accept"),
         ("no authority", r"root\.pem: holds no PEM certificate"),
-        ("no authority named", r"without client_ca"),
         ("no revocation list", r"revoked\.pem: holds no revocation list in PEM or DER"),
         ("unknown revocation list extension", r"unknown critical extension 1\.3\.6\.1\.4\.1\.55555\.1"),
     ],
@@ -437,4 +433,4 @@ def test_all_faulty_files_are_named(site: Site) -> None:
 
 def test_an_authority_is_not_needed_where_nobody_is_asked(site: Site) -> None:
     """With ``client_auth = "none"`` no authority is read."""
-    assert ServerTLS.load(TLSFiles(certificate=site.files.certificate, key=site.files.key, client_auth="none"))
+    assert ServerTLS.load(TLS(certificate=site.files.certificate, key=site.files.key, client_auth="none"))
