@@ -23,6 +23,8 @@ from agtphost.handlers.interface import IHandler as IHandler
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Peer
 from agtphost.stores.interfaces import IChainStore as IChainStore
+from agtphost.stores.interfaces import IPluggableStore as IPluggableStore
+from agtphost.stores.interfaces import IRecordReader as IRecordReader
 from agtphost.stores.interfaces import IRecordStore as IRecordStore
 from agtphost.wire.events import Request, Response
 

@@ -159,8 +159,9 @@ def set_up_again(deployment: Deployment) -> tuple[list[Path], list[Path]]:
     """
     config = examine(deployment.host_toml).config
     state, store = config.host.state_dir, config.store.path
-    if config.host.development or state != deployment.state:
+    if config.host.development or config.store.plugin or state != deployment.state:
         where = f"state_dir is {state}" if not config.host.development else "its profile is development"
+        where = "its store is a plugin's" if config.store.plugin else where
         problem = Problem(message=f"this is no host that `agtp init --production` wrote: {where}")
         raise ConfigurationError([problem])
     files.make_directory(state)

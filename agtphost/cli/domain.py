@@ -125,8 +125,8 @@ def ls(where: Connection, as_json: bool) -> None:
       agtp domain ls --json
     """
     config = require_config(where, "what the host was told of domains")
-    with open_records(config.store.path) as reader:
-        found = [_listed(value) for value in reader.held(ORG_DOMAIN)]
+    with open_records(config) as reader:
+        found = [_listed(value) for value in reader.state_items(ORG_DOMAIN)]
     if as_json:
         print_json(found)
         return

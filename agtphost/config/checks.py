@@ -34,6 +34,7 @@ def check(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
     """Every fault of a configuration whose single keys are sound."""
     yield from _host(config)
     yield from _listen(config)
+    yield from _store(config)
     yield from _wire(config)
     yield from _lifecycle(config)
     yield from _audit(config)
@@ -83,6 +84,14 @@ def _listen(config: Config) -> Iterator[Fault]:
             location=("listen", "endpoint"),
             message="must be a plain endpoint such as tcp:4480; the host adds TLS itself",
         )
+
+
+def _store(config: Config) -> Iterator[Fault]:
+    store = config.store
+    for key in ("url", "free_space_reserve") if store.plugin is not None else ("settings",):
+        if key in store.model_fields_set:
+            message = "cannot stand beside plugin" if store.plugin is not None else "is for a plugin, and none is named"
+            yield Fault(location=("store", key), message=message, hint="remove it", concerns=(("store", "plugin"),))
 
 
 def _wire(config: Config) -> Iterator[Fault]:

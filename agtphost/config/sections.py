@@ -126,6 +126,12 @@ class Store(Section):
     url: Annotated[str, BeforeValidator(_store_url), Field(validate_default=True)] = "sqlite:"
     """``sqlite:`` with an absolute path, once read."""
 
+    plugin: Line | None = None
+    """Instead of ``url``: the name of an entry point of the group ``agtphost.plugins`` (``docs/extending/store``)."""
+
+    settings: Table[str, Any] = Field(default_factory=dict)
+    """What its factory is called with; the plugin says what it knows."""
+
     free_space_floor: Annotated[int, Field(ge=0)] = 268_435_456
     """Octets that must stay free on the store's disk; below it, requests are answered 503."""
 

@@ -22,7 +22,7 @@ from agtphost.host.anchors import anchors
 from agtphost.host.bootstrap import sidecar
 from agtphost.host.certificate_notices import CertificateNotices
 from agtphost.host.domains import DomainWatch
-from agtphost.host.evidence import Store, keep_evidence
+from agtphost.host.evidence import keep_evidence
 from agtphost.host.foundation import Foundation
 from agtphost.host.handling import Workshop
 from agtphost.host.listener import Announcement, listening_service
@@ -38,6 +38,7 @@ from agtphost.host.services import Keeping, OrderedServices
 from agtphost.host.unmatched import unmatched
 from agtphost.host.upstreams import Upstreams, upstreams
 from agtphost.host.uptake import Uptake
+from agtphost.iagtp import IChainStore
 from agtphost.identity.key_history import Succession
 from agtphost.identity.keys import fastest_signer
 from agtphost.negotiation.negotiator import Negotiator
@@ -46,7 +47,7 @@ log = Logger()
 
 
 def assemble(
-    materials: Materials, reactor: Any, environ: Mapping[str, str], store: Store | None = None
+    materials: Materials, reactor: Any, environ: Mapping[str, str], store: IChainStore | None = None
 ) -> OrderedServices:
     """
     Build the host.

@@ -25,16 +25,14 @@ from agtphost.host.observers import Observers
 from agtphost.host.refusals import Summarizing
 from agtphost.host.traces import traces
 from agtphost.host.witnesses import Witnesses
-from agtphost.iagtp import IRecordStore
+from agtphost.iagtp import IChainStore, IPluggableStore, IRecordStore
 from agtphost.identity.key_history import every_key
 from agtphost.identity.keys import Signer, fastest_signer
-from agtphost.stores import MemoryStore, OffReactorRecords, SQLiteStore, open_store
+from agtphost.stores import OffReactorRecords, StoreError, open_store
 from agtphost.stores.ballast import Ballast
 from agtphost.vocabulary.holdings import ANSWERS
 
 log = Logger()
-
-Store = SQLiteStore | MemoryStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +56,7 @@ class Evidence:
 def keep_evidence(
     materials: Materials,
     reactor: Any,
-    store: Store | None,
+    store: IChainStore | None,
     writing: type[Ledger] = Ledger,
     now: Callable[[], float] = time.time,
 ) -> Evidence:
@@ -72,7 +70,7 @@ def keep_evidence(
     """
     config, key = materials.config, materials.key
     if store is None:
-        store = open_store(config.store.url, create=is_new(config))
+        store = opened(config, materials.plugins.store, create=is_new(config))
     states, held = LifecycleTable(), StateTable(now)
     records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
     # A cosignature comes in long after the ledger below was made, of which its witnesses are a part.
@@ -93,7 +91,7 @@ def keep_evidence(
         events=config.audit.envelope,
         tree=tree,
         free_space_floor=config.store.free_space_floor,
-        ballast=None if materials.volatile else _ballast(config),
+        ballast=None if materials.volatile or config.store.plugin else _ballast(config),
         answers=replace(
             ANSWERS,
             keys=config.limits.keyed_requests_per_agent,
@@ -120,6 +118,24 @@ def keep_evidence(
         summaries=summaries,
         summarizing=Summarizing(reactor, summaries, ledger, config.audit.refusal_summary_seconds),
     )
+
+
+def opened(config: Config, plugged: IPluggableStore | None, *, create: bool) -> IChainStore:
+    """
+    The store that ``[store]`` names, open for writing.
+
+    :param plugged: that of a plugin; None where none is named.
+    :raises agtphost.stores.StoreError: it cannot be opened.
+    """
+    if plugged is None:
+        return open_store(config.store.url, create=create)
+    try:
+        plugged.open(create)
+    except StoreError:
+        raise
+    except Exception as error:
+        raise StoreError(f"the store of the plugin {config.store.plugin} cannot be opened: {error!r}") from error
+    return plugged
 
 
 def _ballast(config: Config) -> Ballast:

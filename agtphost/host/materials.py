@@ -82,7 +82,7 @@ RESTS_ON: Mapping[str, frozenset[str]] = {
     "identity": frozenset({"identity", "host"}),
     "endpoints": frozenset({"endpoints", "recipes", "catalog", "policies", "identity", "host"}),
     "policies": frozenset({"policies", "catalog", "endpoints", "recipes"}),
-    "plugins": frozenset({"gate", "adapter", "observer", "audit"}),
+    "plugins": frozenset({"gate", "adapter", "observer", "audit", "store"}),
     "query": frozenset({"query"}),
     "audit": frozenset({"audit", "host"}),
     "tls": frozenset({"tls", "host", "identity"}),

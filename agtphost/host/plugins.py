@@ -24,7 +24,7 @@ from agtphost.config.faults import Fault
 from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.config.reading import read
 from agtphost.errors import Problem
-from agtphost.iagtp import IGate, IPayloadAdapter, IRecordObserver, IWitness
+from agtphost.iagtp import IGate, IPayloadAdapter, IPluggableStore, IRecordObserver, IWitness
 from agtphost.vocabulary.tomltext import Location
 
 GROUP = "agtphost.plugins"
@@ -95,6 +95,7 @@ class Plugins:
     adapters: Sequence[IPayloadAdapter] = ()
     witnesses: Sequence[IWitness] = ()
     observers: Sequence[tuple[str, IRecordObserver]] = ()
+    store: IPluggableStore | None = None
 
 
 def plugins(config: Config, problems: list[Problem]) -> Plugins:
@@ -105,24 +106,27 @@ def plugins(config: Config, problems: list[Problem]) -> Plugins:
     """
     faults: list[Fault] = []
 
-    def made(sections: Sequence[PluginSection], interface: type[Interface], *place: str) -> list[tuple[Any, Any]]:
-        found = []
-        for at, section in enumerate(sections):
-            location: Location = (*place, at)
-            try:
-                found.append((section, make(section.plugin, section.settings, interface)))
-            except Unusable as error:
-                key = "settings" if error.settings and section.settings else "plugin"
-                faults.append(
-                    Fault(location=(*location, key), message=f"names what cannot be used: {error}", hint=error.hint)
-                )
-        return found
+    def one(name: str, settings: Mapping[str, Any], interface: type[Interface], place: Location) -> Any:
+        try:
+            return make(name, settings, interface)
+        except Unusable as error:
+            key = "settings" if error.settings and settings else "plugin"
+            faults.append(Fault(location=(*place, key), message=f"names what cannot be used: {error}", hint=error.hint))
 
+    def made(sections: Sequence[PluginSection], interface: type[Interface], *place: str) -> list[tuple[Any, Any]]:
+        every = [
+            (section, one(section.plugin, section.settings, interface, (*place, at)))
+            for at, section in enumerate(sections)
+        ]
+        return [(section, each) for section, each in every if each is not None]
+
+    store = config.store
     result = Plugins(
         gates=made(config.gate, IGate, "gate"),
         adapters=[each for _, each in made(config.adapter, IPayloadAdapter, "adapter")],
         witnesses=[each for _, each in made(config.audit.witness_plugin, IWitness, "audit", "witness_plugin")],
         observers=[(section.plugin, each) for section, each in made(config.observer, IRecordObserver, "observer")],
+        store=None if store.plugin is None else one(store.plugin, store.settings, IPluggableStore, ("store",)),
     )
     problems.extend(problems_of(config, faults))
     return result

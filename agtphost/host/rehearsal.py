@@ -26,8 +26,10 @@ from agtphost.host import materials
 from agtphost.host.assembly import assemble
 from agtphost.host.evidence import is_new
 from agtphost.host.materials import RESTS_ON, Materials, Parts
+from agtphost.host.services import Keeping
+from agtphost.iagtp import IChainStore
 from agtphost.protocols.listening import SYSTEMD, systemd_faults
-from agtphost.stores import StoreError
+from agtphost.stores import MemoryStore, StoreError
 from agtphost.stores.rehearsed import rehearse_store
 from agtphost.stores.state_lock import StateLock
 
@@ -108,6 +110,10 @@ def _beyond(
         )
     if taken is not None:
         remarks.append(f"a host{taken} uses this state: its store and its port were not looked at")
+    if config.store.plugin is not None:
+        remarks.append(
+            f"the store of the plugin {config.store.plugin} is opened by a start alone: what it holds was not looked at"
+        )
     if faulty & {"store", "audit", "listen"}:
         return
     if gathered is not None:
@@ -132,7 +138,7 @@ def _assembled(
     gathered: Materials, config: Config, aside: _Aside, environ: Mapping[str, str], reactor: Any, *, running: bool
 ) -> Iterator[Problem]:
     try:
-        store = rehearse_store(config.store.path, create=is_new(config) or running, aside=aside.folder)
+        store = _rehearsed(config, aside, running=running)
         services = assemble(gathered, reactor, environ, store)
     except (StoreError, AmbiguousEndpoints) as error:
         yield Problem(message=str(error))
@@ -140,15 +146,22 @@ def _assembled(
         yield from error.problems
     else:
         for service in () if running else services:
-            if isinstance(service, IPrecondition):
+            # A plugin's store was not opened, and the empty one in its place would contradict every witness.
+            if isinstance(service, IPrecondition) and not (config.store.plugin and isinstance(service, Keeping)):
                 yield from service.in_the_way()
         store.close()
+
+
+def _rehearsed(config: Config, aside: _Aside, *, running: bool) -> IChainStore:
+    if config.store.plugin is not None:
+        return MemoryStore()
+    return rehearse_store(config.store.path, create=is_new(config) or running, aside=aside.folder)
 
 
 def _store_alone(config: Config, aside: _Aside) -> Iterator[Problem]:
     """Something else is wrong already: whether there is a store at all can be said nevertheless."""
     try:
-        rehearse_store(config.store.path, create=is_new(config), aside=aside.folder).close()
+        _rehearsed(config, aside, running=False).close()
     except StoreError as error:
         yield Problem(message=str(error))
 

@@ -6,13 +6,22 @@ Identifiers are octets; rows are those of :mod:`agtphost.stores.rows`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from zope.interface import Interface
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.stores.rows import CheckpointRow, HeadRow, ItemRow, KeyedRow, RecordRow, ReservationRow, StateRow
+from agtphost.stores.rows import (
+    CheckpointRow,
+    HeadRow,
+    ItemRow,
+    KeyedRow,
+    RecordRow,
+    ReservationRow,
+    Selection,
+    StateRow,
+)
 
 
 class ITransactions(Interface):
@@ -149,6 +158,61 @@ class IStoreUpkeep(Interface):
         """Let go of the store."""
 
 
+class IRecordReader(Interface):
+    """
+    The reading side of a store: blocking, from any thread, and also while another process writes.
+
+    It sees what was committed. A record that is not what was signed is :class:`agtphost.stores.DamagedRecord`, never
+    missing. An Audit-ID, and the Agent-ID that names a chain, are hexadecimal text here; ``""`` is the host's chain.
+    """
+
+    def record(audit_id: str) -> StoredRecord | None:
+        """The record of an Audit-ID."""
+
+    def head(chain: str) -> StoredRecord | None:
+        """The newest record of a chain."""
+
+    def walk(chain: str, before_seq: int | None, limit: int) -> Sequence[StoredRecord]:
+        """Records of a chain, newest first, those before ``before_seq`` where given."""
+
+    def lifecycle(agent_id: str, limit: int) -> Sequence[StoredRecord]:
+        """Lifecycle events of an agent, newest first."""
+
+    def lifecycle_states() -> Mapping[str, StateRow]:
+        """The state of every agent that has one."""
+
+    def state_items(kind: str) -> Sequence[dict[str, Any]]:
+        """The values of the state items of a kind, by key."""
+
+    def chains() -> Sequence[str]:
+        """Every chain, the host's own first."""
+
+    def records(selection: Selection, *, damaged: Callable[[str, str], None] | None = None) -> Iterator[StoredRecord]:
+        """
+        Records chain by chain, oldest first.
+
+        :param damaged: takes chain and explanation of each record that is not what was signed; it is left out then.
+        """
+
+    def number_of(audit_id: str) -> int | None:
+        """The place of a record among all records, counted from 1."""
+
+    def every_audit_id() -> Iterator[bytes]:
+        """The Audit-IDs of all records, in the order of their numbers."""
+
+    def checkpoint() -> CheckpointRow | None:
+        """The newest checkpoint of the tree over all records."""
+
+    def tile(level: int, number: int) -> bytes:
+        """One tile of that tree; empty where there is none."""
+
+    def faults() -> Sequence[str]:
+        """What is wrong with the store as a whole, a line each; ``agtp audit verify`` asks, and waits."""
+
+    def close() -> None:
+        """Let go of what it holds."""
+
+
 class ITreeStore(ITransactions, IRecordLog, ITreeRows):
     """What the tree is kept with (:mod:`agtphost.audit.tree`)."""
 
@@ -164,6 +228,29 @@ class IChainStore(IWriterStore, ITreeStore):
     One store provides all of it, because one transaction spans it all: a
     record, what it changes, and the answer that is kept for its repeat.
     """
+
+    def reader() -> IRecordReader:
+        """
+        The reading side.
+
+        :raises agtphost.stores.StoreError: there is no store, or none that can be read.
+        """
+
+
+class IPluggableStore(IChainStore):
+    """
+    A store of an operator's own package: an extension point, ``[store] plugin``, see ``docs/extending/store.rst``.
+
+    :meth:`open` is called once, before all else but ``reader``, which commands ask without it.
+    """
+
+    def open(create: bool) -> None:
+        """
+        Open the store for writing; the ledger closes it.
+
+        :param create: whether a missing one is made: the host has no trace of an earlier life.
+        :raises agtphost.stores.StoreError: it is missing, damaged, or another's.
+        """
 
 
 class IRecordStore(Interface):

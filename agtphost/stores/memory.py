@@ -6,11 +6,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from typing import Any
 
 from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.stores.interfaces import IChainStore
+from agtphost.stores.interfaces import IChainStore, IRecordReader
 from agtphost.stores.rows import (
     CheckpointRow,
     DamagedRecord,
@@ -25,10 +26,11 @@ from agtphost.stores.rows import (
     StateRow,
     StoreError,
 )
+from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
 
-@implementer(IChainStore)
+@implementer(IChainStore, IRecordReader)
 class MemoryStore:
     """
     Keeps everything in dictionaries, under the rules of the SQLite schema.
@@ -303,15 +305,33 @@ class MemoryStore:
         """Every chain, the host's own first."""
         return sorted(self._numbers)
 
-    def records(self, selection: Selection, *, page: int = 0) -> Iterator[StoredRecord]:
+    def state_items(self, kind: str) -> list[dict[str, Any]]:
+        """The values of the state items of a kind, by key."""
+        return [jsontext.decode(row.value) for row in self.held() if row.kind == kind and row.value is not None]
+
+    def every_audit_id(self) -> Iterator[bytes]:
+        """The Audit-IDs of all records, in the order of their numbers."""
+        yield from self.audit_ids(0, self.last_number())
+
+    def records(
+        self, selection: Selection, *, page: int = 0, damaged: Callable[[str, str], None] | None = None
+    ) -> Iterator[StoredRecord]:
         """Records chain by chain, oldest first; ``page`` has no meaning here."""
         caller = None if selection.caller is None else bytes.fromhex(selection.caller)
         for chain in self.chains() if selection.chain is None else [selection.chain]:
             for row in self._rows(chain):
                 early = selection.since is not None and row.issued_at < selection.since
                 late = selection.until is not None and row.issued_at >= selection.until
-                if not early and not late and (caller is None or row.caller == caller):
-                    yield self._stored(row)
+                if early or late or (caller is not None and row.caller != caller):
+                    continue
+                try:
+                    found = self._stored(row)
+                except DamagedRecord as error:
+                    if damaged is None:
+                        raise
+                    damaged(chain, str(error))
+                else:
+                    yield found
 
     def faults(self) -> list[str]:
         """Memory has no file to be damaged."""

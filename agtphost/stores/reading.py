@@ -13,9 +13,12 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
 
+from zope.interface import implementer
+
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores import soundness
 from agtphost.stores.connection import Connect, Connection, open_reader
+from agtphost.stores.interfaces import IRecordReader
 from agtphost.stores.rows import CheckpointRow, DamagedRecord, RecordFormat, RecordKind, Selection, StateRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
@@ -78,6 +81,7 @@ def _checked(row: Sequence[Any]) -> StoredRecord:
     )
 
 
+@implementer(IRecordReader)
 class RecordReader:
     """
     Blocking reads, from any thread: each takes a connection that no other read is using.
@@ -168,7 +172,7 @@ class RecordReader:
         rows = self._rows("SELECT agent_id, status, since, reason, successor, deadline FROM lifecycle")
         return {row[0].hex(): StateRow(*row[1:]) for row in rows}
 
-    def held(self, kind: str) -> list[dict[str, Any]]:
+    def state_items(self, kind: str) -> list[dict[str, Any]]:
         """The state items of a kind, by key."""
         rows = self._rows("SELECT value FROM held WHERE kind = ? ORDER BY key", (kind,))
         return [jsontext.decode(row[0]) for row in rows]
@@ -279,7 +283,7 @@ class RecordReader:
         with self._connection() as connection:
             return read_checkpoint(connection.execute)
 
-    def audit_ids(self, *, page: int = PAGE) -> Iterator[bytes]:
+    def every_audit_id(self, *, page: int = PAGE) -> Iterator[bytes]:
         """The Audit-IDs of all records, as stored, in the order in which the store numbered them."""
         after = 0
         statement = "SELECT number, audit_id FROM record WHERE number > ? ORDER BY number LIMIT ?"

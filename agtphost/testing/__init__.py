@@ -9,6 +9,7 @@ For tests: a whole host in memory.
 - :mod:`.materials`: configuration and endpoints, without a file
 - :mod:`.reactor` and :mod:`.ledger`: time that the test moves, and records that are written at once
 - :mod:`.plugin`: the pytest fixture ``agtp_host``
+- :mod:`.stores`: what every store promises, as tests for a store of your own
 
 ::
 

@@ -1,178 +1,118 @@
-"""One contract for every store: what :class:`agtphost.iagtp.IChainStore` and the reading side promise."""
+"""One contract for every store: the cases that packages of stores run too, for the project's own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred, maybeDeferred
+from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
-from agtphost.audit.drafts import HOST_CHAIN
 from agtphost.audit.verify import verify_records
-from agtphost.iagtp import IChainStore, IRecordStore
-from agtphost.stores import MemoryStore, OffReactorRecords, Selection, SQLiteStore
-from agtphost.stores.rows import RecordRow, ReservationRow, StateRow
-from tests.audit.drafting import ALICE, BOB, KEYS, draft, group_writer, sealed, sqlite_store, transition
-
-Store = MemoryStore | SQLiteStore
+from agtphost.iagtp import IPluggableStore, IRecordReader, IRecordStore
+from agtphost.stores import MemoryStore, OffReactorRecords, Selection, SQLiteStore, open_reader, open_store
+from agtphost.stores.rows import RecordRow
+from agtphost.testing.stores import ALICE, KEYS, DurableStoreCases, StoreCases, draft, row
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A new store of each kind."""
-    made: Store = MemoryStore() if request.param == "memory" else sqlite_store(tmp_path)
-    yield made
-    made.rollback()
-    made.close()
+@implementer(IPluggableStore)
+class Memory(MemoryStore):
+    """In the shape of a plugin."""
+
+    def open(self, create: bool) -> None:
+        pass
 
 
-def row(chain: int, number: int, seq: int, previous: int, audit_id: bytes = b"") -> RecordRow:
-    name = audit_id or bytes([number]) * 32
-    return RecordRow(number, chain, seq, name, previous, 0, 0, 1, 200, "QUERY", "/", b"", b"signed")
+@implementer(IPluggableStore)
+class File:
+    """A database file in the shape of a plugin."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._store: SQLiteStore | None = None
+
+    def open(self, create: bool) -> None:
+        self._store = open_store(self._url, create=create)
+
+    def reader(self) -> IRecordReader:
+        return open_reader(self._url)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
 
 
-def test_both_sides_are_what_they_claim(store: Store) -> None:
-    """Every method of the interfaces is there with its signature."""
-    assert verifyObject(IChainStore, store)
-    assert verifyObject(IRecordStore, OffReactorRecords(store.reader(), maybeDeferred))
+class TestMemoryStore(StoreCases):
+    def make(self, folder: Path) -> IPluggableStore:
+        return Memory()
 
 
-def test_a_new_store_is_empty(store: Store) -> None:
-    """No heads, no states, no records."""
-    assert store.heads() == {} and store.lifecycle_states() == {} and store.last_number() == 0
-    reader = store.reader()
-    assert reader.head(ALICE) is None and reader.record("0" * 64) is None and reader.chains() == []
+class TestSQLiteStore(DurableStoreCases):
+    def make(self, folder: Path) -> IPluggableStore:
+        return File(f"sqlite:{folder / 'records.sqlite3'}")
+
+    def test_many_rows_at_once(self, store: Any) -> None:
+        """A group larger than one statement's rows is still one transaction, in order."""
+        outcomes = self.written(store, *[draft() for _ in range(300)])
+        records = list(store.reader().records(Selection(), page=70))
+        assert [record.audit_id for record in records] == [each.audit_id for each in outcomes]
+        assert verify_records(records, KEYS).ok
 
 
-def test_records_come_back_as_they_were_signed(store: Store) -> None:
-    """Stored octets are sent octets, found by Audit-ID, chain and lifecycle (security invariant 3)."""
-    writer = group_writer(store)
-    first, second = sealed(writer, draft(), draft())
-    (change,) = sealed(writer, transition(None, "suspended"))
-    assert change.event is not None
-    reader = store.reader()
-    found = reader.record(second.audit_id)
-    assert found is not None
-    assert (found.signed, found.seq, found.kind) == (second.jws.encode(), 2, "record")
-    assert found.previous_audit_id == first.audit_id
-    walk = reader.walk(ALICE, None, 10)
-    assert [record.audit_id for record in walk] == [change.event.audit_id, second.audit_id, first.audit_id]
-    assert [record.seq for record in reader.walk(ALICE, 3, 1)] == [2]
-    assert [record.audit_id for record in reader.lifecycle(ALICE, 10)] == [change.event.audit_id]
-    assert reader.lifecycle(BOB, 10) == []
-    head = reader.head(HOST_CHAIN)
-    assert head is not None and head.audit_id == change.audit_id
-    assert reader.chains() == [HOST_CHAIN, ALICE]
+class Leaky(Memory):
+    """Rolls nothing back."""
+
+    def rollback(self) -> None:
+        if self._undo is not None:
+            self._end()
 
 
-def test_a_rolled_back_transaction_leaves_nothing(store: Store) -> None:
-    """Records, chains, states and reservations go together, or none (security invariant 1)."""
-    store.begin()
-    chain = store.chain_number(ALICE)
-    store.append([row(chain, 1, 1, 0)])
-    store.set_lifecycle(ALICE, StateRow("suspended", "", None, None, None))
-    store.put_reservations([ReservationRow(b"n", b"d", 1, None)])
-    assert store.lifecycle_status(ALICE) == "suspended"
-    store.rollback()
-    store.rollback()
-    store.begin()
-    assert store.lifecycle_status(ALICE) is None
-    assert store.reservations([b"n"]) == {} and not store.holds(b"\x01" * 32) and store.last_number() == 0
-    store.commit()
+class Forking(Memory):
+    """Takes any record in any place."""
+
+    def append(self, records: Sequence[RecordRow]) -> None:
+        self._by_number.update((each.number, each) for each in records)
+
+
+class Hasty(Memory):
+    """Drops what still runs."""
+
+    def forget(self, expired_before: int, running: Iterable[bytes], now: int) -> bool:
+        return super().forget(expired_before, (), now)
+
+
+class Timeless(Memory):
+    """Takes no notice of what has expired."""
+
+    def held_version(self, kind: str, key: str, now: int) -> int:
+        return super().held_version(kind, key, 0)
 
 
 @pytest.mark.parametrize(
-    "second",
+    ("defective", "case"),
     [
-        row(1, 2, 1, 1),  # the place is taken
-        row(1, 2, 2, 0),  # the predecessor has a successor already: a fork
-        row(1, 1, 2, 1),  # the number is taken
-        row(9, 2, 1, 0),  # there is no such chain
+        (Leaky, lambda cases, store: cases.test_a_rolled_back_transaction_leaves_nothing(store)),
+        (Forking, lambda cases, store: cases.test_a_chain_cannot_fork(store, row(1, 2, 1, 1))),
+        (Hasty, lambda cases, store: cases.test_keyed_requests_are_kept_answered_and_dropped(store)),
+        (Timeless, lambda cases, store: cases.test_state_items_are_put_removed_and_expire(store)),
+        (Leaky, lambda cases, store: cases.test_the_store_comes_back_after_a_failure(store)),
     ],
 )
-def test_a_chain_cannot_fork(store: Store, second: RecordRow) -> None:
-    """One successor and one place each, whatever the writer believes (security invariant 2)."""
-    store.begin()
-    assert store.chain_number(ALICE) == 1
-    store.append([row(1, 1, 1, 0)])
-    store.commit()
-    store.begin()
-    with pytest.raises(Exception, match=r"UNIQUE|FOREIGN|taken|no such"):
-        store.append([second])
-        store.commit()
-    store.rollback()
-    assert not store.holds(second.audit_id) or second.audit_id == b"\x01" * 32
+def test_a_defective_store_is_noticed(
+    defective: type[Memory], case: Callable[[StoreCases, IPluggableStore], None]
+) -> None:
+    """The control: each of these fails its case, and a sound store passes it."""
+    case(StoreCases(), Memory())
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        case(StoreCases(), defective())
 
 
-def test_reservations_are_kept_answered_and_dropped(store: Store) -> None:
-    """A result joins its reservation; old ones go when idle, but never one that is running."""
-    store.begin()
-    store.put_reservations([ReservationRow(bytes([n]), b"digest", 100 + n, None) for n in range(3)])
-    store.put_results([(b"\x01", b"answer")])
-    store.commit()
-    found = store.reservations([b"\x00", b"\x01", b"\x07"])
-    assert found == {
-        b"\x00": ReservationRow(b"\x00", b"digest", 100, None),
-        b"\x01": ReservationRow(b"\x01", b"digest", 101, b"answer"),
-    }
-    assert store.forget(102, [b"\x00"], 0) is False
-    assert set(store.reservations([b"\x00", b"\x01", b"\x02"])) == {b"\x00", b"\x02"}
-
-
-def test_many_rows_at_once(store: Store) -> None:
-    """A group larger than one statement's rows is still one transaction, in order."""
-    writer = group_writer(store)
-    outcomes = sealed(writer, *[draft() for _ in range(300)])
-    records = list(store.reader().records(Selection(), page=70))
-    assert [record.audit_id for record in records] == [each.audit_id for each in outcomes]
-    assert verify_records(records, KEYS).ok
-
-
-def test_a_selection_narrows_an_export(store: Store) -> None:
-    """By chain, by caller, and by time (AGTP-179)."""
-    times = iter(range(1_000, 100_000))
-    writer = group_writer(store, now=lambda: next(times))
-    for number in range(20):
-        sealed(writer, draft(ALICE, caller_id=BOB if number % 2 else ""), draft(BOB))
-    reader = store.reader()
-
-    def count(**parts: object) -> int:
-        return len(list(reader.records(Selection(**parts), page=7)))  # type: ignore[arg-type]
-
-    assert count() == 40
-    assert count(chain=ALICE) == 20
-    assert count(chain=ALICE, caller=BOB) == 10
-    assert count(caller=BOB) == 30
-    assert count(chain=ALICE, since=1_005_000) == 15
-    assert count(chain=ALICE, until=1_005_000) == 5
-    assert count(since=1_005_000, until=1_010_000) == 10
-    assert count(since=9_999_000) == 0
-    assert count(chain="cc" * 32) == 0
-
-
-def test_the_store_comes_back_after_reopening(store: Store) -> None:
-    """What was committed is there, what was not is gone."""
-    writer = group_writer(store)
-    (kept,) = sealed(writer, draft())
-    store.begin()
-    store.append([row(store.chain_number(ALICE), 2, 2, 1)])
-    store.reopen()
-    assert store.last_number() == 1
-    assert store.heads()[ALICE].audit_id.hex() == kept.audit_id
-    store.probe()
-    assert store.free_space() > 0
-    (after,) = sealed(group_writer(store), draft())
-    assert [record.audit_id for record in store.reader().walk(ALICE, None, 9)] == [
-        after.audit_id,
-        kept.audit_id,
-    ]
-
-
-def test_reads_off_the_reactor_give_the_same_answers(store: Store) -> None:
+def test_reads_off_the_reactor_give_the_same_answers() -> None:
     """The asynchronous side runs every read where it is told to."""
-    (one,) = sealed(group_writer(store), draft())
+    store = Memory()
+    (one,) = StoreCases.written(store, draft())
     ran: list[str] = []
 
     def run(function: object, *args: object) -> Deferred[object]:
@@ -180,6 +120,7 @@ def test_reads_off_the_reactor_give_the_same_answers(store: Store) -> None:
         return maybeDeferred(function, *args)  # type: ignore[arg-type]
 
     records = OffReactorRecords(store.reader(), run)
+    assert verifyObject(IRecordStore, records)
     answers = [
         Deferred.fromCoroutine(call).result
         for call in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -35,15 +36,22 @@ def blocks() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory that the package is installed in, and nothing else."""
-    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("target")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package's own tree."""
+    source = tmp_path_factory.mktemp("source")
     for name, text in blocks().items():
         if name.endswith(".py") or name == "pyproject.toml":
             file = source / name
             file.parent.mkdir(exist_ok=True)
             file.write_text(text, encoding="utf-8")
     (source / "shelf" / "__init__.py").write_text("")
+    return source
+
+
+@pytest.fixture(scope="module")
+def installed(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that the package is installed in, and nothing else."""
+    target = tmp_path_factory.mktemp("target")
     # As the page says, but for the directory; what it depends on is the tree that is tested.
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
@@ -63,7 +71,7 @@ def deployment(directory: Path) -> Path:
     """The sample host with every piece of configuration of the pages; files that they name lie in the directory."""
     pieces = blocks()
     more = pieces["host.toml"].replace("/var/lib/journal", str(directory)).replace("/run/shelf", str(directory))
-    config = sample(directory, append=more)
+    config = sample(directory, append=more.replace("/var/lib/shelf", str(directory / "etc" / "state")))
     (config.parent / "endpoints" / "shelf.toml").write_text(pieces["endpoints/shelf.toml"], encoding="utf-8")
     return config
 
@@ -83,7 +91,7 @@ def test_the_pages_make_the_whole_package() -> None:
     """Control: every page has a module, and the package names one plugin for each."""
     pieces = blocks()
     pages = {page.stem for page in PAGES.glob("*.rst")} - {"index"}
-    assert {Path(name).stem for name in pieces if name.endswith(".py")} == pages
+    assert {Path(name).stem for name in pieces if name.startswith("shelf/")} == pages
     points = pieces["pyproject.toml"].partition('"agtphost.plugins"]\n')[2]
     assert {re.findall(r"shelf\.(\w+):", line)[0] for line in points.strip().splitlines()} == pages
     index = (PAGES / "index.rst").read_text(encoding="utf-8")
@@ -156,6 +164,83 @@ def test_a_witness_notices_a_store_that_was_rolled_back(installed: Path, tmp_pat
     assert f"the journal {journal} has seen a checkpoint" in again.output
 
 
+def book(config: Path) -> Path:
+    return config.parent / "state" / "records.book"
+
+
+def test_a_store_keeps_the_records_over_a_restart(installed: Path, tmp_path: Path) -> None:
+    """
+    They are read and verified beside the running host and after it, and exported; a second start goes on from them.
+
+    Control: an octet of a record that is changed, and an older copy of the store, are noticed.
+    """
+    config = deployment(tmp_path)
+    audit_ids: list[str] = []
+    for _ in range(2):
+        with running(config, environ=environ(installed)) as host:
+            answer = host.agtp_json("call", "-", "QUERY", "/shelf", "title=Emma", "--verify")
+            audit_ids.append(answer["audit_id"])
+            assert audit_ids[0] in str(host.agtp_json("audit", "get", audit_ids[0]))
+            beside = json.loads(said(installed, "audit", "verify", "--json", "--config", str(config)).stdout)
+            assert beside["verified"] and "the store of the plugin book" in beside["source"]
+    found = json.loads(said(installed, "audit", "verify", "--json", "--config", str(config)).stdout)
+    assert found["verified"] and found["records"] >= beside["records"] >= 2
+    export = said(installed, "audit", "export", "--config", str(config)).stdout
+    assert all(audit_id in export for audit_id in audit_ids)
+    assert said(installed, "agent", "ls", "--config", str(config)).returncode == 0
+    whole = book(config).read_bytes()
+    at = whole.rindex(audit_ids[1].encode()) if audit_ids[1].encode() in whole else whole.rindex(b"eyJ") + 8
+    book(config).write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    changed = said(installed, "audit", "verify", "--config", str(config))
+    assert changed.returncode == 4 and "not what was signed" in changed.stdout + changed.stderr
+
+
+def test_an_older_copy_of_a_plugins_store_is_noticed(installed: Path, tmp_path: Path) -> None:
+    """The witness file has seen more: neither a start nor ``agtp audit verify`` takes it."""
+    config = deployment(tmp_path)
+    for turn in range(2):
+        with running(config, environ=environ(installed)) as host:
+            host.agtp_json("call", "-", "QUERY", "/shelf", "title=Emma")
+        if not turn:
+            older = book(config).read_bytes()
+    book(config).write_bytes(older)
+    found = said(installed, "audit", "verify", "--config", str(config))
+    assert found.returncode == 4 and "records are missing" in " ".join((found.stdout + found.stderr).split())
+    again = Host(config, environ=environ(installed))
+    assert again.process.wait(60) != 0
+    again.stop()
+    assert "checkpoint" in again.output
+
+
+def test_a_store_that_is_not_there_yet_is_told(installed: Path, tmp_path: Path) -> None:
+    """No command falls back to a file of the host's own, which is not made; a check says what it did not look at."""
+    config = deployment(tmp_path)
+    missing = said(installed, "audit", "export", "--config", str(config))
+    assert missing.returncode == 2 and "there is no book" in " ".join((missing.stdout + missing.stderr).split())
+    with running(config, environ=environ(installed)):
+        assert not (config.parent / "state" / "agtphost.sqlite3").exists()
+    checked_again = checked(config, installed)
+    told = " ".join((checked_again.stdout + checked_again.stderr).split())
+    assert checked_again.returncode == 0 and "the store of the plugin book is opened by a start alone" in told, told
+
+
+def test_the_suite_for_stores_runs_in_the_package(source: Path, installed: Path) -> None:
+    """``tests/test_store.py`` of the page, as its author runs it."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_store.py"]
+    done = subprocess.run(
+        command, cwd=source, capture_output=True, text=True, timeout=120, env={**os.environ, **environ(installed)}
+    )
+    assert done.returncode == 0 and re.search(r"^1\d passed", done.stdout, re.MULTILINE), done.stdout + done.stderr
+
+
+def said(installed: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command on the host's machine, with the package."""
+    surroundings = {**os.environ, "NO_COLOR": "1", **environ(installed)}
+    return subprocess.run(
+        [str(BIN / "agtp"), *words], capture_output=True, text=True, timeout=60, env=surroundings, check=False
+    )
+
+
 # What is wrong is told before anything runs
 
 RAISING = "raise RuntimeError('the shelf fell over')\n"
@@ -226,14 +311,63 @@ def test_a_plugin_that_cannot_be_used_is_told_with_its_line(name: str, tmp_path:
     assert f"host.toml:{line + 1}:" in told, told
 
 
-@pytest.mark.parametrize("section", ["adapter", "observer", "audit.witness_plugin"])
+@pytest.mark.parametrize("section", ["[adapter]", "[observer]", "[audit.witness_plugin]", "store"])
 def test_each_place_wants_its_own_interface(section: str, tmp_path: Path) -> None:
-    """A handler is no adapter, no observer and no witness."""
+    """A handler is no adapter, no observer, no witness and no store."""
     target = tmp_path / "target"
     target.mkdir()
     package(target, "one", OTHER, "Other")
-    wrong = checked(sample(tmp_path, append=f'\n[[{section}]]\nplugin = "odd"\n'), target)
-    assert wrong.returncode == 2 and "does not provide I" in " ".join((wrong.stdout + wrong.stderr).split())
+    config = sample(tmp_path, append=f'\n[{section}]\nplugin = "odd"\n')
+    wrong = checked(config, target)
+    told = " ".join((wrong.stdout + wrong.stderr).split())
+    line = config.read_text().splitlines().index('plugin = "odd"') + 1
+    assert wrong.returncode == 2 and "does not provide I" in told and f"host.toml:{line}:" in told, told
+
+
+STORES = {
+    "missing": (None, "no installed package has a plugin 'odd'"),
+    "raises": (RAISING, "the shelf fell over"),
+    "half": (
+        "from zope.interface import implementer\nfrom agtphost.iagtp import IPluggableStore\n\n\n"
+        "@implementer(IPluggableStore)\nclass Gate:\n    def __init__(self, settings):\n        pass\n",
+        "is no IPluggableStore",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_store_that_cannot_be_used_is_told_with_its_line(name: str, tmp_path: Path) -> None:
+    """By ``agtp check``, by a start, and by the commands that would read it."""
+    module, message = STORES[name]
+    target = tmp_path / "target"
+    target.mkdir()
+    if module is not None:
+        package(target, "one", module, "Gate")
+    config = sample(tmp_path, append='\n[store]\nplugin = "odd"\n')
+    line = config.read_text().splitlines().index('plugin = "odd"') + 1
+    wrong = checked(config, target)
+    told = " ".join((wrong.stdout + wrong.stderr).split())
+    assert wrong.returncode == 2 and f"host.toml:{line}:" in told and message in told, told
+    start = Host(config, environ=environ(target))
+    assert start.process.wait(60) != 0
+    start.stop()
+    assert f"host.toml:{line}:" in start.output
+    command = said(target, "audit", "verify", "--config", str(config))
+    assert command.returncode == 2 and message in " ".join((command.stdout + command.stderr).split())
+
+
+def test_a_store_of_a_plugin_stands_alone(tmp_path: Path) -> None:
+    """What is the host's own store's cannot stand beside it, and a plugin's settings not without it."""
+    for key, table in (
+        ("url", 'plugin = "odd"\nurl = "sqlite:"'),
+        ("free_space_reserve", 'plugin = "odd"\nfree_space_reserve = 0'),
+        ("settings", "settings = { a = 1 }"),
+    ):
+        config = sample(tmp_path / key, append=f"\n[store]\n{table}\n")
+        wrong = checked(config, tmp_path)
+        told = " ".join((wrong.stdout + wrong.stderr).split())
+        line = next(at for at, text in enumerate(config.read_text().splitlines(), 1) if text.startswith(key))
+        assert wrong.returncode == 2 and f"host.toml:{line}:" in told and "plugin" in told, told
 
 
 def test_a_handler_that_is_missing_is_told_with_its_line(tmp_path: Path) -> None:
@@ -253,6 +387,21 @@ def test_a_handler_that_is_missing_is_told_with_its_line(tmp_path: Path) -> None
     assert start.process.wait(60) != 0
     start.stop()
     assert f"shelf.toml:{line}:" in start.output
+
+
+def test_two_adapters_of_one_name_are_told(installed: Path, tmp_path: Path) -> None:
+    """By ``agtp check`` and by a start, with the line of the later one; control: one of them starts (above)."""
+    config = deployment(tmp_path)
+    config.write_text(config.read_text() + '\n[[adapter]]\nplugin = "shelf-lists" # again\n')
+    line = config.read_text().splitlines().index('plugin = "shelf-lists" # again') + 1
+    message = "names an adapter for 'shelf-lists', which another adapter has"
+    wrong = checked(config, installed)
+    told = " ".join((wrong.stdout + wrong.stderr).split())
+    assert wrong.returncode == 2 and f"host.toml:{line}:" in told and message in told, told
+    start = Host(config, environ=environ(installed))
+    assert start.process.wait(60) != 0
+    start.stop()
+    assert f"host.toml:{line}:" in start.output and message in " ".join(start.output.split())
 
 
 def test_a_gate_stands_where_it_can(installed: Path, tmp_path: Path) -> None:

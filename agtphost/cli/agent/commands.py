@@ -12,7 +12,7 @@ import click
 from agtphost.cli.agent.issue import new_command
 from agtphost.cli.agent.lifecycle import COMMANDS
 from agtphost.cli.agent.retained import retained_command
-from agtphost.cli.audit.store import open_records
+from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.cert.commands import describe
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.exchange import ask
@@ -105,9 +105,9 @@ def local_agents(config: Config) -> Iterator[LocalAgent]:
 
 def stored_states(config: Config) -> dict[str, str]:
     """Agent-ID to lifecycle state, as the host's store has it; empty before the first start."""
-    if not config.store.path.is_file():
+    if not may_have_store(config):
         return {}
-    with open_records(config.store.path) as reader:
+    with open_records(config) as reader:
         return {agent_id: row.status for agent_id, row in reader.lifecycle_states().items()}
 
 

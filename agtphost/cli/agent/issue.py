@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.audit.store import open_records
+from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.configured import require_config
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.genesis import tier_1_evidence
@@ -206,12 +206,12 @@ def _require_free_label(config: Config, name: str) -> None:
                 f"the agent cannot be issued: {directory} has an agent named {name}",
                 f"A label names one agent: choose another name. {DOCUMENT_SUFFIX} files count as well.",
             )
-    if not config.store.path.is_file():
+    if not may_have_store(config):
         return
     from agtphost.audit.retention import RETAINED, free_at, stamp
 
-    with open_records(config.store.path) as reader:
-        for value in reader.held(RETAINED):
+    with open_records(config) as reader:
+        for value in reader.state_items(RETAINED):
             if value["label"] == name and time.time() < (free := free_at(value)):
                 raise WrongInput(
                     f"the agent cannot be issued: {name} was the label of an agent that ended on {value['ended_at']}",
@@ -221,12 +221,12 @@ def _require_free_label(config: Config, name: str) -> None:
 
 def _require_standing(config: Config, described: AgentDescription) -> None:
     """No agent is issued under a domain that expired or is another owner's (core v08 section 11.8)."""
-    if described.org_domain is None or not config.store.path.is_file():
+    if described.org_domain is None or not may_have_store(config):
         return
     from agtphost.audit.domains import ORG_DOMAIN, OrgDomain
 
-    with open_records(config.store.path) as reader:
-        for value in reader.held(ORG_DOMAIN):
+    with open_records(config) as reader:
+        for value in reader.state_items(ORG_DOMAIN):
             told = OrgDomain.of(value)
             if told.covers(described.org_domain.lower()) and told.withholds(described.owner_id, time.time()):
                 raise WrongInput(

@@ -37,8 +37,8 @@ def retained_command(agent: str | None, where: Connection, as_json: bool) -> Non
       agtp agent retained demo --json
     """
     config = require_config(where, "the retained record")
-    with open_records(config.store.path) as reader:
-        found = reader.held(RETAINED)
+    with open_records(config) as reader:
+        found = reader.state_items(RETAINED)
         states = reader.lifecycle_states()
         for value in found:
             state = states.get(value["agent_id"])

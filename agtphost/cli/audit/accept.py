@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,7 +13,7 @@ from agtphost.audit import acceptance, checkpoint
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.merkle import ProofError, Tree
 from agtphost.audit.witness import WitnessFile
-from agtphost.cli.audit.store import open_records
+from agtphost.cli.audit.store import open_records, plugged
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.cli.options import Connection, connection_options, json_option
@@ -21,8 +22,11 @@ from agtphost.cli.target import signing_keys
 from agtphost.config import Config
 from agtphost.identity import files
 from agtphost.identity.keys import KeyFormatError, SigningKey
-from agtphost.stores import RecordReader, StoreError, open_store
+from agtphost.stores import StoreError
 from agtphost.stores.state_lock import StateLock
+
+if TYPE_CHECKING:
+    from agtphost.iagtp import IRecordReader
 
 
 @click.command("accept-store")
@@ -71,7 +75,7 @@ def _accept(config: Config, yes: bool, reason: str, as_json: bool) -> None:
         known = "is not there" if seen is None else f"has seen {seen.size} records"
     except StoreError as error:
         known = str(error)
-    with open_records(config.store.path) as reader:
+    with open_records(config) as reader:
         newest = _newest(reader, config)
     found = f"{place} {known}" if known.startswith(("is", "has")) else known
     has = "has no checkpoint" if newest is None else f"has a checkpoint of {newest.size} records"
@@ -116,9 +120,11 @@ def _told(seen: Checkpoint | None) -> dict[str, object]:
 
 def _on_record(config: Config, event: Mapping[str, object], place: Path, kept: Path | None) -> tuple[int, str]:
     """The event first, then the witness: cut off in between, the host still refuses to start, and this is repeated."""
+    from agtphost.host.evidence import opened
+
     try:
         key = SigningKey.load(config.audit.key) if config.audit.signing else None
-        store = open_store(config.store.url, create=False)
+        store = opened(config, plugged(config), create=False)
         try:
             sealed, issued = acceptance.record(
                 store, key, event, server_id=config.host.server_id, envelope=config.audit.envelope
@@ -135,7 +141,7 @@ def _on_record(config: Config, event: Mapping[str, object], place: Path, kept: P
     return issued.size, sealed.audit_id
 
 
-def _newest(reader: RecordReader, config: Config) -> Checkpoint | None:
+def _newest(reader: IRecordReader, config: Config) -> Checkpoint | None:
     """The newest checkpoint of the store; it has to be the host's own, and true of the store's tree."""
     row = reader.checkpoint()
     if row is None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,7 +26,10 @@ from agtphost.cli.identities import agent_id_of
 from agtphost.cli.options import EXISTING, Connection, json_option
 from agtphost.cli.output import print_json
 from agtphost.cli.target import signing_keys
-from agtphost.stores import RecordReader, Selection
+from agtphost.stores import Selection
+
+if TYPE_CHECKING:
+    from agtphost.iagtp import IRecordReader
 
 PATIENCE = 5.0
 """Seconds to wait for the checkpoint that covers the records of just now, where the host runs."""
@@ -91,7 +95,7 @@ def export_command(
         until=_milliseconds(until, "--until"),
     )
     keys = signing_keys(settings)
-    with open_records(settings.store.path) as reader:
+    with open_records(settings) as reader:
         lines = write_export(
             reader.records(selection),
             server_id=settings.host.server_id,
@@ -111,7 +115,7 @@ def export_command(
                 click.echo(f"wrote {output}", err=True)
 
 
-def _prover(reader: RecordReader) -> Prover:
+def _prover(reader: IRecordReader) -> Prover:
     """
     Proves by a checkpoint that covers all records there are now; of a host that cannot keep up, by its newest.
 

@@ -16,7 +16,7 @@ from agtphost.audit.merkle import root_of
 from agtphost.audit.verify import FaultKind, Report, Verifier
 from agtphost.audit.witness import WitnessFile
 from agtphost.cli.audit.entries import HOST, pages
-from agtphost.cli.audit.store import open_records
+from agtphost.cli.audit.store import open_records, source_of
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.exchange import connected, require_success, signing_keys
 from agtphost.cli.failures import Unverified, WrongInput
@@ -27,12 +27,13 @@ from agtphost.cli.output import print_json, print_table
 from agtphost.cli.target import Target, resolve
 from agtphost.cli.target import signing_keys as local_keys
 from agtphost.identity.keys import VerifyingKey
-from agtphost.stores import DamagedRecord, RecordReader, Selection, StoreError
+from agtphost.stores import DamagedRecord, Selection, StoreError
 from agtphost.vocabulary.identifiers import is_agent_id
 
 if TYPE_CHECKING:
     from agtphost.client.sync import Client
     from agtphost.config import Config
+    from agtphost.iagtp import IRecordReader
 
 SHOWN = 20
 """Faults listed for people; --json has all."""
@@ -91,7 +92,7 @@ def verify_command(
         path = find_config(where) if uri is None else None
         if path is not None:
             config = load_config(path)
-            report, source = _store(config, _named(where, chains)), str(config.store.path)
+            report, source = _store(config, _named(where, chains)), source_of(config)
         else:
             target = resolve(where, uri)
             report, source = _wire(target, _named(where, chains)), target.uri
@@ -125,7 +126,7 @@ def _store(config: Config, chains: tuple[str, ...]) -> Report:
     verifier = Verifier(keys, allow_unsigned=not config.audit.signing)
     # Asked before the records are read, which only become more.
     seen = None if chains else _seen(config, keys, verifier)
-    with open_records(config.store.path) as reader:
+    with open_records(config) as reader:
         for fault in reader.faults():
             verifier.note(FaultKind.FORM, "", "", f"the database itself is damaged: {fault}")
         selections = [Selection(chain=chain) for chain in chains] or [Selection()]
@@ -148,7 +149,7 @@ def _seen(config: Config, keys: Mapping[str, VerifyingKey], verifier: Verifier) 
         return None
 
 
-def _witnessed(reader: RecordReader, seen: Checkpoint | None, config: Config) -> str:
+def _witnessed(reader: IRecordReader, seen: Checkpoint | None, config: Config) -> str:
     """How the store and the witness file contradict each other; empty where they do not."""
     try:
         if seen is not None:
@@ -160,9 +161,9 @@ def _witnessed(reader: RecordReader, seen: Checkpoint | None, config: Config) ->
     return ""
 
 
-def _contradiction(reader: RecordReader, seen: Checkpoint) -> str:
+def _contradiction(reader: IRecordReader, seen: Checkpoint) -> str:
     """How the store contradicts a checkpoint that was made of it; empty where it does not."""
-    entries = list(islice(reader.audit_ids(), seen.size))
+    entries = list(islice(reader.every_audit_id(), seen.size))
     if len(entries) < seen.size:
         return (
             f"has seen {seen.size} records, and the store has {len(entries)}: records are missing, or an older copy "

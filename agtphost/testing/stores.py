@@ -1,0 +1,280 @@
+"""
+What every store promises, as tests: for :class:`agtphost.iagtp.IPluggableStore` of a package of your own.
+
+::
+
+    class TestMine(StoreCases):
+        def make(self, folder: Path) -> Mine:
+            return Mine({"file": str(folder / "records")})
+
+Each case gets a store that was opened; :class:`DurableStoreCases` has those of stores that outlive their process too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from zope.interface.verify import verifyObject
+
+from agtphost.audit.chain import RecordSigner
+from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LifecycleEvent, Sealed
+from agtphost.audit.tree import TreeKeeper
+from agtphost.audit.verify import verify_records
+from agtphost.audit.writer import Entry, GroupWriter, Submission
+from agtphost.iagtp import IChainStore, IPluggableStore, IRecordReader
+from agtphost.identity.keys import SigningKey
+from agtphost.stores import Selection, StoreError
+from agtphost.stores.rows import CheckpointRow, ItemRow, KeyedRow, RecordRow, ReservationRow, StateRow
+
+ALICE, BOB = "a1" * 32, "b0" * 32
+KEY = SigningKey.generate()
+KEYS = {KEY.kid: KEY.public}
+
+_numbers = count()
+
+
+def draft(chain: str = ALICE, **members: object) -> Draft:
+    """A record as the dispatcher drafts it."""
+    payload = {
+        "audit_record_version": "1",
+        "server_id": "agtp.test",
+        "agent_id": chain,
+        "response_id": f"0190a0b0-0000-7000-8000-{next(_numbers):012d}",
+        "status": 200,
+        "method": "QUERY",
+        "path": "/orders",
+        "caller_id": BOB,
+        **members,
+    }
+    return Draft(chain=chain, payload=payload)
+
+
+def row(chain: int, number: int, seq: int, previous: int) -> RecordRow:
+    """A record that nobody signed."""
+    return RecordRow(number, chain, seq, bytes([number]) * 32, previous, 0, 0, 1, 200, "QUERY", "/", b"", b"signed")
+
+
+class StoreCases:
+    """What the writing side and the reading side promise; every case starts with an empty store."""
+
+    def make(self, folder: Path) -> IPluggableStore:
+        """A store whose files, if it has any, are in ``folder``; called twice for one folder, the same store."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[IChainStore]:
+        """A new store, open."""
+        made = self.make(tmp_path)
+        made.open(True)
+        yield made
+        made.rollback()
+        made.close()
+
+    @staticmethod
+    def written(store: IChainStore, *drafts: Draft, seconds: float = 1_000.0) -> list[Sealed]:
+        """Write a group at that time, as the host does, and return what became of each draft."""
+        writer = GroupWriter(store, RecordSigner(KEY), server_id="agtp.test", now=lambda: seconds)
+        writer.load()
+        entries: list[Entry] = [Submission(each) for each in drafts]
+        writer.write(entries)
+        outcomes = [entry.outcome for entry in entries]
+        assert all(isinstance(outcome, Sealed) for outcome in outcomes), outcomes
+        return [outcome for outcome in outcomes if isinstance(outcome, Sealed)]
+
+    def test_both_sides_have_every_method(self, store: IChainStore) -> None:
+        """With their signatures."""
+        assert verifyObject(IChainStore, store)
+        assert verifyObject(IRecordReader, store.reader())
+
+    def test_a_new_store_is_empty(self, store: IChainStore) -> None:
+        """No heads, no states, no records, no checkpoint."""
+        assert (store.heads(), store.lifecycle_states(), store.last_number(), list(store.held())) == ({}, {}, 0, [])
+        assert (store.checkpoint(), store.tile(0, 0), list(store.audit_ids(0, 9))) == (None, b"", [])
+        reader = store.reader()
+        assert reader.head(ALICE) is None and reader.record("0" * 64) is None and list(reader.chains()) == []
+
+    def test_records_come_back_as_they_were_signed(self, store: IChainStore) -> None:
+        """Found by Audit-ID, by chain, and as lifecycle events; numbered over all chains."""
+        first, second = self.written(store, draft(), draft())
+        suspended = "agent-lifecycle-suspended"
+        event = LifecycleEvent(
+            agent_id=ALICE, event_type=suspended, expected_status=None, new_status="suspended", fields={}
+        )
+        (change,) = self.written(store, Draft(chain=HOST_CHAIN, payload=draft(HOST_CHAIN).payload, event=event))
+        assert change.event is not None
+        reader = store.reader()
+        found = reader.record(second.audit_id)
+        assert found is not None
+        assert (found.signed, found.seq, found.kind, found.previous_audit_id) == (
+            *(second.jws.encode(), 2, "record"),
+            first.audit_id,
+        )
+        walk = [record.audit_id for record in reader.walk(ALICE, None, 10)]
+        assert walk == [change.event.audit_id, second.audit_id, first.audit_id]
+        assert [record.seq for record in reader.walk(ALICE, 3, 1)] == [2]
+        assert [record.audit_id for record in reader.lifecycle(ALICE, 10)] == [change.event.audit_id]
+        head = reader.head(HOST_CHAIN)
+        assert head is not None and head.audit_id == change.audit_id and list(reader.chains()) == [HOST_CHAIN, ALICE]
+        assert [entry.hex() for entry in reader.every_audit_id()] == [*walk[::-1], change.audit_id]
+        assert (reader.number_of(change.audit_id), reader.number_of("0" * 64)) == (4, None)
+        assert reader.lifecycle_states()[ALICE].status == "suspended" == store.lifecycle_states()[ALICE].status
+
+    def test_a_rolled_back_transaction_leaves_nothing(self, store: IChainStore) -> None:
+        """Everything of a transaction, or none of it; rolling back where nothing is open does nothing."""
+        store.begin()
+        store.append([row(store.chain_number(ALICE), 1, 1, 0)])
+        store.set_lifecycle(ALICE, StateRow("suspended", "", None, None, None))
+        store.put_reservations([ReservationRow(b"n", b"d", 1, None)])
+        store.put_keyed([KeyedRow(b"", 1, 2, 3)])
+        store.put_held(ItemRow("quote", "q", b"", 1, None, b"{}"))
+        store.put_tiles({(0, 0): b"h"})
+        store.put_checkpoint(CheckpointRow(1, 1, "note"))
+        assert store.lifecycle_status(ALICE) == "suspended" and store.held_version("quote", "q", 0) == 1
+        store.rollback()
+        store.rollback()
+        store.begin()
+        assert store.lifecycle_status(ALICE) is None and store.held_version("quote", "q", 0) == 0
+        assert store.reservations([b"n"]) == {} and store.keyed([b""]) == {}
+        assert (store.holds(b"\x01" * 32), store.last_number(), store.tile(0, 0)) == (False, 0, b"")
+        assert store.checkpoint() is None
+        store.commit()
+
+    @pytest.mark.parametrize(
+        "second",
+        [
+            pytest.param(row(1, 2, 1, 1), id="the place is taken"),
+            pytest.param(row(1, 2, 2, 0), id="the predecessor has a successor already"),
+            pytest.param(row(1, 1, 2, 1), id="the number is taken"),
+            pytest.param(row(9, 2, 1, 0), id="there is no such chain"),
+        ],
+    )
+    def test_a_chain_cannot_fork(self, store: IChainStore, second: RecordRow) -> None:
+        """One successor and one place each, whatever the writer believes."""
+        store.begin()
+        assert store.chain_number(ALICE) == 1
+        store.append([row(1, 1, 1, 0)])
+        store.commit()
+        store.begin()
+        with pytest.raises(Exception):  # noqa: B017 - whatever the store raises
+            store.append([second])
+            store.commit()
+        store.rollback()
+        assert store.last_number() == 1
+
+    def test_keyed_requests_are_kept_answered_and_dropped(self, store: IChainStore) -> None:
+        """An answer joins its reservation; old ones go, but never one that is running."""
+        store.begin()
+        store.put_reservations([ReservationRow(bytes([n]), b"digest", 100 + n, None) for n in range(3)])
+        store.put_results([(b"\x01", b"answer")])
+        store.put_keyed([KeyedRow(b"o", 1, 2, 3)])
+        store.commit()
+        assert store.reservations([b"\x00", b"\x01", b"\x07"]) == {
+            b"\x00": ReservationRow(b"\x00", b"digest", 100, None),
+            b"\x01": ReservationRow(b"\x01", b"digest", 101, b"answer"),
+        }
+        assert store.keyed([b"o", b"x"]) == {b"o": KeyedRow(b"o", 1, 2, 3)}
+        while store.forget(102, [b"\x00"], 0):
+            pass
+        assert set(store.reservations([b"\x00", b"\x01", b"\x02"])) == {b"\x00", b"\x02"}
+
+    def test_state_items_are_put_removed_and_expire(self, store: IChainStore) -> None:
+        """With their versions; what has expired counts as absent at once, and is dropped in time."""
+        store.begin()
+        for key, ends in (("a", None), ("b", 50), ("c", None)):
+            store.put_held(ItemRow("quote", key, b"", 1, ends, b'{"key": 1}'))
+        store.put_held(ItemRow("quote", "c", b"", 2, None, None))
+        assert [store.held_version("quote", key, 50) for key in "abc"] == [1, 0, 0]
+        store.commit()
+        while store.forget(0, (), 50):
+            pass
+        assert [(item.key, item.version) for item in store.held()] == [("a", 1)]
+        assert list(store.reader().state_items("quote")) == [{"key": 1}] and not store.reader().state_items("other")
+
+    def test_a_selection_narrows_an_export(self, store: IChainStore) -> None:
+        """By chain, by caller, and by time; chain by chain, oldest first."""
+        for number in range(10):
+            drafts = draft(ALICE, caller_id=BOB if number % 2 else ""), draft(BOB)
+            self.written(store, *drafts, seconds=1_000 + number)
+        reader = store.reader()
+        every = list(reader.records(Selection()))
+        assert [(record.chain, record.seq) for record in every] == [(c, n + 1) for c in (ALICE, BOB) for n in range(10)]
+        assert verify_records(every, KEYS).ok
+        for selection, expected in (
+            (Selection(chain=ALICE), 10),
+            (Selection(chain=ALICE, caller=BOB), 5),
+            (Selection(caller=BOB), 15),
+            (Selection(since=1_002_000, until=1_005_000), 6),
+            (Selection(since=9_999_000), 0),
+            (Selection(chain="cc" * 32), 0),
+        ):
+            assert len(list(reader.records(selection))) == expected, selection
+
+    def test_a_checkpoint_covers_every_record(self, store: IChainStore) -> None:
+        """The tree is kept beside the records, and its tiles are read by both sides."""
+        self.written(store, *(draft() for _ in range(300)))
+        keeper = TreeKeeper(store, "agtp.test", KEY)
+        keeper.load(store.begin)
+        store.rollback()
+        keeper.catch_up()
+        newest = store.checkpoint()
+        assert newest is not None and newest.size == 300 and store.reader().checkpoint() == newest
+        assert store.tile(0, 0) and store.reader().tile(0, 0) == store.tile(0, 0)
+
+    def test_the_store_comes_back_after_a_failure(self, store: IChainStore) -> None:
+        """What was committed is there, what was not is gone, and it takes writes again."""
+        (kept,) = self.written(store, draft())
+        store.begin()
+        store.append([row(store.chain_number(ALICE), 2, 2, 1)])
+        store.reopen()
+        assert store.last_number() == 1 and store.heads()[ALICE].audit_id.hex() == kept.audit_id
+        store.probe()
+        store.tidy()
+        assert store.free_space() > 0 and list(store.damage()) == [] == list(store.reader().faults())
+        (after,) = self.written(store, draft())
+        assert [each.audit_id for each in store.reader().walk(ALICE, None, 9)] == [after.audit_id, kept.audit_id]
+
+
+class DurableStoreCases(StoreCases):
+    """The same, and what holds of a store that outlives its process."""
+
+    def test_what_was_committed_survives(self, tmp_path: Path) -> None:
+        """Everything that was committed is there when it is opened again, and nothing that was not."""
+        store = self.make(tmp_path)
+        store.open(True)
+        change = Change(kind="quote", key="q", value={"n": 1})
+        first, second = self.written(store, draft(), Draft(chain=BOB, payload=draft(BOB).payload, changes=(change,)))
+        store.begin()
+        store.put_reservations([ReservationRow(b"n", b"d", 1, b"r")])
+        store.commit()
+        store.begin()
+        store.append([row(store.chain_number(ALICE), 3, 2, 1)])
+        store.rollback()
+        store.close()
+        other = self.make(tmp_path)
+        reader = other.reader()
+        assert [each.audit_id for each in reader.records(Selection())] == [first.audit_id, second.audit_id]
+        reader.close()
+        again = self.make(tmp_path)
+        again.open(False)
+        assert again.last_number() == 2 and set(again.heads()) == {ALICE, BOB}
+        assert again.held_version("quote", "q", 0) == 1 and set(again.reservations([b"n"])) == {b"n"}
+        again.close()
+
+    def test_a_reader_beside_the_host_sees_what_is_committed(self, store: IChainStore, tmp_path: Path) -> None:
+        """As ``agtp audit verify`` reads while the host runs."""
+        (one,) = self.written(store, draft())
+        reader = self.make(tmp_path).reader()
+        assert [each.audit_id for each in reader.records(Selection())] == [one.audit_id]
+        reader.close()
+
+    def test_a_missing_store_is_not_made(self, tmp_path: Path) -> None:
+        """A host that ran before does not begin anew by itself; a command makes none either."""
+        folder = tmp_path / "gone"
+        folder.mkdir()
+        with pytest.raises(StoreError):
+            self.make(folder).open(False)
+        with pytest.raises(StoreError):
+            self.make(folder).reader()
