@@ -106,6 +106,11 @@ class DataClass(Section):
     requires_authorization: bool = False
     """Whether even an ``informational`` class is for callers whose identity is established."""
 
+    @property
+    def open(self) -> bool:
+        """Whether it may be negotiated without credentials (core v08 section 7.5)."""
+        return self.sensitivity == "informational" and not self.requires_authorization
+
     def public(self) -> dict[str, Any]:
         """The entry of ``data_manifest.available_data`` of the manifest, for all (AGIS v01 sections 12.2 and 14)."""
         return {"class": self.name, "description": self.description, "formats": list(self.formats)}

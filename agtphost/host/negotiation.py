@@ -13,8 +13,9 @@ from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.composition import Composition
 from agtphost.host import recipes
 from agtphost.host.materials import Materials
+from agtphost.identity.peer import Assurance
 from agtphost.negotiation.negotiator import Negotiator
-from agtphost.negotiation.settings import settings_of
+from agtphost.negotiation.settings import Settings
 
 
 def negotiator(
@@ -32,8 +33,14 @@ def negotiator(
     :param now: seconds since the Unix epoch.
     """
     config = materials.config
+    relaxed = config.host.development and config.listen.loopback
     return Negotiator(
-        settings_of(config.policies, config.data_class, relaxed=config.host.development and config.listen.loopback),
+        Settings(
+            policies=config.policies,
+            data_classes={entry.name: entry for entry in config.data_class},
+            # Agents that are known by header alone may negotiate in development on loopback.
+            min_assurance=Assurance.HEADER if relaxed else Assurance.CERTIFICATE,
+        ),
         held,
         book=materials.recipes,
         rules=RecipeRules(catalog=materials.catalog, custom=materials.policy.custom, never=recipes.NEVER),

@@ -82,7 +82,7 @@ class ContractTable:
     ) -> None:
         self._held = held
         self._synthesizer = synthesizer
-        self._settings = settings
+        self._most = settings.policies.synthesis.max_contracts_per_agent
         self._compose = compose
         self._now = now
         self._entries: dict[str, _Entry] = {}
@@ -294,8 +294,8 @@ class ContractTable:
         lapsed = [contract for contract in owned if self._lapsed(contract)][:MOST_LAPSED]
         live = [contract for contract in owned if not self._passed(contract) and not self.ended(contract)]
         # Of ended ones there are never many more than of live ones: the oldest is forgotten.
-        ended = [contract for contract in owned if self.ended(contract)][: -self._settings.max_contracts or None]
-        if len(live) >= self._settings.max_contracts:
+        ended = [contract for contract in owned if self.ended(contract)][: -self._most or None]
+        if len(live) >= self._most:
             passing = [contract for contract in live if contract.scope is not Scope.AGENT]
             if not passing:
                 raise TooManyContracts

@@ -84,7 +84,7 @@ class Evaluation:
 
     def require_synthesis(self) -> None:
         """The switch (AGTP-API section 8.7). :raises Refusal: 463 ``synthesis-disabled``."""
-        if not self._settings.synthesis_enabled:
+        if not self._settings.policies.synthesis_enabled:
             raise rejected(
                 "synthesis-disabled",
                 "This host does not synthesize endpoints.",
@@ -193,10 +193,11 @@ class Evaluation:
                 "Call the endpoint; DISCOVER / describes it.",
                 {"method": method, "path": path},
             )
-        if GRAVITY[synthesis.needs.impact] > GRAVITY[self._settings.max_impact]:
+        gravest = self._settings.policies.synthesis.max_impact
+        if GRAVITY[synthesis.needs.impact.value] > GRAVITY[gravest]:
             raise rejected(
                 "policy-refused",
                 f"Endpoints of the impact {synthesis.needs.impact.value} are not synthesized here.",
                 "Call the underlying endpoints one by one.",
-                max_impact=self._settings.max_impact.value,
+                max_impact=gravest,
             )

@@ -80,14 +80,14 @@ class Negotiator:
 
         self._now = milliseconds
         self._synthesizer = Synthesizer(
-            book, endpoints, rules, max_depth=settings.max_depth, floor=settings.min_assurance
+            book, endpoints, rules, max_depth=settings.policies.max_synthesis_depth, floor=settings.min_assurance
         )
         self._contracts = ContractTable(held, self._synthesizer, settings, compose, milliseconds)
         self._attempts = Attempts(held, milliseconds)
         self._gate = Gate(settings, self._contracts, self._synthesizer, self._attempts, now)
         self._turns = Turns(held, milliseconds)
-        self._ceiling = Ceiling("propose", settings.rate_limit_per_minute, now)
-        self._reviews = Reviews(held, settings, milliseconds)
+        self._ceiling = Ceiling("propose", settings.policies.synthesis.rate_limit_per_minute, now)
+        self._reviews = Reviews(held, settings.policies.synthesis.review_seconds, milliseconds)
         self._endings = Endings(self._contracts, book, settings, authorization)
         self._reader = ProposalReader(rules.catalog, rules.custom)
         self._policy = policy
@@ -116,7 +116,7 @@ class Negotiator:
         try:
             evaluation.require_synthesis()
             accepted = evaluation.evaluate(context.input, context)
-            if self._settings.by_operator:
+            if self._settings.policies.synthesis.approval == "operator":
                 return self._review(accepted, turn, context)
             return self._approve(accepted, turn, context)
         except Refusal as refusal:
@@ -143,19 +143,19 @@ class Negotiator:
 
     def _lifetime(self, proposal: Proposal, context: BuiltInContext) -> dict[str, Any]:
         """How long, and within what, the contract would live (AGTP-API section 10.8)."""
-        settings = self._settings
+        synthesis = self._settings.policies.synthesis
         persistent = (
             proposal.persistent
-            and settings.persistent
+            and synthesis.persistent
             and context.caller is not None
             and scopes.covers(context.scopes, PERSIST)
         )
         if persistent or (proposal.duration is not None and context.caller is not None):
             scope = Scope.AGENT
-            longest = settings.max_duration
+            longest = synthesis.max_duration_seconds
         else:
             scope = Scope.SESSION if context.session_id is not None else Scope.CONNECTION
-            longest = settings.session_ttl
+            longest = synthesis.session_ttl_seconds
         return {
             "scope": scope.value,
             "seconds": min(proposal.duration or longest, longest),
@@ -210,9 +210,10 @@ class Negotiator:
             )
             self._contracts.prepared(issued.contract)
         except TooManyContracts:
+            most = self._settings.policies.synthesis.max_contracts_per_agent
             raise rejected(
                 "policy-refused",
-                f"The agent has {self._settings.max_contracts} contracts, as many as one may have here.",
+                f"The agent has {most} contracts, as many as one may have here.",
                 "Release one with SUSPEND synthesis_id.",
             ) from None
         except ValueError as error:
@@ -355,7 +356,10 @@ class Negotiator:
 
     def patterns(self, context: BuiltInContext) -> dict[str, Any]:
         """The document of DISCOVER /patterns (AGTP-API section 5.8.6)."""
-        return {"rcns_enabled": self._settings.gate.enabled, "patterns": patterns_of(self._synthesizer.offered())}
+        return {
+            "rcns_enabled": self._settings.policies.rcns.enabled,
+            "patterns": patterns_of(self._synthesizer.offered()),
+        }
 
     def contracts(self, context: BuiltInContext) -> list[dict[str, Any]]:
         """The document of DISCOVER /contracts: the caller's own, or everybody's with ``inspect:all``."""

@@ -19,7 +19,6 @@ from agtphost.contract.semantic import Impact
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.durations import iso
 from agtphost.negotiation.evaluation import Accepted, rejected
-from agtphost.negotiation.settings import Settings
 from agtphost.negotiation.synthesis import Synthesis
 
 KIND = "proposal"
@@ -66,12 +65,13 @@ class Reviews:
     """
     Proposals under review, and what became of them.
 
+    :param review: seconds that an operator has.
     :param now: milliseconds since the Unix epoch.
     """
 
-    def __init__(self, held: StateTable, settings: Settings, now: Callable[[], int]) -> None:
+    def __init__(self, held: StateTable, review: int, now: Callable[[], int]) -> None:
         self._held = held
-        self._settings = settings
+        self._review = review
         self._now = now
 
     def take(
@@ -96,7 +96,7 @@ class Reviews:
         proposal_id = os.urandom(16).hex()
         value: dict[str, Any] = {
             "decision": "pending",
-            "review_until": now + self._settings.review * 1000,
+            "review_until": now + self._review * 1000,
             "negotiation_id": negotiation_id,
             "method": synthesis.method,
             "path": synthesis.path,
@@ -119,7 +119,7 @@ class Reviews:
             key=proposal_id,
             value=value,
             owner=owner,
-            expires_at=now + (self._settings.review + REMEMBERED) * 1000,
+            expires_at=now + (self._review + REMEMBERED) * 1000,
             expected=0,
         )
         return self.progress(proposal_id, value), change

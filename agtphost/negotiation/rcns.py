@@ -25,7 +25,7 @@ from agtphost.negotiation.attempts import Attempts
 from agtphost.negotiation.contract import Contract, Origin
 from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts, matched
 from agtphost.negotiation.rate import Ceiling
-from agtphost.negotiation.settings import GRAVITY, Mode, Settings
+from agtphost.negotiation.settings import GRAVITY, Settings
 from agtphost.negotiation.synthesis import Impossible, Synthesis, Synthesizer
 from agtphost.vocabulary import media_types, scopes
 from agtphost.vocabulary.paths import parse_template
@@ -117,7 +117,7 @@ class Gate:
         self._contracts = contracts
         self._synthesizer = synthesizer
         self._attempts = attempts
-        self._ceiling = Ceiling("rcns", settings.gate.rate_limit_per_minute, seconds)
+        self._ceiling = Ceiling("rcns", settings.policies.rcns.rate_limit_per_minute, seconds)
 
     # With a contract
 
@@ -210,7 +210,7 @@ class Gate:
         # Lock 2. A gateway's callers cannot opt in, nor can calls made inside this host (core v08 section 8.5).
         if not asked or exchange.peer.transport != "agtp":
             return None
-        if not self._settings.gate.enabled:
+        if not self._settings.policies.rcns.enabled:
             raise self._refused(exchange, "rcns-disabled", "This host's operator has switched RCNS off.", None)
         claims(exchange)
         return self._negotiate(exchange)
@@ -229,12 +229,12 @@ class Gate:
                 scopes=(SCOPE,),
             )
         self._require_assurance(exchange)
-        if caller.posture.trust_tier > self._settings.gate.min_trust_tier:
+        if caller.posture.trust_tier > self._settings.policies.rcns.min_trust_tier:
             raise self._refused(
                 exchange,
                 "trust-tier-insufficient",
                 f"The agent's trust tier is {caller.posture.trust_tier}; "
-                f"negotiation needs {self._settings.gate.min_trust_tier}.",
+                f"negotiation needs {self._settings.policies.rcns.min_trust_tier}.",
                 None,
             )
         return self._deliver(exchange, caller.agent_id, self._synthesis(exchange))
@@ -255,7 +255,7 @@ class Gate:
             raise self._refused(exchange, "composition-impossible", str(error), None) from None
         if found is None:
             raise self._refused(exchange, "composition-impossible", "No pattern of this host fits the request.", None)
-        if GRAVITY[found.needs.impact] > GRAVITY[self._settings.max_impact]:
+        if GRAVITY[found.needs.impact.value] > GRAVITY[self._settings.policies.synthesis.max_impact]:
             impact = found.needs.impact.value
             raise self._refused(
                 exchange, "composition-impossible", f"Nothing of the impact {impact} is synthesized here.", None
@@ -277,15 +277,15 @@ class Gate:
         return found
 
     def _deliver(self, exchange: Exchange, agent_id: str, synthesis: Synthesis) -> Match:
-        gate = self._settings.gate
-        confirm = gate.mode is Mode.CONFIRM_FIRST
+        gate = self._settings.policies.rcns
+        confirm = gate.mode == "confirm-first"
         try:
             issued = self._contracts.issue(
                 synthesis,
                 agent_id=agent_id,
                 origin=Origin.GATE,
-                seconds=gate.contract_ttl,
-                preview=gate.preview_ttl if confirm else None,
+                seconds=gate.contract_ttl_seconds,
+                preview=gate.preview_ttl_seconds if confirm else None,
             )
             contract = issued.contract
             runs = self._contracts.prepared(contract)
@@ -317,7 +317,7 @@ class Gate:
 
     def _refused(self, exchange: Exchange, reason: str, explanation: str, contract: Contract | None) -> Refusal:
         caller = exchange.caller
-        gate = self._settings.gate
+        gate = self._settings.policies.rcns
         tier = None if caller is None else caller.posture.trust_tier
         presenting = reason in ("contract-not-yours", "contract-revoked") or contract is not None
         locks = {

@@ -145,7 +145,7 @@ class Endings:
     def _mode(self, given: Mapping[str, Any]) -> OnPolicyChange:
         named = given.get("mode")
         if named is None:
-            return self._settings.gate.on_policy_change
+            return OnPolicyChange(self._settings.policies.rcns.on_policy_change)
         try:
             return OnPolicyChange(named)
         except ValueError:

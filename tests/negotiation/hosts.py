@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
+from agtphost.config.policies import RCNS, Policies, Synthesis
+from agtphost.config.published import DataClass
+from agtphost.config.values import Section
 from agtphost.contract.endpoint import Endpoint, HandlerReference
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.recipes.book import RecipeBook
@@ -17,7 +20,6 @@ from agtphost.handlers.context import EndpointContext
 from agtphost.host.recipes import NEVER
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, Peer
-from agtphost.negotiation.settings import GateSettings, Settings
 from agtphost.testing.reactor import MemoryReactor
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.catalog_set import CatalogSet
@@ -26,12 +28,14 @@ from tests.dispatch.hosts import Recorder, agent, certificate
 from tests.fakes import FakeLedger
 from tests.memory import OpenHost
 
+T = TypeVar("T", bound=Section)
+
 ALICE, BOB, ROOT = "a" * 64, "b" * 64, "d" * 64
 HOSTED = "e" * 64
 CATALOG = Catalog.load(None)
 
-OPEN = Settings(synthesis_enabled=True)
-GATE = GateSettings(enabled=True, min_trust_tier=2)
+OPEN = Policies(synthesis_enabled=True)
+GATE = RCNS(enabled=True, min_trust_tier=2)
 
 
 def schema(required: Mapping[str, Any] | None = None, optional: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -168,39 +172,14 @@ def room(version: str = "3") -> str:
     return ROOM.format(version=version)
 
 
-def tables_of(settings: Settings) -> dict[str, Any]:
-    """The tables of ``host.toml`` that say these settings."""
-    gate = settings.gate
-    return {
-        "host": {"server_id": "host.test"},
-        "policies": {
-            "synthesis_enabled": settings.synthesis_enabled,
-            "max_synthesis_depth": settings.max_depth,
-            "synthesis": {
-                "approval": "operator" if settings.by_operator else "automatic",
-                "review_seconds": settings.review,
-                "session_ttl_seconds": settings.session_ttl,
-                "max_duration_seconds": settings.max_duration,
-                "persistent": settings.persistent,
-                "max_impact": settings.max_impact.value,
-                "rate_limit_per_minute": settings.rate_limit_per_minute,
-                "max_contracts_per_agent": settings.max_contracts,
-            },
-            "rcns": {
-                "enabled": gate.enabled,
-                "mode": gate.mode.value,
-                "min_trust_tier": gate.min_trust_tier,
-                "rate_limit_per_minute": gate.rate_limit_per_minute,
-                "contract_ttl_seconds": gate.contract_ttl,
-                "preview_ttl_seconds": gate.preview_ttl,
-                "on_policy_change": gate.on_policy_change.value,
-            },
-        },
-        "data_class": [
-            {"name": name, "sensitivity": terms.sensitivity, "requires_authorization": terms.requires_authorization}
-            for name, terms in settings.data_classes.items()
-        ],
-    }
+def but(section: T, **changes: Any) -> T:
+    """A section with changes."""
+    return section.model_copy(update=changes)
+
+
+def granting(policies: Policies, **synthesis: Any) -> Policies:
+    """Policies with changes of ``[policies.synthesis]``."""
+    return but(policies, synthesis=Synthesis(**synthesis))
 
 
 class NegotiatingHost(OpenHost):
@@ -214,7 +193,7 @@ class NegotiatingHost(OpenHost):
 
     def __init__(
         self,
-        settings: Settings = OPEN,
+        policies: Policies = OPEN,
         *,
         recipes: str = room(),
         endpoints: Sequence[Endpoint] = (CUSTOMER, WEATHER, BOOKING, ERASURE),
@@ -225,6 +204,7 @@ class NegotiatingHost(OpenHost):
         tier: int = 2,
         answers: Mapping[str, Callable[[EndpointContext], Any]] | None = None,
         catalog: Catalog = CATALOG,
+        data_classes: Sequence[DataClass] = (),
     ) -> None:
         read, problems = read_recipes(recipes, "recipes.toml", RecipeRules(catalog=catalog, never=NEVER))
         assert not problems, problems
@@ -235,7 +215,13 @@ class NegotiatingHost(OpenHost):
         self.calls: list[tuple[str, Mapping[str, Any], str]] = []
         self.answers = dict(answers or {})
         super().__init__(
-            tables_of(settings),
+            {
+                "host": {"server_id": "host.test"},
+                "policies": policies.model_dump(
+                    include={"synthesis_enabled", "max_synthesis_depth", "synthesis", "rcns"}
+                ),
+                "data_class": [each.model_dump() for each in data_classes],
+            },
             agents=(self.alice, self.bob, self.root, self.hosted),
             ledger=ledger,
             catalogs=CatalogSet(primary=catalog),

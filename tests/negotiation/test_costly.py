@@ -10,7 +10,6 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,12 +17,12 @@ import pytest
 from agtphost.contract.schemas import SchemaError, compile_schema
 from agtphost.negotiation.compiling import MOST, SHARE, compiled, memo
 from tests.memory import body_of
-from tests.negotiation.hosts import BOOK_ROOM, OPEN, NegotiatingHost
+from tests.negotiation.hosts import BOOK_ROOM, OPEN, NegotiatingHost, granting
 from tests.test_parser_bounds import limit
 
 Schema = dict[str, Any]
 
-TABLE = NegotiatingHost(replace(OPEN, rate_limit_per_minute=100_000, max_contracts=1_000))
+TABLE = NegotiatingHost(granting(OPEN, rate_limit_per_minute=100_000, max_contracts_per_agent=1_000))
 
 
 def _fixed() -> dict[str, Schema]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from agtphost.config.policies import Policies
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.peer import Assurance
-from agtphost.negotiation.settings import OnPolicyChange, Settings
 from tests.memory import body_of
-from tests.negotiation.hosts import ALICE, BOB, BOOK_ROOM, GATE, LOCATE, ROOT, NegotiatingHost, room
+from tests.negotiation.hosts import ALICE, BOB, BOOK_ROOM, GATE, LOCATE, ROOT, NegotiatingHost, but, granting, room
 
-BOTH = Settings(gate=GATE, synthesis_enabled=True)
+BOTH = Policies(rcns=GATE, synthesis_enabled=True)
 
 
 def accepted(table: NegotiatingHost, who: str = ALICE) -> str:
@@ -116,7 +115,7 @@ def test_the_sweep_skips_what_has_no_recipe_and_notices_a_removed_one() -> None:
     table = NegotiatingHost(BOTH)
     accepted(table)
     assert table.propose(LOCATE, beside={"requested_duration": "1h"}).status == 263
-    settings = replace(BOTH, gate=replace(GATE, on_policy_change=OnPolicyChange.INVALIDATE))
+    settings = but(BOTH, rcns=but(GATE, on_policy_change="invalidate"))
     later = NegotiatingHost(settings, recipes="", ledger=table.ledger, clock=table.clock)
     result = body_of(revoke(later, {"target": "stale-contracts"}, ROOT))["result"]
     assert (result["mode"], result["skipped"], result["examined"]) == ("invalidate", 1, 1)
@@ -139,7 +138,7 @@ def test_a_revoked_agents_contracts_end_with_it() -> None:
 
 def test_tombstones_are_bounded() -> None:
     """However often an agent negotiates and revokes, what is kept of it is bounded."""
-    table = NegotiatingHost(replace(BOTH, max_contracts=3, gate=replace(GATE, rate_limit_per_minute=1_000)))
+    table = NegotiatingHost(but(granting(BOTH, max_contracts_per_agent=3), rcns=but(GATE, rate_limit_per_minute=1_000)))
     for _ in range(12):
         synthesis_id = accepted(table)
         revoke(table, {"target": "contract", "synthesis_id": synthesis_id})

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.memory import body_of
-from tests.negotiation.hosts import BOOK_ROOM, LOCATE, OPEN, OUTLOOK, NegotiatingHost
+from tests.negotiation.hosts import BOOK_ROOM, LOCATE, OPEN, OUTLOOK, NegotiatingHost, granting
 
 EXPECTED = {261, 262, 263, 400, 459, 460, 463}
 MEMBERS = (
@@ -45,7 +44,7 @@ values = st.recursive(
     max_leaves=8,
 )
 
-TABLE = NegotiatingHost(replace(OPEN, rate_limit_per_minute=100_000, max_contracts=4))
+TABLE = NegotiatingHost(granting(OPEN, rate_limit_per_minute=100_000, max_contracts_per_agent=4))
 
 
 def propose(parameters: dict[str, Any]) -> int:

@@ -11,10 +11,10 @@ from uuid import UUID
 
 import pytest
 
+from agtphost.config.policies import Policies
+from agtphost.config.published import DataClass
 from agtphost.contract.policy import MethodPolicy
-from agtphost.contract.semantic import Impact
 from agtphost.identity.peer import Assurance
-from agtphost.negotiation.settings import DataClassTerms, Settings
 from tests.memory import body_of
 from tests.negotiation.hosts import (
     ALICE,
@@ -29,7 +29,9 @@ from tests.negotiation.hosts import (
     ROOT,
     WEATHER,
     NegotiatingHost,
+    but,
     endpoint,
+    granting,
     schema,
     semantic,
 )
@@ -144,7 +146,7 @@ def test_the_operators_policy_refuses() -> None:
 
 def test_a_host_that_does_not_synthesize_says_so_to_everything() -> None:
     """AGTP-258, API-079: every PROPOSE is 463 synthesis-disabled, even one that is no proposal at all."""
-    table = NegotiatingHost(Settings())
+    table = NegotiatingHost(Policies())
     for body in (dict(BOOK_ROOM), {}, {"method": "X"}):
         answer = table.propose(body)
         assert (answer.status, body_of(answer)["reason"]) == (463, "synthesis-disabled")
@@ -197,7 +199,7 @@ def test_a_pipeline_of_two_endpoints() -> None:
 
 def test_depth_is_limited() -> None:
     """API-080: a pipeline of two steps is refused where one is allowed."""
-    answer = NegotiatingHost(replace(OPEN, max_depth=1)).propose(OUTLOOK)
+    answer = NegotiatingHost(but(OPEN, max_synthesis_depth=1)).propose(OUTLOOK)
     assert (answer.status, body_of(answer)["reason"]) == (463, "composition-impossible")
 
 
@@ -253,7 +255,7 @@ def test_the_gravest_impact_is_the_operators_to_allow() -> None:
         "output_schema": schema({"erased": "boolean"}),
     }
     assert body_of(NegotiatingHost().propose(wipe))["reason"] == "policy-refused"
-    assert NegotiatingHost(replace(OPEN, max_impact=Impact.IRREVERSIBLE)).propose(wipe).status == 263
+    assert NegotiatingHost(granting(OPEN, max_impact="irreversible")).propose(wipe).status == 263
 
 
 def test_a_refusal_names_what_comes_near() -> None:
@@ -307,8 +309,8 @@ def test_proposals_have_a_rate() -> None:
 
 def test_sensitive_data_needs_credentials() -> None:
     """AGTP-064, AGTP-067, AGTP-263: anonymous 262 credentials-missing with a Negotiation-ID that goes on."""
-    classes = {"rooms": DataClassTerms(sensitivity="high", requires_authorization=True)}
-    table = NegotiatingHost(replace(OPEN, data_classes=classes))
+    classes = [DataClass(name="rooms", sensitivity="high", requires_authorization=True)]
+    table = NegotiatingHost(data_classes=classes)
     for options in ({"who": None}, {"sure": False}):
         answer = table.propose(BOOK_ROOM, beside={"data_class": "rooms"}, **options)
         body = body_of(answer)
@@ -332,9 +334,9 @@ def test_open_data_is_negotiated_without_credentials() -> None:
         ),
         min_assurance=Assurance.NONE,
     )
-    classes = {"timetable": DataClassTerms(sensitivity="informational", requires_authorization=False)}
+    classes = [DataClass(name="timetable")]
     table = NegotiatingHost(
-        replace(OPEN, data_classes=classes),
+        data_classes=classes,
         endpoints=(public, BOOKING),
         answers={"FETCH": lambda context: {"departures": "9:00"}},
     )
@@ -376,7 +378,7 @@ def test_an_endpoint_ends_with_its_session() -> None:
 
 def test_a_duration_is_granted_within_bounds() -> None:
     """AGTP-264, spec reading 54: both notations; the grant is cut to the operator's longest."""
-    table = NegotiatingHost(replace(OPEN, max_duration=86_400))
+    table = NegotiatingHost(granting(OPEN, max_duration_seconds=86_400))
     for text, granted in (("7d", "P1D"), ("P7D", "P1D"), ("2h", "PT2H"), ("PT30M", "PT30M")):
         body = body_of(table.propose(BOOK_ROOM, beside={"requested_duration": text}))
         assert body["granted_duration"] == granted
@@ -389,7 +391,7 @@ def test_a_duration_is_granted_within_bounds() -> None:
 def test_persistence_is_a_decision_of_its_own() -> None:
     """API-121, AGTP-267: refused it is still 263; honoured only for the operator's yes and the agent's scope."""
 
-    def persistent(settings: Settings, *more: str) -> bool:
+    def persistent(settings: Policies, *more: str) -> bool:
         table = NegotiatingHost(settings, scopes=["desks:book", *more])
         body = body_of(table.propose(BOOK_ROOM, beside={"persistent": True}))
         assert body["status"] == 263
@@ -398,18 +400,18 @@ def test_persistence_is_a_decision_of_its_own() -> None:
         return bool(body["persistent"])
 
     assert not persistent(OPEN, "rcns:persist")
-    assert not persistent(replace(OPEN, persistent=True))
-    assert persistent(replace(OPEN, persistent=True), "rcns:persist")
+    assert not persistent(granting(OPEN, persistent=True))
+    assert persistent(granting(OPEN, persistent=True), "rcns:persist")
 
 
 def test_contracts_of_one_agent_are_bounded() -> None:
     """The bound holds for lasting ones; those of ended sessions make room."""
-    table = NegotiatingHost(replace(OPEN, max_contracts=2))
+    table = NegotiatingHost(granting(OPEN, max_contracts_per_agent=2))
     lasting = {"requested_duration": "1h"}
     for _ in range(2):
         assert table.propose(BOOK_ROOM, beside=lasting).status == 263
     assert body_of(table.propose(BOOK_ROOM, beside=lasting))["reason"] == "policy-refused"
-    table = NegotiatingHost(replace(OPEN, max_contracts=2))
+    table = NegotiatingHost(granting(OPEN, max_contracts_per_agent=2))
     for _ in range(4):
         assert table.propose(BOOK_ROOM).status == 263
     assert len(list(table.ledger.held.all("contract"))) == 2
@@ -420,7 +422,7 @@ def test_contracts_of_one_agent_are_bounded() -> None:
 
 def test_a_proposal_waits_for_an_operator() -> None:
     """AGTP-063, AGTP-207: 261 with an estimate, then 263 by QUERY /proposals/{id}, also after a restart."""
-    settings = replace(OPEN, by_operator=True)
+    settings = granting(OPEN, approval="operator")
     table = NegotiatingHost(settings)
     taken = table.propose(BOOK_ROOM, beside={"requested_duration": "1h"})
     body = body_of(taken)
@@ -442,7 +444,7 @@ def test_a_proposal_waits_for_an_operator() -> None:
 
 def test_a_review_can_end_with_no() -> None:
     """AGTP-063: rejected by an operator, or by nobody in time, the poll is 463."""
-    table = NegotiatingHost(replace(OPEN, by_operator=True))
+    table = NegotiatingHost(granting(OPEN, approval="operator"))
     one = f"/proposals/{body_of(table.propose(BOOK_ROOM))['proposal_id']}"
     other = f"/proposals/{body_of(table.propose(BOOK_ROOM))['proposal_id']}"
     table.ask("CONFIRM", one, {"accepted": False, "reason": "We are full."}, who=ROOT)

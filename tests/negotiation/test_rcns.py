@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.logger import formatEvent, globalLogPublisher
 
+from agtphost.config.policies import Policies
 from agtphost.contract.policy import MethodPolicy
-from agtphost.negotiation.settings import Mode, Settings
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.catalog import Catalog
 from tests.memory import body_of
@@ -31,11 +31,13 @@ from tests.negotiation.hosts import (
     ROOT,
     WEATHER,
     NegotiatingHost,
+    but,
+    granting,
     room,
 )
 
-CONFIRM = Settings(gate=GATE)
-OPTIMISTIC = Settings(gate=replace(GATE, mode=Mode.OPTIMISTIC))
+CONFIRM = Policies(rcns=GATE)
+OPTIMISTIC = Policies(rcns=but(GATE, mode="optimistic"))
 
 
 def contracts(table: NegotiatingHost) -> int:
@@ -138,7 +140,7 @@ def test_a_keyed_request_is_offered_once_and_run_once() -> None:
 
 def test_lock_one_is_the_operators() -> None:
     """API-096, API-101, AGTP-086: off by default, 464 rcns-disabled with an attempt to look at."""
-    table = NegotiatingHost(Settings())
+    table = NegotiatingHost(Policies())
     answer = table.opted()
     assert (answer.status, body_of(answer)["reason"]) == (464, "rcns-disabled")
     assert attempt(table, answer)["locks"]["policy"] is False
@@ -146,8 +148,8 @@ def test_lock_one_is_the_operators() -> None:
 
 
 @pytest.mark.parametrize("value", [None, "TRUE1", "optimistic", "false", "", "true, true", "1"])
-@pytest.mark.parametrize("settings_", [CONFIRM, Settings()])
-def test_lock_two_is_the_callers_header(value: str | None, settings_: Settings) -> None:
+@pytest.mark.parametrize("settings_", [CONFIRM, Policies()])
+def test_lock_two_is_the_callers_header(value: str | None, settings_: Policies) -> None:
     """API-097, spec reading 47: without the opt-in a plain 404 that tells of no negotiation, on or off."""
     table = NegotiatingHost(settings_)
     answer = table.ask("BOOK", "/room", {"guest": "Ann"}, headers={} if value is None else {"Allow-RCNS": value})
@@ -173,19 +175,19 @@ def test_lock_three_is_the_scope() -> None:
 
 def test_lock_four_is_trust() -> None:
     """API-099, spec reading 46: a tier 2 caller meets the default minimum 464, and passes a minimum of 2."""
-    table = NegotiatingHost(Settings(gate=replace(GATE, min_trust_tier=1)))
+    table = NegotiatingHost(Policies(rcns=but(GATE, min_trust_tier=1)))
     answer = table.opted()
     assert (answer.status, body_of(answer)["reason"]) == (464, "trust-tier-insufficient")
     seen = attempt(table, answer)
     assert (seen["trust_tier"], seen["locks"]["trust_tier"]) == (2, False)
-    assert NegotiatingHost(Settings(gate=replace(GATE, min_trust_tier=1)), tier=1).opted().status == 461
+    assert NegotiatingHost(Policies(rcns=but(GATE, min_trust_tier=1)), tier=1).opted().status == 461
     assert NegotiatingHost(CONFIRM, tier=3).opted().status == 464
 
 
 def test_nothing_is_synthesized_behind_any_closed_lock() -> None:
     """API-095: each lock alone keeps the gate shut, and the control with all open does not."""
     closed = [
-        NegotiatingHost(Settings()).opted(),
+        NegotiatingHost(Policies()).opted(),
         NegotiatingHost(CONFIRM).ask("BOOK", "/room", {"guest": "Ann"}),
         NegotiatingHost(CONFIRM, scopes=["desks:book"]).opted(),
         NegotiatingHost(CONFIRM, tier=3).opted(),
@@ -201,13 +203,13 @@ def test_what_no_pattern_fits_cannot_be_had() -> None:
     answer = table.opted("BOOK", "/boat")
     assert (answer.status, body_of(answer)["reason"]) == (464, "composition-impossible")
     assert attempt(table, answer)["path"] == "/boat"
-    assert body_of(NegotiatingHost(replace(CONFIRM, max_depth=1), recipes=room()).opted())["status"] == 461
+    assert body_of(NegotiatingHost(but(CONFIRM, max_synthesis_depth=1), recipes=room()).opted())["status"] == 461
     assert body_of(NegotiatingHost(CONFIRM, scopes=["rcns:negotiate"]).opted())["missing_scopes"] == ["desks:book"]
 
 
 def test_too_many_contracts_is_an_error_of_synthesis() -> None:
     """AGTP-086: 464 synthesis-error."""
-    table = NegotiatingHost(replace(CONFIRM, max_contracts=1))
+    table = NegotiatingHost(granting(CONFIRM, max_contracts_per_agent=1))
     body = body_of(table.opted())
     table.under(body["synthesis_id"])
     table.negotiator._contracts.implicit = lambda *given: None  # type: ignore[method-assign]
@@ -235,7 +237,7 @@ def test_the_rate_is_for_evaluations_only() -> None:
 
 def test_attempts_are_a_ring() -> None:
     """At most so many are kept, the newest; others' are not shown."""
-    table = NegotiatingHost(Settings())
+    table = NegotiatingHost(Policies())
     first = table.opted().headers.get("rcns-attempt-id")
     for _ in range(60):
         last = table.opted()
@@ -306,7 +308,7 @@ def test_a_recipe_edit_changes_no_contract() -> None:
     old = body_of(table.opted())["synthesis_id"]
     table.under(old)
     edited = NegotiatingHost(
-        replace(CONFIRM, synthesis_enabled=True), recipes=room("4"), ledger=table.ledger, clock=table.clock
+        but(CONFIRM, synthesis_enabled=True), recipes=room("4"), ledger=table.ledger, clock=table.clock
     )
     assert body_of(edited.under(old))["result"]["by"] == "3"
     new = body_of(edited.propose(BOOK_ROOM, beside={"requested_duration": "1h"}))["synthesis_id"]
@@ -398,7 +400,7 @@ def test_lists_show_what_is_the_callers() -> None:
     (pattern,) = patterns["patterns"]
     assert (pattern["recipe_name"], pattern["recipe_version"], pattern["method"]) == ("book-room", "3", "BOOK")
     assert ("path_exact" in pattern) != ("path_regex" in pattern)
-    off = body_of(NegotiatingHost(Settings()).ask("DISCOVER", "/patterns", who=None))
+    off = body_of(NegotiatingHost(Policies()).ask("DISCOVER", "/patterns", who=None))
     assert off["rcns_enabled"] is False and len(off["patterns"]) == 1
     (mine,) = body_of(table.ask("DISCOVER", "/contracts"))
     assert body_of(table.ask("DISCOVER", "/contracts", sure=False)) == []

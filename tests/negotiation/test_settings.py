@@ -9,30 +9,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.config import load
+from agtphost.config.policies import RCNS, Policies
 from agtphost.errors import ConfigurationError
 from agtphost.negotiation import durations
 from agtphost.negotiation.fields import feeds, fields_of
 from agtphost.negotiation.patterns import path_regex
-from agtphost.negotiation.settings import Mode, OnPolicyChange, settings_of
 from tests.negotiation.hosts import NegotiatingHost, schema
 
 HOST = '[host]\nserver_id = "host.test"\nprofile = "development"\n'
 
 
-def read(tmp_path: Path, text: str) -> object:
+def read(tmp_path: Path, text: str) -> RCNS:
     file = tmp_path / "host.toml"
     file.write_text(HOST + text)
-    config = load(file, {})
-    return settings_of(config.policies, config.data_class, relaxed=False)
+    return load(file, {}).policies.rcns
 
 
-def test_the_defaults_let_nothing_happen(tmp_path: Path) -> None:
+def test_the_defaults_let_nothing_happen() -> None:
     """API-101, API-112: RCNS and synthesis off, confirm-first, tier 1, ten a minute, grandfather."""
-    found = read(tmp_path, "")
-    assert found.synthesis_enabled is False and found.gate.enabled is False  # type: ignore[attr-defined]
-    gate = found.gate  # type: ignore[attr-defined]
-    assert (gate.mode, gate.min_trust_tier, gate.rate_limit_per_minute) == (Mode.CONFIRM_FIRST, 1, 10)
-    assert gate.on_policy_change is OnPolicyChange.GRANDFATHER and gate.contract_ttl > 0
+    found = Policies()
+    assert found.synthesis_enabled is False and found.rcns.enabled is False
+    assert (found.rcns.mode, found.rcns.min_trust_tier, found.rcns.rate_limit_per_minute) == ("confirm-first", 1, 10)
+    assert found.rcns.on_policy_change == "grandfather" and found.rcns.contract_ttl_seconds > 0
 
 
 @pytest.mark.parametrize(
