@@ -9,11 +9,10 @@ about the interpreter's start (a daemon, a program before the command) uses :mod
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import select
+import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import agtphost
+from tests.forked import ask
 
 SERVER, LAUNCHER = Path(__file__).with_name("forkserver.py"), Path(__file__).with_name("forked.py")
 SCRIPTS = {Path(sys.executable).with_name(name) for name in ("agtp", "twistd")}
@@ -71,6 +71,17 @@ def launched(server: str, program: str | Path, *words: str | Path) -> list[str]:
     return [sys.executable, "-I", "-S", str(LAUNCHER), server, str(program), *map(str, words)]
 
 
+@cache
+def path() -> str:
+    """A directory for ``PATH`` with both scripts, for a shell to start."""
+    folder = Path(product()).parent
+    for script in SCRIPTS:
+        file = folder / script.name
+        file.write_text(f'#!/bin/sh\nexec {shlex.join(launched(product(), script))} "$@"\n')
+        file.chmod(0o755)
+    return str(folder)
+
+
 def preloaded(*modules: str) -> str:
     """The socket of a process that has imported these; it ends with this one."""
     folder = tempfile.mkdtemp(prefix="fork-")
@@ -108,19 +119,10 @@ class Popen(subprocess.Popen[Any]):
     ) -> None:
         stdin, to_stdin, from_stdout, stdout, from_stderr, stderr, *_, session, group = files
         assert not (executable or preexec_fn or pass_fds or shell) and group == -1, "for subprocess alone"
-        self._connection = socket.socket(socket.AF_UNIX)
-        self._connection.connect(product())
-        request = {
-            "words": [*map(str, args)],
-            "cwd": str(cwd or Path.cwd()),
-            "environ": dict(os.environ if env is None else env),
-            "session": session,
-            "bound": False,
-        }
-        body = json.dumps(request).encode()
         handed = [own if file == -1 else file for own, file in enumerate((stdin, stdout, stderr))]
-        socket.send_fds(self._connection, [len(body).to_bytes(4)], handed)
-        self._connection.sendall(body)
+        environ = dict(os.environ if env is None else env)
+        folder = str(cwd or Path.cwd())
+        self._connection = ask(product(), [*map(str, args)], environ, handed, cwd=folder, session=session, bound=False)
         self._answers = self._connection.makefile("rb")
         self.pid = int(self._answers.readline())
         self._child_created = True

@@ -3,8 +3,8 @@ A process that has imported what a program needs, and forks one that runs it, fo
 
 Nothing here is imported by the tests: :mod:`tests.forking` starts it, ``python -P forkserver.py SOCKET MODULE ...``;
 ``-P`` keeps this folder off the path. It says ``ready``, and ends when its standard input does. A request is the JSON
-of :func:`serve`, after its length, with the descriptors of standard input, output and error; the answer is a line with
-the process id, and one with the wait status. Who asks for ``bound`` ends the process by closing the connection.
+of :func:`tests.forked.ask` after its length, with three descriptors; the answer is a line with the process id, and one
+with the wait status. Who asks for ``bound`` ends the process by closing the connection.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import runpy
 import select
 import signal
@@ -28,7 +29,7 @@ def serve(path: str) -> dict[str, Any]:
     """
     Fork for each request, until standard input ends.
 
-    :return: the request, in each of the new processes: ``words``, ``cwd``, ``environ``, ``session`` and ``bound``.
+    :return: the request, in each of the new processes: what :func:`tests.forked.ask` sent.
     """
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
@@ -71,6 +72,7 @@ def serve(path: str) -> dict[str, Any]:
                     return request
                 for file in files:
                     os.close(file)
+                inherit(pid, request)
                 tell(connection, pid)
                 ended = os.pidfd_open(pid)
                 children[ended] = pid, connection
@@ -84,6 +86,14 @@ def tell(connection: socket.socket, number: int) -> None:
     """One line, to who may be gone."""
     with suppress(OSError):
         connection.sendall(b"%d\n" % number)
+
+
+def inherit(pid: int, request: dict[str, Any]) -> None:
+    """What a child of who asked would have."""
+    os.sched_setaffinity(pid, request["cores"])
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, tuple(request["files"]))
+    with suppress(PermissionError):  # Who was nicer, and is no longer, cannot say so.
+        os.setpriority(os.PRIO_PROCESS, pid, request["priority"])
 
 
 def run(request: dict[str, Any]) -> object:

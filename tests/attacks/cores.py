@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-
-_PIN = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.execv(sys.argv[2], sys.argv[2:])"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +31,10 @@ def cores() -> Cores:
     return Cores(host=allowed[0], callers=allowed[1])
 
 
-def on_core(core: int | None) -> tuple[str, ...]:
-    """Words before a command that runs there."""
-    return () if core is None else (sys.executable, "-c", _PIN, str(core))
+def bring(pid: int, core: int | None) -> None:
+    """A process that has just begun, and the threads and processes that it will start, run there from now on."""
+    if core is not None:
+        os.sched_setaffinity(pid, {core})
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.attacks.cores import on_core
+from tests.attacks.cores import bring
 from tests.attacks.site import HONEST_ADDRESS
 from tests.system.raw_link import RawLink, client_context
 
@@ -133,10 +133,11 @@ class Probe:
 
     def __init__(self, place: Place, context: ssl.SSLContext, core: int | None) -> None:
         self.process = subprocess.Popen(
-            [*on_core(core), sys.executable, "-c", NOTHING, str(place.state)],
+            [sys.executable, "-c", NOTHING, str(place.state)],
             stdout=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
         )
+        bring(self.process.pid, core)
         assert self.process.stdout is not None
         port = int(self.process.stdout.readline())
         self._caller = Caller(replace(place, port=port), context)

@@ -10,13 +10,14 @@ Loopback is not exempt from the limits per address, as no address is in producti
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.attacks.cores import on_core
+from tests import forking
+from tests.attacks.cores import bring
 from tests.system.hosting import ETC, Host, agtp, free_port
 
 HONEST_ADDRESS = "127.0.0.2"
@@ -93,7 +94,7 @@ def made(folder: Path) -> Path:
     :return: its ``host.toml``, in which the ports are still to be filled in: :func:`copied`.
     """
     place = folder / "site"
-    server = f"files={sys.executable} mcp/files_server.py mcp/files"
+    server = f"files={shlex.join(forking.mcp_server('mcp/files_server.py', 'mcp/files'))}"
     words = ("--production", "--server-id", "localhost", "--port", "4480", "--mcp", server)
     _succeed("init", str(place), *words)
     for name in ("endpoints", "handlers", "mcp", "proposals", "recipes.toml"):
@@ -152,7 +153,8 @@ def serving(config: Path, core: int | None, prefix: Sequence[str] = ()) -> Itera
 
     :param core: the one it runs on, its children included; None: on any.
     """
-    host = Host(config, prefix=(*on_core(core), *prefix))
+    host = Host(config, prefix=prefix)
+    bring(host.process.pid, core)
     try:
         yield Site(host.wait())
     finally:

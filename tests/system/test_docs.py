@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agtphost.cli.root import agtp as command
+from tests import forking
 from tests.system.hosting import BIN, Host, running, sample
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -58,7 +59,12 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 def shell(folder: Path, command: str) -> tuple[int, str]:
     """Run one line as a person types it."""
-    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(folder), "NO_COLOR": "1"}
+    environment = {
+        **os.environ,
+        "PATH": f"{forking.path()}:{BIN}:{os.environ['PATH']}",
+        "HOME": str(folder),
+        "NO_COLOR": "1",
+    }
     done = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, cwd=folder, timeout=300, env=environment
     )

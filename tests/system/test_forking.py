@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -117,3 +118,20 @@ def test_a_server_that_others_start_is_the_same_server(tmp_path: Path, end: sign
             assert server.stdout.read() == b""
         seen.append((said, server.returncode))
     assert seen[0] == seen[1] and b"serverInfo" in seen[0][0]
+
+
+def test_it_inherits_what_a_child_would(tmp_path: Path) -> None:
+    """The cores, the priority and the limit of descriptors of the thread that starts it."""
+    cores, limit = os.sched_getaffinity(0), resource.getrlimit(resource.RLIMIT_NOFILE)
+    forking.product()
+    try:
+        os.sched_setaffinity(0, {min(cores)})
+        resource.setrlimit(resource.RLIMIT_NOFILE, (300, limit[1]))
+        words = [BIN / "agtp", "document", "verify", "-"]
+        with forking.start(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as waits:
+            assert os.sched_getaffinity(waits.pid) == {min(cores)}
+            assert resource.prlimit(waits.pid, resource.RLIMIT_NOFILE)[0] == 300
+            assert os.getpriority(os.PRIO_PROCESS, waits.pid) == os.getpriority(os.PRIO_PROCESS, 0)
+    finally:
+        os.sched_setaffinity(0, cores)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
