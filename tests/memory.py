@@ -10,6 +10,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from agtphost.audit.lifecycle import LifecycleTable
+from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.foundation import Foundation
@@ -60,6 +61,8 @@ class OpenHost(MemoryHost):
     :param states: by default every agent is active.
     :param adapter: what carries payloads, in place of MCP.
     :param floor: how surely a caller of what changes state must be known; by default what the settings say.
+    :param auth: who may change lifecycles, also what no production host may be told.
+    :param held: durable state; by default the ledger's.
     :param materials: members of :class:`agtphost.host.materials.Materials` to put others in place of.
     """
 
@@ -74,11 +77,18 @@ class OpenHost(MemoryHost):
         states: LifecycleTable | None = None,
         adapter: IPayloadAdapter | None = None,
         floor: Assurance | None = None,
+        auth: str | None = None,
+        held: StateTable | None = None,
         **materials: Any,
     ) -> None:
         super().__init__(settings)
         self.ledger = FakeLedger() if ledger is None else ledger
         self.states = LifecycleTable() if states is None else states
+        if auth is not None:
+            # Anybody may change them only on loopback in development; here nothing else is relaxed with it.
+            lifecycle = self.config.lifecycle.model_copy(update={"auth": auth})
+            self.config = self.config.model_copy(update={"lifecycle": lifecycle})
+        self._held = getattr(self.ledger, "held", None) if held is None else held
         self._records, self._adapter, self._floor, self._materials = records, adapter, floor, materials
         if isinstance(self.ledger, FakeLedger):
             self.ledger.held._now = self.seconds
@@ -99,7 +109,7 @@ class OpenHost(MemoryHost):
         evidence = replace(
             kept,
             ledger=self.ledger,
-            held=getattr(self.ledger, "held", kept.held),
+            held=kept.held if self._held is None else self._held,
             states=self.states,
             records=self._records or kept.records,
         )

@@ -293,6 +293,7 @@ def _lifecycle(on: Foundation, propagation: Propagation, negotiating: Negotiator
         config.host.server_id,
         on.authorization,
         open=config.lifecycle.auth == LifecycleAuth.OPEN.value,
+        now=on.seconds,
         notices=lambda agent: propagation.notices(agent.agent_id, states.state_of(agent).status.value),
     )
     return Lifecycle(

@@ -25,9 +25,9 @@ from agtphost.stores import open_store
 from tests.adapters.peers import python
 from tests.audit.drafting import group_writer, sealed
 from tests.cli.conftest import Run
+from tests.identity.issued import agent
 from tests.identity.samples import document
 from tests.identity.test_issuing import ROOT, nomo, pem
-from tests.methods.stage import agent
 
 DNS = Path(__file__).with_name("dns_server.py")
 

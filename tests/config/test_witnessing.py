@@ -16,7 +16,7 @@ from agtphost.methods.inspection.inspect import ReadACL
 from agtphost.stores import MemoryStore
 from tests.config.test_load import loaded
 from tests.identity.samples import key_of
-from tests.methods.stage import reading
+from tests.methods.hosts import reading
 
 KEY = key_of("witnessing key")
 

@@ -14,7 +14,9 @@ from agtphost.handlers.context import EndpointContext
 from agtphost.identity.peer import Assurance
 from tests.contract.declarations import SOUND, without_table
 from tests.contract.test_loading import read
-from tests.methods.stage import CALLER, Stage, body_of, of_agent
+from tests.identity.issued import CALLER, of_agent
+from tests.memory import body_of
+from tests.methods.hosts import MethodHost
 
 TEXT = '{ type = "string" }'
 REGISTRY = '{ enum = ["nightly-backup", "reindex"] }'
@@ -115,7 +117,7 @@ def test_nothing_free_form_is_run_however_it_was_bound(
         min_assurance=Assurance.HEADER,
         input_schema=compile_schema(schema, role="input"),
     )
-    on = Stage(endpoints=[bound])
+    on = MethodHost(endpoints=[bound])
     response = on.ask("RUN", "/procedures", {"procedure_id": given}, certificate=of_agent(CALLER.agent_id))
     assert (response.status, handler.ran) == (status, ran), response.body
     if status == 404:

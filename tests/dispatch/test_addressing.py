@@ -14,7 +14,9 @@ from agtphost.identity.peer import Peer
 from agtphost.vocabulary.uris import parse
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
-from tests.methods.stage import DESK, Stage, agent, body_of
+from tests.identity.issued import DESK, agent
+from tests.memory import body_of
+from tests.methods.hosts import MethodHost
 
 OTHER = agent("other", hosted=True)
 
@@ -23,9 +25,9 @@ OTHER = agent("other", hosted=True)
 @pytest.mark.parametrize("method", ["DESCRIBE", "QUERY"])
 def test_file_names_are_redirected(suffix: str, method: str) -> None:
     """AGTP-109, AGTP-108: 301 to the name without suffix, by the header and in the body, before resolution."""
-    response = Stage().ask(method, f"/agents/anybody.{suffix}")
+    response = MethodHost().ask(method, f"/agents/anybody.{suffix}")
     assert response.status == 301
-    assert response.headers.get("location") == body_of(response)["location"] == "/agents/anybody"
+    assert response.headers.get("location") == body_of(response)["location"] == "agtp://agtp.test/agents/anybody"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,7 @@ def test_file_names_are_redirected(suffix: str, method: str) -> None:
 def test_the_address_is_a_uri_where_there_is_one(label: str, host: str | None, port: int, wanted: str) -> None:
     """Core v08 section 6.1: ``Location`` is an ``agtp:`` URI, and our client follows either form."""
     gate = AddresseeGate(
-        AgentDirectory([DESK]), lambda _: Stage().states.state_of(DESK), {}, own=Authority("agtp.acme.tld", port)
+        AgentDirectory([DESK]), lambda _: MethodHost().states.state_of(DESK), {}, own=Authority("agtp.acme.tld", port)
     )
     request = Request(method="DESCRIBE", path=f"/agents/{label}", headers=Headers([]), body=b"", line=b"")
     with pytest.raises(Refusal) as refused:
@@ -58,7 +60,7 @@ def test_the_address_is_a_uri_where_there_is_one(label: str, host: str | None, p
 @pytest.mark.parametrize("label", ["a" * 63, "a" * 60, "AB" * 32, "g" * 64, "0" * 56])
 def test_a_mistyped_id_is_told(label: str) -> None:
     """AGTP-105: 400 invalid-canonical-id."""
-    response = Stage().ask("DESCRIBE", f"/agents/{label}")
+    response = MethodHost().ask("DESCRIBE", f"/agents/{label}")
     assert (response.status, body_of(response)["reason"]) == (400, "invalid-canonical-id")
 
 
@@ -67,14 +69,14 @@ def test_a_mistyped_id_is_told(label: str) -> None:
 )
 def test_a_malformed_name_is_told(label: str) -> None:
     """AGTP-106, AGTP-104: 400 invalid-uri-form."""
-    response = Stage().ask("DESCRIBE", f"/agents/{label}")
+    response = MethodHost().ask("DESCRIBE", f"/agents/{label}")
     assert (response.status, body_of(response)["reason"]) == (400, "invalid-uri-form")
 
 
 @pytest.mark.parametrize("label", ["nobody", "ab" * 32, "a" * 55])
 def test_an_unknown_name_is_not_found(label: str) -> None:
     """AGTP-107: 404."""
-    assert Stage().ask("DESCRIBE", f"/agents/{label}").status == 404
+    assert MethodHost().ask("DESCRIBE", f"/agents/{label}").status == 404
 
 
 def test_a_label_is_refused_with_what_follows_it() -> None:
@@ -86,19 +88,19 @@ def test_a_label_is_refused_with_what_follows_it() -> None:
 
 def test_an_alias_of_another_agent_is_refused() -> None:
     """AGTP-125: the alias of one hosted agent with the unproven Agent-ID of another is 401; by its id it is not."""
-    stage = Stage(agents=(DESK, OTHER))
+    on = MethodHost(agents=(DESK, OTHER))
     claimed = {"Agent-ID": OTHER.agent_id}
-    response = stage.ask("DESCRIBE", "/agents/desk", headers=claimed)
+    response = on.ask("DESCRIBE", "/agents/desk", headers=claimed)
     assert (response.status, body_of(response)["reason"]) == (401, "alias-conflict")
-    assert stage.sealed.drafts[-1].payload["reason"] == "alias-conflict"
+    assert on.ledger.drafts[-1].payload["reason"] == "alias-conflict"
     # AGTP-126: the canonical id is authoritative, and a name never changes what it addresses.
-    assert body_of(stage.ask("DESCRIBE", f"/agents/{DESK.agent_id}", headers=claimed))["agent_id"] == DESK.agent_id
-    assert stage.ask("DESCRIBE", "/agents/other", headers=claimed).status == 200
+    assert body_of(on.ask("DESCRIBE", f"/agents/{DESK.agent_id}", headers=claimed))["agent_id"] == DESK.agent_id
+    assert on.ask("DESCRIBE", "/agents/other", headers=claimed).status == 200
 
 
 def check(path: str, method: str = "DESCRIBE", server_name: str | None = None, transport: str = "agtp") -> Exchange:
     """A request at a host whose agents are at another address."""
-    gate = AddresseeGate(AgentDirectory([DESK]), lambda _: Stage().states.state_of(DESK), {}, "agtp.acme.tld")
+    gate = AddresseeGate(AgentDirectory([DESK]), lambda _: MethodHost().states.state_of(DESK), {}, "agtp.acme.tld")
     peer = Peer(address="127.0.0.1", server_name=server_name, transport=transport)
     request = Request(method=method, path=path, headers=Headers([]), body=b"", line=b"")
     exchange = Exchange(request=request, peer=peer, now=0.0)

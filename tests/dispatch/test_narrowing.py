@@ -28,10 +28,10 @@ from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Response
 from tests.dispatch.hosts import STRANGER, document
 from tests.dispatch.purchase_hosts import CART, PurchaseHost
+from tests.identity.issued import DEMO
 from tests.memory import body_of
 from tests.methods import test_delegation as delegating
 from tests.methods import test_governance as governing
-from tests.methods.stage import DEMO
 from tests.negotiation.hosts import BOB, NegotiatingHost
 from tests.negotiation.test_ends import BOTH, accepted
 
@@ -151,10 +151,10 @@ def _claimed(**changes: Any) -> str:
 
 
 def _delegate(
-    host: delegating.Playing, token: str | None = None, task_id: str | None = "t-1", context: Any = None
+    host: delegating.DelegationHost, token: str | None = None, task_id: str | None = "t-1", context: Any = None
 ) -> Response:
     body = delegating.request(delegation_token=token or delegating.token())
-    return host.stage.ask(
+    return host.ask(
         "DELEGATE",
         "/",
         {"method": "DELEGATE", "parameters": body, **({"context": context} if context else {})},
@@ -166,7 +166,7 @@ def _delegate(
 @pytest.mark.parametrize("claim", DELEGATION)
 def test_each_claim_of_a_delegation_token(claim: str) -> None:
     """551 for each, and nothing is called; a token without the change delegates."""
-    host = delegating.Playing()
+    host = delegating.DelegationHost()
     assert _delegate(host, _claimed(jti="used")).status == 200, "the control"
     response = _delegate(host, **DELEGATION[claim]())
     assert response.status == 551, response.body
@@ -176,7 +176,7 @@ def test_each_claim_of_a_delegation_token(claim: str) -> None:
 def test_a_delegation_token_has_no_other_claims() -> None:
     """Unknown ones are refused by the parser."""
     assert DELEGATION.keys() == delegation._REQUIRED | delegation._OPTIONAL
-    assert _delegate(delegating.Playing(), _claimed(only_on="sundays")).status == 551
+    assert _delegate(delegating.DelegationHost(), _claimed(only_on="sundays")).status == 551
 
 
 # Governance tokens
@@ -211,7 +211,7 @@ def test_each_claim_of_a_governance_token(claim: str) -> None:
     assert governing.ask(host, governing.token(jti="used"))[0] == 200, "the control"
     assert governing.ask(host, governing.token(**GOVERNANCE[claim]()))[0] in (401, 403)
     assert len(host.recorder.calls) == 1
-    playing = delegating.Playing()
+    playing = delegating.DelegationHost()
     good = {"governance_token": delegating.governance(jti="used")}
     assert _delegate(playing, context=good).status == 200, "the control"
     bad = {"governance_token": delegating.governance(**GOVERNANCE[claim]())}
@@ -226,7 +226,7 @@ def test_each_member_of_a_governed_action(member: str) -> None:
     status, _ = governing.ask(host, governing.token(action={member: ACTION[member]}))
     assert status == (262 if member == SCOPE else 401)
     assert not host.recorder.calls
-    playing = delegating.Playing()
+    playing = delegating.DelegationHost()
     bad = {"governance_token": delegating.governance(action={"method": "DELEGATE", member: ACTION[member]})}
     assert _delegate(playing, context=bad).status == (262 if member == SCOPE else 401)
     assert not playing.seen
@@ -243,7 +243,7 @@ def test_a_governed_scope_bounds_what_is_used_and_handed_on() -> None:
         assert host.recorder.calls[-1].scopes == frozenset(granted)
     else:
         assert body["reason"] == "scope-required"
-    playing = delegating.Playing()
+    playing = delegating.DelegationHost()
     allowed = {"governance_token": delegating.governance(action={"method": "DELEGATE", SCOPE: ["documents:query"]})}
     assert _delegate(playing, context=allowed).status == 200
 
@@ -261,7 +261,7 @@ def test_a_governance_token_has_no_other_members(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(Governance, "verdict", noting)
     assert governing.ask(governing.governed(), governing.token())[0] == 200
-    assert _delegate(delegating.Playing(), context={"governance_token": delegating.governance()}).status == 200
+    assert _delegate(delegating.DelegationHost(), context={"governance_token": delegating.governance()}).status == 200
     assert compared == ACTION.keys() - {"max_amount"}
     assert governing.ask(governing.governed(), governing.token(room="7"))[0] == 401
 

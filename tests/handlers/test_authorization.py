@@ -30,8 +30,9 @@ from agtphost.negotiation.sweep import Endings
 from agtphost.stores.memory import MemoryStore
 from agtphost.upstream.approval import Approve
 from agtphost.upstream.pins import Pins
+from tests.identity.issued import CALLER, DESK, REGISTRAR, STRANGER, agent, of_agent, of_key, of_other_kind
 from tests.identity.samples import key_of
-from tests.methods.stage import CALLER, DESK, REGISTRAR, STRANGER, agent, of_agent, of_key, of_other_kind, reading
+from tests.methods.hosts import reading
 
 PERSON = key_of("person")
 AGENTS_OWN = key_of("listed agent")

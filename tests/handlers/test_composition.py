@@ -86,25 +86,23 @@ def papers(context: EndpointContext) -> Any:
 
 def test_steps_run_in_order_and_hand_on_what_they_found() -> None:
     """API-127: QUERY then SUMMARIZE, without application code; the outer path parameter is percent-encoded."""
-    stage = RecipeHost(
+    on = RecipeHost(
         QUERY,
         step("QUERY /papers/{topic}", papers),
         step("SUMMARIZE /text", lambda context: {"summary": context.input["text"].upper()}),
     )
-    result = stage.call({"topic": "tea & cake/%"})["result"]
+    result = on.call({"topic": "tea & cake/%"})["result"]
     assert result == {"summary": "ALL ABOUT TEA & CAKE/%", "source": "library"}
-    assert stage.calls(1)[0].input == {"text": "all about tea & cake/%", "words": 7}
-    assert stage.calls(0)[0].path == "/papers/tea%20%26%20cake%2F%25"
-    assert verifyObject(IHandler, stage.binding.handler)
+    assert on.calls(1)[0].input == {"text": "all about tea & cake/%", "words": 7}
+    assert on.calls(0)[0].path == "/papers/tea%20%26%20cake%2F%25"
+    assert verifyObject(IHandler, on.binding.handler)
 
 
 def test_every_step_is_sealed_and_the_whole_names_them() -> None:
     """Each step has its record with the caller's Task-ID; the last record lists their Audit-IDs."""
-    stage = RecipeHost(
-        QUERY, step("QUERY /papers/{topic}", papers), step("SUMMARIZE /text", lambda c: {"summary": "s"})
-    )
-    stage.call({"topic": "tea"}, headers={"Task-ID": "task-1", "Agent-ID": CALLER})
-    records = [draft.payload for draft in stage.host.ledger.drafts]
+    on = RecipeHost(QUERY, step("QUERY /papers/{topic}", papers), step("SUMMARIZE /text", lambda c: {"summary": "s"}))
+    on.call({"topic": "tea"}, headers={"Task-ID": "task-1", "Agent-ID": CALLER})
+    records = [draft.payload for draft in on.host.ledger.drafts]
     assert [record["path"] for record in records] == ["/papers/tea", "/text", "/trip"]
     assert {record["task_id"] for record in records} == {"task-1"}
     assert {record["caller_id"] for record in records} == {CALLER}
@@ -116,14 +114,14 @@ def test_every_step_is_sealed_and_the_whole_names_them() -> None:
 
 def test_the_addressed_agent_stays_addressed() -> None:
     """A composition offered by one agent calls what that agent offers."""
-    stage = RecipeHost(
+    on = RecipeHost(
         recipe_text("a", "QUERY /own"),
         step("QUERY /own", agents=frozenset({HOSTED})),
         agents=frozenset({HOSTED}),
     )
-    stage.host.start("PLAN", "/agents/librarian/trip", {})
-    assert [draft.payload["status"] for draft in stage.host.ledger.drafts] == [200, 200]
-    assert payload(stage.host, 0)["path"] == "/agents/librarian/own"
+    on.host.start("PLAN", "/agents/librarian/trip", {})
+    assert [draft.payload["status"] for draft in on.host.ledger.drafts] == [200, 200]
+    assert payload(on.host, 0)["path"] == "/agents/librarian/own"
 
 
 # Failure
@@ -132,13 +130,13 @@ def test_the_addressed_agent_stays_addressed() -> None:
 def test_a_failed_step_is_told_in_full() -> None:
     """API-126: recipe, number, method, status and what was captured before; in the 422's details."""
     taken = EndpointError("room_unavailable", {"room": "attic"})
-    stage = RecipeHost(
+    on = RecipeHost(
         recipe_text("trip", 'QUERY /volume\ncapture = "book"', 'BOOK /room\ncapture = "stay"', "QUERY /never"),
         step("QUERY /volume", lambda context: {"title": "Emma"}),
         step("BOOK /room", lambda context: taken, errors=frozenset({"room_unavailable"})),
         step("QUERY /never"),
     )
-    body = stage.call()
+    body = on.call()
     assert (body["status"], body["reason"]) == (422, "composition_failed")
     details = body["details"]
     assert {name: details[name] for name in ("recipe", "recipe_version", "step", "method", "path", "status")} == {
@@ -152,8 +150,8 @@ def test_a_failed_step_is_told_in_full() -> None:
     assert details["reason"] == "room_unavailable"
     assert details["captured"] == {"book": {"title": "Emma"}}
     assert len(details["step_details"]["audit_id"]) == 64
-    assert stage.calls(2) == []
-    assert payload(stage.host)["invoked"], "a failed composition names its calls too"
+    assert on.calls(2) == []
+    assert payload(on.host)["invoked"], "a failed composition names its calls too"
 
 
 def test_a_surprise_in_a_step_leaks_nothing() -> None:
@@ -162,15 +160,15 @@ def test_a_surprise_in_a_step_leaks_nothing() -> None:
     def broken(context: EndpointContext) -> Any:
         raise RuntimeError("secret-canary")
 
-    stage = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", broken))
-    body = stage.call()
+    on = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", broken))
+    body = on.call()
     assert body["details"]["status"] == 500
     assert "secret-canary" not in str(body)
 
 
 def test_continue_goes_on_and_captures_nothing() -> None:
     """``on_error = "continue"``: the capture is null, and later steps run."""
-    stage = RecipeHost(
+    on = RecipeHost(
         recipe_text(
             "a",
             'QUERY /one\ncapture = "one"\non_error = "continue"',
@@ -179,37 +177,37 @@ def test_continue_goes_on_and_captures_nothing() -> None:
         step("QUERY /one", lambda context: EndpointError("undeclared")),
         step("QUERY /two"),
     )
-    assert stage.call()["result"] == {"echo": {"fixed": 1}}
+    assert on.call()["result"] == {"echo": {"fixed": 1}}
 
 
 @pytest.mark.parametrize(("wanted", "called"), [(True, 1), (False, 0)])
 def test_when_decides_whether_a_step_runs(wanted: bool, called: int) -> None:
     """A step left out is no failure; its capture is null."""
-    stage = RecipeHost(
+    on = RecipeHost(
         recipe_text("a", 'QUERY /one\nwhen = "input.wanted"\ncapture = "one"', more='output = { one = "=one.echo" }'),
         step("QUERY /one"),
     )
-    result = stage.call({"wanted": wanted})["result"]
-    assert len(stage.calls(0)) == called
+    result = on.call({"wanted": wanted})["result"]
+    assert len(on.calls(0)) == called
     assert result == ({"one": {}} if wanted else {})
 
 
 @pytest.mark.parametrize("value", ["..", ".", "", None, {"a": 1}, ["x"], "x" * 1025])
 def test_values_that_would_change_a_path_are_refused(value: Any) -> None:
     """T-SC-55: a caller's value is one segment of the step's path or nothing at all."""
-    stage = RecipeHost(recipe_text("a", "QUERY /papers/{topic}"), step("QUERY /papers/{topic}"))
-    body = stage.call({"topic": value})
+    on = RecipeHost(recipe_text("a", "QUERY /papers/{topic}"), step("QUERY /papers/{topic}"))
+    body = on.call({"topic": value})
     assert body["details"]["reason"] == "invalid-step-input"
-    assert stage.calls(0) == []
+    assert on.calls(0) == []
 
 
 def test_expressions_that_do_not_suit_the_data() -> None:
     """Input that is no object, and a function applied to the wrong kind: the step fails, not the host."""
     for line in ('input = "=input.list"', 'input = { n = "=abs(input.list)" }'):
-        stage = RecipeHost(recipe_text("a", f"QUERY /one\n{line}"), step("QUERY /one"))
-        assert stage.call({"list": [1]})["details"]["reason"] == "invalid-step-input"
-    stage = RecipeHost(recipe_text("a", "QUERY /one", more='output = "=abs(input.list)"'), step("QUERY /one"))
-    assert stage.call({"list": [1]})["details"]["reason"] == "invalid-output"
+        on = RecipeHost(recipe_text("a", f"QUERY /one\n{line}"), step("QUERY /one"))
+        assert on.call({"list": [1]})["details"]["reason"] == "invalid-step-input"
+    on = RecipeHost(recipe_text("a", "QUERY /one", more='output = "=abs(input.list)"'), step("QUERY /one"))
+    assert on.call({"list": [1]})["details"]["reason"] == "invalid-output"
 
 
 # Authority
@@ -217,31 +215,31 @@ def test_expressions_that_do_not_suit_the_data() -> None:
 
 def test_missing_scopes_stop_everything_before_the_first_step() -> None:
     """API-128: the endpoint requires the union, so the caller gets 262 and no step runs."""
-    stage = RecipeHost(
+    on = RecipeHost(
         recipe_text("a", "QUERY /one", "QUERY /two"),
         step("QUERY /one"),
         step("QUERY /two", required_scopes=("vault:open",)),
         required_scopes=("vault:open",),
     )
-    assert stage.call()["reason"] == "scope-required"
-    assert (stage.calls(0), stage.calls(1)) == ([], [])
+    assert on.call()["reason"] == "scope-required"
+    assert (on.calls(0), on.calls(1)) == ([], [])
 
 
 def test_a_step_is_checked_again_with_the_callers_own_authority() -> None:
     """T-SC-50: where registration could not know (the control: no union here), the step's gate says 262."""
-    stage = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", required_scopes=("vault:open",)))
-    details = stage.call()["details"]
+    on = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", required_scopes=("vault:open",)))
+    details = on.call()["details"]
     assert (details["status"], details["reason"]) == (262, "scope-required")
-    assert stage.calls(0) == []
+    assert on.calls(0) == []
 
 
 def test_a_narrowed_claim_stays_narrow_inside() -> None:
     """T-SC-50: what the caller did not claim for this request, no step has."""
-    stage = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", required_scopes=("booking:desk",)))
+    on = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", required_scopes=("booking:desk",)))
     headers = {"Agent-ID": CALLER, "Authority-Scope": "documents:query"}
-    assert stage.call({}, headers=headers)["details"]["status"] == 262
-    assert stage.call({}, headers={"Agent-ID": CALLER, "Authority-Scope": "booking:desk"})["status"] == 200
-    assert stage.calls(0)[0].scopes == {"booking:desk"}
+    assert on.call({}, headers=headers)["details"]["status"] == 262
+    assert on.call({}, headers={"Agent-ID": CALLER, "Authority-Scope": "booking:desk"})["status"] == 200
+    assert on.calls(0)[0].scopes == {"booking:desk"}
 
 
 SCOPES = ("booking:desk", "booking:room", "documents:query")
@@ -256,28 +254,28 @@ def test_authority_never_exceeds_the_callers(required: list[set[str]], claimed: 
     """T-SC-60, security invariant 7: over any recipe, a step runs only with scopes that the request claimed."""
     names = [f"QUERY /s{number}" for number in range(len(required))]
     bindings = [step(name, required_scopes=tuple(sorted(scopes))) for name, scopes in zip(names, required, strict=True)]
-    stage = RecipeHost(recipe_text("a", *(f'{name}\non_error = "continue"' for name in names)), *bindings)
+    on = RecipeHost(recipe_text("a", *(f'{name}\non_error = "continue"' for name in names)), *bindings)
     headers = {"Agent-ID": CALLER, "Authority-Scope": ", ".join(sorted(claimed))}
-    assert stage.call({}, headers=headers)["status"] == 200
+    assert on.call({}, headers=headers)["status"] == 200
     for index, scopes in enumerate(required):
-        assert len(stage.calls(index)) == (1 if scopes <= claimed else 0)
-        assert all(call.scopes == claimed for call in stage.calls(index))
+        assert len(on.calls(index)) == (1 if scopes <= claimed else 0)
+        assert all(call.scopes == claimed for call in on.calls(index))
 
 
 def test_the_property_would_notice_authority_that_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control of T-SC-60: with steps that claim all that the caller ever may, it does not hold."""
     monkeypatch.setattr("agtphost.dispatch.invocation.scopes.render", lambda tokens: "booking:*, documents:query")
-    stage = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", required_scopes=("booking:desk",)))
-    stage.call({}, headers={"Agent-ID": CALLER, "Authority-Scope": "documents:query"})
-    assert len(stage.calls(0)) == 1
+    on = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", required_scopes=("booking:desk",)))
+    on.call({}, headers={"Agent-ID": CALLER, "Authority-Scope": "documents:query"})
+    assert len(on.calls(0)) == 1
 
 
 def test_input_is_checked_alike_for_every_kind_of_handler() -> None:
     """API-156: the same invalid input, the same 422, whatever would have answered."""
     schema = compile_schema(SCHEMA, role="input")
-    stage = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", input_schema=schema), input_schema=schema)
-    composed = stage.call({"text": 1})
-    plain = document(stage.host.ask("QUERY", "/one", {"text": 1}))
+    on = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", input_schema=schema), input_schema=schema)
+    composed = on.call({"text": 1})
+    plain = document(on.host.ask("QUERY", "/one", {"text": 1}))
     assert composed == plain and composed["reason"] == "invalid-input"
     assert composed["faults"][0]["path"] == "/text"
 
@@ -321,8 +319,8 @@ capture = "two"
 def test_parallel_steps_run_at_once() -> None:
     """Both have begun before either has ended; the result is both, by capture."""
     one, two = Slow(), Slow()
-    stage = RecipeHost(PARALLEL, step("QUERY /one", one), step("QUERY /two", two))
-    answers = stage.start()
+    on = RecipeHost(PARALLEL, step("QUERY /one", one), step("QUERY /two", two))
+    answers = on.start()
     assert (len(one.waiting), len(two.waiting), answers) == (1, 1, [])
     two.waiting[0].callback({"n": 2})
     one.waiting[0].callback({"n": 1})
@@ -332,8 +330,8 @@ def test_parallel_steps_run_at_once() -> None:
 def test_a_parallel_failure_waits_for_the_others() -> None:
     """What the other step did is captured, so the caller knows all that happened."""
     two = Slow()
-    stage = RecipeHost(PARALLEL, step("QUERY /one", lambda context: EndpointError("nope")), step("QUERY /two", two))
-    answers = stage.start()
+    on = RecipeHost(PARALLEL, step("QUERY /one", lambda context: EndpointError("nope")), step("QUERY /two", two))
+    answers = on.start()
     assert answers == []
     two.waiting[0].callback({"n": 2})
     details = document(answers[0])["details"]
@@ -343,32 +341,32 @@ def test_a_parallel_failure_waits_for_the_others() -> None:
 def test_a_step_has_its_own_time() -> None:
     """A step's timeout ends it, not the endpoint's; the called handler is cancelled and recorded."""
     slow = Slow()
-    stage = RecipeHost(recipe_text("a", "QUERY /one\ntimeout = 2"), step("QUERY /one", slow))
-    answers = stage.start()
-    stage.clock.advance(1.9)
+    on = RecipeHost(recipe_text("a", "QUERY /one\ntimeout = 2"), step("QUERY /one", slow))
+    answers = on.start()
+    on.clock.advance(1.9)
     assert answers == []
-    stage.clock.advance(0.2)
+    on.clock.advance(0.2)
     details = document(answers[0])["details"]
     assert (details["step"], details["status"]) == (1, 408)
     assert slow.cancelled == 1
-    assert [draft.payload["status"] for draft in stage.host.ledger.drafts] == [408, 422]
+    assert [draft.payload["status"] for draft in on.host.ledger.drafts] == [408, 422]
 
 
 def test_an_endpoint_out_of_time_begins_no_further_step() -> None:
     """408 for the whole, exactly one record each, and nothing runs afterwards (T-UP: deadline)."""
     slow = Slow()
-    stage = RecipeHost(
+    on = RecipeHost(
         recipe_text("a", 'QUERY /one\non_error = "continue"', "QUERY /two"),
         step("QUERY /one", slow),
         step("QUERY /two"),
         timeout=5.0,
     )
-    answers = stage.start()
-    stage.clock.advance(5.1)
+    answers = on.start()
+    on.clock.advance(5.1)
     assert document(answers[0])["reason"] == "timeout"
-    assert stage.calls(1) == []
-    assert sorted(str(draft.payload["path"]) for draft in stage.host.ledger.drafts) == ["/one", "/trip"]
-    assert stage.clock.getDelayedCalls() == []
+    assert on.calls(1) == []
+    assert sorted(str(draft.payload["path"]) for draft in on.host.ledger.drafts) == ["/one", "/trip"]
+    assert on.clock.getDelayedCalls() == []
 
 
 def test_retries_pause_and_stop() -> None:
@@ -380,31 +378,31 @@ def test_retries_pause_and_stop() -> None:
             raise failures.pop()
         return {"n": 1}
 
-    stage = RecipeHost(recipe_text("a", "QUERY /one\nretries = 2"), step("QUERY /one", moody))
-    answers = stage.start()
-    assert (len(stage.calls(0)), answers) == (1, [])
-    stage.clock.pump([0.2, 0.5])
+    on = RecipeHost(recipe_text("a", "QUERY /one\nretries = 2"), step("QUERY /one", moody))
+    answers = on.start()
+    assert (len(on.calls(0)), answers) == (1, [])
+    on.clock.pump([0.2, 0.5])
     assert document(answers[0])["result"] == {"n": 1}
-    assert len(stage.calls(0)) == 3
-    stage = RecipeHost(recipe_text("a", "QUERY /one\nretries = 2"), step("QUERY /one", lambda c: EndpointError("no")))
-    assert stage.call()["details"]["status"] == 500
-    assert len(stage.calls(0)) == 1
+    assert len(on.calls(0)) == 3
+    on = RecipeHost(recipe_text("a", "QUERY /one\nretries = 2"), step("QUERY /one", lambda c: EndpointError("no")))
+    assert on.call()["details"]["status"] == 500
+    assert len(on.calls(0)) == 1
 
 
 def test_a_gone_caller_ends_what_changes_nothing() -> None:
     """Cancelled and sealed; but a composition that changes the world is finished."""
     for changes, ended in ((False, True), (True, False)):
         slow = Slow()
-        stage = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", slow), state_changing=changes)
+        on = RecipeHost(recipe_text("a", "QUERY /one"), step("QUERY /one", slow), state_changing=changes)
         peer = Peer(address="127.0.0.1", certificate=certificate())
-        answers = stage.start({}, peer=peer)
+        answers = on.start({}, peer=peer)
         for leave in tuple(peer.leaving):
             leave()
         assert (slow.cancelled == 1) is ended
         assert bool(answers) is ended
         if ended:
             assert document(answers[0])["reason"] == "cancelled"
-            assert [draft.payload["status"] for draft in stage.host.ledger.drafts] == [408, 408]
+            assert [draft.payload["status"] for draft in on.host.ledger.drafts] == [408, 408]
         else:
             slow.waiting[0].callback({})
             assert document(answers[0])["status"] == 200
@@ -413,18 +411,18 @@ def test_a_gone_caller_ends_what_changes_nothing() -> None:
 
 def test_large_captures_are_named_only() -> None:
     """A failure does not repeat a megabyte; the names say what there was."""
-    stage = RecipeHost(
+    on = RecipeHost(
         recipe_text("a", 'QUERY /one\ncapture = "big"', "QUERY /two"),
         step("QUERY /one", lambda context: {"text": "x" * 70_000}),
         step("QUERY /two", lambda context: EndpointError("no")),
     )
-    details = stage.call()["details"]
+    details = on.call()["details"]
     assert details["captured"] == {} and details["captured_names"] == ["big"]
 
 
 def test_an_anonymous_caller_reaches_anonymous_steps_only() -> None:
     """Assurance shrinks no less than scope: a step for named callers answers 401 to nobody's composition."""
-    stage = RecipeHost(recipe_text("a", "QUERY /public"), min_assurance=Assurance.NONE)
-    assert stage.call({}, peer=Peer(address="127.0.0.1"))["status"] == 200
-    stage = RecipeHost(recipe_text("a", "QUERY /words"), min_assurance=Assurance.NONE)
-    assert stage.call({}, peer=Peer(address="127.0.0.1"))["details"]["status"] == 401
+    on = RecipeHost(recipe_text("a", "QUERY /public"), min_assurance=Assurance.NONE)
+    assert on.call({}, peer=Peer(address="127.0.0.1"))["status"] == 200
+    on = RecipeHost(recipe_text("a", "QUERY /words"), min_assurance=Assurance.NONE)
+    assert on.call({}, peer=Peer(address="127.0.0.1"))["details"]["status"] == 401

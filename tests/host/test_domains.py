@@ -21,17 +21,17 @@ from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
 from agtphost.audit.state import StateTable
 from agtphost.audit.verify import verify_records
-from agtphost.handlers.authorization import Authorization
 from agtphost.host.domains import DomainWatch
 from agtphost.identity import jws
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import PeerCertificate
-from agtphost.methods.domains import Domains
 from agtphost.methods.oversight.notification import NOTIFICATION
 from agtphost.stores import Selection, open_store
 from agtphost.stores.rows import StateRow
 from tests.audit.drafting import sqlite_store
-from tests.methods.stage import REGISTRAR, SIGNING, STRANGER, Stage, agent, body_of, of_agent, of_key, reading
+from tests.identity.issued import REGISTRAR, SIGNING, STRANGER, agent, of_agent, of_key
+from tests.memory import body_of
+from tests.methods.hosts import MethodHost, reading
 
 T0 = 1_800_000_000.0
 DAY = 86_400.0
@@ -51,7 +51,7 @@ PLAIN = agent("plain", hosted=True)
 """Names no domain, so it stands under the host's own."""
 
 
-class World:
+class DomainsHost:
     """A host with a real ledger, whose time is the test's."""
 
     def __init__(self, store: Any, agents: Sequence[Agent], operators: frozenset[str], start: float) -> None:
@@ -69,19 +69,19 @@ class World:
             held=self.held,
             now=lambda: self.now,  # type: ignore[arg-type]
         )
-        self.stage = Stage(
+        self.memory = MethodHost(
+            {"host": {"server_id": OWN}, "audit": {"operators": sorted(operators)}},
             agents=agents,
-            ledger=self.ledger,  # type: ignore[arg-type]
+            ledger=self.ledger,
             states=self.states,
+            held=self.held,
             records=reading(store),
-            domains=lambda directory: Domains(
-                self.held, directory.known, OWN, Authorization(operators), now=lambda: self.now
-            ),
         )
+        self.memory.seconds = lambda: self.now  # type: ignore[method-assign]
         self.watch = DomainWatch(
             self.clock,
             self.held,
-            self.stage.directory,
+            self.memory.directory,
             self.states.state_of,
             self.ledger,
             lambda who, status, fields: retention.retained(who, status, fields, self.now),
@@ -93,7 +93,7 @@ class World:
         self, method: str, certificate: PeerCertificate | None = None, **given: Any
     ) -> tuple[int, Mapping[str, Any]]:
         """Status and result, or refusal, of a request by the registrar, and what follows from it at once."""
-        response = await self.stage.start(method, "/", given, certificate=certificate or of_key(REGISTRAR))
+        response = await self.memory.start(method, "/", given, certificate=certificate or of_key(REGISTRAR))
         await self.settled()
         body = body_of(response)
         return response.status, body.get("result", body)
@@ -121,21 +121,21 @@ class World:
 
     async def namespace(self) -> list[str]:
         """The labels in the signed namespace document."""
-        response = await self.stage.start("DESCRIBE", "/agents")
+        response = await self.memory.start("DESCRIBE", "/agents")
         return [entry["agent_label"] for entry in json.loads(response.body)["agents"]]
 
     async def discovered(self) -> list[str]:
         """The labels that DISCOVER lists."""
-        response = await self.stage.start("DISCOVER", "/agents")
+        response = await self.memory.start("DISCOVER", "/agents")
         return [entry["name"] for entry in json.loads(response.body)]
 
 
 @asynccontextmanager
-async def world(
+async def running(
     folder: Path, *agents: Agent, operators: frozenset[str] = frozenset(), start: float = T0, store: Any = None
-) -> AsyncIterator[World]:
-    """A running world."""
-    made = World(store or sqlite_store(folder), agents or (DESK, SUB, LIKE, PLAIN), operators, start)
+) -> AsyncIterator[DomainsHost]:
+    """A host that runs."""
+    made = DomainsHost(store or sqlite_store(folder), agents or (DESK, SUB, LIKE, PLAIN), operators, start)
     made.ledger.start()
     made.watch.startService()
     try:
@@ -152,7 +152,7 @@ async def test_a_whole_expiry(tmp_path: Path) -> None:
 
     Agents of subdomains are under the domain too; others are left alone.
     """
-    async with world(tmp_path) as host:
+    async with running(tmp_path) as host:
         status, result = await host.tell("DEACTIVATE", org_domain="Example.com", grace=3600)
         assert status == 200 and {one["name"] for one in result["agents"]} == {"desk", "sub"}
         # Notified, and nothing else yet: agent and those who look after it.
@@ -172,7 +172,7 @@ async def test_a_whole_expiry(tmp_path: Path) -> None:
         await host.later(DAY)
         assert host.status(DESK) == "deprecated" and host.states.state_of(DESK).stopped
         assert host.events(DESK) == ["org-domain-expired", "agent-lifecycle-suspended", "agent-lifecycle-deprecated"]
-        refused = await host.stage.start("QUERY", "/agents/desk/x", {})
+        refused = await host.memory.start("QUERY", "/agents/desk/x", {})
         assert (refused.status, body_of(refused)["reason"]) == (503, "org-domain-expired")
         [kept] = [item.value for item in host.held.all(retention.RETAINED) if item.key == DESK.agent_id]
         assert kept["status"] == "deprecated" and kept["label"] == "desk"
@@ -192,7 +192,7 @@ def test_a_deprecated_agent_of_another_kind_serves_on() -> None:
 @pytest_twisted.ensureDeferred
 async def test_its_owner_renews_it(tmp_path: Path, days: int) -> None:
     """AGTP-181: a renewal reinstates what the expiry stopped, early or late, and nothing that was stopped before."""
-    async with world(tmp_path, DESK, SUB, PLAIN) as host:
+    async with running(tmp_path, DESK, SUB, PLAIN) as host:
         assert (await host.tell("DEACTIVATE", agent_id=SUB.agent_id, reason="a leak"))[0] == 200
         await host.tell("DEACTIVATE", org_domain="example.com")
         assert (host.status(DESK), host.status(SUB)) == ("suspended", "suspended")
@@ -208,7 +208,7 @@ async def test_its_owner_renews_it(tmp_path: Path, days: int) -> None:
 @pytest_twisted.ensureDeferred
 async def test_nobody_brings_an_agent_back_while_its_domain_is_gone(tmp_path: Path) -> None:
     """AGTP-181: the issuer's REINSTATE and ACTIVATE are 409 until the domain is renewed."""
-    async with world(tmp_path) as host:
+    async with running(tmp_path) as host:
         await host.tell("DEACTIVATE", org_domain="example.com")
         for method in ("REINSTATE", "ACTIVATE"):
             status, refused = await host.tell(method, agent_id=DESK.agent_id)
@@ -225,16 +225,16 @@ async def test_a_new_owner_inherits_nothing(tmp_path: Path) -> None:
     The domain's return to the owner before is told like any change of hands.
     """
     own = under("example.com", "fresh", owner="newcorp")
-    async with world(tmp_path, DESK, SUB, PLAIN, own) as host:
+    async with running(tmp_path, DESK, SUB, PLAIN, own) as host:
         assert set(await host.namespace()) == set(await host.discovered()) == {"desk", "fresh", "plain"}
         status, _ = await host.tell("REINSTATE", org_domain="example.com", owner_id="newcorp")
         assert status == 200
         for after in (0.0, 91 * DAY):
             await host.later(after)
             assert set(await host.namespace()) == set(await host.discovered()) == {"fresh", "plain"}
-            refused = await host.stage.start("QUERY", "/agents/desk/x", {})
+            refused = await host.memory.start("QUERY", "/agents/desk/x", {})
             assert refused.status == 503
-            assert (await host.stage.start("QUERY", "/x", {}, headers={"Agent-ID": SUB.agent_id})).status == 503
+            assert (await host.memory.start("QUERY", "/x", {}, headers={"Agent-ID": SUB.agent_id})).status == 503
             status, refusal = await host.tell("ACTIVATE", agent_id=DESK.agent_id)
             assert (status, refusal["reason"]) == (409, "org-domain-transferred")
             status, refusal = await host.tell("REINSTATE", org_domain="example.com")
@@ -248,16 +248,16 @@ async def test_a_new_owner_inherits_nothing(tmp_path: Path) -> None:
 @pytest_twisted.ensureDeferred
 async def test_an_agent_that_comes_later_is_under_it_too(tmp_path: Path) -> None:
     """AGTP-182: an agent of the owner before that is loaded after the transfer is stopped when it is seen."""
-    async with world(tmp_path, PLAIN) as host:
+    async with running(tmp_path, PLAIN) as host:
         await host.tell("REINSTATE", of_key(STRANGER), org_domain="example.com", owner_id="newcorp")
         assert not list(host.held.all("org-domain")), "with no agent concerned it takes an operator"
     folder = tmp_path / "second"
     folder.mkdir()
     operators = frozenset({STRANGER.public.fingerprint})
-    async with world(folder, PLAIN, operators=operators) as host:
+    async with running(folder, PLAIN, operators=operators) as host:
         status, _ = await host.tell("REINSTATE", of_key(STRANGER), org_domain="example.com", owner_id="newcorp")
         assert status == 200
-        host.stage.directory.admit([DESK])
+        host.memory.directory.admit([DESK])
         host.watch.look()
         await host.settled()
         assert host.status(DESK) == "suspended" and "desk" not in await host.discovered()
@@ -267,16 +267,16 @@ async def test_an_agent_that_comes_later_is_under_it_too(tmp_path: Path) -> None
 async def test_a_host_that_was_down_goes_on_where_time_has_got_to(tmp_path: Path) -> None:
     """AGTP-181: the flag is durable; what fell due meanwhile is recorded at the next start."""
     store = sqlite_store(tmp_path)
-    async with world(tmp_path, store=store) as host:
+    async with running(tmp_path, store=store) as host:
         await host.tell("DEACTIVATE", org_domain="example.com", expires_at="2027-02-15T08:00:00Z")
         assert host.status(DESK) == "active"
     moment = datetime(2027, 2, 15, 8, 0, 1, tzinfo=UTC).timestamp()
     again = open_store(f"sqlite:{tmp_path / 'records.sqlite3'}", create=False)
-    async with world(tmp_path, store=again, start=moment) as host:
+    async with running(tmp_path, store=again, start=moment) as host:
         await host.settled()
         assert host.status(DESK) == "suspended"
     late = open_store(f"sqlite:{tmp_path / 'records.sqlite3'}", create=False)
-    async with world(tmp_path, store=late, start=moment + 90 * DAY) as host:
+    async with running(tmp_path, store=late, start=moment + 90 * DAY) as host:
         await host.settled()
         assert host.status(DESK) == "deprecated"
 
@@ -284,15 +284,15 @@ async def test_a_host_that_was_down_goes_on_where_time_has_got_to(tmp_path: Path
 @pytest_twisted.ensureDeferred
 async def test_who_may_tell(tmp_path: Path) -> None:
     """AGTP-181: neither strangers, nor agents, nor a registrar of some of the agents alone; nothing changes."""
-    async with world(tmp_path) as host:
-        assert (await host.stage.start("DEACTIVATE", "/", {"org_domain": "example.com"})).status == 401
+    async with running(tmp_path) as host:
+        assert (await host.memory.start("DEACTIVATE", "/", {"org_domain": "example.com"})).status == 401
         of_caller = of_agent(DESK.agent_id)
         assert (await host.tell("DEACTIVATE", of_caller, org_domain="example.com"))[0] == 403
         assert (await host.tell("DEACTIVATE", of_key(STRANGER), org_domain="example.com"))[0] == 403
         assert not list(host.held.all("org-domain"))
     folder = tmp_path / "mixed"
     folder.mkdir()
-    async with world(folder, DESK, replace(SUB, genesis=None)) as host:
+    async with running(folder, DESK, replace(SUB, genesis=None)) as host:
         assert (await host.tell("DEACTIVATE", org_domain="example.com"))[0] == 403
 
 
@@ -318,7 +318,7 @@ async def test_what_cannot_be_told(tmp_path: Path, method: str, given: dict[str,
     """AGTP-181: grace is 24 hours at most; a refusal changes nothing."""
     if given.get("agent_id") == "DESK":
         given = {**given, "agent_id": DESK.agent_id}
-    async with world(tmp_path) as host:
+    async with running(tmp_path) as host:
         found, refused = await host.tell(method, **given)
         assert found == status and refused["remedy"], refused
         assert host.status(DESK) == "active" and not list(host.held.all("org-domain"))
@@ -327,7 +327,7 @@ async def test_what_cannot_be_told(tmp_path: Path, method: str, given: dict[str,
 @pytest_twisted.ensureDeferred
 async def test_told_twice(tmp_path: Path) -> None:
     """The second time is a noop, and the 90 days go on from the first."""
-    async with world(tmp_path) as host:
+    async with running(tmp_path) as host:
         _, first = await host.tell("DEACTIVATE", org_domain="example.com")
         await host.later(DAY)
         _, second = await host.tell("DEACTIVATE", org_domain="example.com")
@@ -338,7 +338,7 @@ async def test_told_twice(tmp_path: Path) -> None:
 @pytest_twisted.ensureDeferred
 async def test_the_hosts_own_domain(tmp_path: Path) -> None:
     """Hosted agents that name no domain stand under the host's; a deprecated one is deprecated again afterwards."""
-    async with world(tmp_path, DESK, PLAIN) as host:
+    async with running(tmp_path, DESK, PLAIN) as host:
         await host.tell("DEPRECATE", agent_id=PLAIN.agent_id)
         await host.tell("DEACTIVATE", org_domain=OWN)
         assert host.status(DESK) == "active" and host.states.state_of(PLAIN).lapsed

@@ -27,7 +27,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.jws import JWSError
 from tests.dispatch.hosts import Recorder
 from tests.host.hosts import configured, reloaded
-from tests.methods.stage import Toolbox
+from tests.methods.hosts import Toolbox
 from tests.test_parser_bounds import limit
 
 

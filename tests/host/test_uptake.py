@@ -23,7 +23,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
 from agtphost.stores import Selection
 from tests.audit.drafting import sqlite_store
-from tests.methods.stage import SIGNING, agent
+from tests.identity.issued import SIGNING, agent
 
 T0 = 1_800_000_000.0
 DAY = 86_400

@@ -13,9 +13,9 @@ from agtphost.handlers.function import RegisteredFunction
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import PeerCertificate
 from agtphost.wire.events import Response
+from tests.identity.issued import CALLER, DESK, REGISTRAR, agent, of_agent, of_key
 from tests.identity.samples import key_of
 from tests.memory import OpenHost, body_of
-from tests.methods.stage import CALLER, DESK, REGISTRAR, agent, of_agent, of_key
 
 JUDGE = agent("judge", hosted=False, scopes=("escalation:confirm",))
 OTHER = agent("other", hosted=False, scopes=())

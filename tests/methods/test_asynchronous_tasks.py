@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
 
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
-from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.delegation import asynchronous_tasks
@@ -20,19 +18,17 @@ from agtphost.methods.oversight.notification import NOTIFICATION
 from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.wire.headers import Headers
-from tests.methods.stage import body_of
-from tests.methods.test_delegation import ALICE, BOB, BOSS, CAROL, Playing, request, verdict
+from tests.memory import body_of
+from tests.methods.test_delegation import ALICE, BOB, BOSS, CAROL, DelegationHost, request, verdict
 
 
-class Later(Playing):
+class Later(DelegationHost):
     """A host that answers 202, and whose endpoint ends when the test says so."""
 
     def __init__(self, ledger: Any = None, at_work: int | None = None) -> None:
         self.waiting: list[Deferred[Any]] = []
         super().__init__(BOSS, ALICE, BOB, CAROL, ledger=ledger, papers=self._wait)
-        directory = AgentDirectory(self.agents)
-        held = self.ledger.held
-        self.clock = Clock()
+        directory, held = self.directory, self.ledger.held
         turns = None if at_work is None else CallQueue(self.clock, 8, waiting=100, share=at_work)
         self.tasks = AsynchronousTasks(held, directory, self.ledger, self.clock, turns)
         self.handler._tasks = self.tasks
@@ -46,7 +42,7 @@ class Later(Playing):
         return waiting
 
     def begin(self, **more: Any) -> dict[str, Any]:
-        response = self.ask(request(asynchronous=True, **more))
+        response = self.delegate(request(asynchronous=True, **more))
         assert response.status == 202, body_of(response)
         return dict(body_of(response)["result"])
 
@@ -88,7 +84,7 @@ def test_a_failed_task_tells_the_same_way() -> None:
     assert host.inbox()[0]["content"]["state"] == "failed"
     late = Later()
     begun = late.begin(deadline=2)
-    late.stage.clock.advance(3)
+    late.clock.advance(3)
     assert late.task(begun["delegation_id"])["error"]["sub_agent_error"]["status"] == 408
 
 
@@ -97,26 +93,24 @@ def test_an_address_is_no_callback(callback: str) -> None:
     """Security section 2.4: nothing is sent to what a caller wrote; 422 names the parameter, the token is unused."""
     host = Later()
     given = request(asynchronous=True, callback=callback)
-    response = host.ask(given)
+    response = host.delegate(given)
     assert (response.status, body_of(response)["parameter"]) == (422, "callback")
     assert not host.seen
-    assert host.ask({**given, "callback": "inbox"}).status == 202
+    assert host.delegate({**given, "callback": "inbox"}).status == 202
 
 
 def test_an_agtp_inbox_hears_of_it_though_answered_directly() -> None:
     """AGTP-331: a callback to an agtp: inbox is delivered whichever way the task is answered; unknown ones are 422."""
-    host = Playing(BOSS, ALICE, BOB, CAROL)
+    host = DelegationHost(BOSS, ALICE, BOB, CAROL)
     held = host.ledger.held
-    host.handler._server_id = "host.test"
-    host.handler._tasks = AsynchronousTasks(held, AgentDirectory(host.agents), host.ledger, Clock())
-    response = host.ask(request(callback=f"agtp://host.test/agents/{CAROL.name}"))
+    response = host.delegate(request(callback=f"agtp://agtp.test/agents/{CAROL.name}"))
     assert response.status == 200, response.body
     (told,) = [item.value for item in held.of(NOTIFICATION, CAROL.agent_id)]
     assert body_of(response)["result"]["callback"] == {"delivered": True, "notification_id": told["notification_id"]}
     assert (told["content"]["state"], told["content"]["delegatee"]) == ("finished", ALICE.agent_id)
     ran = len(host.seen)
-    for unknown in ("agtp://other.test/agents/carol", "agtp://host.test/agents/nobody", "agtp://host.test"):
-        refused = host.ask(request(callback=unknown))
+    for unknown in ("agtp://other.test/agents/carol", "agtp://agtp.test/agents/nobody", "agtp://agtp.test"):
+        refused = host.delegate(request(callback=unknown))
         assert (refused.status, body_of(refused)["parameter"]) == (422, "callback")
     assert len(host.seen) == ran
 
@@ -162,9 +156,9 @@ def test_what_one_delegator_has_running_is_bounded(monkeypatch: pytest.MonkeyPat
     host.ledger.held._kinds = {**ITEM_KINDS, TASK: replace(ITEM_KINDS[TASK], per_owner=3)}
     first, _ = host.begin(), host.begin()
     third = request(asynchronous=True)
-    assert verdict(host.ask(third)) == (429, "too-many-delegations")
+    assert verdict(host.delegate(third)) == (429, "too-many-delegations")
     host.waiting[0].callback({})
-    assert host.ask(third).status == 202
+    assert host.delegate(third).status == 202
     host.waiting[1].callback({})
     host.begin()
     assert host.ledger.held.get(TASK, first["delegation_id"]) is None
@@ -182,7 +176,7 @@ def test_of_one_delegators_tasks_few_are_at_work() -> None:
     host.waiting[0].callback({"number": 0})
     assert len(host.waiting) == 3 and host.task(begun[0]["delegation_id"])["state"] == "finished"
     late = host.begin(deadline=5)
-    host.stage.clock.advance(5)
+    host.clock.advance(5)
     ended = host.task(late["delegation_id"])
     assert (ended["state"], ended["error"]["sub_agent_error"]["reason"]) == ("failed", "deadline-exceeded")
     for number in (1, 2, 3):
@@ -254,7 +248,7 @@ def test_a_host_that_stops_ends_its_tasks() -> None:
     stopped: list[object] = []
     Deferred.fromCoroutine(host.tasks.stop(10.0)).addCallback(stopped.append)
     assert not stopped
-    assert verdict(host.ask(request(asynchronous=True))) == (503, "host-stopping")
+    assert verdict(host.delegate(request(asynchronous=True))) == (503, "host-stopping")
     host.clock.advance(10)
     assert stopped
     ended = host.task(begun["delegation_id"])
@@ -278,7 +272,7 @@ def test_an_outcome_waits_for_the_store() -> None:
 def test_nothing_is_sent_after_the_answer() -> None:
     """Design decision 11: a stream ends with the 202; what comes later goes to the inbox alone."""
     host = Later()
-    response = host.ask(request(asynchronous=True), context={"stream": True})
+    response = host.delegate(request(asynchronous=True), context={"stream": True})
     assert response.status == 202 and response.headers.get("continuation-token") is None
     host.waiting[0].callback({})
     assert len(host.inbox()) == 1
@@ -287,7 +281,7 @@ def test_nothing_is_sent_after_the_answer() -> None:
 def test_asynchronous_is_true_or_false() -> None:
     """AGTP-213: 422 naming the parameter."""
     host = Later()
-    response = host.ask(request(asynchronous="yes"))
+    response = host.delegate(request(asynchronous="yes"))
     assert (response.status, body_of(response)["parameter"]) == (422, "asynchronous")
 
 

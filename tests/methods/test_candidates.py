@@ -22,7 +22,9 @@ from agtphost.methods.discovery import candidates, discover
 from agtphost.methods.discovery.candidates import Candidates
 from agtphost.methods.discovery.visibility import Visibility
 from tests.dispatch.hosts import Recorder
-from tests.methods.stage import CALLER, DESK, Stage, Toolbox, agent, body_of, of_agent
+from tests.identity.issued import CALLER, DESK, agent, of_agent
+from tests.memory import body_of
+from tests.methods.hosts import MethodHost, Toolbox
 
 ME = of_agent(CALLER.agent_id)
 
@@ -43,11 +45,11 @@ TOOL = endpoint("EXECUTE", "/", "Reads a file.", name="files.read", required_sco
 PAPERS = endpoint("QUERY", "/papers", "Finds papers by subject.", details={"semantic": {"capability": "discovery"}})
 
 
-def stage(**options: Any) -> Stage:
-    return Stage(endpoints=[ROOMS, BOATS, PAPERS], **options)
+def hosting(**options: Any) -> MethodHost:
+    return MethodHost(endpoints=[ROOMS, BOATS, PAPERS], **options)
 
 
-def search(on: Stage, **given: Any) -> dict[str, Any]:
+def search(on: MethodHost, **given: Any) -> dict[str, Any]:
     response = on.ask("DISCOVER", "/", given, certificate=ME)
     assert response.status == 200, response.body
     return dict(body_of(response)["result"])
@@ -59,7 +61,7 @@ def names(found: dict[str, Any]) -> list[str]:
 
 def test_the_best_comes_first_with_its_score() -> None:
     """AGTP-187: ranked by relevance, word forms apart; what matches nothing is left out."""
-    found = search(stage(), criteria="booking rooms for the night")
+    found = search(hosting(), criteria="booking rooms for the night")
     assert names(found)[0] == "/room"
     assert found["results"][0]["score"] == 1.0 and found["results"][0]["rank"] == 1
     assert "/papers" not in names(found)
@@ -68,7 +70,7 @@ def test_the_best_comes_first_with_its_score() -> None:
 
 def test_agents_have_the_members_of_the_draft() -> None:
     """Core v08 section 7.2.2: agent_id, name, description, principal, and a score."""
-    found = search(stage(), criteria=DESK.description or DESK.name, filter={"kinds": ["agent"]})
+    found = search(hosting(), criteria=DESK.description or DESK.name, filter={"kinds": ["agent"]})
     entry = next(entry for entry in found["results"] if entry["agent_id"] == DESK.agent_id)
     assert {"agent_id", "name", "description", "principal", "score"} <= entry.keys()
     assert entry["trust_tier"] == DESK.posture.trust_tier
@@ -76,7 +78,7 @@ def test_agents_have_the_members_of_the_draft() -> None:
 
 def test_what_may_not_be_called_is_not_found() -> None:
     """Design decision 14: it takes nobody's place, and is not counted."""
-    found = search(stage(), criteria="book a boat", max_results=1)
+    found = search(hosting(), criteria="book a boat", max_results=1)
     assert names(found) == ["/room"] and found["total"] == 1
 
 
@@ -85,7 +87,7 @@ def test_no_crowd_that_may_not_be_called_hides_what_may(criteria: str) -> None:
     """Authority comes before any cut: thousands of better matches that are closed to the caller leave it its own."""
     closed = [endpoint("QUERY", f"/boats/{n}", "boat", required_scopes=("lake:sail",)) for n in range(6_000)]
     mine = endpoint("QUERY", "/mine", "One boat among many other things that are told of at some length here.")
-    found = search(Stage(endpoints=[*closed, mine]), criteria=criteria, filter={"kinds": ["endpoint"]})
+    found = search(MethodHost(endpoints=[*closed, mine]), criteria=criteria, filter={"kinds": ["endpoint"]})
     assert names(found) == ["/mine"] and found["total"] == 1
     # Nor does its score tell that there were better ones.
     assert found["results"][0]["score"] == 1.0
@@ -94,12 +96,12 @@ def test_no_crowd_that_may_not_be_called_hides_what_may(criteria: str) -> None:
 def test_the_control_of_authority(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: a search that does not ask the gates finds what is closed, and its count says so."""
     monkeypatch.setattr(candidates, "_allows", lambda search: lambda candidate: True)
-    assert "/boat" in names(search(stage(), criteria="book a boat"))
+    assert "/boat" in names(search(hosting(), criteria="book a boat"))
 
 
 def test_what_was_found_allowed_for_one_is_not_for_another() -> None:
     """What an authority may call is kept for it alone, and for its claims alone."""
-    on = Stage(endpoints=[ROOMS, endpoint("BOOK", "/desk", "Books a desk.", required_scopes=("booking:desk",))])
+    on = MethodHost(endpoints=[ROOMS, endpoint("BOOK", "/desk", "Books a desk.", required_scopes=("booking:desk",))])
 
     def found(scope: str | None) -> list[str]:
         headers = None if scope is None else {"Authority-Scope": scope}
@@ -114,17 +116,17 @@ def test_what_was_found_allowed_for_one_is_not_for_another() -> None:
 def test_what_is_kept_of_authorities_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """T-LM: claims of any number do not fill the memory."""
     monkeypatch.setattr(candidates, "MOST_AUTHORITIES", 2)
-    on = stage()
+    on = hosting()
     for scope in ("", "booking:desk", "booking:room", "mcp:tools:execute"):
         answered = on.ask("DISCOVER", "/", {"criteria": "*"}, certificate=ME, headers={"Authority-Scope": scope})
         assert answered.status == 200
-    handler: Any = next(binding.handler for binding in on.built_ins if binding.path == "/methods")
+    handler: Any = next(binding.handler for binding in on.core.on.registry.built_ins() if binding.path == "/methods")
     assert len(handler._candidates._index._allowed) == 2
 
 
 def test_the_rest_is_reached_by_offset() -> None:
     """Pages follow each other without gap or overlap; the last one names no next."""
-    on = Stage(endpoints=[endpoint("QUERY", f"/things/{n}", f"Thing {n}.") for n in range(25)])
+    on = MethodHost(endpoints=[endpoint("QUERY", f"/things/{n}", f"Thing {n}.") for n in range(25)])
     seen: list[str] = []
     offset = 0
     while True:
@@ -141,7 +143,7 @@ def test_the_rest_is_reached_by_offset() -> None:
 
 def test_max_results_is_cut_to_a_hundred() -> None:
     """The most that one answer has."""
-    on = Stage(endpoints=[endpoint("QUERY", f"/things/{n}", f"Thing {n}.") for n in range(150)])
+    on = MethodHost(endpoints=[endpoint("QUERY", f"/things/{n}", f"Thing {n}.") for n in range(150)])
     found = search(on, criteria="thing", max_results=5_000)
     assert (found["returned"], found["total"]) == (100, 150)
     assert search(on, criteria="thing")["returned"] == 10
@@ -183,7 +185,7 @@ def test_searches_are_made_off_the_reactor_one_at_a_time() -> None:
 
 def test_criteria_may_be_an_object() -> None:
     """Its words count, whatever their names."""
-    assert names(search(stage(), criteria={"want": {"subject": "papers"}})) == ["/papers"]
+    assert names(search(hosting(), criteria={"want": {"subject": "papers"}})) == ["/papers"]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +205,7 @@ def test_criteria_may_be_an_object() -> None:
 )
 def test_filters(chosen: dict[str, Any], paths: set[str]) -> None:
     """Each narrows what the criteria found; ``*`` is met by everything."""
-    found = search(stage(adapter=Toolbox(TOOL)), criteria="*", filter=chosen)
+    found = search(hosting(adapter=Toolbox(TOOL)), criteria="*", filter=chosen)
     assert {entry["name"] if entry["kind"] == "tool" else entry["path"] for entry in found["results"]} == paths
 
 
@@ -233,7 +235,7 @@ def test_filters(chosen: dict[str, Any], paths: set[str]) -> None:
 )
 def test_what_cannot_be_read_is_named(given_: dict[str, Any], parameter: str) -> None:
     """422 with the parameter."""
-    response = stage().ask("DISCOVER", "/", given_, certificate=ME)
+    response = hosting().ask("DISCOVER", "/", given_, certificate=ME)
     assert (response.status, body_of(response)["parameter"]) == (422, parameter)
 
 
@@ -243,20 +245,20 @@ HOSTILE = ['"', "a OR b", "NEAR(a b)", "name:room", "room*", "(", "^room", "a AN
 @pytest.mark.parametrize("criteria", HOSTILE)
 def test_criteria_are_words_and_nothing_else(criteria: str) -> None:
     """T-IN: the query language of the index is out of reach."""
-    search(stage(), criteria=criteria)
+    search(hosting(), criteria=criteria)
 
 
 @given(st.text(min_size=1, max_size=300).filter(str.strip))
 def test_no_text_breaks_the_search(criteria: str) -> None:
     """Whatever it is."""
-    response = stage().ask("DISCOVER", "/", {"criteria": criteria}, certificate=ME)
+    response = hosting().ask("DISCOVER", "/", {"criteria": criteria}, certificate=ME)
     assert response.status in (200, 400)
 
 
 def test_five_thousand_endpoints_are_searched_in_no_time() -> None:
     """The index is made once; a search that finds all of it takes less than 50 ms."""
     many = [endpoint("QUERY", f"/things/{n}", f"Finds thing {n} of the kind {n % 97}.") for n in range(5_000)]
-    on = Stage(endpoints=many)
+    on = MethodHost(endpoints=many)
     search(on, criteria="kind 5")
     taken = []
     for number in range(5):
@@ -269,10 +271,9 @@ def test_five_thousand_endpoints_are_searched_in_no_time() -> None:
 
 def test_the_index_follows_what_there_is() -> None:
     """A tool that appears is found, one that is gone is not."""
-    endpoints = [ROOMS]
-    on = Stage(endpoints=endpoints)
+    on = MethodHost(endpoints=[ROOMS])
     assert names(search(on, criteria="papers")) == []
-    endpoints.append(PAPERS)
+    on.core.on.registry.freeze(on.core.on.registry.built_ins(), [ROOMS, PAPERS])
     assert names(search(on, criteria="papers")) == ["/papers"]
 
 
@@ -291,7 +292,7 @@ def test_what_an_agent_can_do_is_filtered_like_what_an_endpoint_is() -> None:
     """``capability`` looks at an agent's document and at an endpoint's semantic block."""
     able = agent("able", hosted=True)
     able = replace(able, document={**able.document, "capabilities": ["lending", "transaction"]})
-    on = Stage(agents=(able, DESK, CALLER), endpoints=[ROOMS, PAPERS])
+    on = MethodHost(agents=(able, DESK, CALLER), endpoints=[ROOMS, PAPERS])
     assert sorted(names(search(on, criteria="*", filter={"capability": "transaction"}))) == ["/room", "able"]
     assert names(search(on, criteria="*", filter={"capability_domains": ["lending"]})) == ["able"]
 
@@ -320,7 +321,7 @@ def test_every_word_of_the_drafts_table_alone(word: str, value: Any, wanted: lis
         document={**able.document, "capabilities": ["lending"], "geography": ["DE", "AT"]},
     )
     desk = replace(DESK, document={**DESK.document, "registered_jurisdiction": "GB"})
-    on = Stage(agents=(able, desk, CALLER), endpoints=[ROOMS, PAPERS])
+    on = MethodHost(agents=(able, desk, CALLER), endpoints=[ROOMS, PAPERS])
     found = search(on, filter={"kinds": ["agent"], word: value})
     assert sorted(names(found)) == wanted
 
@@ -328,13 +329,13 @@ def test_every_word_of_the_drafts_table_alone(word: str, value: Any, wanted: lis
 def test_agents_of_other_zones_are_never_candidates() -> None:
     """AGTP-188, unless the operator lets the zone look there."""
     everyone = zoned()
-    found = search(Stage(agents=everyone), criteria="agent", filter={"kinds": ["agent"]})
+    found = search(MethodHost(agents=everyone), criteria="agent", filter={"kinds": ["agent"]})
     assert sorted(names(found)) == ["free", "near"]
-    wider = Stage(agents=everyone, zones={"zone:a": ["zone:b"]})
+    wider = MethodHost({"policies": {"zones": {"zone:a": ["zone:b"]}}}, agents=everyone)
     assert sorted(names(search(wider, criteria="agent", filter={"kinds": ["agent"]}))) == ["far", "free", "near"]
 
 
-def listed(on: Stage, **options: Any) -> list[str]:
+def listed(on: MethodHost, **options: Any) -> list[str]:
     response = on.ask("DISCOVER", "/agents", **options)
     assert response.status == 200 and isinstance(body_of(response), list)
     return sorted(entry["name"] for entry in body_of(response))
@@ -344,38 +345,40 @@ def test_the_list_of_agents_withholds_silently_where_the_operator_says_so() -> N
     """API-047: no error and no marker."""
     everyone = zoned()
     for filtering, names_ in ((False, ["far", "free", "near"]), (True, ["free", "near"])):
-        assert listed(Stage(agents=everyone, zone_filtering=filtering), certificate=ME) == names_
+        assert (
+            listed(MethodHost({"policies": {"zone_filtering": filtering}}, agents=everyone), certificate=ME) == names_
+        )
 
 
-def found_anonymously(on: Stage) -> list[str]:
+def found_anonymously(on: MethodHost) -> list[str]:
     response = on.ask("DISCOVER", "/", {"criteria": "agent", "filter": {"kinds": ["agent"]}})
     return sorted(names(dict(body_of(response)["result"])))
 
 
 def test_leaving_agent_id_out_opens_no_zone() -> None:
     """Fail closed: where zones are filtered, a caller of no zone sees no zone, in lists, searches and manifest."""
-    on = Stage(agents=zoned(), zone_filtering=True)
+    on = MethodHost({"policies": {"zone_filtering": True}}, agents=zoned())
     assert listed(on) == found_anonymously(on) == ["free"]
-    assert body_of(on.ask("DISCOVER", "/")) == {"disclosed": False}
-    assert body_of(on.ask("DISCOVER", "/", certificate=ME)) == {"disclosed": False}
-    unbound = Stage(agents=zoned())
+    assert not body_of(on.ask("DISCOVER", "/"))["hosted_agents"]
+    assert not body_of(on.ask("DISCOVER", "/", certificate=ME))["hosted_agents"]
+    unbound = MethodHost(agents=zoned())
     assert listed(unbound) == found_anonymously(unbound) == ["far", "free", "near"]
-    assert body_of(unbound.ask("DISCOVER", "/")) == {"disclosed": True}
+    assert body_of(unbound.ask("DISCOVER", "/"))["hosted_agents"]
 
 
 def test_a_zone_may_be_open_to_everybody() -> None:
     """``zones."*"``: for callers of every zone, and of none."""
-    on = Stage(agents=zoned(), zone_filtering=True, zones={"*": ["zone:b"]})
+    on = MethodHost({"policies": {"zone_filtering": True, "zones": {"*": ["zone:b"]}}}, agents=zoned())
     assert listed(on) == found_anonymously(on) == ["far", "free"]
     assert listed(on, certificate=ME) == ["far", "free", "near"]
-    assert body_of(on.ask("DISCOVER", "/", certificate=ME)) == {"disclosed": True}
+    assert body_of(on.ask("DISCOVER", "/", certificate=ME))["hosted_agents"]
 
 
 def test_tier_3_is_not_discoverable() -> None:
     """AGTP-169, AGTP-176: neither listed nor found, by whomever; it still answers under its name."""
     other = agent("other", hosted=True)
     experimental = replace(other, posture=replace(other.posture, trust_tier=3))
-    on = Stage(agents=(DESK, experimental, CALLER))
+    on = MethodHost(agents=(DESK, experimental, CALLER))
     assert listed(on) == listed(on, certificate=ME) == ["desk"]
     assert names(search(on, criteria="agent other", filter={"kinds": ["agent"]})) == ["desk"]
     assert on.ask("DESCRIBE", "/agents/other").status == 200
@@ -386,7 +389,7 @@ def test_tier_3_is_not_discoverable() -> None:
 
 def test_the_body_form_is_the_path_with_one_warning() -> None:
     """API-057: the same answer, and one warning for each agent."""
-    on = stage()
+    on = hosting()
     plain = on.ask("DISCOVER", "/methods", certificate=ME)
     first = on.ask("DISCOVER", "/", {"target": "methods"}, certificate=ME)
     again = on.ask("DISCOVER", "/", {"target": "methods"}, certificate=ME)
@@ -399,7 +402,7 @@ def test_the_body_form_is_the_path_with_one_warning() -> None:
 
 def test_a_conflict_is_refused_and_named() -> None:
     """API-058: neither of the two wins."""
-    response = stage().ask("DISCOVER", "/agents", {"target": "methods"}, certificate=ME)
+    response = hosting().ask("DISCOVER", "/agents", {"target": "methods"}, certificate=ME)
     body = body_of(response)
     assert (response.status, body["reason"], body["path"], body["target"]) == (
         400, "target-conflict", "/agents", "methods",
@@ -409,14 +412,14 @@ def test_a_conflict_is_refused_and_named() -> None:
 @pytest.mark.parametrize("target", ["contracts", "", 7, ["methods"], "/methods"])
 def test_other_targets_are_unknown(target: object) -> None:
     """Only the five of AGTP-API section 5.10."""
-    response = stage().ask("DISCOVER", "/", {"target": target}, certificate=ME)
+    response = hosting().ask("DISCOVER", "/", {"target": target}, certificate=ME)
     assert (response.status, body_of(response)["parameter"]) == (422, "target")
 
 
 def test_who_was_warned_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """T-LM: strangers do not fill the memory."""
     monkeypatch.setattr(discover, "MOST_WARNED", 1)
-    on = stage()
+    on = hosting()
     for number in range(3):
         who = of_agent(CALLER.agent_id) if number % 2 else None
         response = on.ask("DISCOVER", "/", {"target": "agents"}, certificate=who)
@@ -429,8 +432,8 @@ def test_who_was_warned_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_apis_are_those_of_the_configuration() -> None:
     """API-050."""
     entry = {"name": "shop", "base_url": "https://shop.example.com/v1"}
-    assert body_of(stage(apis=[entry]).ask("DISCOVER", "/apis")) == [entry]
-    assert body_of(stage().ask("DISCOVER", "/apis")) == []
+    assert body_of(hosting(settings={"api": [entry]}).ask("DISCOVER", "/apis")) == [entry]
+    assert body_of(hosting().ask("DISCOVER", "/apis")) == []
 
 
 def contract(agent_id: str) -> dict[str, Any]:
@@ -456,17 +459,20 @@ def test_an_override_has_the_documented_shape_or_is_no_answer(path: str) -> None
         "/patterns": {"rcns_enabled": False, "patterns": []},
         "/contracts": [contract(CALLER.agent_id)],
     }[path]
-    response = stage(overrides={path: RegisteredFunction(lambda context: good)}).ask("DISCOVER", path, certificate=ME)
+    response = hosting(overrides={path: RegisteredFunction(lambda context: good)}).ask("DISCOVER", path, certificate=ME)
     assert (response.status, body_of(response)) == (200, good)
     for wrong in ({"no": "list"}, [1], None, [{}] if path in ("/methods", "/agents", "/tools", "/apis") else "x"):
-        on = stage(overrides={path: RegisteredFunction(lambda context, wrong=wrong: wrong)})  # type: ignore[misc]
+        on = hosting(overrides={path: RegisteredFunction(lambda context, wrong=wrong: wrong)})  # type: ignore[misc]
         response = on.ask("DISCOVER", path, certificate=ME)
         assert (response.status, body_of(response)["reason"]) == (500, "builtin-contract-violated")
 
 
 def test_an_override_passes_the_same_gates() -> None:
     """Anonymous discovery stays shut, and other verbs on the path are not touched."""
-    on = stage(overrides={"/tools": RegisteredFunction(lambda context: [])}, anonymous=False)
+    on = hosting(
+        overrides={"/tools": RegisteredFunction(lambda context: [])},
+        settings={"policies": {"anonymous_discovery": False}},
+    )
     assert on.ask("DISCOVER", "/tools").status == 262
     assert on.ask("QUERY", "/tools", certificate=ME).status in (404, 405)
 
@@ -477,7 +483,7 @@ def test_an_override_passes_the_same_gates() -> None:
 def test_a_list_is_made_once_for_an_authority(monkeypatch: pytest.MonkeyPatch) -> None:
     """And again when what there is, or what the caller may do, has changed."""
     endpoints = [endpoint("QUERY", f"/things/{n}", "A thing.") for n in range(300)]
-    on = Stage(endpoints=endpoints)
+    on = MethodHost(endpoints=endpoints)
     made: list[int] = []
     real = discover.method_entry
     monkeypatch.setattr(discover, "method_entry", lambda binding: made.append(1) or real(binding))
@@ -486,15 +492,15 @@ def test_a_list_is_made_once_for_an_authority(monkeypatch: pytest.MonkeyPatch) -
     assert len(bodies) == 1 and once > 300
     on.ask("DISCOVER", "/methods", certificate=ME, headers={"Authority-Scope": ""})
     assert len(made) > once
-    endpoints.append(endpoint("QUERY", "/new", "New."))
+    on.core.on.registry.freeze(on.core.on.registry.built_ins(), [*endpoints, endpoint("QUERY", "/new", "New.")])
     assert b"/new" in on.ask("DISCOVER", "/methods", certificate=ME).body
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A list is large; only some are kept."""
     monkeypatch.setattr(discover, "MOST_LISTS", 2)
-    on = stage()
+    on = hosting()
     for claim in ("", "documents:query", "booking:desk"):
         on.ask("DISCOVER", "/methods", certificate=ME, headers={"Authority-Scope": claim})
-    handler = next(binding.handler for binding in on.built_ins if binding.path == "/methods")
+    handler = next(binding.handler for binding in on.core.on.registry.built_ins() if binding.path == "/methods")
     assert len(handler._lists) <= 2  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.methods.cognitive import documents, relevance
 from agtphost.methods.cognitive.documents import Document, Library, read_documents
 from tests.methods.floor_hosts import CALLER, OTHER, FloorHost, endpoint
-from tests.methods.stage import Toolbox
+from tests.methods.hosts import Toolbox
 
 LEAVE = Document(
     name="staff/leave.md",

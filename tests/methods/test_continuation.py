@@ -133,16 +133,16 @@ def test_a_token_tells_nothing() -> None:
 
 def test_candidates_come_in_parts() -> None:
     """AGTP-052: DISCOVER's search gives the next results for its token, as for ``next_offset``."""
-    from tests.methods.stage import CALLER as DEMO
-    from tests.methods.stage import Stage
+    from tests.identity.issued import CALLER as DEMO
+    from tests.methods.hosts import MethodHost
 
-    stage = Stage(endpoints=[endpoint("QUERY", f"/papers/p{number}", "Finds papers.") for number in range(5)])
+    on = MethodHost(endpoints=[endpoint("QUERY", f"/papers/p{number}", "Finds papers.") for number in range(5)])
     asked = {"criteria": "papers", "limit": 2}
     found: list[list[Any]] = []
     headers: dict[str, str] = {"Agent-ID": DEMO.agent_id}
     while True:
         answers: list[Any] = []
-        stage.start("DISCOVER", "/", asked, headers=headers).addCallback(answers.append)
+        on.start("DISCOVER", "/", asked, headers=headers).addCallback(answers.append)
         found.append([each["path"] for each in json.loads(answers[0].body)["result"]["results"]])
         token = answers[0].headers.get("continuation-token")
         if token is None:

@@ -6,20 +6,19 @@ from typing import Any
 
 import pytest
 
-from agtphost.methods.inspection.definitions import Definitions
-from agtphost.vocabulary.catalog import Catalog
-from tests.methods.stage import CALLER, Stage, body_of, of_agent
+from tests.identity.issued import CALLER, of_agent
+from tests.memory import body_of
+from tests.methods.hosts import MethodHost
 from tests.methods.test_candidates import BOATS, PAPERS
 
 ME = of_agent(CALLER.agent_id)
 
 
-class Telling(Stage):
-    """A stage whose INSPECT tells of endpoints."""
+class Telling(MethodHost):
+    """A host with two endpoints to tell of."""
 
     def __init__(self, *, anonymous: bool = True) -> None:
-        definitions = Definitions(lambda: (*self.built_ins, PAPERS, BOATS), (), Catalog.load(None))
-        super().__init__(endpoints=[PAPERS, BOATS], anonymous=anonymous, targets={"endpoint": definitions.read})
+        super().__init__({"policies": {"anonymous_discovery": anonymous}}, endpoints=[PAPERS, BOATS])
 
     def definition(self, method: str, path: str, **options: Any) -> Any:
         return self.ask("INSPECT", "/", {"target": "endpoint", "method": method, "path": path}, **options)

@@ -11,24 +11,22 @@ from typing import Any
 import pytest
 
 from agtphost.audit.drafts import Draft
-from agtphost.audit.lifecycle import LifecycleTable
-from agtphost.config.delegation import DelegationSection
 from agtphost.contract.binding import Binding
-from agtphost.dispatch.used_tokens import KIND, UsedTokens
+from agtphost.dispatch.used_tokens import KIND
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext
-from agtphost.host.delegation import delegate_binding
 from agtphost.identity import delegation, jws
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
-from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance
-from agtphost.methods.delegation.delegate import Delegation, task
+from agtphost.methods.delegation.delegate import task
 from agtphost.wire.events import Response
 from tests.fakes import FakeLedger
+from tests.identity.issued import CALLER, DEMO, REGISTRAR, SIGNING, STRANGER, agent, of_agent
 from tests.identity.samples import key_of
-from tests.methods.stage import CALLER, DEMO, REGISTRAR, SIGNING, STRANGER, Stage, agent, body_of, of_agent
+from tests.memory import body_of
+from tests.methods.hosts import MethodHost
 
 SCOPES = frozenset({"documents:query", "documents:write"})
 BOSS = replace(CALLER, scopes=SCOPES)
@@ -40,38 +38,30 @@ TASK = {"method": "QUERY", "path": "/papers", "parameters": {"text": "x"}}
 COMMITMENT = ("documents:*",)
 
 
-class Playing:
-    """A host with three agents and two endpoints, in memory: every gate is real."""
+class DelegationHost(MethodHost):
+    """A host with three agents and two endpoints."""
 
     def __init__(
-        self, *agents: Agent, rules: DelegationSection | None = None, ledger: FakeLedger | None = None, **endpoints: Any
+        self, *agents: Agent, rules: Mapping[str, Any] | None = None, ledger: FakeLedger | None = None, **endpoints: Any
     ) -> None:
-        self.agents = agents or (BOSS, ALICE, BOB, CAROL)
-        self.ledger = ledger or FakeLedger()
-        self.states = LifecycleTable()
         self.seen: list[EndpointContext] = []
-        directory = AgentDirectory(self.agents)
-        self.stage_clock_rules = rules or DelegationSection(governance={"gov.test": PLATFORM.public})
-        self.handler = Delegation(
-            directory,
-            self.states.state_of,
-            UsedTokens(self.ledger.held),
-            server_id="agtp.test",
-            key=SIGNING,
-            clock=None,  # type: ignore[arg-type]
-            rules=self.stage_clock_rules,
-        )
-        self.stage = Stage(
-            agents=self.agents,
-            ledger=self.ledger,
-            states=self.states,
+        super().__init__(
+            {
+                "limits": {"request_timeout": 30.0},
+                "delegation": rules or {"governance": {"gov.test": PLATFORM.public}},
+            },
+            agents=agents or (BOSS, ALICE, BOB, CAROL),
+            ledger=ledger,
             endpoints=[
-                delegate_binding(self.handler, 305.0),
                 self._endpoint("QUERY", "/papers", endpoints.get("papers", self._papers), "documents:query"),
                 self._endpoint("QUERY", "/shelves", endpoints.get("shelves", self._papers)),
             ],
         )
-        self.handler._work._clock = self.stage.clock
+
+    @property
+    def handler(self) -> Any:
+        """What answers DELEGATE."""
+        return next(each.handler for each in self.core.on.registry.built_ins() if each.method == "DELEGATE")
 
     @staticmethod
     def _endpoint(method: str, path: str, answer: Any, *scopes: str) -> Binding:
@@ -95,7 +85,7 @@ class Playing:
         self.seen.append(context)
         return {"scopes": sorted(context.scopes), "text": context.input.get("text")}
 
-    def ask(
+    def delegate(
         self,
         body: Mapping[str, Any],
         *,
@@ -104,7 +94,7 @@ class Playing:
         key: SigningKey = DEMO,
         context: Mapping[str, Any] | None = None,
     ) -> Response:
-        return self.stage.ask(
+        return self.ask(
             "DELEGATE",
             "/",
             {"method": "DELEGATE", "parameters": body, **({"context": context} if context else {})},
@@ -149,8 +139,8 @@ def verdict(response: Response) -> tuple[int, str]:
 
 def test_the_delegated_call_has_the_granted_scope_alone() -> None:
     """AGTP-213, AGTP-215: the sub-agent is invoked with the grant, in a session of its own; both ids are on record."""
-    host = Playing()
-    response = host.ask(request(), headers={"Session-ID": "s-1"})
+    host = DelegationHost()
+    response = host.delegate(request(), headers={"Session-ID": "s-1"})
     assert response.status == 200, body_of(response)
     result = body_of(response)["result"]
     assert result["result"] == {"scopes": ["documents:query"], "text": "x"}
@@ -178,10 +168,10 @@ def test_the_delegated_call_has_the_granted_scope_alone() -> None:
 @pytest.mark.parametrize("name", ["target_agent_id", "task", "authority_scope", "delegation_token"])
 def test_each_required_parameter_left_out_is_named(name: str) -> None:
     """AGTP-213: 422 naming it, and nothing is invoked."""
-    host = Playing()
+    host = DelegationHost()
     whole = request()
     del whole[name]
-    response = host.ask(whole)
+    response = host.delegate(whole)
     assert (response.status, body_of(response)["parameter"]) == (422, name)
     assert not host.seen
 
@@ -207,8 +197,8 @@ def test_each_required_parameter_left_out_is_named(name: str) -> None:
 )
 def test_malformed_parameters_are_named(name: str, value: Any) -> None:
     """AGTP-213: 422 naming the parameter, before the token is looked at."""
-    host = Playing()
-    response = host.ask(request(**{name: value}))
+    host = DelegationHost()
+    response = host.delegate(request(**{name: value}))
     assert (response.status, body_of(response)["parameter"]) == (422, name)
     assert not host.seen
 
@@ -224,22 +214,22 @@ def test_malformed_parameters_are_named(name: str, value: Any) -> None:
 )
 def test_a_grant_is_a_strict_subset(scope: str, detail: str) -> None:
     """AGTP-214, AGTP-324, spec reading 51: beyond and equal are both 262, on record with the scope."""
-    host = Playing()
+    host = DelegationHost()
     given = scope.split(", ")
-    response = host.ask(request(authority_scope=scope, delegation_token=token(scope=given)))
+    response = host.delegate(request(authority_scope=scope, delegation_token=token(scope=given)))
     assert verdict(response) == (262, "scope-required")
     assert body_of(response)["type"] == "scope-required"
     assert body_of(response)["detail"] == detail
     assert not host.seen
     assert host.drafts[-1].payload["extra"]["delegation"]["scope"] == sorted(given)  # type: ignore[index]
-    narrowed = host.ask(request(), headers={"Authority-Scope": "documents:query"})
+    narrowed = host.delegate(request(), headers={"Authority-Scope": "documents:query"})
     assert body_of(narrowed)["detail"] == "not-strict-subset", "what counts is the scope claimed here and now"
 
 
 def test_a_wildcard_may_be_granted_in_part() -> None:
     """AGTP-214: what a wildcard covers is less than the wildcard."""
-    host = Playing(replace(BOSS, scopes=frozenset({"documents:*"})), ALICE)
-    assert host.ask(request()).status == 200
+    host = DelegationHost(replace(BOSS, scopes=frozenset({"documents:*"})), ALICE)
+    assert host.delegate(request()).status == 200
 
 
 HOSTILE = (
@@ -320,8 +310,8 @@ def hostile() -> dict[str, tuple[str, str]]:
 def test_an_unverifiable_token_breaks_the_chain(fault: str) -> None:
     """AGTP-090, AGTP-216, T-DE: 551 naming the link, on record, nothing invoked, and the token is not in the record."""
     text, reason = hostile()[fault]
-    host = Playing()
-    response = host.ask(request(delegation_token=text))
+    host = DelegationHost()
+    response = host.delegate(request(delegation_token=text))
     assert verdict(response) == (551, reason)
     link = body_of(response)["link"]
     assert (link["delegator"], link["delegatee"]) == (BOSS.agent_id, ALICE.agent_id)
@@ -344,65 +334,67 @@ def test_whose_signature_counts() -> None:
         {"key": REGISTRAR, "issuer": REGISTRAR.public.kid},
         {"key": REGISTRAR, "issuer": BOSS.document["issuer"]},
     ):
-        host = Playing()
-        assert host.ask(request(delegation_token=token(**given))).status == 200, given
+        host = DelegationHost()
+        assert host.delegate(request(delegation_token=token(**given))).status == 200, given
     for given in (
         {"key": REGISTRAR},
         {"key": SIGNING, "issuer": "agtp.test"},
         {"key": STRANGER, "issuer": STRANGER.public.kid},
     ):
-        host = Playing()
-        assert verdict(host.ask(request(delegation_token=token(**given)))) == (551, "delegation-token-invalid"), given
+        host = DelegationHost()
+        assert verdict(host.delegate(request(delegation_token=token(**given)))) == (551, "delegation-token-invalid"), (
+            given
+        )
 
 
 def test_a_token_delegates_once() -> None:
     """Companion section 8.1: the second use is 551, after a restart as well, and whatever became of the first."""
-    host = Playing()
+    host = DelegationHost()
     whole = request()
-    assert host.ask(whole).status == 200
-    assert verdict(host.ask(whole)) == (551, "delegation-token-replayed")
+    assert host.delegate(whole).status == 200
+    assert verdict(host.delegate(whole)) == (551, "delegation-token-replayed")
     # What was committed is all that a restart leaves.
-    again = Playing(ledger=host.ledger)
-    assert verdict(again.ask(whole)) == (551, "delegation-token-replayed")
-    failing = Playing()
+    again = DelegationHost(ledger=host.ledger)
+    assert verdict(again.delegate(whole)) == (551, "delegation-token-replayed")
+    failing = DelegationHost()
     wrong = request(task={**TASK, "path": "/nowhere"})
-    assert failing.ask(wrong).status == 550
-    assert failing.ask(wrong).status == 551
+    assert failing.delegate(wrong).status == 550
+    assert failing.delegate(wrong).status == 551
     # The control: with the used tokens forgotten, the replay would go through.
-    forgetful = Playing()
-    assert forgetful.ask(whole).status == 200
+    forgetful = DelegationHost()
+    assert forgetful.delegate(whole).status == 200
 
 
 def test_two_uses_at_once_run_the_task_once() -> None:
     """The use is committed before the task begins: of two requests that race, one runs."""
-    host = Playing()
+    host = DelegationHost()
     whole = request()
     host.handler._tokens._used.used = lambda token: False  # type: ignore[method-assign]
-    assert host.ask(whole).status == 200
-    assert verdict(host.ask(whole)) == (409, "state-conflict")
+    assert host.delegate(whole).status == 200
+    assert verdict(host.delegate(whole)) == (409, "state-conflict")
     assert len(host.seen) == 1
 
 
 def test_without_a_store_nothing_is_delegated() -> None:
     """Design decision 15: a hop that cannot be committed does not run."""
-    host = Playing()
+    host = DelegationHost()
     host.ledger.failing = True
-    assert host.ask(request()).status == 503
+    assert host.delegate(request()).status == 503
     assert not host.seen
 
 
 def test_a_failed_task_is_550_with_the_nested_error() -> None:
     """AGTP-089: the sub-agent's status, reason and Audit-ID are in the body and in the record."""
-    host = Playing()
-    response = host.ask(request(task={"method": "QUERY", "path": "/nowhere"}))
+    host = DelegationHost()
+    response = host.delegate(request(task={"method": "QUERY", "path": "/nowhere"}))
     assert verdict(response) == (550, "delegation-failure")
     nested = body_of(response)["sub_agent_error"]
     assert (nested["status"], nested["reason"]) == (404, "not-found")
     assert len(nested["audit_id"]) == 64
     assert host.drafts[-1].payload["extra"]["delegation"]["sub_agent_error"]["status"] == 404  # type: ignore[index]
-    host = Playing()
-    host.states.apply(ALICE.agent_id, _suspended())
-    nested = body_of(host.ask(request()))["sub_agent_error"]
+    host = DelegationHost()
+    host.put(ALICE, "suspended")
+    nested = body_of(host.delegate(request()))["sub_agent_error"]
     assert nested["status"] == 503
 
 
@@ -417,9 +409,9 @@ def test_a_late_task_is_550() -> None:
     from twisted.internet.defer import Deferred
 
     for deadline, given in ((3.0, {"deadline": 3}), (300.0, {}), (300.0, {"deadline": 3000})):
-        host = Playing(papers=lambda context: Deferred())
+        host = DelegationHost(papers=lambda context: Deferred())
         answers: list[Response] = []
-        host.stage.start(
+        host.start(
             "DELEGATE",
             "/",
             {"parameters": request(**given)},
@@ -427,9 +419,9 @@ def test_a_late_task_is_550() -> None:
             headers={"Task-ID": "t-1"},
         ).addCallback(answers.append)
         # The endpoint itself may take 30 seconds; a longer deadline therefore ends with its 408.
-        host.stage.clock.advance(min(deadline, 30.0) - 0.1)
+        host.clock.advance(min(deadline, 30.0) - 0.1)
         assert not answers
-        host.stage.clock.advance(0.2)
+        host.clock.advance(0.2)
         [response] = answers
         assert verdict(response) == (550, "delegation-failure")
         nested = body_of(response)["sub_agent_error"]
@@ -449,11 +441,11 @@ def test_the_deadline_may_be_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_sequence_runs_in_order_and_stops_at_the_first_failure() -> None:
     """Core v08 section 7.2.9: a task may be a sequence of calls."""
-    host = Playing()
-    response = host.ask(request(task=[TASK, {**TASK, "parameters": {"text": "y"}}]))
+    host = DelegationHost()
+    response = host.delegate(request(task=[TASK, {**TASK, "parameters": {"text": "y"}}]))
     assert [each["result"]["text"] for each in body_of(response)["result"]["results"]] == ["x", "y"]
-    host = Playing()
-    response = host.ask(request(task=[TASK, {"method": "QUERY", "path": "/nowhere"}, TASK]))
+    host = DelegationHost()
+    response = host.delegate(request(task=[TASK, {"method": "QUERY", "path": "/nowhere"}, TASK]))
     assert response.status == 550
     assert body_of(response)["sub_agent_error"]["call"] == 1
     assert len(host.seen) == 1
@@ -462,31 +454,31 @@ def test_a_sequence_runs_in_order_and_stops_at_the_first_failure() -> None:
 def test_who_is_not_permitted_to_delegate() -> None:
     """AGTP-213: 403 where the Identity Document forbids it; 404 for agents elsewhere; 401 without a name."""
     forbidden = replace(BOSS, document={**BOSS.document, "delegation_permitted": False})
-    assert verdict(Playing(forbidden, ALICE).ask(request())) == (403, "delegation-not-permitted")
+    assert verdict(DelegationHost(forbidden, ALICE).delegate(request())) == (403, "delegation-not-permitted")
     elsewhere = replace(ALICE, hosted=False)
-    assert verdict(Playing(BOSS, elsewhere).ask(request())) == (404, "delegatee-not-hosted")
-    host = Playing()
-    response = host.stage.ask("DELEGATE", "/", {"parameters": request()})
+    assert verdict(DelegationHost(BOSS, elsewhere).delegate(request())) == (404, "delegatee-not-hosted")
+    host = DelegationHost()
+    response = host.ask("DELEGATE", "/", {"parameters": request()})
     assert verdict(response) == (401, "agent-unauthenticated")
 
 
 def test_zones() -> None:
     """AGTP-081, AGTP-322: 457 outside AGTP-Zone-ID, and outside the own zone where the operator says so; on record."""
-    host = Playing()
+    host = DelegationHost()
     to_bob = {"target_agent_id": BOB.agent_id}
 
     def bobs() -> str:
         return token(delegatee=BOB.agent_id)
 
-    assert host.ask(request(), headers={"AGTP-Zone-ID": "zone:acme"}).status == 200
-    assert host.ask(request(**to_bob, delegation_token=bobs())).status == 200
-    response = host.ask(request(**to_bob, delegation_token=bobs()), headers={"AGTP-Zone-ID": "zone:acme"})
+    assert host.delegate(request(), headers={"AGTP-Zone-ID": "zone:acme"}).status == 200
+    assert host.delegate(request(**to_bob, delegation_token=bobs())).status == 200
+    response = host.delegate(request(**to_bob, delegation_token=bobs()), headers={"AGTP-Zone-ID": "zone:acme"})
     assert verdict(response) == (457, "zone-violation")
     record = host.drafts[-1].payload
     assert (record["status"], record["reason"], record["caller_id"]) == (457, "zone-violation", BOSS.agent_id)
-    bound = Playing(rules=DelegationSection(zone_bound=True))
-    assert bound.ask(request()).status == 200
-    assert verdict(bound.ask(request(**to_bob, delegation_token=bobs()))) == (457, "zone-violation")
+    bound = DelegationHost(rules={"zone_bound": True})
+    assert bound.delegate(request()).status == 200
+    assert verdict(bound.delegate(request(**to_bob, delegation_token=bobs()))) == (457, "zone-violation")
 
 
 # Chains
@@ -517,8 +509,8 @@ def two() -> dict[str, Any]:
 def test_code_of_a_delegatee_delegates_further_within_its_grant() -> None:
     """AGTP-312, AGTP-324: each hop is on record with the whole chain, and has less than the one before."""
     seen: list[EndpointContext] = []
-    host = Playing(*wide(ALICE, BOB, CAROL), papers=handing_on("documents:query", BOB, seen))
-    response = host.ask(two())
+    host = DelegationHost(*wide(ALICE, BOB, CAROL), papers=handing_on("documents:query", BOB, seen))
+    response = host.delegate(two())
     assert response.status == 200, body_of(response)
     [last] = host.seen
     assert last.scopes == {"documents:query"}
@@ -540,8 +532,8 @@ def test_the_second_hop_cannot_widen() -> None:
     """AGTP-324: equal or wider at hop 2 is 262 there, on record, and 550 at hop 1."""
     for scope in ("documents:query, documents:read", "documents:write"):
         seen: list[EndpointContext] = []
-        host = Playing(*wide(ALICE, BOB), papers=handing_on(scope, BOB, seen))
-        response = host.ask(two())
+        host = DelegationHost(*wide(ALICE, BOB), papers=handing_on(scope, BOB, seen))
+        response = host.delegate(two())
         assert verdict(response) == (550, "delegation-failure")
         assert body_of(response)["sub_agent_error"]["status"] == 262
         refused = [draft.payload for draft in host.drafts if draft.payload["status"] == 262]
@@ -552,10 +544,10 @@ def test_the_second_hop_cannot_widen() -> None:
 
 def test_a_delegator_cannot_make_another_agent_delegate() -> None:
     """A task that is itself a DELEGATE needs a token of the delegatee's: the delegator cannot speak for it."""
-    host = Playing(*wide(ALICE, BOB))
+    host = DelegationHost(*wide(ALICE, BOB))
     inner = {"target_agent_id": BOB.agent_id, "task": TASK, "authority_scope": "documents:query"}
     nested = {**two(), "task": {"method": "DELEGATE", "path": "/", "parameters": inner}}
-    response = host.ask(nested)
+    response = host.delegate(nested)
     assert response.status == 550
     error = body_of(response)["sub_agent_error"]
     assert (error["status"], error["parameter"]) == (422, "delegation_token")
@@ -568,10 +560,10 @@ def test_chains_are_bounded() -> None:
     modest = replace(wide()[0], document={**BOSS.document, "max_delegation_depth": 1})
     for agents, rules in (
         ((modest, ALICE, BOB), None),
-        (wide(ALICE, BOB), DelegationSection(max_depth=1)),
+        (wide(ALICE, BOB), {"max_depth": 1}),
     ):
-        host = Playing(*agents, rules=rules, papers=handing_on("documents:query", BOB, seen))
-        response = host.ask(two())
+        host = DelegationHost(*agents, rules=rules, papers=handing_on("documents:query", BOB, seen))
+        response = host.delegate(two())
         assert body_of(response)["sub_agent_error"]["reason"] == "delegation-chain-broken"
         broken = [draft.payload for draft in host.drafts if draft.payload["status"] == 551]
         [refused] = [payload for payload in broken if payload["method"] == "DELEGATE"]
@@ -605,34 +597,34 @@ def test_a_chain_goes_on_over_connections() -> None:
     agents = wide(alice, BOB)
     grant = ["documents:query", "documents:read"]
 
-    def follow(host: Playing, text: str, scope: str = "documents:query") -> Response:
+    def follow(host: DelegationHost, text: str, scope: str = "documents:query") -> Response:
         body = request(
             target_agent_id=BOB.agent_id,
             authority_scope=scope,
             delegation_token=text,
             task={"method": "QUERY", "path": "/shelves"},
         )
-        return host.ask(body, caller=alice, key=ALICE_KEY)
+        return host.delegate(body, caller=alice, key=ALICE_KEY)
 
     first = token(scope=grant)
-    host = Playing(*agents)
-    assert host.ask(request(authority_scope=grant, delegation_token=first)).status == 200
+    host = DelegationHost(*agents)
+    assert host.delegate(request(authority_scope=grant, delegation_token=first)).status == 200
     response = follow(host, outside(first))
     assert response.status == 200, body_of(response)
     assert body_of(response)["result"]["chain"] == [BOSS.agent_id, ALICE.agent_id, BOB.agent_id]
     # Wider than what the hop before was granted, although alice herself has it.
     narrow = token(scope=["documents:query"])
-    host = Playing(*agents)
-    assert host.ask(request(delegation_token=narrow)).status == 200
+    host = DelegationHost(*agents)
+    assert host.delegate(request(delegation_token=narrow)).status == 200
     assert verdict(follow(host, outside(narrow))) == (262, "scope-required")
     # The hop before is not known here, or was deleted.
-    assert verdict(follow(Playing(*agents), outside(first))) == (551, "delegation-chain-broken")
+    assert verdict(follow(DelegationHost(*agents), outside(first))) == (551, "delegation-chain-broken")
     # It outlives the hop before; it says another depth; the first delegator was suspended.
-    host = Playing(*agents)
-    assert host.ask(request(authority_scope=grant, delegation_token=first)).status == 200
+    host = DelegationHost(*agents)
+    assert host.delegate(request(authority_scope=grant, delegation_token=first)).status == 200
     assert verdict(follow(host, outside(first, lifetime=3000))) == (551, "delegation-chain-broken")
     assert verdict(follow(host, outside(first, depth=3))) == (551, "delegation-chain-broken")
-    host.states.apply(BOSS.agent_id, _suspended())
+    host.put(BOSS, "suspended")
     response = follow(host, outside(first))
     assert verdict(response) == (551, "delegation-chain-broken")
     assert body_of(response)["link"]["position"] == 1
@@ -659,12 +651,12 @@ def governance(key: SigningKey = PLATFORM, **changes: Any) -> str:
 
 def test_a_governance_token_is_verified_where_presented() -> None:
     """Companion section 8.2: ALLOW passes once, DENY is 403, anything else 401."""
-    host = Playing()
+    host = DelegationHost()
     allowed = governance()
-    assert host.ask(request(), context={"governance_token": allowed}).status == 200
-    again = host.ask(request(), context={"governance_token": allowed})
+    assert host.delegate(request(), context={"governance_token": allowed}).status == 200
+    again = host.delegate(request(), context={"governance_token": allowed})
     assert (again.status, body_of(again)["fault"]) == (401, "replayed")
-    assert verdict(host.ask(request(), context={"governance_token": governance(verdict="DENY")})) == (
+    assert verdict(host.delegate(request(), context={"governance_token": governance(verdict="DENY")})) == (
         403,
         "governance-denied",
     )
@@ -682,26 +674,26 @@ def test_a_governance_token_is_verified_where_presented() -> None:
         governance(iat=now - 200, exp=now - 100),
         governance(exp=now + 3600),
     ):
-        response = host.ask(request(), context={"governance_token": wrong})
+        response = host.delegate(request(), context={"governance_token": wrong})
         assert verdict(response) == (401, "governance-token-invalid"), wrong
 
 
 def test_what_one_delegator_can_have_open_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """State items of one agent are bounded: 429 beyond, and other agents are not concerned."""
     monkeypatch.setattr("agtphost.dispatch.used_tokens.MOST_PER_AGENT", 2)
-    host = Playing()
+    host = DelegationHost()
     for _ in range(2):
-        assert host.ask(request()).status == 200
-    response = host.ask(request())
+        assert host.delegate(request()).status == 200
+    response = host.delegate(request())
     assert verdict(response) == (429, "too-many-delegations")
     assert response.headers.get("retry-after") == "60"
 
 
 def test_the_index_of_hops_follows_the_held_items() -> None:
     """An item that has gone is no parent any more."""
-    host = Playing()
+    host = DelegationHost()
     used = token()
-    assert host.ask(request(delegation_token=used)).status == 200
+    assert host.delegate(request(delegation_token=used)).status == 200
     hops = host.handler._tokens._used
     digest = delegation.digest_of(used)
     assert hops.parent(digest) is not None

@@ -11,6 +11,7 @@ from zope.interface.verify import verifyObject
 
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.contract.binding import Binding
+from agtphost.contract.policy import MethodPolicy
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host.bindings import units_of
 from agtphost.identity.canonical import canonical
@@ -20,15 +21,18 @@ from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery.description import DOMAINS, Description, version_key
 from agtphost.methods.discovery.namespace import address
 from agtphost.stores.rows import StateRow
-from tests.methods.stage import CALLER, DESK, SIGNING, SINCE, Stage, Toolbox, agent, body_of, of_agent
+from tests.fakes import NOW
+from tests.identity.issued import CALLER, DESK, SIGNING, agent, of_agent
+from tests.memory import body_of
+from tests.methods.hosts import MethodHost, Toolbox
 from tests.methods.test_discovery import tool
 
 ONE = (DESK, CALLER)
 
 
-def described(stage: Stage, **parameters: Any) -> dict[str, Any]:
+def described(host: MethodHost, **parameters: Any) -> dict[str, Any]:
     """The result of DESCRIBE / as demo."""
-    response = stage.ask("DESCRIBE", body=parameters or None, certificate=of_agent(CALLER.agent_id))
+    response = host.ask("DESCRIBE", body=parameters or None, certificate=of_agent(CALLER.agent_id))
     assert response.status == 200, response.body
     result = body_of(response)["result"]
     assert isinstance(result, dict)
@@ -38,7 +42,7 @@ def described(stage: Stage, **parameters: Any) -> dict[str, Any]:
 def test_the_capability_document() -> None:
     """Core v08 section 7.2.3: methods, modalities, tools, version, budget units and zones, with the trust score."""
     tools = (tool("files.read", (), Assurance.HEADER), tool("files.wipe", ("documents:write",), Assurance.HEADER))
-    result = described(Stage(agents=ONE, adapter=Toolbox(*tools)))
+    result = described(MethodHost(agents=ONE, adapter=Toolbox(*tools)))
     assert result["tools"] == ["files.read"]
     assert "DESCRIBE" in result["methods"] and "REVOKE" in result["methods"]
     assert result["zones_accepted"] == ["zone:acme"]
@@ -59,12 +63,13 @@ def test_budget_units_are_those_of_the_costs() -> None:
 
 def test_only_methods_that_something_is_bound_to_are_named() -> None:
     """A method of the floor that nothing answers is not promised."""
-    result = described(Stage(agents=ONE))
+    result = described(MethodHost(agents=ONE))
     for method in result["methods"]:
         path = "/agents" if method == "QUERY" else "/"
-        assert Stage(agents=ONE).ask(method, path).status not in (404, 405), method
-    assert Stage(agents=ONE).ask("PLAN").status in (404, 405)
-    assert "PLAN" not in result["methods"]
+        assert MethodHost(agents=ONE).ask(method, path).status not in (404, 405), method
+    without = MethodHost(agents=ONE, policy=MethodPolicy(disallow=frozenset({"PLAN"})))
+    assert without.ask("PLAN").status == 405
+    assert "PLAN" in result["methods"] and "PLAN" not in described(without)["methods"]
 
 
 @pytest.mark.parametrize(
@@ -81,13 +86,13 @@ def test_only_methods_that_something_is_bound_to_are_named() -> None:
 )
 def test_capability_domains_select(domains: str, members: set[str]) -> None:
     """``capability_domains`` narrows the document to the named parts."""
-    assert set(described(Stage(agents=ONE), capability_domains=domains)) - {"trust_score"} == members
+    assert set(described(MethodHost(agents=ONE), capability_domains=domains)) - {"trust_score"} == members
 
 
 @pytest.mark.parametrize("domains", ["colours", "methods,,tools", "methods,COLOURS"])
 def test_an_unknown_domain_is_422(domains: str) -> None:
     """An unknown domain is refused with the known ones."""
-    response = Stage(agents=ONE).ask("DESCRIBE", body={"capability_domains": domains})
+    response = MethodHost(agents=ONE).ask("DESCRIBE", body={"capability_domains": domains})
     assert (response.status, body_of(response)["parameter"]) == (422, "capability_domains")
     assert all(domain in body_of(response)["remedy"] for domain in DOMAINS)
 
@@ -98,13 +103,13 @@ def test_an_unknown_domain_is_422(domains: str) -> None:
 )
 def test_version_min_compares_numbers(version: str, satisfied: bool) -> None:
     """``version_min`` is compared number by number, not as text."""
-    assert described(Stage(agents=ONE), version_min=version)["version_min_satisfied"] is satisfied
+    assert described(MethodHost(agents=ONE), version_min=version)["version_min_satisfied"] is satisfied
 
 
 @pytest.mark.parametrize("version", ["one", "1.", ".1", "1.0.0.0", "v1", "1.0\n", "٣"])
 def test_a_version_that_is_none_is_422(version: str) -> None:
     """A malformed ``version_min`` is refused."""
-    response = Stage(agents=ONE).ask("DESCRIBE", body={"version_min": version})
+    response = MethodHost(agents=ONE).ask("DESCRIBE", body={"version_min": version})
     assert (response.status, body_of(response)["parameter"]) == (422, "version_min")
 
 
@@ -119,7 +124,7 @@ def test_version_key_orders_versions() -> None:
 def test_an_identity_document_is_served_with_its_own_type() -> None:
     """AGTP-092, AGTP-136, AGTP-153: all required members, for anyone, by label and by Agent-ID."""
     for label in ("desk", DESK.agent_id):
-        response = Stage().ask("DESCRIBE", f"/agents/{label}")
+        response = MethodHost().ask("DESCRIBE", f"/agents/{label}")
         document = body_of(response)
         assert response.headers.get("content-type") == "application/vnd.agtp.identity+json"
         assert document["agent_id"] == DESK.agent_id
@@ -129,22 +134,22 @@ def test_an_identity_document_is_served_with_its_own_type() -> None:
 
 def test_the_lifecycle_state_overlays_the_document() -> None:
     """AGTP-119, AGTP-244: a deprecated agent is served, with its state, its successor and the deadline."""
-    stage = Stage()
-    stage.states.apply(
+    host = MethodHost()
+    host.states.apply(
         DESK.agent_id,
         StateRow(
             status="deprecated",
-            since=SINCE,
+            since=NOW,
             reason=None,
             successor=CALLER.agent_id,
             deadline="2027-01-31T00:00:00Z",
         ),
     )
-    document = body_of(stage.ask("DESCRIBE", "/agents/desk"))
+    document = body_of(host.ask("DESCRIBE", "/agents/desk"))
     assert document["status"] == "deprecated"
     assert document["successor_agent_id"] == CALLER.agent_id
     assert document["migration_deadline"] == "2027-01-31T00:00:00Z"
-    assert document["updated_at"] == SINCE
+    assert document["updated_at"] == NOW
 
 
 @pytest.mark.parametrize(
@@ -153,24 +158,24 @@ def test_the_lifecycle_state_overlays_the_document() -> None:
 )
 def test_a_stopped_agent_does_not_resolve(state: str, status: int, reason: str, when: str) -> None:
     """AGTP-117, AGTP-118: 503 or 410 with the state and its time in the body."""
-    stage = Stage()
-    stage.put(DESK, state)
-    response = stage.ask("DESCRIBE", "/agents/desk")
+    host = MethodHost()
+    host.put(DESK, state)
+    response = host.ask("DESCRIBE", "/agents/desk")
     body = body_of(response)
     assert (response.status, body["reason"], body["lifecycle_state"]) == (status, reason, state)
-    assert body[when] == SINCE
+    assert body[when] == NOW
 
 
 @pytest.mark.parametrize("state", ["active", "suspended", "deprecated", "retired"])
 @pytest.mark.parametrize("how", ["path", "format"])
 def test_the_status_stays_readable(state: str, how: str) -> None:
     """AGTP-115, AGTP-157: the status document is served in every state, with exactly its members."""
-    stage = Stage()
-    stage.put(DESK, state)
+    host = MethodHost()
+    host.put(DESK, state)
     response = (
-        stage.ask("DESCRIBE", "/agents/desk/status")
+        host.ask("DESCRIBE", "/agents/desk/status")
         if how == "path"
-        else stage.ask("DESCRIBE", "/agents/desk", query="format=status")
+        else host.ask("DESCRIBE", "/agents/desk", query="format=status")
     )
     assert response.status == 200
     found = body_of(response)
@@ -179,7 +184,7 @@ def test_the_status_stays_readable(state: str, how: str) -> None:
         "document_type": "agtp-status",
         "canonical_id": DESK.agent_id,
         "agent_label": "desk",
-        "org_domain": "",
+        "org_domain": "agtp.test",
         "lifecycle_state": state,
         "cert_status": "none",
         "last_action_method": None,
@@ -190,20 +195,20 @@ def test_the_status_stays_readable(state: str, how: str) -> None:
 
 def test_other_formats_and_names_are_refused() -> None:
     """An unknown format is 422, an agent that is not hosted 404, whether it is known as a caller or not."""
-    stage = Stage()
-    assert stage.ask("DESCRIBE", "/agents/desk", query="format=json").status == 200
-    assert stage.ask("DESCRIBE", "/agents/desk", query="format=package").status == 422
+    host = MethodHost()
+    assert host.ask("DESCRIBE", "/agents/desk", query="format=json").status == 200
+    assert host.ask("DESCRIBE", "/agents/desk", query="format=package").status == 422
     for name in ("nobody", "demo", CALLER.agent_id, "e" * 64):
-        response = stage.ask("DESCRIBE", f"/agents/{name}")
+        response = host.ask("DESCRIBE", f"/agents/{name}")
         assert (response.status, body_of(response)["reason"]) == (404, "agent-not-hosted"), name
 
 
 # The namespace
 
 
-def namespace(stage: Stage, method: str = "DESCRIBE") -> dict[str, Any]:
+def namespace(host: MethodHost, method: str = "DESCRIBE") -> dict[str, Any]:
     """The namespace document."""
-    document = body_of(stage.ask(method, "/agents"))
+    document = body_of(host.ask(method, "/agents"))
     assert isinstance(document, dict)
     return document
 
@@ -211,8 +216,8 @@ def namespace(stage: Stage, method: str = "DESCRIBE") -> dict[str, Any]:
 @pytest.mark.parametrize("method", ["DESCRIBE", "QUERY"])
 def test_the_namespace_document_is_signed(method: str) -> None:
     """AGTP-130, 131, 134: required members, and a signature over all of it; one changed octet breaks it."""
-    stage = Stage()
-    document = body_of(stage.ask(method, "/agents", headers={"Agent-ID": CALLER.agent_id}))
+    host = MethodHost()
+    document = body_of(host.ask(method, "/agents", headers={"Agent-ID": CALLER.agent_id}))
     assert document["document_type"] == "agtp-namespace"
     for member in ("schema_version", "org_domain", "governance_zone", "generated_at", "namespace_cert_fingerprint"):
         assert document[member], member
@@ -236,39 +241,39 @@ def test_the_namespace_document_is_signed(method: str) -> None:
 
 def test_only_active_agents_are_in_the_namespace() -> None:
     """AGTP-132, AGTP-133: others are gone with the very next reading."""
-    stage = Stage()
+    host = MethodHost()
     for state in ("suspended", "deprecated", "retired"):
-        stage.put(DESK, state)
-        assert [entry["agent_label"] for entry in namespace(stage)["agents"]] == ["bare"]
-    stage.put(DESK, "active")
-    assert namespace(stage)["total_active"] == 2
+        host.put(DESK, state)
+        assert [entry["agent_label"] for entry in namespace(host)["agents"]] == ["bare"]
+    host.put(DESK, "active")
+    assert namespace(host)["total_active"] == 2
 
 
 def test_tier_3_is_in_no_public_list() -> None:
     """AGTP-169, AGTP-176: an experimental agent answers under its name, and is not in the Namespace Document."""
     other = agent("other", hosted=True)
     experimental = replace(other, posture=replace(other.posture, trust_tier=3))
-    stage = Stage(agents=(DESK, experimental))
-    assert [entry["agent_label"] for entry in namespace(stage)["agents"]] == ["desk"]
-    assert stage.ask("DESCRIBE", "/agents/other").status == 200
+    host = MethodHost(agents=(DESK, experimental))
+    assert [entry["agent_label"] for entry in namespace(host)["agents"]] == ["desk"]
+    assert host.ask("DESCRIBE", "/agents/other").status == 200
 
 
 def test_addresses_in_the_namespace_are_uris_where_there_is_a_domain() -> None:
     """AGTP-131, AGTP-108: ``manifest_uri`` is of form 3 or 4, never a file name."""
-    addresses = [entry["manifest_uri"] for entry in namespace(Stage())["agents"]]
+    addresses = [entry["manifest_uri"] for entry in namespace(MethodHost())["agents"]]
     assert addresses == ["agtp://agtp.test/agents/bare", "agtp://agtp.test/agents/desk"]
     assert (address("desk", "localhost"), address("desk", "127.0.0.1")) == ("/agents/desk", "/agents/desk")
 
 
 def test_a_zone_is_named_only_where_all_agree() -> None:
     """``governance_zone`` is one value: agents of two zones leave it empty."""
-    stage = Stage(agents=(DESK, agent("other", hosted=True, zone="zone:else")))
-    assert namespace(stage)["governance_zone"] == ""
+    host = MethodHost(agents=(DESK, agent("other", hosted=True, zone="zone:else")))
+    assert namespace(host)["governance_zone"] == ""
 
 
 def test_without_a_key_the_signature_is_null() -> None:
     """A host that does not sign says so; it makes nothing up."""
-    assert namespace(Stage(signer=None))["signature"] is None
+    assert namespace(MethodHost({"host": {"profile": "development"}, "audit": {"signing": False}}))["signature"] is None
 
 
 def test_the_handler_is_one() -> None:

@@ -25,7 +25,9 @@ from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.overrides import POSTURE
 from agtphost.vocabulary.status import Status
 from tests.dispatch.hosts import Recorder
-from tests.methods.stage import BARE, CALLER, DESK, MCP, STRANGER, Stage, Toolbox, agent, body_of, of_agent, of_key
+from tests.identity.issued import BARE, CALLER, DESK, STRANGER, agent, of_agent, of_key
+from tests.memory import body_of
+from tests.methods.hosts import MCP, MethodHost, Toolbox
 
 AS_CALLER = of_agent(CALLER.agent_id)
 BY_NAME = {"Agent-ID": CALLER.agent_id}
@@ -33,38 +35,38 @@ BY_NAME = {"Agent-ID": CALLER.agent_id}
 
 def test_a_caller_that_names_no_agent_gets_the_manifest() -> None:
     """Design decision 5: DISCOVER / without Agent-ID is the manifest, with its own media type."""
-    response = Stage().ask("DISCOVER")
-    assert body_of(response) == {"disclosed": True}
+    response = MethodHost().ask("DISCOVER")
+    assert [entry["name"] for entry in body_of(response)["hosted_agents"]] == ["bare", "desk"]
     assert response.headers.get("content-type") == "application/vnd.agtp.manifest+json"
 
 
 def test_a_caller_that_names_itself_gets_the_directory() -> None:
     """Design decision 5: DISCOVER / with Agent-ID is the list of built-in paths."""
-    response = Stage().ask("DISCOVER", headers=BY_NAME)
+    response = MethodHost().ask("DISCOVER", headers=BY_NAME)
     assert body_of(response) == {"directory": [{"path": path, "tier": "A"} for path in DISCOVERY]}
 
 
 def test_a_certificate_alone_still_reads_the_manifest() -> None:
     """A verifying client needs the signing keys over the connection that it has: only the header decides."""
-    assert "disclosed" in body_of(Stage().ask("DISCOVER", certificate=AS_CALLER))
+    assert body_of(MethodHost().ask("DISCOVER", certificate=AS_CALLER))["manifest_signature"]
 
 
 @pytest.mark.parametrize("path", DISCOVERY)
 def test_anonymous_discovery_can_be_shut(path: str) -> None:
     """``anonymous_discovery = false``: 262 with a reason for callers without an agent, on every path."""
-    stage = Stage(anonymous=False)
-    response = stage.ask("DISCOVER", path)
+    host = MethodHost({"policies": {"anonymous_discovery": False}})
+    response = host.ask("DISCOVER", path)
     assert (response.status, body_of(response)["reason"]) == (262, "anonymous-discovery-disabled")
-    assert stage.ask("DISCOVER", path, certificate=of_key(STRANGER)).status == 262
-    assert stage.ask("DISCOVER", path, headers=BY_NAME).status == 401, "a name that nothing proves"
-    assert stage.ask("DISCOVER", path, certificate=AS_CALLER).status in (200, 404)
+    assert host.ask("DISCOVER", path, certificate=of_key(STRANGER)).status == 262
+    assert host.ask("DISCOVER", path, headers=BY_NAME).status == 401, "a name that nothing proves"
+    assert host.ask("DISCOVER", path, certificate=AS_CALLER).status in (200, 404)
 
 
 @pytest.mark.parametrize("body", [{"target": "methods"}, {"criteria": "room"}, {"result_type": "any"}])
 def test_no_form_of_asking_goes_round_it(body: dict[str, str]) -> None:
     """AGTP-066: neither the body form nor a search is answered to callers without an agent."""
-    assert Stage(anonymous=False).ask("DISCOVER", "/", body).status == 262
-    relaxed = Stage(anonymous=False, floor=Assurance.HEADER)
+    assert MethodHost({"policies": {"anonymous_discovery": False}}).ask("DISCOVER", "/", body).status == 262
+    relaxed = MethodHost({"policies": {"anonymous_discovery": False}}, floor=Assurance.HEADER)
     assert relaxed.ask("DISCOVER", "/", body, headers=BY_NAME).status == 200, "in development"
 
 
@@ -82,20 +84,20 @@ def test_no_form_of_asking_goes_round_it(body: dict[str, str]) -> None:
 )
 def test_who_sees_the_hosted_agents(disclosure: str, certificate: PeerCertificate | None, seen: bool) -> None:
     """The three disclosure levels, in DISCOVER /agents and in the manifest alike; a header alone proves nothing."""
-    stage = Stage(disclosure=disclosure)
-    names = [entry["name"] for entry in body_of(stage.ask("DISCOVER", "/agents", certificate=certificate))]
+    host = MethodHost({"policies": {"agent_disclosure": disclosure}})
+    names = [entry["name"] for entry in body_of(host.ask("DISCOVER", "/agents", certificate=certificate))]
     assert names == (["bare", "desk"] if seen else [])
-    assert body_of(stage.ask("DISCOVER", certificate=certificate)) == {"disclosed": seen}
+    assert bool(body_of(host.ask("DISCOVER", certificate=certificate))["hosted_agents"]) is seen
     if disclosure == "authenticated":
-        assert body_of(stage.ask("DISCOVER", "/agents", headers=BY_NAME)) == []
+        assert body_of(host.ask("DISCOVER", "/agents", headers=BY_NAME)) == []
 
 
 def test_an_agents_entry_agrees_with_its_identity_document() -> None:
     """AGTP-API section 5.8.2: what /agents says of an agent is what its documents say; callers are not listed."""
-    entries = {entry["name"]: entry for entry in body_of(Stage().ask("DISCOVER", "/agents"))}
+    entries = {entry["name"]: entry for entry in body_of(MethodHost().ask("DISCOVER", "/agents"))}
     assert set(entries) == {"desk", "bare"}
     entry = entries["desk"]
-    document = body_of(Stage().ask("DESCRIBE", "/agents/desk"))
+    document = body_of(MethodHost().ask("DESCRIBE", "/agents/desk"))
     assert entry["agent_id"] == document["agent_id"]
     assert entry["trust_tier"] == document["trust_tier"] == 2
     assert entry["trust_warning"] == "verification-incomplete"
@@ -107,7 +109,7 @@ def test_an_agents_entry_agrees_with_its_identity_document() -> None:
 @pytest.mark.parametrize("path", ["/agents/desk/genesis", f"/agents/{DESK.agent_id}/genesis"])
 def test_a_genesis_is_served_octet_for_octet(path: str) -> None:
     """API-042: by label or Agent-ID, the octets as loaded, which verify."""
-    response = Stage().ask("DISCOVER", path)
+    response = MethodHost().ask("DISCOVER", path)
     assert DESK.genesis is not None
     assert response.body == DESK.genesis.octets
     assert Genesis.load(response.body).agent_id == DESK.agent_id
@@ -126,10 +128,10 @@ def contradictions(posture: TrustPosture) -> list[str]:
     """What DISCOVER /agents and a search say of an agent's trust otherwise than its Identity Document."""
     members = {name: value for name, value in DESK.document.items() if name not in POSTURE}
     desk = replace(DESK, posture=posture, owner_id=posture.owner_id, document={**members, **posture.fields()})
-    stage = Stage(agents=(desk, CALLER))
-    served = body_of(stage.ask("DESCRIBE", "/agents/desk"))
-    entry = body_of(stage.ask("DISCOVER", "/agents"))[0]
-    found = body_of(stage.ask("DISCOVER", "/", {"criteria": "desk", "filter": {"kinds": ["agent"]}}))
+    host = MethodHost(agents=(desk, CALLER))
+    served = body_of(host.ask("DESCRIBE", "/agents/desk"))
+    entry = body_of(host.ask("DISCOVER", "/agents"))[0]
+    found = body_of(host.ask("DISCOVER", "/", {"criteria": "desk", "filter": {"kinds": ["agent"]}}))
     candidate = found["result"]["results"][0]
     wrong = [f"/agents: {name}" for name in POSTURE if entry.get(name) != served.get(name)]
     shown = ("trust_tier", "trust_warning")
@@ -149,9 +151,9 @@ def test_a_list_that_shows_warnings_of_tier_2_alone_is_caught(monkeypatch: pytes
     monkeypatch.setattr(
         discover,
         "agent_entry",
-        lambda agent: {
+        lambda agent, accepted: {
             name: value
-            for name, value in real(agent).items()
+            for name, value in real(agent, accepted).items()
             if name != "trust_warning" or agent.posture.trust_tier == 2
         },
     )
@@ -162,28 +164,28 @@ def test_a_list_that_shows_warnings_of_tier_2_alone_is_caught(monkeypatch: pytes
 def test_a_path_says_whose_genesis_is_meant() -> None:
     """AGTP-API section 5.8.1: the agent that the path addresses, even for a caller that is hosted here itself."""
     other = agent("other", hosted=True)
-    stage = Stage(agents=(DESK, other, CALLER))
+    host = MethodHost(agents=(DESK, other, CALLER))
     for path, whose in (("/agents/other/genesis", other), ("/genesis", DESK), ("/agents/desk/genesis", DESK)):
-        response = stage.ask("DISCOVER", path, certificate=of_agent(DESK.agent_id))
+        response = host.ask("DISCOVER", path, certificate=of_agent(DESK.agent_id))
         assert Genesis.load(response.body).agent_id == whose.agent_id
 
 
 @pytest.mark.parametrize("path", ["/genesis", "/agents/bare/genesis"])
 def test_no_genesis_is_404(path: str) -> None:
     """API-043: 404 where none is loaded, or where no agent is addressed."""
-    response = Stage().ask("DISCOVER", path)
+    response = MethodHost().ask("DISCOVER", path)
     assert (response.status, body_of(response)["reason"]) == (404, "genesis-not-loaded")
 
 
 def test_the_only_agent_needs_no_name() -> None:
     """Design decision 5: a host with one agent serves its Genesis on the bare path."""
-    assert Stage(agents=(DESK, CALLER)).ask("DISCOVER", "/genesis").status == 200
+    assert MethodHost(agents=(DESK, CALLER)).ask("DISCOVER", "/genesis").status == 200
 
 
 def test_a_tool_is_listed_with_what_calling_it_needs() -> None:
     """AGTP-API section 5.8.4: MCP's own shape, and the scopes and assurance besides."""
-    stage = Stage(adapter=Toolbox(tool("files.read", ("mcp:tools:execute",), Assurance.CERTIFICATE)))
-    entry = body_of(stage.ask("DISCOVER", "/tools", certificate=AS_CALLER))[0]
+    host = MethodHost(adapter=Toolbox(tool("files.read", ("mcp:tools:execute",), Assurance.CERTIFICATE)))
+    entry = body_of(host.ask("DISCOVER", "/tools", certificate=AS_CALLER))[0]
     assert entry == {
         "name": "files.read",
         "description": "",
@@ -192,7 +194,7 @@ def test_a_tool_is_listed_with_what_calling_it_needs() -> None:
         "action": "mcp.tools.call",
         "inputSchema": {"type": "object"},
     }
-    methods = body_of(stage.ask("DISCOVER", "/methods", certificate=AS_CALLER))
+    methods = body_of(host.ask("DISCOVER", "/methods", certificate=AS_CALLER))
     assert {
         "method": "EXECUTE",
         "path": "/",
@@ -251,7 +253,7 @@ def situations(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-def played(situation: dict[str, Any]) -> tuple[Stage, dict[str, Any], list[Binding], list[Binding]]:
+def played(situation: dict[str, Any]) -> tuple[MethodHost, dict[str, Any], list[Binding], list[Binding]]:
     """The host of a situation, and how its caller asks."""
     endpoints = [
         Binding(
@@ -271,9 +273,9 @@ def played(situation: dict[str, Any]) -> tuple[Stage, dict[str, Any], list[Bindi
         for number, (scopes, assurance, agents) in enumerate(situation["tools"])
     ]
     caller = agent("demo", hosted=False, scopes=situation["declared"])
-    stage = Stage(agents=(DESK, BARE, caller), endpoints=endpoints, adapter=Toolbox(*tools))
-    stage.put(DESK, situation["state"])
-    stage.put(caller, situation["caller state"])
+    host = MethodHost(agents=(DESK, BARE, caller), endpoints=endpoints, adapter=Toolbox(*tools))
+    host.put(DESK, situation["state"])
+    host.put(caller, situation["caller state"])
     options: dict[str, Any] = {"headers": {}}
     if situation["known"] == "header":
         options["headers"]["Agent-ID"] = caller.agent_id
@@ -283,21 +285,21 @@ def played(situation: dict[str, Any]) -> tuple[Stage, dict[str, Any], list[Bindi
         options["certificate"] = of_key(STRANGER)
     if situation["claim"] is not None:
         options["headers"]["Authority-Scope"] = ", ".join(situation["claim"])
-    return stage, options, endpoints, tools
+    return host, options, endpoints, tools
 
 
 def disagreements(situation: dict[str, Any]) -> list[str]:
     """Everything that is listed and cannot be called, or the other way round."""
-    stage, options, endpoints, tools = played(situation)
+    host, options, endpoints, tools = played(situation)
     prefix = situation["addressed"]
 
     def listing(path: str) -> list[dict[str, Any]]:
-        response = stage.ask("DISCOVER", prefix + path, **options)
+        response = host.ask("DISCOVER", prefix + path, **options)
         return body_of(response) if response.status == 200 else []
 
     def runs(method: str, path: str, body: dict[str, Any] | None = None) -> bool:
         before = len(RECORDER.calls)
-        stage.ask(method, prefix + path, body, **options)
+        host.ask(method, prefix + path, body, **options)
         return len(RECORDER.calls) > before
 
     methods = listing("/methods")
@@ -311,7 +313,7 @@ def disagreements(situation: dict[str, Any]) -> list[str]:
         if (binding.name in listed_tools) != runs("EXECUTE", "/", body):
             wrong.append(binding.name)
     if methods:
-        described = body_of(stage.ask("DESCRIBE", "/", **options)) if not prefix else None
+        described = body_of(host.ask("DESCRIBE", "/", **options)) if not prefix else None
         if described is not None and set(described["result"]["tools"]) != listed_tools:
             wrong.append("DESCRIBE")
     return wrong

@@ -15,7 +15,9 @@ from agtphost.iagtp import IGate, IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.methods.execution import Carrier
 from agtphost.wire.events import Response
-from tests.methods.stage import CALLER, MCP, Stage, Toolbox, body_of, of_agent
+from tests.identity.issued import CALLER, of_agent
+from tests.memory import body_of
+from tests.methods.hosts import MCP, MethodHost, Toolbox
 from tests.methods.test_discovery import RECORDER, tool
 
 READ = tool("files.read", ("mcp:tools:execute",), Assurance.CERTIFICATE)
@@ -32,7 +34,9 @@ def execute(
     if header:
         headers["Agent-ID"] = CALLER.agent_id
     before = len(RECORDER.calls)
-    response = Stage(adapter=box).ask("EXECUTE", path, body, certificate=AS_CALLER if known else None, headers=headers)
+    response = MethodHost(adapter=box).ask(
+        "EXECUTE", path, body, certificate=AS_CALLER if known else None, headers=headers
+    )
     return response, box, len(RECORDER.calls) > before
 
 
@@ -134,9 +138,9 @@ def test_the_path_can_name_the_server() -> None:
 
 def test_the_key_may_stand_in_the_parameters() -> None:
     """``idempotency_key`` of the parameters works as the header does: the second call is answered from the first."""
-    stage = Stage(adapter=Toolbox(READ))
+    host = MethodHost(adapter=Toolbox(READ))
     before = len(RECORDER.calls)
-    answers = [stage.ask("EXECUTE", "/", call(idempotency_key="k-1"), certificate=AS_CALLER) for _ in range(2)]
+    answers = [host.ask("EXECUTE", "/", call(idempotency_key="k-1"), certificate=AS_CALLER) for _ in range(2)]
     assert len(RECORDER.calls) == before + 1
     assert answers[0].body == answers[1].body
 
@@ -144,9 +148,9 @@ def test_the_key_may_stand_in_the_parameters() -> None:
 def test_the_record_names_the_tool() -> None:
     """The record of a call has what the binding says of it, the tool and its server."""
     named = replace(READ, extra={"mcp_tool": "read"})
-    stage = Stage(adapter=Toolbox(named))
-    stage.ask("EXECUTE", "/", call(), certificate=AS_CALLER)
-    assert stage.sealed.drafts[-1].payload["extra"] == {
+    host = MethodHost(adapter=Toolbox(named))
+    host.ask("EXECUTE", "/", call(), certificate=AS_CALLER)
+    assert host.ledger.drafts[-1].payload["extra"] == {
         "mcp_tool": "read",
         "action": "mcp.tools.call",
         "payload_type": "application/vnd.mcp.tools+json",

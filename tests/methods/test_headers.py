@@ -13,7 +13,9 @@ from agtphost.identity.peer import Assurance
 from agtphost.identity.trust import TrustPosture
 from agtphost.wire.events import Response
 from tests.dispatch.hosts import Recorder
-from tests.methods.stage import BARE, CALLER, DESK, Stage, agent, body_of, of_agent
+from tests.identity.issued import BARE, CALLER, DESK, agent, of_agent
+from tests.memory import body_of
+from tests.methods.hosts import MethodHost
 
 RECORDER = Recorder(lambda context: {"scopes": sorted(context.scopes), "session": context.session_id})
 EVERYONE = Binding(
@@ -48,8 +50,8 @@ OUTCOMES: dict[str, tuple[str, str, int]] = {
 }
 
 
-def staged(**options: Any) -> Stage:
-    return Stage(endpoints=ENDPOINTS, **options)
+def hosting(**options: Any) -> MethodHost:
+    return MethodHost(endpoints=ENDPOINTS, **options)
 
 
 def value(response: Response, name: str) -> str | None:
@@ -61,7 +63,7 @@ def value(response: Response, name: str) -> str | None:
 def test_what_every_response_carries(name: str) -> None:
     """AGTP-041, 045, 046, 051: Server-ID, Response-ID, Audit-ID and Attribution-Record, whatever the outcome."""
     method, path, status = OUTCOMES[name]
-    response = staged().ask(method, path, headers={"Request-ID": "r-1"})
+    response = hosting().ask(method, path, headers={"Request-ID": "r-1"})
     assert response.status == status, body_of(response)
     record = value(response, "Attribution-Record")
     assert value(response, "Server-ID") == "agtp.test"
@@ -71,9 +73,11 @@ def test_what_every_response_carries(name: str) -> None:
 
 
 def test_response_ids_are_unique() -> None:
-    """AGTP-045: no two responses share one, on one stage or another."""
-    stage = staged()
-    assert len({value(stage.ask("DISCOVER", "/methods"), "Response-ID") for _ in range(200)}) == 200
+    """AGTP-045: no two responses share one."""
+    host = hosting()
+    known = of_agent(CALLER.agent_id)
+    answers = [host.ask("DISCOVER", "/methods", certificate=known) for _ in range(200)]
+    assert len({value(answer, "Response-ID") for answer in answers}) == 200
 
 
 @pytest.mark.parametrize("name", OUTCOMES)
@@ -83,16 +87,16 @@ def test_response_ids_are_unique() -> None:
 def test_identifiers_are_echoed_when_sent_and_absent_otherwise(name: str, header: str, sent: str) -> None:
     """AGTP-037, 042, 043, 044: byte for byte on success and failure, and never made up."""
     method, path, _ = OUTCOMES[name]
-    assert value(staged().ask(method, path, headers={header: sent}), header) == sent
-    assert value(staged().ask(method, path), header) is None
+    assert value(hosting().ask(method, path, headers={header: sent}), header) == sent
+    assert value(hosting().ask(method, path), header) is None
     if header == "Agent-ID":
         # Known by its certificate alone: nothing is put where the request had nothing.
-        assert value(staged().ask(method, path, certificate=of_agent(CALLER.agent_id)), header) is None
+        assert value(hosting().ask(method, path, certificate=of_agent(CALLER.agent_id)), header) is None
 
 
 def test_a_refused_agent_id_is_never_echoed() -> None:
     """AGTP-043: what is no Agent-ID does not come back, normalised or not."""
-    response = staged().ask("QUERY", "/agents/desk/notes", headers={"Agent-ID": CALLER.agent_id.upper()})
+    response = hosting().ask("QUERY", "/agents/desk/notes", headers={"Agent-ID": CALLER.agent_id.upper()})
     assert response.status == 400
     assert value(response, "Agent-ID") is None
 
@@ -115,14 +119,14 @@ def test_owner_and_posture_are_those_of_the_addressed_agent(
     object.__setattr__(
         given, "posture", TrustPosture(trust_tier=tier, verification_path="org-asserted", trust_warning=warning)
     )
-    stage = Stage(agents=(given, BARE, CALLER), endpoints=ENDPOINTS)
+    host = MethodHost(agents=(given, BARE, CALLER), endpoints=ENDPOINTS)
     for path in ("/agents/desk/notes", "/agents/desk/nothing"):
-        response = stage.ask("QUERY", path)
+        response = host.ask("QUERY", path)
         assert value(response, "Owner-ID") == "acme.tld"
         assert value(response, "Trust-Tier") == str(tier)
         assert value(response, "Verification-Path") == "org-asserted"
         assert value(response, "Trust-Warning") == stamped
-    nobody = stage.ask("QUERY", "/notes")
+    nobody = host.ask("QUERY", "/notes")
     for name in ("Owner-ID", "Trust-Tier", "Verification-Path", "Trust-Warning"):
         assert value(nobody, name) is None, name
 
@@ -130,10 +134,10 @@ def test_owner_and_posture_are_those_of_the_addressed_agent(
 def test_a_call_without_an_agent_is_401_where_one_is_needed() -> None:
     """AGTP-029: 401 ``agent-unauthenticated``, and no handler runs."""
     before = len(RECORDER.calls)
-    response = staged().ask("QUERY", "/named")
+    response = hosting().ask("QUERY", "/named")
     assert (response.status, body_of(response)["reason"]) == (401, "agent-unauthenticated")
     assert len(RECORDER.calls) == before
-    assert staged().ask("QUERY", "/named", headers=BY_NAME).status == 200
+    assert hosting().ask("QUERY", "/named", headers=BY_NAME).status == 200
 
 
 @pytest.mark.parametrize(
@@ -156,7 +160,7 @@ def test_a_call_without_an_agent_is_401_where_one_is_needed() -> None:
 def test_claimed_scopes(claim: str | None, status: int, reason: str) -> None:
     """AGTP-030 to 034: inside the document, inherited when absent, decisive when narrower, refused when malformed."""
     headers = dict(BY_NAME) if claim is None else {**BY_NAME, "Authority-Scope": claim}
-    response = staged().ask("QUERY", "/scoped", headers=headers)
+    response = hosting().ask("QUERY", "/scoped", headers=headers)
     assert response.status == status, body_of(response)
     if status == 200:
         wanted = sorted(CALLER.scopes) if claim is None else sorted(part.strip() for part in claim.split(","))
@@ -167,15 +171,15 @@ def test_claimed_scopes(claim: str | None, status: int, reason: str) -> None:
 
 def test_the_session_reaches_the_handler_unchanged() -> None:
     """AGTP-036: Session-ID is opaque, and stands in the record."""
-    stage = staged()
-    response = stage.ask("QUERY", "/notes", headers={"Session-ID": "S=1;%20/x"})
+    host = hosting()
+    response = host.ask("QUERY", "/notes", headers={"Session-ID": "S=1;%20/x"})
     assert body_of(response)["result"]["session"] == "S=1;%20/x"
-    assert stage.sealed.drafts[-1].payload["session_id"] == "S=1;%20/x"
+    assert host.ledger.drafts[-1].payload["session_id"] == "S=1;%20/x"
 
 
 def test_a_delegation_chain_is_501() -> None:
     """AGTP-038: the reserved header is refused by name rather than ignored."""
-    response = staged().ask("QUERY", "/notes", headers={"Delegation-Chain": "a"})
+    response = hosting().ask("QUERY", "/notes", headers={"Delegation-Chain": "a"})
     assert (response.status, body_of(response)["header"]) == (501, "Delegation-Chain")
 
 
@@ -199,38 +203,38 @@ def test_a_delegation_chain_is_501() -> None:
 )
 def test_headers_without_meaning_change_nothing(name: str) -> None:
     """AGTP-026 to 028, AGTP-056, AGIS-075: reserved, removed, ``X-`` and HTTP's own fields have no effect."""
-    sent = staged().ask("QUERY", "/scoped", headers={**BY_NAME, name: DESK.agent_id})
+    sent = hosting().ask("QUERY", "/scoped", headers={**BY_NAME, name: DESK.agent_id})
     assert sent.status == 200
-    assert sent.body == staged().ask("QUERY", "/scoped", headers=BY_NAME).body
+    assert sent.body == hosting().ask("QUERY", "/scoped", headers=BY_NAME).body
 
 
 def test_bodies_and_their_types() -> None:
     """AGTP-093, AGTP-095: an envelope in and out, typed where there is a body."""
     body = {"method": "QUERY", "task_id": "t", "parameters": {"a": 1}, "context": {}}
-    response = staged().ask("QUERY", "/agents/desk/notes", body, headers={"Task-ID": "t-1"})
+    response = hosting().ask("QUERY", "/agents/desk/notes", body, headers={"Task-ID": "t-1"})
     answer = body_of(response)
     assert RECORDER.calls[-1].input == {"a": 1}
     assert set(answer) == {"status", "task_id", "result", "attribution"}
     assert (answer["status"], answer["task_id"]) == (200, "t-1")
     assert value(response, "Content-Type") == "application/vnd.agtp+json"
-    assert value(staged().ask("QUERY", "/agents/desk/empty"), "Content-Type") is None
+    assert value(hosting().ask("QUERY", "/agents/desk/empty"), "Content-Type") is None
 
 
 def test_records_name_agents_by_their_ids() -> None:
     """AGTP-124, AGTP-126: addressed by label or by Agent-ID, the record and its chain have the canonical Agent-ID."""
-    stage = staged()
+    host = hosting()
     for label in ("desk", DESK.agent_id):
-        stage.ask("QUERY", f"/agents/{label}/notes", certificate=of_agent(CALLER.agent_id))
-        draft = stage.sealed.drafts[-1]
+        host.ask("QUERY", f"/agents/{label}/notes", certificate=of_agent(CALLER.agent_id))
+        draft = host.ledger.drafts[-1]
         assert (draft.chain, draft.payload["agent_id"]) == (DESK.agent_id, DESK.agent_id)
         assert draft.payload["caller_id"] == CALLER.agent_id
 
 
 def test_the_wire_method_stands_in_the_record() -> None:
     """API-091: where an alias was resolved, the record has both methods; elsewhere there is no second one."""
-    stage = staged()
-    assert stage.ask("GET", "/notes").status == 200
-    payload = stage.sealed.drafts[-1].payload
+    host = hosting()
+    assert host.ask("GET", "/notes").status == 200
+    payload = host.ledger.drafts[-1].payload
     assert (payload["method"], payload["requested_method"]) == ("FETCH", "GET")
-    stage.ask("FETCH", "/notes")
-    assert "requested_method" not in stage.sealed.drafts[-1].payload
+    host.ask("FETCH", "/notes")
+    assert "requested_method" not in host.ledger.drafts[-1].payload

@@ -16,19 +16,9 @@ from agtphost.identity.peer import PeerCertificate
 from agtphost.methods.inspection.inspect import Inspection, ReadACL
 from agtphost.stores import MemoryStore
 from tests.audit.drafting import KEYS, draft, group_writer, sealed, transition
-from tests.methods.stage import (
-    BARE,
-    CALLER,
-    DEMO,
-    DESK,
-    REGISTRAR,
-    STRANGER,
-    Stage,
-    body_of,
-    of_agent,
-    of_key,
-    reading,
-)
+from tests.identity.issued import BARE, CALLER, DEMO, DESK, REGISTRAR, STRANGER, of_agent, of_key
+from tests.memory import body_of
+from tests.methods.hosts import MethodHost, reading
 
 OPERATOR = of_key(REGISTRAR)
 AS_CALLER = of_agent(CALLER.agent_id)
@@ -56,9 +46,11 @@ class Library:
             assert event is not None
             self.events.append(event.audit_id)
 
-    def stage(self, acl: ReadACL = ReadACL.PUBLIC) -> Stage:
+    def hosting(self, acl: ReadACL = ReadACL.PUBLIC) -> MethodHost:
         """A host that serves these records; the registrar's key is the operator's."""
-        return Stage(acl=acl, operators=frozenset({REGISTRAR.public.fingerprint}), records=reading(self.store))
+        return MethodHost(
+            {"audit": {"read_acl": acl.value, "operators": [REGISTRAR.public.fingerprint]}}, records=reading(self.store)
+        )
 
 
 def test_a_damaged_record_has_a_reason_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +59,7 @@ def test_a_damaged_record_has_a_reason_of_its_own(monkeypatch: pytest.MonkeyPatc
     rows = library.store._rows(DESK.agent_id)
     damaged = rows[1]._replace(signed=b"x" + rows[1].signed[1:])
     monkeypatch.setattr(library.store, "_rows", lambda chain: [damaged if row == rows[1] else row for row in rows])
-    status, body = inspect(library.stage(), target="chain", agent_id=DESK.agent_id)
+    status, body = inspect(library.hosting(), target="chain", agent_id=DESK.agent_id)
     assert (status, body["reason"]) == (500, "record-damaged")
     assert "agtp audit verify" in body["remedy"]
 
@@ -77,15 +69,15 @@ def library() -> Library:
     return Library()
 
 
-def inspect(stage: Stage, certificate: PeerCertificate | None = None, **parameters: Any) -> tuple[int, Any]:
+def inspect(on: MethodHost, certificate: PeerCertificate | None = None, **parameters: Any) -> tuple[int, Any]:
     """Status and body of one INSPECT."""
-    response = stage.ask("INSPECT", body=parameters, certificate=certificate)
+    response = on.ask("INSPECT", body=parameters, certificate=certificate)
     return response.status, body_of(response)
 
 
 def test_an_audit_record_is_read_back_as_signed(library: Library) -> None:
     """AGTP-193: the JWS of an Audit-ID, which is its hash, and what it says."""
-    status, body = inspect(library.stage(), target="audit", audit_id=library.desk[1])
+    status, body = inspect(library.hosting(), target="audit", audit_id=library.desk[1])
     result = body["result"]
     assert status == 200
     assert sha256(result["jws"].encode()).hexdigest() == library.desk[1] == result["audit_id"]
@@ -96,24 +88,24 @@ def test_an_audit_record_is_read_back_as_signed(library: Library) -> None:
 
 def test_the_head_of_a_chain(library: Library) -> None:
     """AGTP-194: the newest Audit-ID of an agent, events included."""
-    _, body = inspect(library.stage(), target="chain_head", agent_id=DESK.agent_id)
+    _, body = inspect(library.hosting(), target="chain_head", agent_id=DESK.agent_id)
     assert body["result"] == {"agent_id": DESK.agent_id, "audit_id": library.events[-1], "seq": 5}
 
 
 def test_a_chain_is_walked_in_pages(library: Library) -> None:
     """AGTP-204: from the head, ``previous_audit_id`` leads through every record; pages show the same ones."""
-    stage = library.stage()
-    walked, following = [], inspect(stage, target="chain_head", agent_id=DESK.agent_id)[1]["result"]["audit_id"]
+    on = library.hosting()
+    walked, following = [], inspect(on, target="chain_head", agent_id=DESK.agent_id)[1]["result"]["audit_id"]
     while set(following) != {"0"}:
         walked.append(following)
-        result = inspect(stage, target="audit", audit_id=following)[1]["result"]
+        result = inspect(on, target="audit", audit_id=following)[1]["result"]
         following = result["payload"]["previous_audit_id"]
     assert walked == [*library.events[::-1], *library.desk[::-1]]
 
     paged: list[str] = []
     before: dict[str, int] = {}
     while True:
-        page = inspect(stage, target="chain", agent_id=DESK.agent_id, limit=2, **before)[1]["result"]["records"]
+        page = inspect(on, target="chain", agent_id=DESK.agent_id, limit=2, **before)[1]["result"]["records"]
         if not page:
             break
         paged += [record["audit_id"] for record in page]
@@ -124,14 +116,14 @@ def test_a_chain_is_walked_in_pages(library: Library) -> None:
 @pytest.mark.parametrize(("target", "member"), [("chain", "records"), ("lifecycle", "events")])
 def test_a_stream_goes_on_with_its_token(library: Library, target: str, member: str) -> None:
     """AGTP-052: the parts of a chain and of a lifecycle stream, each by the token of the one before, are the whole."""
-    stage = library.stage()
-    whole = inspect(stage, target=target, agent_id=DESK.agent_id)[1]["result"][member]
+    on = library.hosting()
+    whole = inspect(on, target=target, agent_id=DESK.agent_id)[1]["result"][member]
     for limit in (1, 2, len(whole)):
         found: list[Any] = []
         headers: dict[str, str] = {}
         while True:
             asked = {"target": target, "agent_id": DESK.agent_id, "limit": limit}
-            answer = stage.ask("INSPECT", body=asked, headers=headers)
+            answer = on.ask("INSPECT", body=asked, headers=headers)
             found += body_of(answer)["result"][member]
             token = answer.headers.get("continuation-token")
             if token is None:
@@ -139,8 +131,8 @@ def test_a_stream_goes_on_with_its_token(library: Library, target: str, member: 
             headers = {"Continuation-Token": token}
         assert found == whole
     asked = {"target": target, "agent_id": DESK.agent_id, "limit": 1}
-    token = stage.ask("INSPECT", body=asked).headers.get("continuation-token") or ""
-    other = stage.ask("INSPECT", body={**asked, "agent_id": BARE.agent_id}, headers={"Continuation-Token": token})
+    token = on.ask("INSPECT", body=asked).headers.get("continuation-token") or ""
+    other = on.ask("INSPECT", body={**asked, "agent_id": BARE.agent_id}, headers={"Continuation-Token": token})
     assert (other.status, body_of(other)["reason"]) == (422, "continuation-token-invalid")
 
 
@@ -153,30 +145,30 @@ def test_callers_without_a_certificate_get_short_pages(asked: dict[str, int], un
     writer = group_writer(library.store)
     for _ in range(115):
         sealed(writer, draft(DESK.agent_id, caller_id=CALLER.agent_id))
-    stage = library.stage()
+    on = library.hosting()
     body = {"target": "chain", "agent_id": DESK.agent_id, **asked}
     for certificate, count in ((None, unproven), (AS_CALLER, proven)):
-        answer = stage.ask("INSPECT", body=body, certificate=certificate)
+        answer = on.ask("INSPECT", body=body, certificate=certificate)
         assert len(body_of(answer)["result"]["records"]) == count
         assert (answer.headers.get("continuation-token") is None) == (count == 120)
 
 
 def test_the_hosts_own_chain(library: Library) -> None:
     """``chain=host`` names the chain of refusals and server-level answers."""
-    _, body = inspect(library.stage(), target="chain", chain="host")
+    _, body = inspect(library.hosting(), target="chain", chain="host")
     newest = [record["audit_id"] for record in body["result"]["records"]]
     assert newest[-2:] == library.host[::-1]
 
 
 def test_lifecycle_events_come_newest_first(library: Library) -> None:
     """AGTP-195: newest first, with ``format``, the signed octets, and at most ``limit``."""
-    _, body = inspect(library.stage(), target="lifecycle", agent_id=DESK.agent_id)
+    _, body = inspect(library.hosting(), target="lifecycle", agent_id=DESK.agent_id)
     assert [event["audit_id"] for event in body["result"]["events"]] == library.events[::-1]
     assert {event["format"] for event in body["result"]["events"]} == {"jws"}
     assert body["result"]["event_count"] == 2
-    _, body = inspect(library.stage(), target="lifecycle", agent_id=DESK.agent_id, limit=1)
+    _, body = inspect(library.hosting(), target="lifecycle", agent_id=DESK.agent_id, limit=1)
     assert [event["audit_id"] for event in body["result"]["events"]] == library.events[-1:]
-    _, body = inspect(library.stage(), target="lifecycle", agent_id=CALLER.agent_id)
+    _, body = inspect(library.hosting(), target="lifecycle", agent_id=CALLER.agent_id)
     assert body["result"]["events"] == []
 
 
@@ -190,7 +182,7 @@ def test_lifecycle_events_come_newest_first(library: Library) -> None:
 )
 def test_what_is_missing_is_404(library: Library, parameters: dict[str, str]) -> None:
     """AGTP-198: a record or chain head that does not exist."""
-    status, body = inspect(library.stage(), **parameters)
+    status, body = inspect(library.hosting(), **parameters)
     assert (status, body["reason"]) == (404, "record-not-found")
 
 
@@ -217,7 +209,7 @@ def test_what_is_missing_is_404(library: Library, parameters: dict[str, str]) ->
 )
 def test_bad_parameters_are_422(library: Library, parameters: dict[str, Any], reason: str, named: str) -> None:
     """AGTP-192, AGTP-199: a missing or malformed parameter is refused and named."""
-    status, body = inspect(library.stage(), **parameters)
+    status, body = inspect(library.hosting(), **parameters)
     assert (status, body["reason"], body["parameter"]) == (422, reason, named)
 
 
@@ -264,11 +256,11 @@ EXPECTED = {
 def test_every_read_mode_for_every_caller(library: Library, acl: ReadACL, who: str) -> None:
     """AGTP-200 to 203: the three modes, every target, every kind of caller; refusals leak no identifier."""
     certificate, headers = WHO[who]
-    stage = library.stage(acl)
+    on = library.hosting(acl)
     wanted = EXPECTED.get((acl.value, who), [200] * 6)
     for (name, parameters), status in zip(READS.items(), wanted, strict=True):
         sent = {"audit_id": library.desk[0], **parameters} if name.startswith("audit") else parameters
-        response = stage.ask("INSPECT", body=sent, certificate=certificate, headers=headers)
+        response = on.ask("INSPECT", body=sent, certificate=certificate, headers=headers)
         assert response.status == status, (name, body_of(response))
         if status == 200:
             continue
@@ -283,10 +275,10 @@ def test_every_read_mode_for_every_caller(library: Library, acl: ReadACL, who: s
 @pytest.mark.parametrize("acl", [ReadACL.AGENT_ONLY, ReadACL.OPERATOR_ONLY], ids=lambda acl: acl.value)
 def test_refusals_do_not_tell_which_records_exist(library: Library, acl: ReadACL) -> None:
     """AGTP-203: who is not authenticated gets the same answer for a record that exists and one that does not."""
-    stage = library.stage(acl)
+    on = library.hosting(acl)
     answers = []
     for audit_id in (library.desk[0], "e" * 64):
-        status, body = inspect(stage, target="audit", audit_id=audit_id)
+        status, body = inspect(on, target="audit", audit_id=audit_id)
         answers.append((status, body))
     assert answers[0] == answers[1]
     assert answers[0][0] == 401
@@ -294,19 +286,19 @@ def test_refusals_do_not_tell_which_records_exist(library: Library, acl: ReadACL
 
 def test_agent_only_shows_no_record_of_another_agent(library: Library) -> None:
     """AGTP-203: the record of another agent's call is 403, and the answer does not repeat its Audit-ID."""
-    stage = library.stage(ReadACL.AGENT_ONLY)
+    on = library.hosting(ReadACL.AGENT_ONLY)
     writer = group_writer(library.store)
     others = sealed(writer, draft(BARE.agent_id, caller_id=BARE.agent_id))[0].audit_id
-    existing = inspect(stage, AS_CALLER, target="audit", audit_id=others)
+    existing = inspect(on, AS_CALLER, target="audit", audit_id=others)
     assert existing[0] == 403
     assert others not in str(existing[1])
 
 
 def test_the_read_mode_is_apart_from_lifecycle_authorization(library: Library) -> None:
     """AGTP-250: records can be public while only issuers write."""
-    stage = library.stage(ReadACL.PUBLIC)
-    assert inspect(stage, target="lifecycle", agent_id=DESK.agent_id)[0] == 200
-    assert stage.ask("DEACTIVATE", body={"agent_id": DESK.agent_id}).status == 401
+    on = library.hosting(ReadACL.PUBLIC)
+    assert inspect(on, target="lifecycle", agent_id=DESK.agent_id)[0] == 200
+    assert on.ask("DEACTIVATE", body={"agent_id": DESK.agent_id}).status == 401
 
 
 def test_the_handler_is_one(library: Library) -> None:

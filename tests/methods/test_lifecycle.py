@@ -29,21 +29,20 @@ from agtphost.methods.lifecycle import Lifecycle, LifecycleAuth
 from agtphost.stores import MemoryStore, Selection
 from agtphost.wire.events import Response
 from tests.audit.drafting import sqlite_store
-from tests.methods.stage import (
+from tests.identity.issued import (
     BARE,
     CALLER,
     DESK,
     REGISTRAR,
     SIGNING,
     STRANGER,
-    Stage,
     agent,
-    body_of,
     of_agent,
     of_key,
     of_other_kind,
-    reading,
 )
+from tests.memory import body_of
+from tests.methods.hosts import MethodHost, reading
 
 AS_TARGET = "stranger's key, as the target"
 
@@ -96,13 +95,13 @@ CELLS = {tuple(line.split()[:2]): line.split()[2:] for line in ORACLE.strip().sp
 STATES = ("new", "declared", "active", "suspended", "deprecated", "retired")
 
 
-def staged(state: str, *, auth: LifecycleAuth, genesis: bool) -> tuple[Stage, Agent]:
+def hosting(state: str, *, auth: LifecycleAuth, genesis: bool) -> tuple[MethodHost, Agent]:
     """A host with one target agent in ``state``."""
     target = agent("desk", hosted=True, genesis=genesis, status="suspended" if state == "new" else "active")
-    stage = Stage(auth=auth, agents=(target, BARE, CALLER))
+    host = MethodHost(auth=auth.value, agents=(target, BARE, CALLER))
     if state not in ("new", "declared"):
-        stage.put(target, state)
-    return stage, target
+        host.put(target, state)
+    return host, target
 
 
 def expected(state: str, method: str, caller: str, auth: LifecycleAuth, genesis: bool) -> tuple[int, str]:
@@ -140,12 +139,10 @@ def test_every_cell_of_the_matrix(auth: LifecycleAuth, caller: str, genesis: boo
     """
     wrong = []
     for state, method in itertools.product(STATES, METHODS):
-        stage, target = staged(state, auth=auth, genesis=genesis)
-        response = stage.ask(
-            method, body={"agent_id": target.agent_id, "reason": "policy"}, certificate=CALLERS[caller]
-        )
+        host, target = hosting(state, auth=auth, genesis=genesis)
+        response = host.ask(method, body={"agent_id": target.agent_id, "reason": "policy"}, certificate=CALLERS[caller])
         body = body_of(response)
-        draft = stage.sealed.drafts[-1]
+        draft = host.ledger.drafts[-1]
         status, outcome = expected(state, method, caller, auth, genesis)
         if status != 200:
             got: tuple[object, ...] = (response.status, body.get("reason"), draft.event is None)
@@ -200,7 +197,7 @@ def test_refusals_name_the_mode_and_are_logged(method: str) -> None:
     events: list[Any] = []
     globalLogPublisher.addObserver(events.append)
     try:
-        response = Stage().ask(method, body={"agent_id": DESK.agent_id}, certificate=CALLERS["other"])
+        response = MethodHost().ask(method, body={"agent_id": DESK.agent_id}, certificate=CALLERS["other"])
     finally:
         globalLogPublisher.removeObserver(events.append)
     assert body_of(response)["lifecycle_auth"] == "genesis_issuer"
@@ -224,7 +221,7 @@ def test_refusals_name_the_mode_and_are_logged(method: str) -> None:
 def test_agent_id_is_demanded_with_400(method: str, value: object, reason: str) -> None:
     """AGTP-228: a missing or malformed ``agent_id`` is 400 and names the parameter."""
     body = {} if value is None else {"agent_id": value}
-    response = Stage().ask(method, body={**body, "reason": "x"}, certificate=CALLERS["registrar"])
+    response = MethodHost().ask(method, body={**body, "reason": "x"}, certificate=CALLERS["registrar"])
     assert (response.status, body_of(response)["reason"]) == (400, reason)
     assert body_of(response)["parameter"] == "agent_id"
 
@@ -232,17 +229,17 @@ def test_agent_id_is_demanded_with_400(method: str, value: object, reason: str) 
 @pytest.mark.parametrize("method", METHODS)
 def test_an_unknown_agent_is_404_and_no_id_is_minted(method: str) -> None:
     """AGTP-229: lifecycle methods mint nothing; an Agent-ID without documents is 404."""
-    stage = Stage(auth=LifecycleAuth.OPEN)
+    host = MethodHost(auth="open")
     unknown = "d" * 64
-    response = stage.ask(method, body={"agent_id": unknown, "reason": "x"})
+    response = host.ask(method, body={"agent_id": unknown, "reason": "x"})
     assert (response.status, body_of(response)["reason"]) == (404, "agent-not-found")
-    assert stage.sealed.drafts[-1].event is None
-    assert stage.states.recorded(unknown) is None
+    assert host.ledger.drafts[-1].event is None
+    assert host.states.recorded(unknown) is None
 
 
 def test_a_known_agent_that_is_not_hosted_has_a_lifecycle_too() -> None:
     """The registrar stops an agent that only calls here, such as ``demo``."""
-    response = Stage().ask(
+    response = MethodHost().ask(
         "REVOKE", body={"agent_id": CALLER.agent_id, "reason": "compromise-detected"}, certificate=CALLERS["registrar"]
     )
     assert (response.status, body_of(response)["result"]["status"]) == (200, "retired")
@@ -251,28 +248,28 @@ def test_a_known_agent_that_is_not_hosted_has_a_lifecycle_too() -> None:
 @pytest.mark.parametrize("state", ["active", "suspended", "deprecated", "retired"])
 def test_revoke_needs_a_reason(state: str) -> None:
     """AGTP-235: REVOKE without ``reason`` is 422, whatever the state, and no event is recorded."""
-    stage, target = staged(state, auth=LifecycleAuth.GENESIS_ISSUER, genesis=True)
-    response = stage.ask("REVOKE", body={"agent_id": target.agent_id}, certificate=CALLERS["registrar"])
+    host, target = hosting(state, auth=LifecycleAuth.GENESIS_ISSUER, genesis=True)
+    response = host.ask("REVOKE", body={"agent_id": target.agent_id}, certificate=CALLERS["registrar"])
     assert (response.status, body_of(response)["reason"]) == (422, "missing-parameter")
     assert body_of(response)["parameter"] == "reason"
-    assert stage.sealed.drafts[-1].event is None
+    assert host.ledger.drafts[-1].event is None
 
 
 def test_who_may_not_learns_nothing_of_bad_parameters() -> None:
     """Authorization comes before the other parameters: a stranger's REVOKE without a reason is 403, not 422."""
-    response = Stage().ask("REVOKE", body={"agent_id": DESK.agent_id}, certificate=CALLERS["other"])
+    response = MethodHost().ask("REVOKE", body={"agent_id": DESK.agent_id}, certificate=CALLERS["other"])
     assert response.status == 403
 
 
 def test_the_event_says_who_and_why() -> None:
     """``reason``, ``actor`` and the key that did it are in the signed event."""
-    stage = Stage()
-    stage.ask(
+    host = MethodHost()
+    host.ask(
         "DEACTIVATE",
         body={"agent_id": DESK.agent_id, "reason": "maintenance", "actor": "ops@acme"},
         certificate=CALLERS["registrar"],
     )
-    event = stage.sealed.drafts[-1].event
+    event = host.ledger.drafts[-1].event
     assert event is not None
     assert event.fields == {
         "previous_status": "active",
@@ -284,18 +281,18 @@ def test_the_event_says_who_and_why() -> None:
 
 def test_deprecate_records_the_succession() -> None:
     """AGTP-243: successor and migration deadline are in the event and in the answer."""
-    stage = Stage()
+    host = MethodHost()
     body = {
         "agent_id": DESK.agent_id,
         "successor_agent_id": BARE.agent_id,
         "migration_deadline": "2027-01-31T00:00:00Z",
         "reason": "replaced",
     }
-    response = stage.ask("DEPRECATE", body=body, certificate=CALLERS["registrar"])
+    response = host.ask("DEPRECATE", body=body, certificate=CALLERS["registrar"])
     result = body_of(response)["result"]
     assert result["successor_agent_id"] == BARE.agent_id
     assert result["migration_deadline"] == "2027-01-31T00:00:00Z"
-    event = stage.sealed.drafts[-1].event
+    event = host.ledger.drafts[-1].event
     assert event is not None
     assert event.fields["successor_agent_id"] == BARE.agent_id
 
@@ -319,11 +316,11 @@ def test_deprecate_records_the_succession() -> None:
 )
 def test_malformed_fields_are_422(name: str, value: object) -> None:
     """A malformed optional parameter is refused with its name, and nothing changes."""
-    stage = Stage()
-    response = stage.ask("DEPRECATE", body={"agent_id": DESK.agent_id, name: value}, certificate=CALLERS["registrar"])
+    host = MethodHost()
+    response = host.ask("DEPRECATE", body={"agent_id": DESK.agent_id, name: value}, certificate=CALLERS["registrar"])
     assert (response.status, body_of(response)["reason"]) == (422, "invalid-parameter")
     assert body_of(response)["parameter"] == name
-    assert stage.sealed.drafts[-1].event is None
+    assert host.ledger.drafts[-1].event is None
 
 
 def test_the_handler_is_one() -> None:
@@ -335,13 +332,13 @@ def test_the_handler_is_one() -> None:
 
 
 @asynccontextmanager
-async def served(store: IChainStore) -> AsyncIterator[tuple[Stage, Ledger]]:
-    """A stage whose records are really signed, chained and stored."""
+async def served(store: IChainStore) -> AsyncIterator[tuple[MethodHost, Ledger]]:
+    """A host whose records are really signed, chained and stored."""
     states = LifecycleTable()
     ledger = Ledger(store, SIGNING, reactor, server_id="agtp.test", lifecycle=states)  # type: ignore[arg-type]
     ledger.start()
     try:
-        yield Stage(ledger=ledger, states=states, records=reading(store)), ledger  # type: ignore[arg-type]
+        yield MethodHost(ledger=ledger, states=states, records=reading(store)), ledger  # type: ignore[arg-type]
     finally:
         await ledger.stop()
 
@@ -363,16 +360,16 @@ async def test_a_whole_life_is_signed_chained_and_read_back(kind: str, tmp_path:
         ("ACTIVATE", "active", "agent-lifecycle-reinstated"),
         ("REVOKE", "retired", "agent-genesis-revoked"),
     ]
-    async with served(store) as (stage, _):
+    async with served(store) as (host, _):
         audit_ids = []
         for method, status, _event in story:
             in_force: list[LifecycleStatus] = []
-            waiting = stage.start(
+            waiting = host.start(
                 method, body={"agent_id": DESK.agent_id, "reason": "story"}, certificate=CALLERS["registrar"]
             )
 
             def look(response: Response, in_force: list[LifecycleStatus] = in_force) -> Response:
-                in_force.append(stage.states.state_of(DESK).status)
+                in_force.append(host.states.state_of(DESK).status)
                 return response
 
             response = await waiting.addCallback(look)
@@ -380,12 +377,12 @@ async def test_a_whole_life_is_signed_chained_and_read_back(kind: str, tmp_path:
             assert [state.value for state in in_force] == [status]
             audit_ids.append(body_of(response)["result"]["audit_id"])
 
-        noop = await stage.start(
+        noop = await host.start(
             "REVOKE", body={"agent_id": DESK.agent_id, "reason": "again"}, certificate=CALLERS["registrar"]
         )
         assert body_of(noop)["result"]["noop"] is True
 
-        listed = await stage.start("INSPECT", body={"target": "lifecycle", "agent_id": DESK.agent_id})
+        listed = await host.start("INSPECT", body={"target": "lifecycle", "agent_id": DESK.agent_id})
         result = body_of(listed)["result"]
         assert result["event_count"] == len(story)
         assert [event["audit_id"] for event in result["events"]] == audit_ids[::-1]
@@ -396,9 +393,9 @@ async def test_a_whole_life_is_signed_chained_and_read_back(kind: str, tmp_path:
             assert payload == event["payload"]
             assert (payload["event_type"], payload["new_status"]) == (event_type, status)
             assert payload["actor_key"] == REGISTRAR.public.fingerprint
-        cut = await stage.start("INSPECT", body={"target": "lifecycle", "agent_id": DESK.agent_id, "limit": 2})
+        cut = await host.start("INSPECT", body={"target": "lifecycle", "agent_id": DESK.agent_id, "limit": 2})
         assert [event["audit_id"] for event in body_of(cut)["result"]["events"]] == audit_ids[:-3:-1]
-        head = await stage.start("INSPECT", body={"target": "chain_head", "agent_id": DESK.agent_id})
+        head = await host.start("INSPECT", body={"target": "chain_head", "agent_id": DESK.agent_id})
         assert body_of(head)["result"]["audit_id"] == audit_ids[-1]
         assert verify_records(store.reader().records(Selection()), {SIGNING.kid: SIGNING.public}).ok
 
@@ -406,11 +403,11 @@ async def test_a_whole_life_is_signed_chained_and_read_back(kind: str, tmp_path:
 @pytest_twisted.ensureDeferred
 async def test_two_changes_at_once_cannot_both_win() -> None:
     """Of two different transitions decided on one state, one is committed and the other is 409."""
-    async with served(MemoryStore()) as (stage, _):
+    async with served(MemoryStore()) as (host, _):
         body = {"agent_id": DESK.agent_id, "reason": "race"}
-        first = stage.start("DEACTIVATE", body=body, certificate=CALLERS["registrar"])
-        second = stage.start("DEPRECATE", body=body, certificate=CALLERS["registrar"])
+        first = host.start("DEACTIVATE", body=body, certificate=CALLERS["registrar"])
+        second = host.start("DEPRECATE", body=body, certificate=CALLERS["registrar"])
         answers = [(await first).status, body_of(await second)["reason"]]
         assert answers == [200, "lifecycle-conflict"]
-        listed = await stage.start("INSPECT", body={"target": "lifecycle", "agent_id": DESK.agent_id})
+        listed = await host.start("INSPECT", body={"target": "lifecycle", "agent_id": DESK.agent_id})
         assert body_of(listed)["result"]["event_count"] == 1

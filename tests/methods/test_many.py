@@ -19,14 +19,15 @@ from agtphost.vocabulary import media_types
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
 from tests.dispatch.hosts import Recorder
-from tests.methods.stage import CALLER, DESK, SIGNING, Stage, of_agent
+from tests.identity.issued import CALLER, DESK, SIGNING, of_agent
+from tests.methods.hosts import MethodHost
 from tests.test_parser_bounds import limit
 
 MANY = 5_000
 
 
 @pytest.fixture(scope="module")
-def stage() -> Stage:
+def hosting() -> MethodHost:
     agents = []
     for number in range(MANY):
         agent_id, name = sha256(str(number).encode()).hexdigest(), f"a{number}"
@@ -47,10 +48,10 @@ def stage() -> Stage:
         )
         for number in range(MANY)
     ]
-    return Stage(agents=(DESK, CALLER, *agents), endpoints=endpoints)
+    return MethodHost(agents=(DESK, CALLER, *agents), endpoints=endpoints)
 
 
-def asked(stage: Stage, path: str, body: dict[str, Any] | None, method: str = "DISCOVER") -> tuple[Response, float]:
+def asked(host: MethodHost, path: str, body: dict[str, Any] | None, method: str = "DISCOVER") -> tuple[Response, float]:
     """The answer, and the seconds of CPU of the longest turn."""
     fields = [("Agent-ID", CALLER.agent_id), ("Content-Type", media_types.AGTP_JSON)]
     octets = b"" if body is None else json.dumps(body).encode()
@@ -58,13 +59,13 @@ def asked(stage: Stage, path: str, body: dict[str, Any] | None, method: str = "D
     peer = Peer(address="127.0.0.1", certificate=of_agent(CALLER.agent_id))
     answers: list[Response] = []
     begun = time.thread_time()
-    Deferred.fromCoroutine(stage.dispatcher.dispatch(request, peer)).addCallback(answers.append)  # type: ignore[arg-type]
+    Deferred.fromCoroutine(host.dispatcher.dispatch(request, peer)).addCallback(answers.append)  # type: ignore[arg-type]
     longest = time.thread_time() - begun
     for _ in range(10_000):
         if answers:
             break
         begun = time.thread_time()
-        stage.clock.advance(0.001)
+        host.clock.advance(0.001)
         longest = max(longest, time.thread_time() - begun)
     return answers[0], longest
 
@@ -79,10 +80,10 @@ def asked(stage: Stage, path: str, body: dict[str, Any] | None, method: str = "D
     ],
     ids=["methods", "agents", "typed", "candidates"],
 )
-def test_no_list_holds_the_reactor(stage: Stage, path: str, body: dict[str, Any] | None, least: int) -> None:
+def test_no_list_holds_the_reactor(host: MethodHost, path: str, body: dict[str, Any] | None, least: int) -> None:
     """After the first time; each is as large as it should be."""
-    asked(stage, path, body)
-    answers = [asked(stage, path, body) for _ in range(3)]
+    asked(host, path, body)
+    answers = [asked(host, path, body) for _ in range(3)]
     for answer, _ in answers:
         assert int(answer.status) == 200 and len(answer.body) >= least, answer.body[:200]
     longest = min(seconds for _, seconds in answers)
@@ -90,10 +91,10 @@ def test_no_list_holds_the_reactor(stage: Stage, path: str, body: dict[str, Any]
     assert longest < limit()
 
 
-def test_the_namespace_holds_nobody_up(stage: Stage) -> None:
+def test_the_namespace_holds_nobody_up(host: MethodHost) -> None:
     """The same of DESCRIBE /agents, whose document is signed anew each time: the signature holds, states are new."""
-    asked(stage, "/agents", None, "DESCRIBE")
-    answers = [asked(stage, "/agents", None, "DESCRIBE") for _ in range(3)]
+    asked(host, "/agents", None, "DESCRIBE")
+    answers = [asked(host, "/agents", None, "DESCRIBE") for _ in range(3)]
     longest = min(seconds for _, seconds in answers)
     print(f"{longest * 1000:.1f} ms")
     assert longest < limit()
@@ -101,7 +102,7 @@ def test_the_namespace_holds_nobody_up(stage: Stage) -> None:
     assert document["total_active"] == len(document["agents"]) == MANY + 1
     signature = document.pop("signature")
     assert SIGNING.public.verify(decode(signature["value"]), canonical(document))
-    stage.put(DESK, "suspended")
-    answer, _ = asked(stage, "/agents", None, "DESCRIBE")
+    host.put(DESK, "suspended")
+    answer, _ = asked(host, "/agents", None, "DESCRIBE")
     assert json.loads(answer.body)["total_active"] == MANY
-    stage.put(DESK, "active")
+    host.put(DESK, "active")

@@ -15,9 +15,10 @@ from agtphost.methods.oversight.notification import GUARANTEES, URGENCIES
 from agtphost.stores import MemoryStore
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.status import Status
+from tests.identity.issued import of_key
 from tests.identity.samples import key_of
 from tests.methods.floor_hosts import CALLER, DESK, ISSUER, JUDGE, OPERATOR, OTHER, FloorHost, body_of, endpoint
-from tests.methods.stage import of_key, reading
+from tests.methods.hosts import reading
 
 CONTENT = {"text": "hello", "n": [1, None, "é"]}
 

@@ -12,7 +12,9 @@ from agtphost.handlers.function import RegisteredFunction
 from agtphost.iagtp import IHandler
 from agtphost.methods import overrides
 from agtphost.wire.events import Response
-from tests.methods.stage import CALLER, DESK, Stage, body_of, of_agent
+from tests.identity.issued import CALLER, DESK, of_agent
+from tests.memory import body_of
+from tests.methods.hosts import MethodHost
 from tests.methods.test_candidates import contract
 
 ME = of_agent(CALLER.agent_id)
@@ -21,7 +23,7 @@ ME = of_agent(CALLER.agent_id)
 def answered(path: str, answer: Any) -> Response:
     """What a caller gets where the operator's function answers with ``answer``."""
     handlers: dict[str, IHandler] = {path: RegisteredFunction(lambda context: answer)}
-    return Stage(overrides=handlers).ask("DISCOVER", path, certificate=ME)
+    return MethodHost(overrides=handlers).ask("DISCOVER", path, certificate=ME)
 
 
 def is_refused(response: Response) -> bool:
@@ -89,7 +91,7 @@ def test_the_address_of_an_api_is_optional() -> None:
 )
 def test_an_override_cannot_better_an_agents_posture(said: dict[str, Any]) -> None:
     """API-046: what is said of a hosted agent is what its Identity Document says."""
-    true = body_of(Stage().ask("DISCOVER", "/agents", certificate=ME))
+    true = body_of(MethodHost().ask("DISCOVER", "/agents", certificate=ME))
     assert answered("/agents", true).status == 200
     wrong = [{**entry, **said} if entry["agent_id"] == DESK.agent_id else entry for entry in true]
     assert is_refused(answered("/agents", wrong))

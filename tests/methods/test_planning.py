@@ -11,7 +11,7 @@ from agtphost.contract.schemas import compile_schema
 from agtphost.handlers.context import EndpointContext
 from agtphost.identity.peer import Assurance
 from tests.methods.floor_hosts import CALLER, OTHER, FloorHost, body_of, endpoint
-from tests.methods.stage import Toolbox
+from tests.methods.hosts import Toolbox
 
 CALLS: list[str] = []
 

@@ -25,8 +25,9 @@ from agtphost.identity.jws import JWSError
 from agtphost.identity.packages import pack
 from agtphost.methods.discovery.description import Description
 from agtphost.methods.discovery.publishing import FORMS, DocumentPublisher
+from tests.identity.issued import BARE, DESK
 from tests.identity.samples import document, genesis_octets, key_of, place_agent
-from tests.methods.stage import BARE, DESK, Stage
+from tests.methods.hosts import MethodHost
 
 HOST = key_of("publishing host")
 REGISTRAR = key_of("publishing registrar")
@@ -244,25 +245,28 @@ def test_a_package_that_changed_is_not_served(tmp_path: Path) -> None:
 )
 def test_accept_chooses_the_form_of_an_identity_document(accept: str, content_type: str) -> None:
     """AGTP-092: JSON or YAML under its own media type, the same document; what is not known is passed over."""
-    response = Stage().ask("DESCRIBE", "/agents/desk", headers={"Accept": accept})
+    response = MethodHost().ask("DESCRIBE", "/agents/desk", headers={"Accept": accept})
     assert (response.status, response.headers.get("content-type")) == (200, content_type)
     read = yaml.safe_load if content_type.endswith("yaml") else json.loads
-    assert read(response.body) == json.loads(Stage().ask("DESCRIBE", "/agents/desk").body)
+    assert read(response.body) == json.loads(MethodHost().ask("DESCRIBE", "/agents/desk").body)
 
 
 def test_format_outweighs_accept() -> None:
     """``?format=`` is the more exact wish."""
     yaml_too = {"Accept": "application/vnd.agtp.identity+yaml"}
-    response = Stage().ask("DESCRIBE", "/agents/desk", {"format": "json"}, headers=yaml_too)
+    response = MethodHost().ask("DESCRIBE", "/agents/desk", {"format": "json"}, headers=yaml_too)
     assert response.headers.get("content-type") == "application/vnd.agtp.identity+json"
 
 
 @pytest.mark.parametrize("path", ["/agents", "/agents/desk/status"])
 def test_documents_of_the_server_as_yaml(path: str) -> None:
     """AGTP-320: by Accept and by ``?format=yaml``, as ``application/vnd.agtp+yaml``; the same members."""
-    plain = Stage().ask("DESCRIBE", path)
+    plain = MethodHost().ask("DESCRIBE", path)
     assert plain.headers.get("content-type") == "application/vnd.agtp+json"
     wanted = {"Accept": "application/vnd.agtp+yaml"}
-    for response in (Stage().ask("DESCRIBE", path, headers=wanted), Stage().ask("DESCRIBE", path, {"format": "yaml"})):
+    for response in (
+        MethodHost().ask("DESCRIBE", path, headers=wanted),
+        MethodHost().ask("DESCRIBE", path, {"format": "yaml"}),
+    ):
         assert response.headers.get("content-type") == "application/vnd.agtp+yaml"
         assert yaml.safe_load(response.body).keys() == json.loads(plain.body).keys()

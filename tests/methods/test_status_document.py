@@ -19,7 +19,7 @@ from agtphost.identity.peer import Assurance, Peer
 from agtphost.methods.discovery.status_document import LOOKED_AT, OBSERVE, Actions, StatusDocuments
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from tests.methods.stage import CALLER, DESK, REGISTRAR, STRANGER, of_key
+from tests.identity.issued import CALLER, DESK, REGISTRAR, STRANGER, of_key
 
 ACTIVE = LifecycleState(status=LifecycleStatus.ACTIVE)
 

@@ -14,7 +14,7 @@ from agtphost.methods.cognitive.documents import Document
 from agtphost.methods.cognitive.summary import LENGTHS, SMALL, SummaryOptions, summarize
 from agtphost.stores import MemoryStore
 from tests.methods.floor_hosts import FloorHost, body_of
-from tests.methods.stage import reading
+from tests.methods.hosts import reading
 
 TEXT = " ".join(
     f"The engine number {n} of the ship burns {n * 3} litres of oil. The crew of deck {n} paints the hull in spring."

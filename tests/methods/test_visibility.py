@@ -6,6 +6,7 @@ The table is walked over what the host has bound, so that a built-in which is ad
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from itertools import product
@@ -18,8 +19,10 @@ from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery import visibility
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.wire.events import Response
+from tests.identity.issued import BARE, CALLER, DESK, STRANGER, agent, of_agent, of_key
+from tests.memory import body_of
 from tests.methods.floor_hosts import FloorHost
-from tests.methods.stage import BARE, CALLER, DESK, STRANGER, Stage, agent, body_of, of_agent, of_key
+from tests.methods.hosts import MethodHost
 
 WATCHER = agent("watcher", hosted=False, scopes=("inspect:all",))
 """An agent that is entitled."""
@@ -66,9 +69,12 @@ def ask(on: Any, asked: Asked, caller: str) -> Response:
 
 
 @cache
-def host(disclosure: str, state: str) -> Stage:
-    operators = frozenset({STRANGER.public.fingerprint})
-    on = Stage(agents=(DESK, CALLER, WATCHER), disclosure=disclosure, operators=operators)
+def host(disclosure: str, state: str) -> MethodHost:
+    operators = [STRANGER.public.fingerprint]
+    on = MethodHost(
+        {"policies": {"agent_disclosure": disclosure}, "audit": {"operators": operators}},
+        agents=(DESK, CALLER, WATCHER),
+    )
     if state != "active":
         on.put(DESK, state)
     return on
@@ -123,7 +129,7 @@ def test_an_undisclosed_agent_is_refused_word_for_word_like_none() -> None:
 def test_an_identity_asked_for_by_accept_follows_the_rule_too() -> None:
     """API-159: DESCRIBE / with the identity's type is the document of the only agent, for those who may know it."""
     for disclosure in DISCLOSURES:
-        on = Stage(agents=(DESK, CALLER), disclosure=disclosure)
+        on = MethodHost({"policies": {"agent_disclosure": disclosure}}, agents=(DESK, CALLER))
         wanted = {"Accept": "application/vnd.agtp.identity+json"}
         response = on.ask("DESCRIBE", headers=wanted)
         assert (response.status == 200) is told(response) is (disclosure == "public")
@@ -136,20 +142,12 @@ def test_questions_follow_the_same_rule() -> None:
     for disclosure, state, certain in product(DISCLOSURES, STATES, (False, True)):
         on = FloorHost({"policies": {"agent_disclosure": disclosure}}, agents=(DESK, BARE, CALLER))
         if state != "active":
-            on.states.apply(DESK.agent_id, _row(state))
+            on.put(DESK, state)
         response = on.ask(*asked, certain=certain)
         assert response.status == 200, response.body
         found = [entry["source"] for entry in body_of(response)["result"]["results"]]
         expected = listed(disclosure, "certificate" if certain else "header", state)
         assert ("/agents/desk" in found) is expected, (disclosure, state, certain)
-
-
-def _row(state: str) -> Any:
-    kept: dict[str, Any] = {}
-    catcher = Stage()
-    catcher.states.apply = lambda agent_id, row: kept.update(row=row)  # type: ignore[method-assign]
-    catcher.put(DESK, state)
-    return kept["row"]
 
 
 def test_what_an_undisclosed_agent_is_known_for_is_not_told_either() -> None:
@@ -172,13 +170,12 @@ def test_lists_name_the_state() -> None:
 # anonymous_discovery
 
 
-def reading(on: FloorHost | Stage) -> list[Asked]:
-    """Every built-in that reads."""
-    bound = on.core.on.registry.all() if isinstance(on, FloorHost) else on.built_ins
+def reading(on: MethodHost) -> list[Asked]:
+    """Every built-in that anybody may read."""
     return [
-        (binding.method, binding.path.replace("{name}", "desk"), None)
-        for binding in bound
-        if binding.tier == "A" and not binding.state_changing
+        (binding.method, re.sub(r"\{\w+\}", "desk", binding.path), None)
+        for binding in on.core.on.registry.built_ins()
+        if not binding.state_changing and binding.min_assurance is Assurance.NONE
     ]
 
 
@@ -188,11 +185,13 @@ SHUT = "anonymous-discovery-disabled"
 @pytest.mark.parametrize("floor", [Assurance.HEADER, Assurance.CERTIFICATE])
 def test_closed_discovery_closes_every_built_in_that_reads(floor: Assurance) -> None:
     """API-158: DESCRIBE, QUERY and INSPECT too; a name that nothing proves counts in development alone."""
-    on = Stage(
-        agents=(DESK, CALLER, WATCHER), anonymous=False, floor=floor, operators=frozenset({STRANGER.public.fingerprint})
-    )
+    settings = {
+        "policies": {"anonymous_discovery": False},
+        "audit": {"operators": [STRANGER.public.fingerprint], "refusal_records_per_address": 1_000},
+    }
+    on = MethodHost(settings, agents=(DESK, CALLER, WATCHER), floor=floor)
     asked = [*reading(on), *LISTS.values(), *DOCUMENTS.values(), ("INSPECT", "/", {"target": "chain_head"})]
-    assert {method for method, _, _ in asked} == {"DISCOVER", "DESCRIBE", "QUERY", "INSPECT"}
+    assert {method for method, _, _ in asked} >= {"DISCOVER", "DESCRIBE", "QUERY", "INSPECT"}
     for each, caller in product(asked, CALLERS):
         response = ask(on, each, caller)
         closed = caller == "anonymous" or (caller == "header" and floor is Assurance.CERTIFICATE)
@@ -206,7 +205,7 @@ def test_closed_discovery_closes_every_built_in_that_reads(floor: Assurance) -> 
 
 def test_open_discovery_closes_nothing() -> None:
     """The control: the same built-ins, the setting as it is by default."""
-    on = Stage(agents=(DESK, CALLER, WATCHER))
+    on = MethodHost(agents=(DESK, CALLER, WATCHER))
     for each in reading(on):
         response = ask(on, each, "anonymous")
         assert response.status == 200 or body_of(response)["reason"] != SHUT, each
@@ -241,6 +240,6 @@ def test_the_table_catches_a_rule_that_is_left_out(broken: str, value: Any, monk
 def test_the_entitlement_is_no_wildcards() -> None:
     """``*:*`` grants no ``inspect:all``: what is private is not in a scope that means everything else."""
     everything: Agent = agent("greedy", hosted=False, scopes=("*:*",))
-    on = Stage(agents=(DESK, everything), disclosure=visibility.PRIVATE)
+    on = MethodHost({"policies": {"agent_disclosure": visibility.PRIVATE}}, agents=(DESK, everything))
     response = on.ask("DISCOVER", "/agents", certificate=of_agent(everything.agent_id, commitment=("*:*",)))
     assert body_of(response) == []

@@ -27,8 +27,8 @@ from agtphost.methods.witnessing import WitnessedLog, Witnessing
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from tests.audit.drafting import KEY, draft, group_writer, sealed, sqlite_store
+from tests.identity.issued import REGISTRAR, STRANGER, of_key
 from tests.identity.samples import key_of
-from tests.methods.stage import REGISTRAR, STRANGER, of_key
 
 WITNESS = key_of("witnessing witness")
 

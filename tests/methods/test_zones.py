@@ -11,8 +11,10 @@ import pytest
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import decode
+from tests.identity.issued import SIGNING, agent, of_agent
+from tests.memory import body_of
 from tests.methods.floor_hosts import CALLER, FloorHost
-from tests.methods.stage import SIGNING, Stage, agent, body_of, of_agent
+from tests.methods.hosts import MethodHost
 
 ME = of_agent(CALLER.agent_id)
 
@@ -23,8 +25,8 @@ def everyone(zone: str | None = "zone:a") -> Sequence[Agent]:
     return [*hosted, replace(CALLER, governance_zone=zone)]
 
 
-def namespace(stage: Stage, method: str, **options: Any) -> dict[str, Any]:
-    response = stage.ask(method, "/agents", **options)
+def namespace(on: MethodHost, method: str, **options: Any) -> dict[str, Any]:
+    response = on.ask(method, "/agents", **options)
     assert response.status == 200
     return dict(body_of(response))
 
@@ -36,19 +38,19 @@ def labels(document: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("method", ["DESCRIBE", "QUERY"])
 def test_the_namespace_document_follows_zones(method: str) -> None:
     """AGTP-188: DESCRIBE and QUERY /agents show whom DISCOVER /agents shows, where the operator filters; else all."""
-    on = Stage(agents=everyone(), zone_filtering=True)
+    on = MethodHost({"policies": {"zone_filtering": True}}, agents=everyone())
     assert labels(namespace(on, method, certificate=ME)) == ["free", "near"]
     assert labels(namespace(on, method)) == ["free"], "a caller of no zone sees no zone"
-    wider = Stage(agents=everyone(), zone_filtering=True, zones={"zone:a": ["zone:b"]})
+    wider = MethodHost({"policies": {"zone_filtering": True, "zones": {"zone:a": ["zone:b"]}}}, agents=everyone())
     assert labels(namespace(wider, method, certificate=ME)) == ["far", "free", "near"]
-    control = Stage(agents=everyone())
+    control = MethodHost(agents=everyone())
     assert labels(namespace(control, method)) == ["far", "free", "near"]
 
 
 @pytest.mark.parametrize("method", ["DESCRIBE", "QUERY"])
 def test_what_is_withheld_leaves_no_mark(method: str) -> None:
     """API-047: the count and the zone of the document are those of the agents in it, and its signature holds."""
-    document = namespace(Stage(agents=everyone(), zone_filtering=True), method, certificate=ME)
+    document = namespace(MethodHost({"policies": {"zone_filtering": True}}, agents=everyone()), method, certificate=ME)
     assert document["total_active"] == 2 and document["governance_zone"] == "zone:a"
     assert "far" not in str(document) and "zone:b" not in str(document)
     signature = document.pop("signature")

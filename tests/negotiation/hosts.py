@@ -224,14 +224,12 @@ class NegotiatingHost(OpenHost):
             },
             agents=(self.alice, self.bob, self.root, self.hosted),
             ledger=ledger,
+            auth="open",
             catalogs=CatalogSet(primary=catalog),
             policy=policy or MethodPolicy(),
             endpoints=endpoints,
             recipes=RecipeBook(read, RecipeGraph(read, endpoints)),
         )
-        # Only on loopback in development can lifecycles be changed by anybody; here nothing else is relaxed with it.
-        lifecycle = self.config.lifecycle.model_copy(update={"auth": "open"})
-        self.config = self.config.model_copy(update={"lifecycle": lifecycle})
         for each in endpoints:
             self.bind(each.bind(Recorder(self._answer)))
         if clock is None:

@@ -206,13 +206,18 @@ class Discovery:
         kind = result_type(context.input)
         # What is withheld is withheld silently (AGTP-API section 5.8.2).
         hosted = list(filter(self._visibility.in_lists(context), self._directory.hosted()))
-        if not kind:
-            return document([self._entry(agent) for agent in hosted])
-        wanted = [agent for agent in hosted if kind in ("any", agent.role)]
-        return document([{**self._entry(agent), **typed(agent, self._merchants)} for agent in wanted])
-
-    def _entry(self, agent: Agent) -> dict[str, Any]:
-        return {**agent_entry(agent), "lifecycle_state": self._visibility.state(agent)}
+        wanted = [agent for agent in hosted if kind in ("", "any", agent.role)]
+        accepted = frozenset(binding.method for binding in self._bindings())
+        return document(
+            [
+                {
+                    **agent_entry(agent, accepted),
+                    "lifecycle_state": self._visibility.state(agent),
+                    **(typed(agent, self._merchants) if kind else {}),
+                }
+                for agent in wanted
+            ]
+        )
 
     def _genesis(self, context: BuiltInContext) -> Answer:
         """The addressed agent's Genesis as it was received, octet for octet (AGTP-API section 5.8.1)."""
@@ -272,8 +277,12 @@ def tool_entry(tool: Binding) -> dict[str, Any]:
     }
 
 
-def agent_entry(agent: Agent) -> dict[str, Any]:
-    """One hosted agent: never in disagreement with its Identity Document (AGTP-API section 5.8.2)."""
+def agent_entry(agent: Agent, accepted: frozenset[str]) -> dict[str, Any]:
+    """
+    One hosted agent: never in disagreement with its Identity Document (AGTP-API section 5.8.2).
+
+    :param accepted: the methods of its host, which its document lists with its own.
+    """
     posture = agent.posture
     entry: dict[str, Any] = {
         "agent_id": agent.agent_id,
@@ -282,7 +291,7 @@ def agent_entry(agent: Agent) -> dict[str, Any]:
         "trust_tier": posture.trust_tier,
         "verification_path": posture.verification_path,
         "skills_summary": agent.description,
-        "methods_count": len(agent.document.get("methods", ())),
+        "methods_count": len(accepted.union(agent.document.get("methods", ()))),
         "uri": f"/agents/{agent.name}",
     }
     if agent.owner_id:

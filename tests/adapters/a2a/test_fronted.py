@@ -20,7 +20,7 @@ from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.wire.events import Response
 from tests.adapters.peers import Book
-from tests.methods.stage import agent as hosted
+from tests.identity.issued import agent as hosted
 
 OWNER = "a" * 64
 
