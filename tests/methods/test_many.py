@@ -27,7 +27,7 @@ MANY = 5_000
 
 
 @pytest.fixture(scope="module")
-def hosting() -> MethodHost:
+def host() -> MethodHost:
     agents = []
     for number in range(MANY):
         agent_id, name = sha256(str(number).encode()).hexdigest(), f"a{number}"
