@@ -22,14 +22,14 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from agtphost.adapters.mcp.framing import MAX_MESSAGE, EventStream, Lines, MessageTooLong, answered_id
-from agtphost.adapters.mcp.long_lines import whose
+from agtphost.adapters.mcp.long_lines import answered_id, whose
 from agtphost.contract.schemas import compile_schema
 from agtphost.dispatch import bodies
 from agtphost.errors import Refusal, RemoteProtocolError
 from agtphost.identity import cose, documents, genesis, jws, packages
 from agtphost.identity.bearer import BearerTokens, read_keys
 from agtphost.identity.intent import IntentAssertions
+from agtphost.upstream.bodies import MAX_MESSAGE, EventStream, Lines, MessageTooLong
 from agtphost.vocabulary import budget, jsontext, media_types, money, paths, scopes, uris, yamltext
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.wire import Connection, Limits, Role
@@ -335,7 +335,7 @@ COMMANDS = ("cli/", "conformance/")
 """What runs in a process of its own, before its user's eyes: no reactor that others wait for."""
 
 LOADS = {
-    "adapters/mcp/framing",  # in the table
+    "upstream/bodies",  # in the table
     "audit/retention",  # what it wrote itself, in the same line
     "contract/openapi/text",
     "host/revision",  # the host's own state

@@ -1,4 +1,4 @@
-"""Whose share of an upstream a call takes."""
+"""Who makes a call: whose share of an upstream it takes, and whose its tasks are."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ UNPROVEN = ""
 
 def caller_of(context: BuiltInContext) -> str:
     """Whose share a call counts for: the agent's whose certificate made it."""
-    if context.caller is None or context.assurance < Assurance.CERTIFICATE:
-        return UNPROVEN
-    return context.caller.agent_id
+    return UNPROVEN if context.assurance < Assurance.CERTIFICATE else owner_of(context)
+
+
+def owner_of(context: BuiltInContext) -> str:
+    """The caller's Agent-ID; empty where nobody says who calls."""
+    return "" if context.caller is None else context.caller.agent_id

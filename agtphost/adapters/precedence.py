@@ -8,10 +8,16 @@ something else than the headers, and not to pass such a claim on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
 
-from agtphost.handlers.built_in import BuiltInContext
+from twisted.logger import LogLevel
+from zope.interface import implementer
+
+from agtphost.adapters.callers import owner_of
+from agtphost.contract.binding import Resolution
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.vocabulary import scopes
 
 _FIELDS = {
@@ -24,6 +30,9 @@ _FIELDS = {
     "taskid": "Task-ID",
 }
 """Names under which payloads repeat header fields, without case, dots, dashes, underscores and an ``agtp`` prefix."""
+
+Say = Callable[[str, LogLevel], None]
+"""Logs one line about an upstream."""
 
 _PREFIXES = ("agtp", "xagtp")
 
@@ -59,6 +68,56 @@ def differences(context: BuiltInContext, *places: Any) -> tuple[str, ...]:
     :param places: objects of the payload whose members may repeat header fields: itself, its metadata.
     """
     return tuple(sorted({field for field, value in _claims(places) if not _agrees(context, field, value)}))
+
+
+def note(say: Say, context: BuiltInContext, contradicted: tuple[str, ...]) -> dict[str, object]:
+    """Log that a payload contradicts header fields, which win; what the record says of it."""
+    if not contradicted:
+        return {}
+    named = ", ".join(contradicted)
+    say(f"a payload of {owner_of(context)[:16]} contradicts {named}; the header fields are what counts", LogLevel.warn)
+    return {"payload_contradicts": list(contradicted)}
+
+
+def noted(resolution: Resolution, places: tuple[Any, ...], say: Say) -> Resolution:
+    """
+    The same resolution; where the payload repeats header fields, one whose call compares them first.
+
+    :param places: objects of the payload whose members are the caller's word on the call, where they are objects.
+    """
+    given = tuple(place for place in places if isinstance(place, Mapping) and repeats(place))
+    if not given:
+        return resolution
+    comparing = MismatchCheck(cast(IBuiltInHandler, resolution.binding.handler), say, given)
+    return replace(resolution, binding=replace(resolution.binding, handler=comparing))
+
+
+@implementer(IBuiltInHandler)
+class MismatchCheck:
+    """
+    Compares what a payload claims with the header fields, and goes on with the call as these say.
+
+    :param handler: makes the call.
+    :param places: the objects that may claim something.
+    """
+
+    __slots__ = ("_handler", "_places", "_say", "kind")
+
+    def __init__(self, handler: IBuiltInHandler, say: Say, places: tuple[Mapping[str, Any], ...]) -> None:
+        self.kind = handler.kind
+        self._handler = handler
+        self._say = say
+        self._places = places
+
+    async def handle(self, context: BuiltInContext) -> Any:
+        """The answer; its record says what was contradicted."""
+        record = note(self._say, context, differences(context, *self._places))
+        answer: Any = self._handler.handle(context)
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        if not record or not isinstance(answer, Answer):
+            return answer
+        return replace(answer, extra={**answer.extra, **record})
 
 
 def _claims(places: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:

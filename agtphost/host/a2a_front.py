@@ -139,7 +139,7 @@ def _exposed(
 def _relayed(agent: A2AAgent) -> Relayed:
     def card() -> Mapping[str, Any] | None:
         known = agent.card
-        return None if known is None or agent.service.state not in (State.UP, State.IDLE) else known.document
+        return None if known is None or agent.state not in (State.UP, State.IDLE) else known.document
 
     settings = agent.settings
     return Relayed(upstream=settings.name, card=card, pushes=bool(settings.push_origins))

@@ -11,7 +11,6 @@ from twisted.internet.interfaces import IAddress
 from twisted.logger import Logger
 
 from agtphost.adapters.mcp.server import McpServer
-from agtphost.adapters.web.service import WebUpstream
 from agtphost.config import Config
 from agtphost.http.site import HTTP_LIMITS
 from agtphost.iagtp import IDispatcher
@@ -23,6 +22,7 @@ from agtphost.protocols import (
     server_endpoint,
 )
 from agtphost.upstream.supervision import State
+from agtphost.upstream.web import WebUpstream
 from agtphost.wire import Limits
 
 log = Logger()

@@ -23,7 +23,6 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
-from agtphost.adapters.web.exchange import HttpPeer
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StoredRecord
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.client import ClientError
@@ -32,6 +31,7 @@ from agtphost.config import Config
 from agtphost.iagtp import ILedger, IRecordStore
 from agtphost.identity import envelope
 from agtphost.upstream.failures import UpstreamFailure
+from agtphost.upstream.web import WebClient
 
 NOTICE = "lifecycle-notice"
 """The kind of state item."""
@@ -87,7 +87,7 @@ class Propagation(Service):
         self._ledger = ledger
         self._ca = given.notify_ca
         self._options = {"trust": given.notify_ca, "cert": given.notify_cert, "key": given.notify_key}
-        self._http: HttpPeer | None = None
+        self._http: WebClient | None = None
         self._client: Client | None = None
         self._timers: dict[str, IDelayedCall] = {}
         self._sending: dict[str, Deferred[None]] = {}
@@ -213,7 +213,7 @@ class Propagation(Service):
     async def _by_https(self, to: str, notice: Mapping[str, Any]) -> None:
         if self._http is None:
             ca = None if self._ca is None else str(self._ca)
-            self._http = HttpPeer(self._reactor, ca=ca, headers={}, connections=1)
+            self._http = WebClient(self._reactor, ca=ca, headers={}, connections=1)
         await self._http.exchange("POST", to, seconds=SECONDS, body=notice)
 
     async def _by_agtp(self, to: str, notice: Mapping[str, Any]) -> None:

@@ -14,9 +14,6 @@ from agtphost.adapters.mcp.adapter import McpAdapter
 from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.operators import OperatorAdapter
-from agtphost.adapters.web.cancellation import Cancellation
-from agtphost.adapters.web.ownership import TaskOwnership
-from agtphost.adapters.web.service import WebUpstream
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
 from agtphost.audit.lifecycle import LifecycleState, LifecycleTable
 from agtphost.audit.state import StateItem, StateTable
@@ -30,7 +27,10 @@ from agtphost.host.a2a import a2a_agents
 from agtphost.host.foundation import Foundation
 from agtphost.host.plugins import problems_of
 from agtphost.iagtp import ILedger, IPayloadAdapter
+from agtphost.upstream.cancellation import Cancellation
+from agtphost.upstream.ownership import TaskOwnership
 from agtphost.upstream.pins import Pins, Store, Submit
+from agtphost.upstream.web import WebUpstream
 
 T = TypeVar("T", MCPServerSection, ACPServerSection)
 
@@ -219,7 +219,7 @@ def web_upstreams(
         endings.append(Cancellation("acp", links, acp.end, OVER.__contains__, submit, reactor))
     if endings:
         _end_with_callers(held, states, endings)
-    upkeep = (*(helper.service for helper in helpers), *(server.service for server in servers))
+    upkeep = (*helpers, *servers)
     named = {helper.settings.name: helper for helper in helpers}
     return WebUpstreams(adapters=tuple(adapters), upkeep=upkeep, endings=tuple(endings), a2a=named)
 

@@ -2,7 +2,7 @@
 The one HTTPS client of this project: pooled connections, verified TLS, no redirects, no cookies.
 
 Heads are bounded on every connection, bodies by whoever reads them
-(:func:`read`, :class:`agtphost.adapters.mcp.http_body.Answer`). Each use says
+(:func:`read`, :class:`agtphost.upstream.bodies.Answer`). Each use says
 which addresses it may reach: the operator's own upstreams may be anywhere,
 what a foreign text named is not within the operator's network. Where no
 reactor runs there is :mod:`agtphost.client.blocking_https`.

@@ -20,13 +20,36 @@ from twisted.logger import LogLevel
 from twisted.python.failure import Failure
 
 from agtphost.config.upstreams import UpstreamSection
-from agtphost.upstream.counters import Counters
 from agtphost.upstream.failures import Cancelled, Down, Lost, Timeout, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.queue import AwaitingStart, Caller, CallQueue
 from agtphost.upstream.supervision import Delays, State, supervise
 
 T = TypeVar("T")
+
+SMOOTHING = 0.1
+"""Weight of the newest call in the mean latency."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """Calls since the host started: what operators and DESCRIBE are shown."""
+
+    ok: int = 0
+    errors: int = 0
+    timeouts: int = 0
+    latency: float = 0.0
+    """Seconds of a successful call, moving average; 0 before the first."""
+
+    def succeeded(self, seconds: float) -> None:
+        """Count a result."""
+        self.ok += 1
+        self.latency = seconds if self.ok == 1 else self.latency + SMOOTHING * (seconds - self.latency)
+
+    def failed(self, failure: UpstreamFailure) -> None:
+        """Count a call without a result."""
+        self.errors += 1
+        self.timeouts += isinstance(failure, Timeout)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -130,7 +130,7 @@ class Stage:
 @asynccontextmanager
 async def kept(upstream: Any, *, wait: bool = True) -> AsyncIterator[Any]:
     """An upstream under supervision, up unless ``wait`` is False; ended when the block is left."""
-    service = upstream.service
+    service = upstream
     service.startService()
     try:
         if wait:

@@ -19,7 +19,6 @@ from twisted.web.client import readBody
 from twisted.web.http_headers import Headers
 from twisted.web.resource import Resource
 
-from agtphost.adapters.web.exchange import HttpPeer
 from agtphost.bridge import http as bridge_http
 from agtphost.handlers.upstream import Upstream
 from agtphost.http.exchange import BoundedRequest, tail_of
@@ -27,6 +26,7 @@ from agtphost.http.fetch import Fetcher
 from agtphost.http.site import HttpService
 from agtphost.http.tls import Connections, https_options
 from agtphost.upstream.https import HTTPSClient, Octets, trust_of
+from agtphost.upstream.web import WebClient
 from agtphost.vocabulary.addresses import AddressPolicy
 from tests.bridge.test_http import ACCEPT, HANDSHAKE, run, serving
 from tests.client.credentials import Credentials, create
@@ -175,7 +175,7 @@ async def mcp(url: str) -> None:
 
 
 async def web(url: str) -> None:
-    peer = HttpPeer(reactor, ca=None, headers={}, connections=1)
+    peer = WebClient(reactor, ca=None, headers={}, connections=1)
     for _ in range(2):
         await peer.exchange("POST", url, seconds=10, body={"x": "y" * 200})
     await peer.close()

@@ -34,8 +34,8 @@ USES = {
     ("client/blocking_https.py", "policy.addresses"): "whoever wrote the URI",
     ("http/fetch.py", "foreign or AddressPolicy()"): "a discovery document",
     ("http/fetch.py", "None"): "the operator: discovery and key sets of the configuration",
-    ("adapters/mcp/transports.py", "None"): "the operator: url and token_url of an MCP server",
-    ("adapters/web/exchange.py", "None"): "the operator: an A2A agent, whose card stays in its origin; an ACP server",
+    ("adapters/mcp/server.py", "None"): "the operator: url and token_url of an MCP server",
+    ("upstream/web.py", "None"): "the operator: an A2A agent, whose card stays in its origin; an ACP server",
     ("cli/catalog/pins.py", "None"): "the user: agtp catalog fetch",
 }
 """

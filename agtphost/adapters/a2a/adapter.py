@@ -13,14 +13,14 @@ from agtphost.adapters.a2a.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of, o
 from agtphost.adapters.a2a.card import Card
 from agtphost.adapters.a2a.dialects import Operation
 from agtphost.adapters.a2a.tasks import state_of, task_in
-from agtphost.adapters.web.cancellation import AlreadyOver
-from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.upstream.approval import Approve, approve_binding
+from agtphost.upstream.cancellation import AlreadyOver
 from agtphost.upstream.failures import ErrorAnswer
+from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary.a2a_errors import TASK_NOT_CANCELABLE, TASK_NOT_FOUND
 from agtphost.vocabulary.status import Status
@@ -93,7 +93,7 @@ class A2AAdapter:
         return [
             self._bindings[name][action]
             for name, agent in sorted(self._agents.items())
-            if agent.service.state in (State.UP, State.IDLE)
+            if agent.state in (State.UP, State.IDLE)
             for action in offered(agent)
         ]
 
@@ -106,7 +106,7 @@ class A2AAdapter:
                 "method": "EXECUTE",
                 "path": f"/a2a/{name}",
                 "name": name,
-                **agent.service.snapshot().told(),
+                **agent.snapshot().told(),
                 "changed_card": agent.candidate is not None,
             }
             if agent.card is not None:
@@ -178,7 +178,7 @@ class A2AAdapter:
 def _full(agent: A2AAgent) -> dict[str, object]:
     card, candidate = agent.card, agent.candidate
     return {
-        **agent.service.snapshot().full(),
+        **agent.snapshot().full(),
         "version": None if card is None else card.interface.version,
         "approved": {"card": agent.pins.approved(CARD)},
         "waiting_for_approval": {} if candidate is None else {"card": candidate.digest},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +10,11 @@ from typing import Any
 from agtphost.adapters.a2a import card as cards
 from agtphost.adapters.a2a.card import Card, CardKey, CardRefused
 from agtphost.adapters.a2a.dialects import Dialect, Operation, Params
-from agtphost.adapters.web.exchange import HttpPeer
-from agtphost.adapters.web.service import WebUpstream
 from agtphost.config.peers import A2AAgentSection
 from agtphost.upstream.failures import Refused, Unreadable
 from agtphost.upstream.pins import Pins
 from agtphost.upstream.queue import Caller
+from agtphost.upstream.web import WebUpstream
 
 CARD = ""
 """What the one definition of an agent is pinned as."""
@@ -37,7 +37,7 @@ Take = Callable[[Any], Awaitable[None]]
 """Takes one event, in the shapes of 1.0."""
 
 
-class A2AAgent:
+class A2AAgent(WebUpstream):
     """
     An A2A agent.
 
@@ -53,22 +53,18 @@ class A2AAgent:
         *,
         keys: Mapping[str, CardKey] | None = None,
         pins: Pins | None = None,
-        jitter: Callable[[], float] | None = None,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
-        self.settings = settings
+        pins = Pins("a2a", settings.name, configured(settings)) if pins is None else pins
+        super().__init__(reactor, settings, "a2a", pins, jitter)
+        self.settings: A2AAgentSection = settings
         self._keys = keys or {}
-        headers = settings.opened_headers()
-        self._http = HttpPeer(reactor, ca=settings.ca, headers=headers, connections=settings.max_concurrency)
-        chosen = {} if jitter is None else {"jitter": jitter}
-        self.service = WebUpstream(reactor, settings, "a2a", self._prepare, self._http.close, **chosen)
         self.card: Card | None = None
         self._dialect: Dialect | None = None
         self._dialects: dict[str, Dialect] = {}
         self.candidate: Card | None = None
         """The card that the agent shows now, where it is not the approved one."""
 
-        self.pins = pins if pins is not None else Pins("a2a", settings.name, configured(settings))
-        self.pins.on_approval = self._approval
         self.on_card: Callable[[Card], None] = lambda card: None
 
     async def ask(
@@ -97,7 +93,7 @@ class A2AAgent:
                 raise dialect.refused(refused) from None
             return dialect.result(reply.body)
 
-        return await self.service.call(seconds, work, caller)
+        return await self.call(seconds, work, caller)
 
     async def stream(
         self,
@@ -137,14 +133,14 @@ class A2AAgent:
             if not reply.streamed:
                 await take(dialect.result(reply.body))
 
-        await self.service.call(seconds, work, caller)
+        await self.call(seconds, work, caller)
 
     def speaking(self, binding: str = "") -> Dialect:
         """The dialect of a binding where the agent offers that in 1.0, else the one it is spoken to best in."""
         assert self._dialect is not None, "an upstream that is up has a card"
         return self._dialects.get(binding, self._dialect)
 
-    async def _prepare(self) -> None:
+    async def _establish(self) -> None:
         """Fetch the card, and accept it if it is the approved one."""
         settings = self.settings
         url = settings.url if settings.url.endswith(".json") else f"{settings.url.rstrip('/')}{cards.PATH}"
@@ -172,10 +168,6 @@ class A2AAgent:
                 each.binding: Dialect(each) for each in reversed(card.interfaces) if each.version == "1.0"
             }
             self.on_card(card)
-
-    def _approval(self) -> None:
-        if self.candidate is not None:
-            self.service.look_again()
 
 
 def configured(settings: A2AAgentSection) -> dict[str, str]:

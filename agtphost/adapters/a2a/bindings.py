@@ -9,12 +9,12 @@ from agtphost.adapters.a2a import relay
 from agtphost.adapters.a2a.agent import A2AAgent
 from agtphost.adapters.a2a.dialects import Operation
 from agtphost.adapters.a2a.handlers import ListTasks, Push, ReadCard, SendMessage, Subscribe, TaskAction
-from agtphost.adapters.web.ownership import TaskOwnership
+from agtphost.adapters.actions import action_binding
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
 from agtphost.handlers.built_in import IBuiltInHandler
+from agtphost.upstream.ownership import TaskOwnership
 from agtphost.vocabulary import media_types
-from agtphost.vocabulary.status import Status
 
 PAYLOAD_TYPE = media_types.A2A
 
@@ -148,41 +148,21 @@ def offered(agent: A2AAgent) -> tuple[str, ...]:
 def _binding(action: str, agent: A2AAgent, links: TaskOwnership) -> Binding:
     settings, card = agent.settings, agent.card
     what, capability = _SAYS[action]
-    reading = capability == "retrieval"
-    schema = _COMPILED.get(action)
     title = "" if card is None else card.name
     described = f"{what} {title or settings.name}" if action == SEND else f"{what} ({settings.name})"
     if action == SEND and card is not None and card.description:
         described = f"{described}: {card.description}"
-    impact = "informational" if reading else "reversible" if capability == "modification" else "irreversible"
-    return Binding(
-        method="EXECUTE",
-        path=f"/a2a/{settings.name}",
-        handler=_handler(action, agent, links),
-        tier="B",
-        name=f"{settings.name}.{action}",
+    return action_binding(
+        agent,
+        action,
+        _handler(action, agent, links),
+        what=what,
         description=described,
-        required_scopes=settings.scopes,
-        scope_status=Status.SCOPE_VIOLATION,
-        min_assurance=settings.min_assurance,
-        input_schema=schema,
-        idempotent=reading,
-        state_changing=not reading,
-        timeout=settings.timeout,
+        capability=capability,
+        schema=_COMPILED.get(action),
+        digest="" if card is None else f"{card.digest}:{action}",
+        outcome="What the agent answers." if action == SEND else "",
+        confidence=0.7 if action == SEND else 0.9,
         extra={"a2a_agent": settings.name, "a2a_action": action},
-        details={
-            "action": action,
-            "payload_type": PAYLOAD_TYPE,
-            "input_schema": schema.schema if schema is not None else {"type": "object"},
-            "definition_digest": "" if card is None else f"{card.digest}:{action}",
-            "semantic": {
-                "intent": f"{what}.",
-                "actor": "agent",
-                "outcome": "What the agent answers." if action == SEND else f"{what}.",
-                "capability": capability,
-                "confidence": 0.7 if action == SEND else 0.9,
-                "impact": impact,
-                "is_idempotent": reading,
-            },
-        },
+        payload_type=PAYLOAD_TYPE,
     )

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from agtphost.adapters.a2a import legacy
 from agtphost.adapters.a2a.card import JSONRPC, Interface
-from agtphost.adapters.mcp.framing import ErrorEvent
+from agtphost.upstream.bodies import ErrorEvent
 from agtphost.upstream.failures import ErrorAnswer, Refused, Unreadable
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.a2a_errors import INTERNAL, INVALID_PARAMS, TASK_NOT_FOUND, UNSUPPORTED_OPERATION, code_in

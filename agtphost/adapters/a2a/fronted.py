@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -141,13 +141,7 @@ class FrontedTasks:
         parts = [{"text": "The host stopped while the task ran; its records tell whether the call took effect."}]
         said = {"messageId": task.task_id, "taskId": task.task_id, "role": "ROLE_AGENT", "parts": parts}
         status = {**task.document["status"], "state": FAILED, "message": said}
-        return FrontedTask(
-            task_id=task.task_id,
-            client=task.client,
-            agent_id=task.agent_id,
-            document={**task.document, "status": status},
-            ended=True,
-        )
+        return replace(task, document={**task.document, "status": status}, ended=True)
 
     # Changing
 
@@ -184,7 +178,7 @@ class FrontedTasks:
         self._withdrawn.discard(task_id)
         if known is None or call is None:
             return
-        task = FrontedTask(task_id=task_id, client=known.client, agent_id=known.agent_id, document=document, ended=True)
+        task = replace(known, document=document, ended=True)
         self._know(task)
         await self._keep((self._put(task),))
 

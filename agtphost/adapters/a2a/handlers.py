@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from twisted.internet.defer import CancelledError
-from twisted.logger import LogLevel
 from zope.interface import implementer
 
+from agtphost.adapters import actions
 from agtphost.adapters.a2a import messages
 from agtphost.adapters.a2a.agent import A2AAgent
 from agtphost.adapters.a2a.dialects import Operation
@@ -22,69 +22,33 @@ from agtphost.adapters.a2a.tasks import (
     state_of,
     task_in,
 )
-from agtphost.adapters.callers import caller_of
-from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
+from agtphost.adapters.callers import caller_of, owner_of
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.handlers.context import LAST_WORD
-from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
-from agtphost.upstream.refusals import refusal
+from agtphost.upstream.failures import Unreadable, UpstreamFailure
+from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.vocabulary.status import Status
 
 SECRET_MEMBERS = ("token", "authentication")
 """Members of a push configuration that only the host and the agent know."""
 
 
-class Action:
-    """What all actions share."""
+class Action(actions.Action):
+    """One action of one agent."""
 
     kind = "a2a"
+    remote = "a2a_task_id"
 
     def __init__(self, agent: A2AAgent, links: TaskOwnership) -> None:
+        super().__init__(agent, links)
         self._agent = agent
-        self._links = links
-        self._name = agent.settings.name
-
-    def _seconds(self, context: BuiltInContext) -> float:
-        seconds = self._agent.settings.timeout
-        if context.deadline:
-            seconds = min(seconds, context.deadline - LAST_WORD - self._agent.service.seconds())
-        return seconds
 
     async def _ask(self, context: BuiltInContext, operation: Operation, params: Mapping[str, Any]) -> Any:
-        try:
-            return await self._agent.ask(operation, params, self._seconds(context), caller_of(context))
-        except UpstreamFailure as failure:
-            raise self._refused(failure) from failure
-        except CancelledError:
-            raise self._refused(Cancelled()) from None
-
-    def _refused(self, failure: UpstreamFailure, link: OwnedTask | None = None) -> Refusal:
-        details = {} if link is None else {"task_id": link.task_id, "a2a_task_id": link.remote_id}
-        self._agent.service.say(f"a call failed: {failure}")
-        return refusal("a2a", self._name, failure, details)
-
-    def _note(self, contradicted: tuple[str, ...], caller: str) -> dict[str, object]:
-        """Log that a payload contradicts header fields, which win (core v08 section 8.3); for the record."""
-        if not contradicted:
-            return {}
-        named = ", ".join(contradicted)
-        self._agent.service.say(
-            f"a payload of {caller[:16]} contradicts {named}; the header fields are what counts", LogLevel.warn
-        )
-        return {"payload_contradicts": list(contradicted)}
+        return await self._outcome(self._agent.ask(operation, params, self._seconds(context), caller_of(context)))
 
     def _settled(self, context: BuiltInContext, task: Mapping[str, Any], before: OwnedTask) -> OwnedTask:
         """The link of a task that was heard of again."""
-        return OwnedTask(
-            owner=before.owner,
-            upstream=before.upstream,
-            remote_id=before.remote_id,
-            task_id=before.task_id,
-            conversation=before.conversation,
-            session_id=before.session_id,
-            state=state_of(task) or before.state,
-        )
+        return replace(before, state=state_of(task) or before.state)
 
     def _read(self, progress: Any) -> Progress:
         found = Progress()
@@ -113,7 +77,7 @@ class SendMessage(Action):
         """
         links = self._links
         sending = messages.read(context, links, self._name, forward=self._agent.settings.forward_identity)
-        extra = self._note(sending.contradicted, messages.owner_of(context))
+        extra = self._note(sending.contradicted, context)
         card = self._agent.card
         if _streams(context, sending) and (card is None or card.streaming):
             progress = await self._stream(context, sending)
@@ -136,13 +100,9 @@ class SendMessage(Action):
                 await context.invocation.commit(told, self._links.changes(known), record)
             await context.emit({"type": "a2a.event", "event": event})
 
-        try:
-            seconds, caller = self._seconds(context), caller_of(context)
-            await self._agent.stream(Operation.STREAM, sending.params, seconds, take, caller)
-        except UpstreamFailure as failure:
-            raise self._refused(failure, known) from failure
-        except CancelledError:
-            raise self._refused(Cancelled(), known) from None
+        seconds, caller = self._seconds(context), caller_of(context)
+        streaming = self._agent.stream(Operation.STREAM, sending.params, seconds, take, caller)
+        await self._outcome(streaming, lambda: known)
         if progress.task is None and progress.message is None:
             raise self._refused(Unreadable("its stream told nothing"))
         return progress
@@ -150,7 +110,7 @@ class SendMessage(Action):
     def _link(self, context: BuiltInContext, sending: messages.Sending, task: Mapping[str, Any]) -> OwnedTask:
         conversation = task.get("contextId")
         return OwnedTask(
-            owner=messages.owner_of(context),
+            owner=owner_of(context),
             upstream=self._name,
             remote_id=str(task["id"]),
             task_id=sending.link.task_id if sending.link is not None else sending.task_id,
@@ -194,7 +154,7 @@ class SendMessage(Action):
         conversation = message.get("contextId") if isinstance(message, dict) else None
         if context.session_id and isinstance(conversation, str) and conversation:
             link = OwnedTask(
-                owner=messages.owner_of(context),
+                owner=owner_of(context),
                 upstream=self._name,
                 remote_id="",
                 task_id=sending.task_id,
@@ -303,13 +263,9 @@ class Subscribe(Action):
             progress.take(event)
             await context.emit({"type": "a2a.event", "event": event})
 
-        try:
-            seconds, caller = self._seconds(context), caller_of(context)
-            await self._agent.stream(Operation.SUBSCRIBE, {"id": link.remote_id}, seconds, take, caller)
-        except UpstreamFailure as failure:
-            raise self._refused(failure, link) from failure
-        except CancelledError:
-            raise self._refused(Cancelled(), link) from None
+        seconds, caller = self._seconds(context), caller_of(context)
+        streaming = self._agent.stream(Operation.SUBSCRIBE, {"id": link.remote_id}, seconds, take, caller)
+        await self._outcome(streaming, lambda: link)
         task = progress.task or {"id": link.remote_id}
         return Answer(
             result={"task": task, "task_id": link.task_id, "a2a_task_id": link.remote_id},
@@ -338,7 +294,7 @@ class ListTasks(Action):
                 "state": link.state,
                 "updated": link.updated,
             }
-            for link in self._links.of(messages.owner_of(context), self._name)
+            for link in self._links.of(owner_of(context), self._name)
             if link.remote_id and (wanted is None or link.state == wanted)
         ]
         size = context.input.get("pageSize", 50)
@@ -358,19 +314,10 @@ class ReadCard(Action):
         if self._extended:
             return Answer(result={"card": await self._ask(context, Operation.EXTENDED_CARD, {})})
         if self._agent.card is None:
-            await self._agent_up(context)
+            await self._up(context)
         card = self._agent.card
         assert card is not None, "an upstream that is up has a card"
         return Answer(result={"card": dict(card.document), "sha256": card.digest, "trust": card.trust})
-
-    async def _agent_up(self, context: BuiltInContext) -> None:
-        async def nothing(seconds: float) -> None:
-            return None
-
-        try:
-            await self._agent.service.call(self._seconds(context), nothing, caller_of(context))
-        except UpstreamFailure as failure:
-            raise self._refused(failure) from failure
 
 
 @implementer(IBuiltInHandler)

@@ -9,9 +9,10 @@ from typing import Any
 
 from agtphost.adapters import precedence
 from agtphost.adapters.a2a.tasks import INPUT_REQUIRED, TERMINAL
-from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
+from agtphost.adapters.callers import owner_of
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
+from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.vocabulary.status import Status
 
 CALLBACKS = ("taskPushNotificationConfig", "pushNotificationConfig", "pushNotification")
@@ -73,11 +74,6 @@ def named_task(context: BuiltInContext, payload: Mapping[str, Any], links: TaskO
     if link is None:
         raise unknown_task(given if given is not None else context.task_id)
     return link
-
-
-def owner_of(context: BuiltInContext) -> str:
-    """The caller's Agent-ID; every action demands one."""
-    return context.caller.agent_id if context.caller is not None else ""
 
 
 def read(context: BuiltInContext, links: TaskOwnership, upstream: str, *, forward: bool) -> Sending:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from twisted.internet.defer import CancelledError
@@ -21,15 +22,15 @@ from agtphost.adapters.a2a.card import REST
 from agtphost.adapters.a2a.dialects import Operation
 from agtphost.adapters.a2a.fronted import client_key
 from agtphost.adapters.a2a.handlers import Action
-from agtphost.adapters.a2a.messages import FORWARDED, owner_of
+from agtphost.adapters.a2a.messages import FORWARDED
 from agtphost.adapters.a2a.relayed import Asked, Heard, Whose, fault
 from agtphost.adapters.a2a.tasks import task_in
-from agtphost.adapters.callers import caller_of
-from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
+from agtphost.adapters.callers import caller_of, owner_of
 from agtphost.audit.drafts import Change
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Withdrawable
 from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
+from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.vocabulary import a2a_errors, jsontext
 
 PREFIX = "a2a.relay."
@@ -207,12 +208,8 @@ class Relay(Action):
             await context.emit({"type": "a2a.event", "event": shown})
 
         seconds, caller = self._seconds(context), caller_of(context)
-        try:
-            await self._agent.stream(self._operation, asked.params, seconds, take, caller, spoken)
-        except UpstreamFailure as failure:
-            raise self._refused(failure, link) from failure
-        except CancelledError:
-            raise self._refused(Cancelled(), link) from None
+        streaming = self._agent.stream(self._operation, asked.params, seconds, take, caller, spoken)
+        await self._outcome(streaming, lambda: link)
         if link is None:
             return Answer(result={"response": None})
         return Answer(
@@ -282,17 +279,7 @@ def room_for(links: TaskOwnership, new: OwnedTask) -> Change | None:
 
 def _again(link: OwnedTask, heard: Heard) -> OwnedTask:
     """The link of a task that was heard of again."""
-    return OwnedTask(
-        owner=link.owner,
-        upstream=link.upstream,
-        remote_id=link.remote_id,
-        task_id=link.task_id,
-        conversation=link.conversation or heard.context,
-        session_id=link.session_id,
-        state=heard.state or link.state,
-        client=link.client,
-        shown=link.shown,
-    )
+    return replace(link, conversation=link.conversation or heard.context, state=heard.state or link.state)
 
 
 def _page_of(result: Any) -> tuple[list[dict[str, Any]], str]:

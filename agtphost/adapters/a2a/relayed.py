@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from agtphost.adapters import precedence
 from agtphost.adapters.a2a.dialects import Operation
 from agtphost.adapters.a2a.messages import FORWARDED
-from agtphost.adapters.web.ownership import LONGEST_ID, OwnedTask, TaskOwnership
 from agtphost.upstream.failures import ErrorAnswer
+from agtphost.upstream.ownership import LONGEST_ID, OwnedTask, TaskOwnership
 from agtphost.vocabulary import a2a_errors
 
 ANYWHERE = "*"

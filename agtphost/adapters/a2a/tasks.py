@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agtphost.adapters.web.ownership import is_remote_id
 from agtphost.upstream.failures import Unreadable
+from agtphost.upstream.ownership import is_remote_id
 
 INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
 AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"

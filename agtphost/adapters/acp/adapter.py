@@ -9,14 +9,14 @@ from zope.interface import implementer
 
 from agtphost.adapters.acp.bindings import ACTIONS, PAYLOAD_TYPE, bindings_of
 from agtphost.adapters.acp.server import ACPServer
-from agtphost.adapters.web.cancellation import AlreadyOver
-from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.upstream.approval import Approve, approve_binding
+from agtphost.upstream.cancellation import AlreadyOver
 from agtphost.upstream.failures import Refused, Unreadable
+from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary.status import Status
 
@@ -86,7 +86,7 @@ class ACPAdapter:
         return [
             binding
             for name, server in sorted(self._servers.items())
-            if server.service.state in (State.UP, State.IDLE)
+            if server.state in (State.UP, State.IDLE)
             for binding in self._of(name).values()
         ]
 
@@ -98,7 +98,7 @@ class ACPAdapter:
                 "method": "EXECUTE",
                 "path": f"/acp/{name}",
                 "name": name,
-                **server.service.snapshot().told(),
+                **server.snapshot().told(),
                 "agents": list(server.manifests),
                 "changed_agents": sorted(server.changed),
             }
@@ -169,7 +169,7 @@ class ACPAdapter:
 
 def _full(server: ACPServer) -> dict[str, object]:
     return {
-        **server.service.snapshot().full(),
+        **server.snapshot().full(),
         "approved": {name: server.pins.approved(name) for name in (*server.manifests, *server.changed)},
         "waiting_for_approval": dict(server.changed),
         "unmatched_rules": [f"agent {name}" for name in server.unmatched],

@@ -9,13 +9,13 @@ from typing import Any
 
 from agtphost.adapters.acp.handlers import CreateRun, Ping, ReadAgents, ReadSession, ResumeRun, RunAction, RunEvents
 from agtphost.adapters.acp.server import ACPServer
-from agtphost.adapters.web.ownership import TaskOwnership
+from agtphost.adapters.actions import action_binding
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.identity.canonical import canonical
+from agtphost.upstream.ownership import TaskOwnership
 from agtphost.vocabulary import media_types
-from agtphost.vocabulary.status import Status
 
 PAYLOAD_TYPE = media_types.ACP_RUN
 
@@ -70,38 +70,17 @@ def bindings_of(server: ACPServer, links: TaskOwnership) -> dict[str, Binding]:
 def _binding(action: str, server: ACPServer, links: TaskOwnership) -> Binding:
     settings = server.settings
     what, capability, _, make = _ACTIONS[action]
-    reading = capability == "retrieval"
-    impact = "informational" if reading else "reversible" if capability == "modification" else "irreversible"
     names = ", ".join(server.manifests)
-    schema = _COMPILED[action]
-    return Binding(
-        method="EXECUTE",
-        path=f"/acp/{settings.name}",
-        handler=make(server, links),
-        tier="B",
-        name=f"{settings.name}.{action}",
+    return action_binding(
+        server,
+        action,
+        make(server, links),
+        what=what,
         description=f"{what}: {names}" if action == CREATE and names else f"{what} ({settings.name})",
-        required_scopes=settings.scopes,
-        scope_status=Status.SCOPE_VIOLATION,
-        min_assurance=settings.min_assurance,
-        input_schema=schema,
-        idempotent=reading,
-        state_changing=not reading,
-        timeout=settings.timeout,
+        capability=capability,
+        schema=_COMPILED[action],
+        digest=sha256(canonical([action, dict(server.manifests)])).hexdigest(),
+        confidence=0.7 if action == CREATE else 0.9,
         extra={"acp_server": settings.name, "acp_action": action},
-        details={
-            "action": action,
-            "payload_type": PAYLOAD_TYPE,
-            "input_schema": schema.schema,
-            "definition_digest": sha256(canonical([action, dict(server.manifests)])).hexdigest(),
-            "semantic": {
-                "intent": f"{what}.",
-                "actor": "agent",
-                "outcome": f"{what}.",
-                "capability": capability,
-                "confidence": 0.7 if action == CREATE else 0.9,
-                "impact": impact,
-                "is_idempotent": reading,
-            },
-        },
+        payload_type=PAYLOAD_TYPE,
     )

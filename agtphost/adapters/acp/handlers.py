@@ -5,21 +5,18 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from twisted.internet.defer import CancelledError
-from twisted.logger import LogLevel
 from zope.interface import implementer
 
-from agtphost.adapters import precedence
+from agtphost.adapters import actions, precedence
 from agtphost.adapters.acp.server import ACPServer
-from agtphost.adapters.callers import caller_of
-from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership, is_remote_id
+from agtphost.adapters.callers import caller_of, owner_of
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.handlers.context import LAST_WORD
-from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
-from agtphost.upstream.refusals import refusal
+from agtphost.upstream.failures import Unreadable
+from agtphost.upstream.ownership import OwnedTask, TaskOwnership, is_remote_id
 from agtphost.vocabulary.status import Status
 
 AWAITING = "awaiting"
@@ -28,38 +25,22 @@ TERMINAL = frozenset({"completed", "cancelled", FAILED})
 MODES = ("sync", "async", "stream")
 
 
-class _Action:
-    """What all actions share."""
+class _Action(actions.Action):
+    """One action of one server."""
 
     kind = "acp"
+    remote = "acp_run_id"
 
     def __init__(self, server: ACPServer, links: TaskOwnership) -> None:
+        super().__init__(server, links)
         self._server = server
-        self._links = links
-        self._name = server.settings.name
-
-    def _seconds(self, context: BuiltInContext) -> float:
-        seconds = self._server.settings.timeout
-        if context.deadline:
-            seconds = min(seconds, context.deadline - LAST_WORD - self._server.service.seconds())
-        return seconds
 
     async def _ask(self, context: BuiltInContext, method: str, path: tuple[str, ...], body: object = None) -> Any:
-        try:
-            return await self._server.ask(method, path, self._seconds(context), body, caller_of(context))
-        except UpstreamFailure as failure:
-            raise self._refused(failure) from failure
-        except CancelledError:
-            raise self._refused(Cancelled()) from None
-
-    def _refused(self, failure: UpstreamFailure, link: OwnedTask | None = None) -> Refusal:
-        details = {} if link is None else {"task_id": link.task_id, "acp_run_id": link.remote_id}
-        self._server.service.say(f"a call failed: {failure}")
-        return refusal("acp", self._name, failure, details)
+        return await self._outcome(self._server.ask(method, path, self._seconds(context), body, caller_of(context)))
 
     def _link(self, context: BuiltInContext) -> OwnedTask:
         """The run that a request is about: ``run_id`` of its payload, or else its Task-ID."""
-        owner, given = _owner(context), context.input.get("run_id")
+        owner, given = owner_of(context), context.input.get("run_id")
         links = self._links
         if given is None:
             link = links.by_task(owner, self._name, context.task_id)
@@ -110,15 +91,7 @@ class _Action:
         )
 
     def _settled(self, run: Mapping[str, Any], link: OwnedTask) -> OwnedTask:
-        return OwnedTask(
-            owner=link.owner,
-            upstream=link.upstream,
-            remote_id=link.remote_id,
-            task_id=link.task_id,
-            conversation=link.conversation,
-            session_id=link.session_id,
-            state=str(run["status"])[:32],
-        )
+        return replace(link, state=str(run["status"])[:32])
 
 
 class _Running(_Action):
@@ -166,12 +139,8 @@ class _Running(_Action):
                 last = {**last, "status": FAILED, "error": event.get("error")}
             await context.emit({"type": "acp.event", "event": event})
 
-        try:
-            await self._server.stream(path, self._seconds(context), body, take, caller_of(context))
-        except UpstreamFailure as failure:
-            raise self._refused(failure, known) from failure
-        except CancelledError:
-            raise self._refused(Cancelled(), known) from None
+        streaming = self._server.stream(path, self._seconds(context), body, take, caller_of(context))
+        await self._outcome(streaming, lambda: known)
         if known is None or not last:
             raise self._refused(Unreadable("its stream told of no run"))
         if output and not last.get("output"):
@@ -191,7 +160,7 @@ class CreateRun(_Running):
         """
         payload = context.input
         contradicted = precedence.differences(context, payload, payload.get("metadata"))
-        extra = self._note(contradicted, _owner(context))
+        extra = self._note(contradicted, context)
         if "inputResponses" in payload:
             return await self._resume(context, extra)
         agent = await self._agent(context)
@@ -208,14 +177,14 @@ class CreateRun(_Running):
         body: dict[str, Any] = {"agent_name": agent, "input": payload["input"], "mode": mode}
         session = ""
         if context.session_id is not None:
-            session = self._links.conversation(_owner(context), self._name, context.session_id)
+            session = self._links.conversation(owner_of(context), self._name, context.session_id)
             body["session_id"] = session = session or str(uuid.uuid4())
         task_id = context.task_id or secrets.token_hex(16)
 
         def begun(run: Mapping[str, Any]) -> OwnedTask:
             told = run.get("session_id")
             return OwnedTask(
-                owner=_owner(context),
+                owner=owner_of(context),
                 upstream=self._name,
                 remote_id=str(run["run_id"]),
                 task_id=task_id,
@@ -228,7 +197,7 @@ class CreateRun(_Running):
 
     async def _resume(self, context: BuiltInContext, extra: Mapping[str, object]) -> Answer:
         responses, state = context.input["inputResponses"], context.input.get("requestState")
-        link = self._links.by_task(_owner(context), self._name, context.task_id)
+        link = self._links.by_task(owner_of(context), self._name, context.task_id)
         answer = responses.get("await") if isinstance(responses, dict) else None
         if link is None or link.state != AWAITING or (state is not None and state != link.remote_id):
             raise Refusal(
@@ -269,24 +238,6 @@ class CreateRun(_Running):
         raise Refusal(
             Status.NOT_FOUND, "unknown-acp-agent", "The server has no such agent.", details={"acp_agents": names}
         )
-
-    async def _up(self, context: BuiltInContext) -> None:
-        async def nothing(seconds: float) -> None:
-            return None
-
-        try:
-            await self._server.service.call(self._seconds(context), nothing, caller_of(context))
-        except UpstreamFailure as failure:
-            raise self._refused(failure) from failure
-
-    def _note(self, contradicted: tuple[str, ...], caller: str) -> dict[str, object]:
-        if not contradicted:
-            return {}
-        self._server.service.say(
-            f"a payload of {caller[:16]} contradicts {', '.join(contradicted)}; the header fields are what counts",
-            LogLevel.warn,
-        )
-        return {"payload_contradicts": list(contradicted)}
 
 
 @implementer(IBuiltInHandler)
@@ -346,7 +297,7 @@ class ReadSession(_Action):
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """The session as the server has it."""
-        session = self._links.conversation(_owner(context), self._name, context.session_id)
+        session = self._links.conversation(owner_of(context), self._name, context.session_id)
         if not session:
             raise Refusal(
                 Status.NOT_FOUND,
@@ -393,10 +344,6 @@ class ReadAgents(_Action):
                 details={"acp_agents": sorted(server.manifests)},
             )
         return Answer(result={"agent": dict(manifest)})
-
-
-def _owner(context: BuiltInContext) -> str:
-    return context.caller.agent_id if context.caller is not None else ""
 
 
 def _mode(context: BuiltInContext) -> str:

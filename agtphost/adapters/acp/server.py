@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import random
 from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
-from agtphost.adapters.web.exchange import HttpPeer
-from agtphost.adapters.web.service import WebUpstream
 from agtphost.config.peers import ACPServerSection
 from agtphost.identity.canonical import canonical
 from agtphost.upstream.failures import NotApproved, Refused, Unreadable
 from agtphost.upstream.pins import Pins
 from agtphost.upstream.queue import Caller
+from agtphost.upstream.web import WebUpstream
 from agtphost.vocabulary import jsontext
 
 MOST_AGENTS = 1_000
@@ -28,7 +28,7 @@ Take = Callable[[Any], Awaitable[None]]
 """Takes one event."""
 
 
-class ACPServer:
+class ACPServer(WebUpstream):
     """
     An ACP server.
 
@@ -42,16 +42,12 @@ class ACPServer:
         settings: ACPServerSection,
         *,
         pins: Pins | None = None,
-        jitter: Callable[[], float] | None = None,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
-        self.settings = settings
+        pins = Pins("acp", settings.name, settings.pins) if pins is None else pins
+        super().__init__(reactor, settings, "acp", pins, jitter)
+        self.settings: ACPServerSection = settings
         self._base = settings.url.rstrip("/")
-        headers = settings.opened_headers()
-        self._http = HttpPeer(reactor, ca=settings.ca, headers=headers, connections=settings.max_concurrency)
-        chosen = {} if jitter is None else {"jitter": jitter}
-        self.service = WebUpstream(reactor, settings, "acp", self._prepare, self._http.close, **chosen)
-        self.pins = pins if pins is not None else Pins("acp", settings.name, settings.pins)
-        self.pins.on_approval = self._approval
         self.manifests: Mapping[str, Mapping[str, Any]] = {}
         """Approved manifests by agent, as received."""
 
@@ -82,7 +78,7 @@ class ACPServer:
             )
             return _json(reply.body)
 
-        return await self.service.call(seconds, work, caller)
+        return await self.call(seconds, work, caller)
 
     async def stream(
         self, path: tuple[str, ...], seconds: float, body: object, take: Take, caller: Caller = None
@@ -109,12 +105,12 @@ class ACPServer:
             if not reply.streamed:
                 raise Unreadable("it did not answer with a stream")
 
-        await self.service.call(seconds, work, caller)
+        await self.call(seconds, work, caller)
 
     def _url(self, path: tuple[str, ...]) -> str:
         return f"{self._base}/{'/'.join(quote(segment, safe='') for segment in path)}"
 
-    async def _prepare(self) -> None:
+    async def _establish(self) -> None:
         """List the agents, and approve the manifests that are new."""
         found: dict[str, Mapping[str, Any]] = {}
         offset = 0
@@ -136,9 +132,7 @@ class ACPServer:
         off = await self.pins.judge(pinned)
         self.pinned = pinned
         if off - self.changed.keys():
-            self.service.say(
-                f"changed manifests are off until approved by agtp upstreams approve: {', '.join(sorted(off))}"
-            )
+            self.say(f"changed manifests are off until approved by agtp upstreams approve: {', '.join(sorted(off))}")
         self.changed = {name: sha256(pinned[name]).hexdigest() for name in sorted(off)}
         kept = {name: manifest for name, manifest in sorted(admitted.items()) if name not in off}
         if kept != self.manifests:
@@ -161,11 +155,7 @@ class ACPServer:
         if settings.unmatched_rules == "off":
             raise NotApproved(f"{sentence}; its agents are off until that is mended")
         if news:
-            self.service.say(sentence)
-
-    def _approval(self) -> None:
-        if any(self.pins.approved(name) == digest for name, digest in self.changed.items()):
-            self.service.look_again()
+            self.say(sentence)
 
     async def _page(self, offset: int) -> list[Mapping[str, Any]]:
         url = f"{self._base}/agents?limit={PAGE}&offset={offset}"

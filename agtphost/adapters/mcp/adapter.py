@@ -9,11 +9,11 @@ from typing import Any
 
 from zope.interface import implementer
 
+from agtphost.adapters import precedence
 from agtphost.adapters.mcp.bindings import ToolCall, unlisted_binding
 from agtphost.adapters.mcp.calls import CallTracker
-from agtphost.adapters.mcp.listing import list_binding
+from agtphost.adapters.mcp.lists import list_binding
 from agtphost.adapters.mcp.operations import Operations, repeated
-from agtphost.adapters.mcp.precedence import SILENT, noted
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.tools import defining
 from agtphost.contract.binding import Binding, Resolution
@@ -27,6 +27,9 @@ from agtphost.vocabulary.status import Status
 
 CALL = "mcp.tools.call"
 LIST = "mcp.tools.list"
+
+SILENT = frozenset({"tool", "name", "server", "arguments", "inputResponses", "requestState"})
+"""What the payload of a tool call has that can repeat no header field; arguments are the tool's and not looked at."""
 
 _KINDS = (
     "resources",
@@ -112,14 +115,14 @@ class McpAdapter:
             )
         if action == CALL:
             called = self._call(payload, server)
-            return called if payload.keys() <= SILENT else noted(called, (payload, payload.get("_meta")), self._servers)
+            return called if payload.keys() <= SILENT else self._noted(called, payload, payload.get("_meta"))
         if action == LIST:
             binding = self._list_all if server is None else self._lists[server]
             return Resolution(binding=binding, input=payload if isinstance(payload, dict) else {})
         found = None if self._operations is None else self._operations.resolve(action, payload, server)
         if found is not None:
             # Members such as taskId are MCP's own there.
-            return noted(found, (payload.get("_meta"),), self._servers) if type(payload) is dict else found
+            return self._noted(found, payload.get("_meta")) if type(payload) is dict else found
         others = () if self._operations is None else self._operations.actions
         raise Refusal(
             Status.UNPROCESSABLE,
@@ -161,6 +164,10 @@ class McpAdapter:
             report["instances"] = [each.snapshot().full() for each in server.instances.all()]
             reports.append(report)
         return reports
+
+    def _noted(self, found: Resolution, *places: Any) -> Resolution:
+        server = self._servers.get(str(found.binding.extra.get("mcp_server")))
+        return found if server is None else precedence.noted(found, places, server.say)
 
     def _call(self, payload: Any, server: str | None) -> Resolution:
         if type(payload) is not dict:

@@ -7,9 +7,8 @@ from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 
-from agtphost.adapters.mcp.call_context import CallContext
 from agtphost.adapters.mcp.calls import configured_roots
-from agtphost.adapters.mcp.elicitation import PendingCall, owner_of
+from agtphost.adapters.mcp.elicitation import CallContext, PendingCall, owner_of
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.session import ClientSession, Send
 from agtphost.adapters.mcp.versions import ANSWERABLE

@@ -9,12 +9,11 @@ from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from agtphost.adapters.callers import caller_of
-from agtphost.adapters.mcp.call_context import CallContext
+from agtphost.adapters.mcp.elicitation import CallContext
 from agtphost.adapters.mcp.requests import SendsRequests
-from agtphost.adapters.mcp.semantics import semantic_block
 from agtphost.adapters.mcp.session import ClientSession, own_meta
 from agtphost.adapters.mcp.tools import Tool
-from agtphost.config.upstreams import Override
+from agtphost.config.upstreams import Override, ToolOverride
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
@@ -258,3 +257,41 @@ def unlisted_binding(server: SendsRequests, tool: str) -> Binding:
         timeout=settings.timeout,
         extra={"mcp_server": settings.name, "mcp_tool": tool},
     )
+
+
+_CAPABILITY = {"informational": "retrieval", "reversible": "modification", "irreversible": "transaction"}
+
+
+def impact_of(annotations: Mapping[str, Any], override: ToolOverride | None) -> str:
+    """One of the three impacts; a tool that says nothing counts as destructive, as in MCP."""
+    if override is not None and override.impact is not None:
+        return override.impact
+    if annotations.get("readOnlyHint") is True:
+        return "informational"
+    return "reversible" if annotations.get("destructiveHint") is False else "irreversible"
+
+
+def semantic_block(definition: Mapping[str, Any], override: ToolOverride | None) -> dict[str, object]:
+    """
+    The block that lists show for a tool.
+
+    :param definition: the tool as ``tools/list`` gave it.
+    """
+    annotations = definition.get("annotations")
+    hints: Mapping[str, Any] = annotations if isinstance(annotations, dict) else {}
+    impact = impact_of(hints, override)
+    name = str(definition["name"])
+    title = definition.get("title") or hints.get("title")
+    return {
+        "intent": _text(definition.get("description")) or f"Call the MCP tool {name}.",
+        "actor": "agent",
+        "outcome": _text(title) or f"The result of {name}.",
+        "capability": _CAPABILITY[impact],
+        "confidence": 0.9 if hints.get("openWorldHint") is False else 0.7,
+        "impact": impact,
+        "is_idempotent": impact == "informational" or hints.get("idempotentHint") is True,
+    }
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

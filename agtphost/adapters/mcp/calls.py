@@ -16,9 +16,10 @@ from typing import Any
 
 from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
+from zope.interface import implementer
 
-from agtphost.adapters.callers import caller_of
-from agtphost.adapters.mcp.call_context import CallContext
+from agtphost.adapters.callers import caller_of, owner_of
+from agtphost.adapters.mcp.elicitation import CallContext
 from agtphost.adapters.mcp.notifications import LEVELS, NotificationQueue
 from agtphost.adapters.mcp.request_states import RequestStates, WaitingRequest
 from agtphost.adapters.mcp.requests import Call, SendsRequests
@@ -26,7 +27,7 @@ from agtphost.adapters.mcp.versions import META
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import Answer, BuiltInContext
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.context import LAST_WORD
 from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
 from agtphost.upstream.refusals import refusal
@@ -81,7 +82,7 @@ class CallTracker:
         seconds = server.settings.timeout
         if context.deadline:
             seconds = min(seconds, context.deadline - LAST_WORD - server.seconds())
-        agent_id = "" if context.caller is None else context.caller.agent_id
+        agent_id = owner_of(context)
         waiting = self._awaited(context, carried, agent_id)
         streamed = streams(context)
         plain = context.task_id is None and not streamed and not carried.meta and not carried.again
@@ -298,3 +299,23 @@ def again(state: object, responses: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_roots(asked: object) -> bool:
     return type(asked) is dict and asked.get("method") == "roots/list"
+
+
+@implementer(IBuiltInHandler)
+class CancelCalls:
+    """
+    Gives up what the caller called under a Task-ID.
+
+    :param task_id: the Task-ID.
+    """
+
+    kind = "mcp"
+
+    def __init__(self, desk: CallTracker, task_id: str) -> None:
+        self._desk = desk
+        self._task_id = task_id
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        """Cancel; how many calls that were is the answer."""
+        cancelled = self._desk.cancel(owner_of(context), self._task_id)
+        return Answer(result={"mcp_response": {"cancelled": cancelled}})

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import difflib
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorThreads, IReactorTime
 from twisted.internet.threads import deferToThreadPool
 
-from agtphost.adapters.mcp import unmatched
 from agtphost.adapters.mcp.resources import KINDS
 from agtphost.adapters.mcp.session import ClientSession
 from agtphost.adapters.mcp.tools import Tool, defining, invalid_schemas, read_tools
@@ -18,6 +19,7 @@ from agtphost.contract.binding import Binding
 from agtphost.upstream.failures import ErrorAnswer, RulesUnmatched, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.pins import Pins
+from agtphost.vocabulary.uri_templates import fits
 
 SHORTEST_INTERVAL = 1.0
 """Seconds between two listings, however often a server says that its tools changed."""
@@ -27,6 +29,60 @@ AFTER_FAILURE = 60.0
 
 POLLED = 300.0
 """Seconds between listings where a server has changes to tell and no way to tell them."""
+
+
+LISTS: Mapping[str, tuple[str, ...]] = {"prompts": ("prompts",), "resources": ("resources", "templates")}
+"""What has to be listed to know which rules of a kind fit: kinds of :data:`agtphost.adapters.mcp.resources.KINDS`."""
+
+_ONE = {"tools": "tool", "prompts": "prompt", "resources": "resource"}
+_EXPRESSION = re.compile(r"\{[^{}]*\}")
+
+Listed = Mapping[str, Collection[str]]
+"""Names and URIs by kind; a kind that was not listed yet is left out, and decides nothing."""
+
+
+def needed(settings: MCPServerSection) -> tuple[str, ...]:
+    """Kinds, besides tools, that a server has to list before its rules are known to fit."""
+    wanted = (("prompts", settings.prompts), ("resources", settings.resources))
+    return tuple(kind for name, rules in wanted if rules for kind in LISTS[name])
+
+
+def unmatched(settings: MCPServerSection, listed: Listed) -> Iterator[tuple[str, str]]:
+    """Kind (``tools``, ``prompts``, ``resources``) and name of every rule that fits nothing, in order."""
+    for name in sorted({*settings.tools, *settings.pins} - set(listed.get("tools", ()))):
+        yield "tools", name
+    if "prompts" in listed:
+        for name in sorted(settings.prompts.keys() - set(listed["prompts"])):
+            yield "prompts", name
+    if "resources" in listed and "templates" in listed:
+        for rule in sorted(settings.resources):
+            if not _covers(rule, listed["resources"], listed["templates"]):
+                yield "resources", rule
+
+
+def sentence(server: str, kind: str, name: str, listed: Listed) -> str:
+    """What an operator is told of a rule that protects nothing."""
+    close = difflib.get_close_matches(name[:256], sorted(listed.get(kind, ())), 1)
+    meant = f" (did you mean {close[0]!r}?)" if close else ""
+    one = _ONE[kind]
+    what = repr(name) if kind == "tools" else f"{one} {name!r}"
+    return f"the configuration has rules for {what} of {server}, and no {one} there has that name{meant}"
+
+
+def shown(kind: str, name: str) -> str:
+    """A rule in lists of them: ``prompt NAME``."""
+    return f"{_ONE[kind]} {name}"
+
+
+def _covers(rule: str, resources: Collection[str], templates: Collection[str]) -> bool:
+    if rule.endswith("*"):
+        start = rule[:-1]
+        # What a template begins with before its first expression is what all its URIs begin with.
+        heads = [_EXPRESSION.split(template)[0] for template in templates]
+        return any(uri.startswith(start) for uri in resources) or any(
+            head.startswith(start) or start.startswith(head) for head in heads
+        )
+    return rule in resources or rule in templates or any(fits(template, rule) for template in templates)
 
 
 class Catalogue:
@@ -109,7 +165,7 @@ class Catalogue:
     async def _list_others(self, dialogue: ClientSession) -> None:
         """What rules are about has to be known before anything can be called, or a typo would leave it open."""
         settings, found = self._settings, {}
-        for name in unmatched.needed(settings):
+        for name in needed(settings):
             kind = KINDS[name]
             entries = await dialogue.walk(kind.capability, kind.method, kind.member, settings.start_timeout)
             found[name] = frozenset(
@@ -207,11 +263,11 @@ class Catalogue:
 
     def _match(self, tools: Mapping[str, Tool]) -> None:
         settings, listed = self._settings, {**self.others, "tools": tools}
-        found = tuple(unmatched.unmatched(settings, listed))
+        found = tuple(unmatched(settings, listed))
         if found and found != self.unmatched:
             off = "; its tools are off until that is mended" if settings.unmatched_rules == "off" else ""
             for kind, name in found:
-                self._log.event(f"{unmatched.sentence(settings.name, kind, name, listed)}{off}")
+                self._log.event(f"{sentence(settings.name, kind, name, listed)}{off}")
         self.unmatched = found
 
     @property
@@ -227,12 +283,12 @@ class Catalogue:
     @property
     def rules_shown(self) -> tuple[str, ...]:
         """:attr:`unmatched` as lists of them show it."""
-        return tuple(unmatched.shown(*each) for each in self.unmatched)
+        return tuple(shown(*each) for each in self.unmatched)
 
     def sentences(self) -> list[str]:
         """What an operator is told of :attr:`unmatched` and :attr:`invalid`."""
         listed, server = {**self.others, "tools": self.tools}, self._settings.name
-        rules = [unmatched.sentence(server, *each, listed) for each in self.unmatched]
+        rules = [sentence(server, *each, listed) for each in self.unmatched]
         return [
             *rules,
             *(f"tool {tool!r} of {server} is off: {'; '.join(said)}" for tool, said in self.invalid.items()),

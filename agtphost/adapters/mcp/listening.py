@@ -9,6 +9,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from agtphost.adapters.callers import owner_of
 from agtphost.adapters.mcp.calls import streams
 from agtphost.adapters.mcp.notifications import NotificationQueue
 from agtphost.adapters.mcp.server import McpServer
@@ -57,7 +58,7 @@ class Listening:
                 "Changes are told in interim messages, and the request does not ask for any.",
                 remedy='Send "context": {"stream": true}.',
             )
-        agent_id = "" if context.caller is None else context.caller.agent_id
+        agent_id = owner_of(context)
         subscribed: list[tuple[McpServer, McpServer, Subscriber]] = []
         feeds: list[NotificationQueue] = []
         try:

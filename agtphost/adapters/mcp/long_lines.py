@@ -9,9 +9,11 @@ outermost object are looked at.
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
-from agtphost.adapters.mcp.framing import MAX_MESSAGE, answered_id
+from agtphost.upstream.bodies import MAX_MESSAGE
 
 HEAD = 1024
 TAIL = 256
@@ -86,6 +88,27 @@ def _beginning(head: bytes) -> tuple[bool, int | None]:
             call_id = int(value[1])
         at = value.end()
     return answers, call_id if answers else None
+
+
+def answered_id(octets: bytes) -> int | None:
+    """
+    Whose answer a refused text is, so that its call fails now and not at its deadline.
+
+    :return: the id of a JSON-RPC answer; None where it is none.
+    """
+    try:
+        text = octets.decode("utf-8-sig", "replace")
+        message: Any = json.loads(text, parse_int=_small_integer, parse_float=lambda _: None, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    if type(message) is not dict or "method" in message:
+        return None
+    call_id = message.get("id")
+    return call_id if type(call_id) is int else None
+
+
+def _small_integer(text: str) -> int | None:
+    return int(text) if len(text) < 17 else None
 
 
 def whose(octets: bytes) -> int | None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from zope.interface import implementer
+
+from agtphost.adapters.callers import owner_of
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Levels of log messages, RFC 5424."""
@@ -97,3 +101,27 @@ class NotificationQueue:
             shown = {name: params[name] for name in ("level", "logger", "data") if name in params}
             return {"type": "log", **shown}
         return {"type": "notification", "method": method, "params": dict(params)}
+
+
+@implementer(IBuiltInHandler)
+class LevelSetting:
+    """
+    Notes the least level of log events for an agent in a session.
+
+    A server that works for this caller alone is told; one that others share is not.
+
+    :param set_level: where it is noted, and told.
+    :param level: one of :data:`LEVELS`.
+    """
+
+    kind = "mcp"
+
+    def __init__(self, set_level: Sequence[Callable[[str, str | None, str], None]], level: str) -> None:
+        self._set_level = set_level
+        self._level = level
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        """Note it."""
+        for set_level in self._set_level:
+            set_level(owner_of(context), context.session_id, self._level)
+        return Answer(result={"mcp_response": {}})

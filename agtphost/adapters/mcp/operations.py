@@ -10,13 +10,13 @@ from urllib.parse import unquote
 
 from agtphost.adapters.mcp.approval import ApproveTool
 from agtphost.adapters.mcp.bindings import Request, offer_binding, override_of
-from agtphost.adapters.mcp.calls import CallTracker
+from agtphost.adapters.mcp.calls import CallTracker, CancelCalls
 from agtphost.adapters.mcp.listening import LONGEST, SHOWN, Listening
-from agtphost.adapters.mcp.notifications import LEVELS
-from agtphost.adapters.mcp.resource_lists import OfferList
+from agtphost.adapters.mcp.lists import OfferList
+from agtphost.adapters.mcp.notifications import LEVELS, LevelSetting
 from agtphost.adapters.mcp.server import McpServer
-from agtphost.adapters.mcp.small_actions import Cancellation, LevelSetting, TaskRequest
 from agtphost.adapters.mcp.subscribers import LIST_CHANGES
+from agtphost.adapters.mcp.tasks import TaskRequest
 from agtphost.config.upstreams import Override
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
@@ -247,7 +247,8 @@ class Operations:
         if level not in LEVELS:
             raise malformed("That is no level of log messages.", f"Use {', '.join(LEVELS)}.")
         servers = list(self._servers.values()) if server is None else [self._servers[server]]
-        return _local("mcp.logging.setLevel", LevelSetting(self._desk, servers, level))
+        told = (self._desk.set_level, *(each.sharing.set_level for each in servers))
+        return _local("mcp.logging.setLevel", LevelSetting(told, level))
 
     def _listen(self, payload: Mapping[str, Any], server: str | None) -> Binding:
         wanted = table(payload, "notifications")
@@ -298,7 +299,7 @@ class Operations:
         return resolve
 
     def _cancel(self, payload: Mapping[str, Any], server: str | None) -> Binding:
-        return _local("mcp.requests.cancel", Cancellation(self._desk, text(payload, "task_id")))
+        return _local("mcp.requests.cancel", CancelCalls(self._desk, text(payload, "task_id")))
 
     def _approve(self, payload: Mapping[str, Any], server: str | None) -> Binding:
         handler = ApproveTool(self._servers, text(payload, "tool"), server, self._authorization)

@@ -8,8 +8,7 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred
 from twisted.logger import LogLevel
 
-from agtphost.adapters.mcp.call_context import CallContext
-from agtphost.adapters.mcp.elicitation import PendingCall
+from agtphost.adapters.mcp.elicitation import CallContext, PendingCall
 from agtphost.adapters.mcp.session import Send
 from agtphost.adapters.mcp.versions import Negotiated
 from agtphost.config.upstreams import MCPServerSection

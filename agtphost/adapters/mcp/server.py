@@ -18,24 +18,25 @@ from twisted.logger import LogLevel
 from agtphost import __version__
 from agtphost.adapters.mcp.attendance import Attendance
 from agtphost.adapters.mcp.bindings import tool_binding
-from agtphost.adapters.mcp.call_context import CallContext
 from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.catalogue import Catalogue
-from agtphost.adapters.mcp.elicitation import PendingCall
-from agtphost.adapters.mcp.instances import Instances, Key
+from agtphost.adapters.mcp.elicitation import CallContext, PendingCall
+from agtphost.adapters.mcp.instances import Instances, Key, Sharing, own_settings
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
-from agtphost.adapters.mcp.links import OpenLink
+from agtphost.adapters.mcp.links import Link, OpenLink, Receiver
 from agtphost.adapters.mcp.resources import Resources
 from agtphost.adapters.mcp.session import ClientSession, Send
-from agtphost.adapters.mcp.sharing import Sharing, own_settings
 from agtphost.adapters.mcp.snapshot import ServerSnapshot, agreed
+from agtphost.adapters.mcp.stdio import StdioLink, child_environment
+from agtphost.adapters.mcp.streamable_http import HttpLink
 from agtphost.adapters.mcp.subscribers import Listeners, Subscribers
+from agtphost.adapters.mcp.token_source import TokenSource
 from agtphost.adapters.mcp.tools import Tool
-from agtphost.adapters.mcp.transports import link_opener
 from agtphost.adapters.mcp.versions import ANSWERABLE, NOTHING, Negotiated, NegotiationFailed, negotiate
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.upstream.failures import ErrorAnswer, Lost, Refused, Unreadable, UpstreamFailure
+from agtphost.upstream.https import HTTPSClient, trust_of
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.pins import Pins
 from agtphost.upstream.queue import Caller
@@ -210,7 +211,7 @@ class McpServer(UpstreamService):
     def serving(
         self, agent_id: str, session_id: str | None, meta: Mapping[str, Any], seconds: float
     ) -> Coroutine[Any, Any, McpServer]:
-        """What serves one request: see :class:`agtphost.adapters.mcp.sharing.Sharing`."""
+        """What serves one request: see :class:`agtphost.adapters.mcp.instances.Sharing`."""
         return self.sharing.serving(agent_id, session_id, meta, seconds)
 
     def call_tool(
@@ -386,3 +387,33 @@ class McpServer(UpstreamService):
 
         self._closing.addCallback(gone)
         return waiter
+
+
+def link_opener(reactor: Any, settings: MCPServerSection, environ: Mapping[str, str], log: UpstreamLog) -> OpenLink:
+    """
+    What opens links to a server.
+
+    :param environ: the host's environment, of which a child process gets six names.
+    """
+    url = settings.url
+    if url is not None:
+        headers = settings.opened_headers()
+        bearer: TokenSource | None = None
+        if settings.oauth is not None:
+            client = HTTPSClient(reactor, trust_of(settings.ca), addresses=None, connections=1)
+            bearer = TokenSource(reactor, client.agent, settings.oauth, log)
+
+        def http(receiver: Receiver) -> Link:
+            client = HTTPSClient(reactor, trust_of(settings.ca), addresses=None, connections=settings.max_concurrency)
+            return HttpLink(reactor, receiver, client.agent, client.pool, url, headers, log, bearer)
+
+        return http
+
+    environment = child_environment(environ, settings.opened_env())
+    command = settings.command or ()
+
+    def stdio(receiver: Receiver) -> Link:
+        patience = settings.timeout if settings.input_timeout is None else settings.input_timeout
+        return StdioLink(reactor, receiver, command, environment, str(settings.cwd), log, patience)
+
+    return stdio

@@ -8,11 +8,10 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from agtphost.adapters import precedence
-from agtphost.adapters.mcp.call_context import CallContext
+from agtphost.adapters.mcp.elicitation import CallContext
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import HeaderPairs
-from agtphost.adapters.mcp.parameter_headers import render
-from agtphost.adapters.mcp.tools import Tool
+from agtphost.adapters.mcp.tools import Tool, render
 from agtphost.adapters.mcp.versions import ANSWERABLE, META, Negotiated, envelope, mirrored
 from agtphost.upstream.failures import Cancelled, Timeout, Unreadable
 

@@ -64,6 +64,23 @@ PIECE = 64 << 10
 """Octets handed to the pipe's writer at a time: it tells when all of them were taken, and nothing before."""
 
 
+INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+"""The only variables of the host's own environment that a server gets."""
+
+
+def child_environment(host: Mapping[str, str], configured: Mapping[str, str]) -> dict[str, str]:
+    """
+    Build a server's environment from empty.
+
+    :param host: the host's own environment.
+    :param configured: the ``env`` table of the server.
+    """
+    inherited = {name: host[name] for name in INHERITED if name in host}
+    # A value that is a shell function definition has no business in a child.
+    kept = {name: value for name, value in inherited.items() if not value.startswith("()")}
+    return {**kept, **configured}
+
+
 @implementer(IPullProducer)
 class StdioLink(ProcessProtocol):
     """

@@ -26,11 +26,10 @@ from twisted.web.client import HTTPConnectionPool
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent, IResponse
 
-from agtphost.adapters.mcp.framing import MAX_MESSAGE
-from agtphost.adapters.mcp.http_body import Answer
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
 from agtphost.adapters.mcp.long_lines import whose
 from agtphost.adapters.mcp.token_source import TokenSource
+from agtphost.upstream.bodies import MAX_MESSAGE, Answer
 from agtphost.upstream.failures import Busy, Lost, Refused, TooLong, Unreadable, UpstreamFailure
 from agtphost.upstream.https import Octets
 from agtphost.upstream.log import UpstreamLog

@@ -18,8 +18,8 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent
 
-from agtphost.adapters.mcp.http_body import Answer
 from agtphost.config.upstreams import OAuthClient
+from agtphost.upstream.bodies import Answer
 from agtphost.upstream.failures import Refused, UpstreamFailure
 from agtphost.upstream.https import Octets
 from agtphost.upstream.log import UpstreamLog

@@ -10,8 +10,8 @@ import pytest
 from agtphost.adapters.a2a.dialects import Operation
 from agtphost.adapters.a2a.relay import MOST_OF_ALL, MOST_PER_CLIENT, room_for
 from agtphost.adapters.a2a.relayed import Whose, guarded, may_push, read, renamed
-from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
 from agtphost.upstream.failures import ErrorAnswer
+from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from tests.adapters.peers import ALICE, Book
 
 MINE = OwnedTask(

@@ -13,9 +13,9 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from agtphost.adapters.a2a import A2AAdapter, A2AAgent
-from agtphost.adapters.web.ownership import TaskOwnership
 from agtphost.config.peers import A2AAgentSection
 from agtphost.errors import Refusal
+from agtphost.upstream.ownership import TaskOwnership
 from tests.adapters.peers import BOB, Book, Stage, kept, python
 
 SCRIPT = Path(__file__).with_name("servers") / "sdk_agent.py"

@@ -66,7 +66,7 @@ async def test_the_configured_authority_is_believed(credentials: Credentials) ->
         served(credentials) as port,
         connected(f"https://localhost:{port}", ca=str(credentials.trust)) as agent,
     ):
-        await until(lambda: agent.service.state is State.UP, 5.0, str(agent.service.snapshot()))
+        await until(lambda: agent.state is State.UP, 5.0, str(agent.snapshot()))
 
 
 @pytest_twisted.ensureDeferred
@@ -76,6 +76,6 @@ async def test_another_authority_is_not(credentials: Credentials, tmp_path: Path
     async with served(credentials) as port:
         for ca in (None, str(other.trust)):
             async with connected(f"https://localhost:{port}", ca=ca) as agent:
-                service = agent.service
+                service = agent
                 await until(lambda service=service: service.state is State.BACKOFF, 6.0, str(service.snapshot()))
                 assert agent.card is None

@@ -11,9 +11,9 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from agtphost.adapters.acp import ACPAdapter, ACPServer
-from agtphost.adapters.web.ownership import TaskOwnership
 from agtphost.config.peers import ACPServerSection
 from agtphost.errors import Refusal
+from agtphost.upstream.ownership import TaskOwnership
 from agtphost.upstream.supervision import State
 from tests.adapters.hostile import FAULTS, STREAM_FAULTS, Script, Server, hostile
 from tests.adapters.mcp.hosting import pause, until
@@ -79,7 +79,7 @@ async def test_a_list_that_is_none(listed: Any) -> None:
     async with hostile() as server:
         server.page("/agents", listed)
         async with stage(server, wait=False) as on:
-            service = on.adapter.servers["bee"].service
+            service = on.adapter.servers["bee"]
             await until(lambda: service.state is State.BACKOFF)
             assert service.snapshot().reason
             refusal, _ = await outcome(on)
@@ -107,7 +107,7 @@ async def test_a_name_that_is_not_listed_shuts_the_server(rules: dict[str, Any])
         server.page("/agents", {"agents": [{"name": "liar"}]})
         sentence = "the configuration names 'lair', which it does not list (did you mean 'liar'?)"
         async with stage(server, wait=False, unmatched_rules="off", **rules) as on:
-            service = on.adapter.servers["bee"].service
+            service = on.adapter.servers["bee"]
             await until(lambda: service.state is State.BACKOFF)
             assert sentence in service.snapshot().reason
             assert "off until that is mended" in service.snapshot().reason
@@ -115,7 +115,7 @@ async def test_a_name_that_is_not_listed_shuts_the_server(rules: dict[str, Any])
             refusal, _ = await outcome(on)
             assert (refusal.status, refusal.reason) == (503, "upstream-down")
         async with stage(server, unmatched_rules="warn", **rules) as on:
-            assert on.adapter.servers["bee"].service.state is State.UP
+            assert on.adapter.servers["bee"].state is State.UP
             assert on.adapter.upstreams()[0]["unmatched_rules"] == ["agent lair"]
         async with stage(server, unmatched_rules="off", agents=("liar",)) as on:
             assert on.adapter.upstreams()[0]["unmatched_rules"] == []

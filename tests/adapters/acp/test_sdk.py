@@ -12,9 +12,9 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from agtphost.adapters.acp import ACPAdapter, ACPServer
-from agtphost.adapters.web.ownership import TaskOwnership
 from agtphost.config.peers import ACPServerSection
 from agtphost.errors import Refusal
+from agtphost.upstream.ownership import TaskOwnership
 from tests.adapters.acp.environment import interpreter
 from tests.adapters.mcp.hosting import pause
 from tests.adapters.peers import BOB, Book, Stage, kept, process

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agtphost.adapters.mcp.framing import EventStream, Lines, MessageTooLong, answered_id
-from agtphost.adapters.mcp.long_lines import whose
+from agtphost.adapters.mcp.long_lines import answered_id, whose
+from agtphost.upstream.bodies import EventStream, Lines, MessageTooLong
 
 
 def fed(reader: Lines | EventStream, octets: bytes, size: int) -> list[bytes]:

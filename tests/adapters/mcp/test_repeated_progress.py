@@ -8,8 +8,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp.call_context import CallContext
-from agtphost.adapters.mcp.elicitation import PendingCall
+from agtphost.adapters.mcp.elicitation import CallContext, PendingCall
 
 
 def test_whoever_repeated_the_request_hears_the_rest() -> None:

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp.parameter_headers import parameter_headers, render
-from agtphost.adapters.mcp.semantics import semantic_block
+from agtphost.adapters.mcp.bindings import semantic_block
 from agtphost.adapters.mcp.session import own_meta
-from agtphost.adapters.mcp.tools import deceptive_character, digest_of, read_tools
+from agtphost.adapters.mcp.tools import deceptive_character, digest_of, parameter_headers, read_tools, render
 from agtphost.adapters.mcp.versions import header_value
 from agtphost.config.upstreams import ToolOverride
 from agtphost.upstream.log import UpstreamLog, escaped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agtphost.adapters.mcp.unmatched import needed, sentence, unmatched
+from agtphost.adapters.mcp.catalogue import needed, sentence, unmatched
 from agtphost.config.upstreams import MCPServerSection, ToolOverride
 
 RULE = ToolOverride()

@@ -1,5 +1,7 @@
 """
-One upstream over HTTP: pooled connections, verified TLS, no redirects, no cookies, everything bounded.
+Upstreams over HTTP, whatever protocol they speak: how one is asked, and its service.
+
+Pooled connections, verified TLS, no redirects, no cookies, everything bounded.
 
 A request is sent at most once: it may have had its effect when its connection
 was lost.
@@ -7,6 +9,7 @@ was lost.
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred, TimeoutError
+from twisted.logger import LogLevel
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IResponse
 
-from agtphost.adapters.mcp.http_body import Answer
+from agtphost.config.peers import WebUpstreamSection
+from agtphost.upstream.bodies import Answer
 from agtphost.upstream.failures import Lost, Refused, Timeout, TooLong, Unreadable
 from agtphost.upstream.https import HTTPSClient, trust_of
+from agtphost.upstream.log import UpstreamLog
+from agtphost.upstream.pins import Pins
+from agtphost.upstream.service import Snapshot, UpstreamService
 from agtphost.vocabulary import jsontext
 
 LONGEST_BODY = 16 << 20
@@ -51,7 +59,7 @@ class Reply:
     streamed: bool = False
 
 
-class HttpPeer:
+class WebClient:
     """
     Speaks HTTP with one upstream.
 
@@ -208,3 +216,63 @@ class _Reading:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.called:
             waiter.callback(None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebSnapshot(Snapshot):
+    """One upstream at one moment."""
+
+    protocol: str
+
+    def told(self) -> dict[str, object]:
+        """What DESCRIBE says of the moment."""
+        return {**super().told(), "failures": self.calls.errors}
+
+    def full(self) -> dict[str, object]:
+        """Everything, for operators."""
+        return {**super().full(), "protocol": self.protocol.upper()}
+
+
+class WebUpstream(UpstreamService):
+    """
+    The service of one upstream: prepared at start, and looked at again from time to time.
+
+    Subclasses say what preparing it is: :meth:`_establish`.
+
+    :param protocol: ``a2a`` or ``acp``.
+    :param pins: what it said of itself that is approved.
+    """
+
+    late = "it did not say what it is"
+
+    def __init__(
+        self,
+        reactor: Any,
+        settings: WebUpstreamSection,
+        protocol: str,
+        pins: Pins,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        log = UpstreamLog(reactor, f"{protocol}.{settings.name}", settings.secrets(), kind="upstream")
+        super().__init__(reactor, settings, protocol, log, jitter=jitter)
+        headers = settings.opened_headers()
+        self._http = WebClient(reactor, ca=settings.ca, headers=headers, connections=settings.max_concurrency)
+        self.protocol = protocol
+        self.pins = pins
+        pins.on_approval = self._approval
+
+    def snapshot(self) -> WebSnapshot:
+        """What an operator may see."""
+        return WebSnapshot(protocol=self.protocol, **self.moment())
+
+    def _approval(self) -> None:
+        """An operator approved something that is off."""
+        self.look_again()
+
+    def _rose(self, *, first: bool) -> None:
+        if first:
+            self._log.event("up", LogLevel.info)
+        self._in(self.settings.refresh, self._look)
+
+    def _ended(self) -> Deferred[None]:
+        return Deferred.fromCoroutine(self._http.close())

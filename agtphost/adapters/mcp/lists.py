@@ -1,4 +1,4 @@
-"""Lists of resources, templates and prompts over several servers, of what their reader may use."""
+"""Lists of tools, resources, templates and prompts over several servers, of what their reader may use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from agtphost.adapters.mcp.listing import PAGE
+from agtphost.adapters.callers import owner_of
 from agtphost.adapters.mcp.resources import KINDS
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.contract.binding import Binding
@@ -18,6 +18,60 @@ from agtphost.upstream.failures import UpstreamFailure
 from agtphost.upstream.refusals import refusal
 from agtphost.upstream.supervision import State
 from agtphost.vocabulary.status import Status
+
+PAGE = 200
+"""Tools on one page; the next page is asked for with ``cursor``."""
+
+
+@implementer(IBuiltInHandler)
+class ToolList:
+    """
+    Lists tools as MCP has it, their names prefixed by the server.
+
+    :param servers: whose tools.
+    """
+
+    kind = "mcp"
+
+    def __init__(self, servers: Sequence[McpServer]) -> None:
+        self._servers = servers
+
+    def handle(self, context: BuiltInContext) -> Answer:
+        """
+        List what the caller may call, in order of name.
+
+        :raises Refusal: 422 for a cursor that is no string.
+        """
+        cursor = context.input.get("cursor", "")
+        if not isinstance(cursor, str):
+            raise Refusal(Status.UNPROCESSABLE, "invalid-payload", "The cursor of a tool list is a string.")
+        listed = sorted(
+            (binding.name, binding)
+            for server in self._servers
+            if server.state in (State.UP, State.IDLE)
+            for binding in server.catalogue.bindings.values()
+            if binding.name > cursor and context.admits(binding)
+        )
+        page = [{**binding.details["mcp"], "name": name} for name, binding in listed[:PAGE]]
+        result: dict[str, Any] = {"tools": page}
+        if len(listed) > PAGE:
+            result["nextCursor"] = listed[PAGE - 1][0]
+        return Answer(result={"tool_response": result})
+
+
+def list_binding(servers: Sequence[McpServer]) -> Binding:
+    """The binding of ``mcp.tools.list`` over some servers; what it shows is decided tool by tool."""
+    return Binding(
+        method="EXECUTE",
+        path="/mcp",
+        handler=ToolList(servers),
+        tier="B",
+        name="mcp.tools.list",
+        description="List the MCP tools that the caller may call.",
+        idempotent=True,
+        state_changing=False,
+    )
+
 
 log = Logger(namespace="agtphost.mcp")
 
@@ -72,7 +126,7 @@ class OfferList:
         return self._answer(page, None)
 
     async def _entries(self, context: BuiltInContext, server: McpServer) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        agent_id = "" if context.caller is None else context.caller.agent_id
+        agent_id = owner_of(context)
         terms = server.terms
         lacking = terms is not None and KINDS[self._kind].capability not in terms.capabilities
         if lacking or (not self._strict and server.state not in (State.UP, State.IDLE)):

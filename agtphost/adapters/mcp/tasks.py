@@ -1,17 +1,17 @@
-"""Actions that the host answers for the most part itself: levels, cancellation, tasks."""
+"""``mcp.tasks.get``, ``mcp.tasks.update`` and ``mcp.tasks.cancel``: tasks, for the agents whose they are."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from agtphost.adapters.callers import caller_of
+from agtphost.adapters.callers import caller_of, owner_of
 from agtphost.adapters.mcp.bindings import unlisted_binding
-from agtphost.adapters.mcp.call_context import CallContext
 from agtphost.adapters.mcp.calls import CallTracker
+from agtphost.adapters.mcp.elicitation import CallContext
 from agtphost.adapters.mcp.requests import SendsRequests
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.session import ClientSession
@@ -20,56 +20,6 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.vocabulary.status import Status
 
 _NOTHING: Mapping[str, Any] = {}
-
-
-def _agent_id(context: BuiltInContext) -> str:
-    return "" if context.caller is None else context.caller.agent_id
-
-
-@implementer(IBuiltInHandler)
-class LevelSetting:
-    """
-    Notes the least level of log events for an agent in a session.
-
-    A server that works for this caller alone is told; one that others share is not.
-
-    :param level: one of RFC 5424's.
-    """
-
-    kind = "mcp"
-
-    def __init__(self, desk: CallTracker, servers: Sequence[McpServer], level: str) -> None:
-        self._desk = desk
-        self._servers = servers
-        self._level = level
-
-    def handle(self, context: BuiltInContext) -> Answer:
-        """Note it."""
-        agent_id = _agent_id(context)
-        self._desk.set_level(agent_id, context.session_id, self._level)
-        for server in self._servers:
-            server.sharing.set_level(agent_id, context.session_id, self._level)
-        return Answer(result={"mcp_response": {}})
-
-
-@implementer(IBuiltInHandler)
-class Cancellation:
-    """
-    Gives up what the caller called under a Task-ID.
-
-    :param task_id: the Task-ID.
-    """
-
-    kind = "mcp"
-
-    def __init__(self, desk: CallTracker, task_id: str) -> None:
-        self._desk = desk
-        self._task_id = task_id
-
-    def handle(self, context: BuiltInContext) -> Answer:
-        """Cancel; how many calls that were is the answer."""
-        cancelled = self._desk.cancel(_agent_id(context), self._task_id)
-        return Answer(result={"mcp_response": {"cancelled": cancelled}})
 
 
 class _OfTask:
@@ -129,7 +79,7 @@ class TaskRequest:
 
         :raises Refusal: 404 where the caller has no such task, or may not call its tool any more.
         """
-        known = self._desk.task(_agent_id(context), self._params["taskId"], self._server)
+        known = self._desk.task(owner_of(context), self._params["taskId"], self._server)
         server = None if known is None else self._servers.get(known[0])
         if known is None or server is None:
             raise _unknown()

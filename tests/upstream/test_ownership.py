@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agtphost.adapters.web import ownership as module
-from agtphost.adapters.web.ownership import KEPT, OwnedTask, TaskOwnership, is_remote_id
+from agtphost.upstream import ownership as module
+from agtphost.upstream.ownership import KEPT, OwnedTask, TaskOwnership, is_remote_id
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from tests.adapters.peers import Book
 

@@ -16,9 +16,9 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from agtphost.adapters.web.ownership import OwnedTask, TaskOwnership
 from agtphost.audit.drafts import HOST_CHAIN, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.upstream.failures import UpstreamFailure
+from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.upstream.pins import Submit
 
 CANCELLED = "upstream-task-cancelled"

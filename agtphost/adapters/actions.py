@@ -1,0 +1,136 @@
+"""What the actions of A2A agents and ACP servers have in common: their time, their failures, and how they are bound."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from twisted.internet.defer import CancelledError
+
+from agtphost.adapters import precedence
+from agtphost.adapters.callers import caller_of
+from agtphost.contract.binding import Binding
+from agtphost.contract.schemas import CompiledSchema
+from agtphost.errors import Refusal
+from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
+from agtphost.handlers.context import LAST_WORD
+from agtphost.upstream.failures import Cancelled, UpstreamFailure
+from agtphost.upstream.ownership import OwnedTask, TaskOwnership
+from agtphost.upstream.refusals import refusal
+from agtphost.upstream.web import WebUpstream
+from agtphost.vocabulary.status import Status
+
+T = TypeVar("T")
+
+
+class Action:
+    """
+    One action of one upstream.
+
+    :param links: which of its tasks are whose.
+    """
+
+    kind = ""
+    """The protocol."""
+
+    remote = ""
+    """What results and records call the upstream's own name of a task."""
+
+    def __init__(self, upstream: WebUpstream, links: TaskOwnership) -> None:
+        self._upstream = upstream
+        self._links = links
+        self._name: str = upstream.settings.name
+
+    def _seconds(self, context: BuiltInContext) -> float:
+        seconds: float = self._upstream.settings.timeout
+        if context.deadline:
+            seconds = min(seconds, context.deadline - LAST_WORD - self._upstream.seconds())
+        return seconds
+
+    async def _outcome(self, call: Awaitable[T], link: Callable[[], OwnedTask | None] = lambda: None) -> T:
+        """
+        What a call came to.
+
+        :param link: the task that it is about, as far as that is known when it fails.
+        :raises Refusal: see :mod:`agtphost.upstream.refusals`.
+        """
+        try:
+            return await call
+        except UpstreamFailure as failure:
+            raise self._refused(failure, link()) from failure
+        except CancelledError:
+            raise self._refused(Cancelled(), link()) from None
+
+    async def _up(self, context: BuiltInContext) -> None:
+        """Wait until the upstream has said what it is."""
+
+        async def nothing(seconds: float) -> None:
+            return None
+
+        await self._outcome(self._upstream.call(self._seconds(context), nothing, caller_of(context)))
+
+    def _refused(self, failure: UpstreamFailure, link: OwnedTask | None = None) -> Refusal:
+        details = {} if link is None else {"task_id": link.task_id, self.remote: link.remote_id}
+        self._upstream.say(f"a call failed: {failure}")
+        return refusal(self.kind, self._name, failure, details)
+
+    def _note(self, contradicted: tuple[str, ...], context: BuiltInContext) -> dict[str, object]:
+        return precedence.note(self._upstream.say, context, contradicted)
+
+
+def action_binding(
+    upstream: WebUpstream,
+    action: str,
+    handler: IBuiltInHandler,
+    *,
+    what: str,
+    description: str,
+    capability: str,
+    schema: CompiledSchema | None,
+    digest: str,
+    outcome: str = "",
+    confidence: float = 0.9,
+    extra: Mapping[str, object],
+    payload_type: str,
+) -> Binding:
+    """
+    An action as a binding, so that the gates of every other method decide about it too; their part is the operator's.
+
+    :param what: the action does.
+    :param capability: ``retrieval``, ``modification`` or ``transaction``.
+    :param digest: of what defines the action.
+    :param outcome: a sentence; empty: ``what``.
+    """
+    settings: Any = upstream.settings
+    reading = capability == "retrieval"
+    return Binding(
+        method="EXECUTE",
+        path=f"/{upstream.protocol}/{settings.name}",
+        handler=handler,
+        tier="B",
+        name=f"{settings.name}.{action}",
+        description=description,
+        required_scopes=settings.scopes,
+        scope_status=Status.SCOPE_VIOLATION,
+        min_assurance=settings.min_assurance,
+        input_schema=schema,
+        idempotent=reading,
+        state_changing=not reading,
+        timeout=settings.timeout,
+        extra=extra,
+        details={
+            "action": action,
+            "payload_type": payload_type,
+            "input_schema": schema.schema if schema is not None else {"type": "object"},
+            "definition_digest": digest,
+            "semantic": {
+                "intent": f"{what}.",
+                "actor": "agent",
+                "outcome": outcome or f"{what}.",
+                "capability": capability,
+                "confidence": confidence,
+                "impact": {"retrieval": "informational", "modification": "reversible"}.get(capability, "irreversible"),
+                "is_idempotent": reading,
+            },
+        },
+    )
