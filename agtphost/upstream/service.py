@@ -177,21 +177,28 @@ class UpstreamService(Service):
         """Log one line, within the quota of what is logged of this upstream."""
         self._log.say(text, level)
 
-    async def call(self, seconds: float, work: Callable[[float], Awaitable[T]], caller: Caller = None) -> T:
+    async def call(
+        self,
+        seconds: float,
+        work: Callable[[float], Awaitable[T]],
+        caller: Caller = None,
+        noted: Callable[[Deferred[None]], Deferred[None]] = lambda waiting: waiting,
+    ) -> T:
         """
         Do ``work`` with the upstream, when it is up and the call's turn has come.
 
         :param seconds: how long all of it may take.
         :param work: gets the seconds that are left.
         :param caller: whose share of the turns it takes; None: it is the host's own request.
+        :param noted: is told what the call waits for.
         :raises UpstreamFailure: for every other outcome.
         """
         until = self.seconds() + seconds
         try:
             if self._state is not State.UP:
-                await self._risen(seconds, caller)
+                await self._risen(seconds, caller, noted)
             if not self._turns.take(caller):
-                await self._turns.wait(until - self.seconds(), caller)
+                await noted(self._turns.wait(until - self.seconds(), caller))
             began = self.seconds()
             self._in_flight += 1
             try:

@@ -248,38 +248,28 @@ class McpServer(UpstreamService):
         :return: the result as received, or an ``input_required`` result.
         :raises UpstreamFailure: for every other outcome.
         """
-        began = self.last_used = self._clock.seconds()
-        noted: Callable[[Deferred[None]], Deferred[None]]
-        noted = (lambda waiting: waiting) if asking is None else asking.working
-        if self._alone:
-            caller = None
+
+        async def work(left: float) -> Mapping[str, Any]:
+            dialogue = self._dialogue
+            if dialogue is None:
+                raise self._down()
+            if asking is None:
+                result = await send(dialogue, left)
+            else:
+                result = await self._attendance.attend(send, dialogue, left, asking)
+            if type(result) is not dict:
+                raise Unreadable("the server's result is no object")
+            return result
+
+        self.last_used = self._clock.seconds()
         self._at_work += 1
         try:
-            if self._dialogue is None:
-                await self._risen(seconds, caller, noted)
-            if not self._turns.take(caller):
-                await noted(self._turns.wait(seconds - (self._clock.seconds() - began), caller))
-            try:
-                left = seconds - (self._clock.seconds() - began)
-                dialogue = self._dialogue
-                if dialogue is None:
-                    raise self._down()
-                if asking is None:
-                    result = await send(dialogue, left)
-                else:
-                    result = await self._attendance.attend(send, dialogue, left, asking)
-            finally:
-                self._turns.give_back(caller)
-        except UpstreamFailure as failure:
-            self._counters.failed(failure)
-            raise
+            share = None if self._alone else caller
+            if asking is None:
+                return await self.call(seconds, work, share)
+            return await self.call(seconds, work, share, asking.working)
         finally:
             self._at_work -= 1
-        if type(result) is not dict:
-            self._counters.failed(Unreadable("no object"))
-            raise Unreadable("the server's result is no object")
-        self._counters.succeeded(self._clock.seconds() - began)
-        return result
 
     async def resume(
         self,
@@ -401,11 +391,11 @@ def link_opener(reactor: Any, settings: MCPServerSection, environ: Mapping[str, 
         bearer: TokenSource | None = None
         if settings.oauth is not None:
             client = HTTPSClient(reactor, trust_of(settings.ca), addresses=None, connections=1)
-            bearer = TokenSource(reactor, client.agent, settings.oauth, log)
+            bearer = TokenSource(reactor, client, settings.oauth, log)
 
         def http(receiver: Receiver) -> Link:
             client = HTTPSClient(reactor, trust_of(settings.ca), addresses=None, connections=settings.max_concurrency)
-            return HttpLink(reactor, receiver, client.agent, client.pool, url, headers, log, bearer)
+            return HttpLink(reactor, receiver, client, url, headers, log, bearer)
 
         return http
 

@@ -18,20 +18,18 @@ from functools import partial
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.error import ConnectError, DNSLookupError
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import LogLevel
-from twisted.web.client import HTTPConnectionPool
 from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgent, IResponse
+from twisted.web.iweb import IResponse
 
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
 from agtphost.adapters.mcp.long_lines import whose
 from agtphost.adapters.mcp.token_source import TokenSource
 from agtphost.upstream.bodies import MAX_MESSAGE, Answer
 from agtphost.upstream.failures import Busy, Lost, Refused, TooLong, Unreadable, UpstreamFailure
-from agtphost.upstream.https import Octets
+from agtphost.upstream.https import HTTPSClient
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.throttle import ReadThrottle
 from agtphost.vocabulary import jsontext
@@ -87,8 +85,7 @@ class HttpLink:
 
     :param clock: for the bounds of streams.
     :param receiver: takes messages and the end.
-    :param agent: sends requests; must not follow redirects.
-    :param pool: the agent's connections, closed with the link; None where the agent has none.
+    :param client: sends requests; its connections are closed with the link.
     :param url: the endpoint.
     :param headers: sent with every request, such as a bearer token.
     :param log: where refusals go.
@@ -101,8 +98,7 @@ class HttpLink:
         self,
         clock: IReactorTime,
         receiver: Receiver,
-        agent: IAgent,
-        pool: HTTPConnectionPool | None,
+        client: HTTPSClient,
         url: str,
         headers: Mapping[str, str],
         log: UpstreamLog,
@@ -111,9 +107,8 @@ class HttpLink:
         self._bearer = bearer
         self._clock = clock
         self._receiver = receiver
-        self._agent = agent
-        self._pool = pool
-        self._url = url.encode("ascii")
+        self._client = client
+        self._url = url
         self._log = log
         self._fixed = [(name, value) for name, value in headers.items()]
         self._version = ""
@@ -209,7 +204,7 @@ class HttpLink:
             turn: Deferred[None] = Deferred()
             self._held_back.append(turn)
             await turn
-        response = await self._agent.request(b"POST", self._url, fields, Octets(body))
+        response = await self._client.request("POST", self._url, fields, body)
         self._note_session(response)
         if not 200 <= response.code < 300:
             await self._refused(post, response)
@@ -243,7 +238,7 @@ class HttpLink:
             fields = self._headers((("Last-Event-ID", before),))
             fields.removeHeader("Content-Type")
             fields.setRawHeaders("Accept", ["text/event-stream"])
-            response = await self._agent.request(b"GET", self._url, fields, None)
+            response = await self._client.request("GET", self._url, fields)
             if response.code != 200:
                 await self._body(response, post, lambda _: None, limit=65536, final=False)
                 return
@@ -256,7 +251,7 @@ class HttpLink:
             fields = self._headers((("Last-Event-ID", post.last_id),) if post.last_id else ())
             fields.removeHeader("Content-Type")
             fields.setRawHeaders("Accept", ["text/event-stream"])
-            response = await self._agent.request(b"GET", self._url, fields, None)
+            response = await self._client.request("GET", self._url, fields)
             self._stood()
             kind = (response.headers.getRawHeaders("Content-Type") or [""])[0].lower()
             if response.code != 200 or not kind.startswith("text/event-stream"):
@@ -388,9 +383,12 @@ class HttpLink:
             if post.call_id is not None:
                 self._receiver.failed(post.call_id, error)
             return
-        reason = f"the request failed: {_cause(error)}"
+        if isinstance(error, Lost):
+            reason = str(error)
+        else:
+            reason = f"the request failed: {type(error).__name__}: {str(error)[:200]}"
         self._log.say(reason, LogLevel.warn)
-        if isinstance(error, (ConnectError, DNSLookupError)):
+        if isinstance(error, Lost) and not error.sent:
             self._end(Lost(reason))
         elif post.call_id is not None:
             self._receiver.failed(post.call_id, Lost(reason))
@@ -411,15 +409,14 @@ class HttpLink:
         self._end(Lost("the host closed the link"))
         if fields is not None:
             fields.removeHeader("Content-Type")
-            request = self._agent.request(b"DELETE", self._url, fields, None)
+            request = Deferred.fromCoroutine(self._client.request("DELETE", self._url, fields))
             request.addTimeout(FAREWELL, self._clock)
             try:
                 await request
             except Exception as error:
                 # The session ends with its time-out then; nothing depends on this request.
-                self._log.say(f"the session was not ended: {_cause(error)}")
-        if self._pool is not None:
-            await self._pool.closeCachedConnections()  # type: ignore[no-untyped-call]
+                self._log.say(f"the session was not ended: {error or type(error).__name__}")
+        await self._client.close()
 
 
 def _rpc_error(texts: list[bytes]) -> dict[str, Any] | None:
@@ -429,11 +426,3 @@ def _rpc_error(texts: list[bytes]) -> dict[str, Any] | None:
         return None
     error = body.get("error") if type(body) is dict else None
     return error if type(error) is dict and "code" in error else None
-
-
-def _cause(error: BaseException) -> str:
-    """One sentence about what went wrong below HTTP; Twisted wraps it in ``reasons``."""
-    reasons = getattr(error, "reasons", None)
-    if reasons:
-        return _cause(reasons[0].value)
-    return f"{type(error).__name__}: {str(error)[:200]}"

@@ -16,12 +16,10 @@ from urllib.parse import quote_plus, urlencode
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgent
 
 from agtphost.config.upstreams import OAuthClient
-from agtphost.upstream.bodies import Answer
-from agtphost.upstream.failures import Refused, UpstreamFailure
-from agtphost.upstream.https import Octets
+from agtphost.upstream.failures import Lost, Refused, TooLong, UpstreamFailure
+from agtphost.upstream.https import HTTPSClient, read
 from agtphost.upstream.log import UpstreamLog
 from agtphost.vocabulary import jsontext
 
@@ -46,14 +44,14 @@ class TokenSource:
     Keeps one token current while anybody uses it.
 
     :param clock: for expiry.
-    :param agent: speaks to the token endpoint; follows no redirects.
+    :param client: speaks to the token endpoint.
     :param credentials: what to show there.
     :param log: where failures are told; never a token.
     """
 
-    def __init__(self, clock: IReactorTime, agent: IAgent, credentials: OAuthClient, log: UpstreamLog) -> None:
+    def __init__(self, clock: IReactorTime, client: HTTPSClient, credentials: OAuthClient, log: UpstreamLog) -> None:
         self._clock = clock
-        self._agent = agent
+        self._client = client
         self._credentials = credentials
         self._log = log
         self._timer: IDelayedCall | None = None
@@ -137,17 +135,16 @@ class TokenSource:
         self._renew_in(lifetime * RENEWED_AT)
 
     async def _exchange(self, fields: Headers, body: bytes) -> Any:
-        url = self._credentials.token_url.encode("ascii")
-        response = await self._agent.request(b"POST", url, fields, Octets(body))
-        texts: list[bytes] = []
-        ended: Deferred[str | None] = Deferred()
-        reader = Answer(False, texts.append, ended.callback, limit=ANSWER)
-        response.deliverBody(reader)  # type: ignore[no-untyped-call]
-        reason = await ended
-        if response.code != 200 or reason is not None or not texts:
+        try:
+            response = await self._client.request("POST", self._credentials.token_url, fields, body)
+            octets = await read(response, ANSWER)
+        except (Lost, TooLong) as failure:
+            # The server itself is neither lost nor unreadable.
+            raise Refused(0, f"no token was got: {failure}") from None
+        if response.code != 200:
             raise Refused(response.code, f"the token endpoint answered with HTTP {response.code}")
         try:
-            return jsontext.decode(texts[0])
+            return jsontext.decode(octets)
         except ValueError:
             raise Refused(response.code, "the token endpoint's answer is no JSON") from None
 
