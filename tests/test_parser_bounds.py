@@ -335,7 +335,7 @@ COMMANDS = ("cli/", "conformance/")
 """What runs in a process of its own, before its user's eyes: no reactor that others wait for."""
 
 LOADS = {
-    "upstream/bodies",  # in the table
+    "adapters/mcp/long_lines",  # in the table
     "audit/retention",  # what it wrote itself, in the same line
     "contract/openapi/text",
     "host/revision",  # the host's own state

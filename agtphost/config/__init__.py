@@ -19,8 +19,9 @@
 - :mod:`.merchant_checks`: what ``[[merchant.platform]]`` needs besides sound keys
 - :mod:`.oauth`: ``[policies.oauth]``: external credentials, and who may issue them
 - :mod:`.oauth_checks`: what ``[policies.oauth]`` needs besides sound keys
-- :mod:`.peers`: ``[[a2a.agent]]``, ``[[acp.agent]]`` and ``[a2a.front]``: A2A and ACP, behind this host and before it
-- :mod:`.peers_checks`: what no key of ``[a2a]`` and ``[acp]`` tells alone
+- :mod:`.web_upstreams`: ``[[a2a.agent]]``, ``[[acp.agent]]`` and ``[a2a.front]``: A2A and ACP, behind this host and
+  before it
+- :mod:`.web_upstreams_checks`: what no key of ``[a2a]`` and ``[acp]`` tells alone
 - :mod:`.presence`: what a configuration says of its domain: the facts of the bootstrap document
 - :mod:`.published`: what is published beside the endpoints: ``[[api]]``, ``[[data_class]]``, ``[manifest]``,
   ``[wellknown]``

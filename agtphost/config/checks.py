@@ -14,11 +14,11 @@ from agtphost.config.extras_checks import extras_faults
 from agtphost.config.faults import Fault
 from agtphost.config.merchant_checks import merchant_faults
 from agtphost.config.oauth_checks import oauth_faults
-from agtphost.config.peers_checks import peers_faults
 from agtphost.config.published_checks import published_faults
 from agtphost.config.sections import Config
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.config.values import Surroundings
+from agtphost.config.web_upstreams_checks import web_upstream_faults
 from agtphost.config.witnessing_checks import witnessing_faults
 from agtphost.identity.authorities import REMEDY, ambiguity
 from agtphost.identity.keys import KeyFormatError
@@ -46,7 +46,7 @@ def check(config: Config, surroundings: Surroundings) -> Iterator[Fault]:
     yield from _anchor_faults(config)
     yield from _method_policy(config)
     yield from _mcp(config, surroundings)
-    yield from peers_faults(config)
+    yield from web_upstream_faults(config)
     yield from published_faults(config)
     yield from oauth_faults(config)
     yield from merchant_faults(config)

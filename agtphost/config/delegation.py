@@ -27,7 +27,7 @@ def _key(value: Any, info: ValidationInfo) -> VerifyingKey:
 PublicKey = Annotated[VerifyingKey, BeforeValidator(_key)]
 
 
-class DelegationPeer(Section):
+class DelegationHost(Section):
     """One ``[[delegation.peers]]``: another host, whose agents tasks may be delegated to."""
 
     uri: HostURI = ""
@@ -73,5 +73,5 @@ class DelegationSection(Section):
     governance: Table[Token, PublicKey] = Field(default_factory=dict)
     """Public keys of governance platforms by what they call themselves: base64url, or ``file:PATH``."""
 
-    peers: Items[DelegationPeer] = ()
+    peers: Items[DelegationHost] = ()
     """The hosts of agents elsewhere."""

@@ -16,7 +16,6 @@ from agtphost.config.attestation import AttestationSection
 from agtphost.config.delegation import DelegationSection
 from agtphost.config.limits import Limits
 from agtphost.config.merchant import MerchantSection
-from agtphost.config.peers import A2A, ACP
 from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.config.policies import Policies
 from agtphost.config.published import API, DataClass, ManifestSection, WellKnown
@@ -37,6 +36,7 @@ from agtphost.config.values import (
     around,
     in_state,
 )
+from agtphost.config.web_upstreams import A2A, ACP
 from agtphost.config.witnessing import HostURI, WitnessHost, WitnessSection
 
 _LOOPBACK_ENDPOINT = re.compile(

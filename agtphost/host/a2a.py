@@ -11,7 +11,7 @@ from agtphost import extras
 from agtphost.adapters.a2a import A2AAgent, CardKey
 from agtphost.adapters.a2a.agent import configured
 from agtphost.config import Config
-from agtphost.config.peers import A2AAgentSection
+from agtphost.config.web_upstreams import A2AAgentSection
 from agtphost.contract.binding import Binding
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity.peer import Assurance

@@ -71,7 +71,7 @@ def assemble(
         *_keeping(on, shown, core.negotiating, core.propagation, admission),
         workshop,
         # These stop together: a server that is deaf to SIGTERM takes seconds, and there may be many.
-        _together((*connected.services, *connected.web.endings)),
+        _together((*connected.services, *connected.web.cancellations)),
         methods.delegating.service,
         *_serving(on, connected, shown, methods, admission, core.bound),
     ):

@@ -13,7 +13,7 @@ from agtphost.audit.state import StateTable
 from agtphost.client import ClientError, Reply
 from agtphost.client.client import Client
 from agtphost.client.errors import CannotConnect, InvalidCall, TLSRefused
-from agtphost.config.delegation import DelegationPeer
+from agtphost.config.delegation import DelegationHost
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.gates.governance import Governance, GovernanceGate
 from agtphost.dispatch.used_tokens import UsedTokens
@@ -33,10 +33,10 @@ from agtphost.methods.delegation.asynchronous_tasks import (
 )
 from agtphost.methods.delegation.decision import (
     Forwarded,
-    PeerAnswer,
-    PeerHost,
-    PeerLost,
-    PeerUnreachable,
+    HostAnswer,
+    HostLost,
+    HostUnreachable,
+    RemoteHost,
     States,
 )
 from agtphost.methods.delegation.delegate import Delegation
@@ -54,14 +54,14 @@ KEYS_SECONDS = 600.0
 """After which a peer is asked for its keys again."""
 
 
-class PeerLink:
+class HostLink:
     """
     One ``[[delegation.peers]]``, called over AGTP with this host's own client certificate.
 
     The tokens prove who delegates; the certificate only says which host brings them.
     """
 
-    def __init__(self, reactor: Any, settings: DelegationPeer) -> None:
+    def __init__(self, reactor: Any, settings: DelegationHost) -> None:
         self._reactor = reactor
         self._settings = settings
         self._client: Client | None = None
@@ -81,7 +81,7 @@ class PeerLink:
         key = self._settings.signing_key
         return () if key is None else (key,)
 
-    async def delegate(self, forwarded: Forwarded, seconds: float) -> PeerAnswer:
+    async def delegate(self, forwarded: Forwarded, seconds: float) -> HostAnswer:
         client = self.connected()
         keys = await self._signing_keys(client)
         try:
@@ -99,10 +99,10 @@ class PeerLink:
                 idempotent=False,
             )
         except (CannotConnect, TLSRefused, InvalidCall) as error:
-            raise PeerUnreachable(str(error)) from None
+            raise HostUnreachable(str(error)) from None
         except ClientError as error:
-            raise PeerLost(str(error)) from None
-        return PeerAnswer(
+            raise HostLost(str(error)) from None
+        return HostAnswer(
             status=reply.status,
             document=reply.document,
             audit_id=reply.audit_id or "",
@@ -119,7 +119,7 @@ class PeerLink:
             try:
                 self._asked = await client.fetch_signing_keys(self._settings.uri)
             except ClientError as error:
-                raise PeerUnreachable(f"it does not show its keys: {error}") from None
+                raise HostUnreachable(f"it does not show its keys: {error}") from None
             self._asked_at = now
         return self._asked
 
@@ -160,7 +160,7 @@ class DelegationService(Service):
 
     name = "delegation"
 
-    def __init__(self, tasks: AsynchronousTasks, peers: Sequence[PeerLink], seconds: float) -> None:
+    def __init__(self, tasks: AsynchronousTasks, peers: Sequence[HostLink], seconds: float) -> None:
         self._tasks = tasks
         self._peers = peers
         self._seconds = seconds
@@ -209,8 +209,8 @@ def delegating(
     """
     config = materials.config
     given, server_id = config.delegation, config.host.server_id
-    links = [PeerLink(reactor, entry) for entry in given.peers]
-    by_agent: dict[str, PeerHost] = {}
+    links = [HostLink(reactor, entry) for entry in given.peers]
+    by_agent: dict[str, RemoteHost] = {}
     for link, entry in zip(links, given.peers, strict=True):
         try:
             link.connected()
@@ -229,7 +229,7 @@ def delegating(
         key=materials.key,
         clock=reactor,
         rules=given,
-        peers=by_agent,
+        hosts=by_agent,
         tasks=tasks,
     )
     reading = TaskReading(held, authorization, continuations)

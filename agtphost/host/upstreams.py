@@ -19,7 +19,7 @@ from agtphost.audit.lifecycle import LifecycleState, LifecycleTable
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.config import Config, MCPServerSection
 from agtphost.config.faults import Fault
-from agtphost.config.peers import ACPServerSection
+from agtphost.config.web_upstreams import ACPServerSection
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.authorization import Authorization
@@ -40,10 +40,10 @@ class WebUpstreams:
     """A2A agents and ACP servers, and what carries payloads to them."""
 
     adapters: tuple[A2AAdapter | ACPAdapter, ...]
-    upkeep: tuple[WebUpstream, ...]
+    services: tuple[WebUpstream, ...]
     """One service for each upstream."""
 
-    endings: tuple[Cancellation, ...]
+    cancellations: tuple[Cancellation, ...]
     """What ends tasks of agents that were stopped: one service for each protocol."""
 
     a2a: Mapping[str, A2AAgent]
@@ -72,7 +72,7 @@ class Upstreams:
     @property
     def services(self) -> tuple[Any, ...]:
         """One for each upstream, MCP servers first."""
-        return (*self.mcp.servers.values(), *self.web.upkeep)
+        return (*self.mcp.servers.values(), *self.web.services)
 
 
 def upstreams(on: Foundation, environ: Mapping[str, str]) -> Upstreams:
@@ -172,19 +172,19 @@ def mcp_adapter(
     :param production: whether rules for tools that there are not keep a server's tools off, unless it says otherwise.
     """
     store = Store(held=held, submit=_submitter(ledger), clock=reactor)
-    desk = CallTracker(reactor, held)
+    calls = CallTracker(reactor, held)
     servers = [
-        McpServer(reactor, entry, environ, desk=desk, pins=Pins("mcp", entry.name, entry.pins, store))
+        McpServer(reactor, entry, environ, calls=calls, pins=Pins("mcp", entry.name, entry.pins, store))
         for entry in (with_rules(entry, production) for entry in entries)
     ]
 
     def suspended(key: str, item: StateItem | None) -> None:
         # SUSPEND with a Task-ID is how a caller gives up what runs under it (adapters rule G6).
         if item is not None and item.value["of"] == "task" and item.value["status"] == "suspended":
-            desk.cancel(item.owner, str(item.value["name"]))
+            calls.cancel(item.owner, str(item.value["name"]))
 
     held.watch(SUSPENSION, suspended)
-    return McpAdapter(servers, desk=desk, authorization=authorization)
+    return McpAdapter(servers, calls=calls, authorization=authorization)
 
 
 def web_upstreams(
@@ -203,7 +203,7 @@ def web_upstreams(
     """
     submit = _submitter(ledger)
     adapters: list[A2AAdapter | ACPAdapter] = []
-    endings: list[Cancellation] = []
+    cancellations: list[Cancellation] = []
     store = Store(held=held, submit=submit, clock=reactor)
     helpers = a2a_agents(reactor, config, store)
     servers = acp_servers(reactor, config, store)
@@ -211,28 +211,28 @@ def web_upstreams(
         links = TaskOwnership(held, "a2a-task")
         a2a = A2AAdapter(helpers, links, authorization)
         adapters.append(a2a)
-        endings.append(Cancellation("a2a", links, a2a.end, TERMINAL.__contains__, submit, reactor))
+        cancellations.append(Cancellation("a2a", links, a2a.end, TERMINAL.__contains__, submit, reactor))
     if servers:
         links = TaskOwnership(held, "acp-run")
         acp = ACPAdapter(servers, links, authorization)
         adapters.append(acp)
-        endings.append(Cancellation("acp", links, acp.end, OVER.__contains__, submit, reactor))
-    if endings:
-        _end_with_callers(held, states, endings)
-    upkeep = (*helpers, *servers)
+        cancellations.append(Cancellation("acp", links, acp.end, OVER.__contains__, submit, reactor))
+    if cancellations:
+        _end_with_callers(held, states, cancellations)
+    services = (*helpers, *servers)
     named = {helper.settings.name: helper for helper in helpers}
-    return WebUpstreams(adapters=tuple(adapters), upkeep=upkeep, endings=tuple(endings), a2a=named)
+    return WebUpstreams(adapters=tuple(adapters), services=services, cancellations=tuple(cancellations), a2a=named)
 
 
-def _end_with_callers(held: StateTable, states: LifecycleTable, endings: Sequence[Cancellation]) -> None:
+def _end_with_callers(held: StateTable, states: LifecycleTable, cancellations: Sequence[Cancellation]) -> None:
     def suspended(key: str, item: StateItem | None) -> None:
         if item is not None and item.value["status"] == "suspended":
-            for each in endings:
+            for each in cancellations:
                 each.given_up(item.owner, str(item.value["of"]), str(item.value["name"]))
 
     def stopped(agent_id: str, state: LifecycleState) -> None:
         if state.stopped:
-            for each in endings:
+            for each in cancellations:
                 each.agent_stopped(agent_id, state.status.value)
 
     held.watch(SUSPENSION, suspended)

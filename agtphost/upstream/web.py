@@ -21,7 +21,7 @@ from twisted.logger import LogLevel
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IResponse
 
-from agtphost.config.peers import WebUpstreamSection
+from agtphost.config.web_upstreams import WebUpstreamSection
 from agtphost.upstream.bodies import Answer
 from agtphost.upstream.failures import Lost, Refused, Timeout, TooLong, Unreadable
 from agtphost.upstream.https import HTTPSClient, trust_of

@@ -344,7 +344,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "dispatch.scope_dimensions:ScopeDimensionGate._rules",
             "host.certificate_notices:AgentCertificates._stamps",
             "host.certificate_notices:AgentCertificates.known",
-            "host.delegation:PeerLink._asked",
+            "host.delegation:HostLink._asked",
             "host.publication:Publication._forms",
             "host.registry:Registry._targets",
             "host.rotation:Rotation._seen",
@@ -397,7 +397,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
         {
             "adapters.a2a.fronted:FrontedTasks._calls",
             "adapters.a2a.fronted:FrontedTasks._withdrawn",
-            "adapters.mcp.attendance:Attendance._interviews",
+            "adapters.mcp.attendance:Attendance._pending_calls",
             "adapters.mcp.calls:CallTracker._running",
             "adapters.mcp.notifications:NotificationQueue._queue",
             "upstream.bodies:Answer._unread",

@@ -10,7 +10,7 @@ from typing import Any
 from agtphost.adapters.a2a import card as cards
 from agtphost.adapters.a2a.card import Card, CardKey, CardRefused
 from agtphost.adapters.a2a.dialects import Dialect, Operation, Params
-from agtphost.config.peers import A2AAgentSection
+from agtphost.config.web_upstreams import A2AAgentSection
 from agtphost.upstream.failures import Refused, Unreadable
 from agtphost.upstream.pins import Pins
 from agtphost.upstream.queue import Caller

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import quote
 
-from agtphost.config.peers import ACPServerSection
+from agtphost.config.web_upstreams import ACPServerSection
 from agtphost.identity.canonical import canonical
 from agtphost.upstream.failures import NotApproved, Refused, Unreadable
 from agtphost.upstream.pins import Pins

@@ -63,7 +63,7 @@ class McpAdapter:
     Carries MCP tool calls.
 
     :param servers: the hosted servers; their order decides nothing.
-    :param desk: attends to the calls of all servers, each of which was given it.
+    :param calls: attends to the calls of all servers, each of which was given it.
     :param authorization: tells who may approve changed tools.
     """
 
@@ -74,11 +74,11 @@ class McpAdapter:
         self,
         servers: Iterable[McpServer],
         *,
-        desk: CallTracker | None = None,
+        calls: CallTracker | None = None,
         authorization: Authorization | None = None,
     ) -> None:
         self._servers: dict[str, McpServer] = {server.settings.name: server for server in servers}
-        known = desk or next((server.desk for server in self._servers.values()), None)
+        known = calls or next((server.calls for server in self._servers.values()), None)
         authorization = authorization or Authorization()
         self._operations = None if known is None else Operations(self._servers, known, authorization)
         self._lists = {name: list_binding((server,)) for name, server in self._servers.items()}

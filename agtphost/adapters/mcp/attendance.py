@@ -8,7 +8,7 @@ from typing import Any
 from twisted.internet.interfaces import IReactorTime
 
 from agtphost.adapters.mcp.calls import configured_roots
-from agtphost.adapters.mcp.elicitation import CallContext, PendingCall, owner_of
+from agtphost.adapters.mcp.elicitation import CallContext, PendingCall, pending_of
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.session import ClientSession, Send
 from agtphost.adapters.mcp.versions import ANSWERABLE
@@ -18,7 +18,7 @@ class Attendance:
     """
     The calls of one server that are attended to.
 
-    :param clock: for interviews.
+    :param clock: for pending calls.
     :param alone: whether the server works for one caller, so that it is known whom it asks.
     :param roots: what answers ``roots/list``; None: the caller.
     """
@@ -27,16 +27,16 @@ class Attendance:
         self._clock = clock
         self._alone = alone
         self._roots = roots
-        self._interviews: dict[PendingCall, CallContext] = {}
-        """Calls that may be parked, and the request that began each: it hears what the server says meanwhile."""
+        self._pending_calls: dict[PendingCall, CallContext] = {}
+        """Calls that may be suspended, and the request that began each: it hears what the server says meanwhile."""
 
         self._listening: list[CallContext] = []
 
     def __len__(self) -> int:
-        """Calls that may be parked."""
-        return len(self._interviews)
+        """Calls that may be suspended."""
+        return len(self._pending_calls)
 
-    async def attend(self, send: Send, dialogue: ClientSession, seconds: float, asking: CallContext) -> Any:
+    async def attend(self, send: Send, session: ClientSession, seconds: float, asking: CallContext) -> Any:
         """
         Make a call whose caller listens, may give it up, or can be asked.
 
@@ -46,23 +46,23 @@ class Attendance:
         if asking.sink is not None:
             self._listening.append(asking)
         try:
-            if asking.interview is None and not (self._alone and not dialogue.terms.stateless):
-                return await asking.working(send(dialogue, seconds))
-            return await self._interviewed(send, dialogue, seconds, asking)
+            if asking.pending is None and not (self._alone and not session.terms.stateless):
+                return await asking.working(send(session, seconds))
+            return await self._interruptible(send, session, seconds, asking)
         finally:
             if asking.sink is not None:
                 self._listening.remove(asking)
 
-    def release(self, interview: PendingCall) -> None:
-        """Give a parked call up."""
-        interview.give_up()
-        self._interviews.pop(interview, None)
+    def release(self, pending: PendingCall) -> None:
+        """Give a suspended call up."""
+        pending.give_up()
+        self._pending_calls.pop(pending, None)
 
-    def only_listener(self, dialogue: ClientSession | None, at_work: int) -> CallContext | None:
+    def only_listener(self, session: ClientSession | None, at_work: int) -> CallContext | None:
         """Whose a log message is that names no call: known where there is one call, and no other caller."""
-        if dialogue is None or len(self._listening) != 1:
+        if session is None or len(self._listening) != 1:
             return None
-        known = self._alone or (dialogue.terms.stateless and at_work == 1)
+        known = self._alone or (session.terms.stateless and at_work == 1)
         return self._listening[0] if known else None
 
     def asked(
@@ -76,27 +76,27 @@ class Attendance:
         if method == "roots/list" and self._roots is not None and peer is not None:
             peer.respond(call_id, {"result": configured_roots(self._roots)})
             return True
-        interview = owner_of(self._interviews, within) if self._alone else None
-        return interview is not None and interview.asks(method, params, call_id)
+        pending = pending_of(self._pending_calls, within) if self._alone else None
+        return pending is not None and pending.asks(method, params, call_id)
 
-    async def _interviewed(self, send: Send, dialogue: ClientSession, seconds: float, asking: CallContext) -> Any:
-        interview = asking.interview
-        if interview is None:
-            # The deadline is the interview's: it does not run while the caller is asked.
-            peer = dialogue.peer
-            working = send(dialogue, None)
+    async def _interruptible(self, send: Send, session: ClientSession, seconds: float, asking: CallContext) -> Any:
+        pending = asking.pending
+        if pending is None:
+            # The deadline is the pending call's: it does not run while the caller is asked.
+            peer = session.peer
+            working = send(session, None)
             allowed = ANSWERABLE if asking.capabilities is None else asking.capabilities
-            interview = PendingCall(self._clock, peer.respond, working, peer.last_id, allowed)
-            asking.interview = interview
-            self._interviews[interview] = asking
-            outcome = interview.outcome(seconds)
+            pending = PendingCall(self._clock, peer.respond, working, peer.last_id, allowed)
+            asking.pending = pending
+            self._pending_calls[pending] = asking
+            outcome = pending.outcome(seconds)
         else:
-            first = self._interviews.get(interview)
+            first = self._pending_calls.get(pending)
             if first is not None:
                 first.repeated = asking
-            outcome = send(dialogue, seconds)
+            outcome = send(session, seconds)
         try:
             return await asking.working(outcome)
         finally:
-            if interview.over:
-                self._interviews.pop(interview, None)
+            if pending.over:
+                self._pending_calls.pop(pending, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -75,7 +76,7 @@ class ToolCall:
 
         :raises Refusal: as adapters section 1.1 maps failures.
         """
-        answer = await self.server.desk.carry(context, self)
+        answer = await self.server.calls.perform(context, self)
         if self._output is not None and answer.status == Status.OK:
             self._check(answer.result["tool_response"], self._output)
         return answer
@@ -142,7 +143,7 @@ class Request:
     ) -> Awaitable[Mapping[str, Any]]:
         """See :class:`agtphost.adapters.mcp.requests.Call`."""
 
-        def send(dialogue: ClientSession, timeout: float | None) -> Deferred[Any]:
+        def send(session: ClientSession, timeout: float | None) -> Deferred[Any]:
             if instance.barred:
                 raise RulesUnmatched
             params = dict(self._params)
@@ -150,7 +151,7 @@ class Request:
                 params["_meta"] = own_meta(self.meta)
             if asking is not None:
                 params.update(asking.again)
-            return dialogue.request(self._method, params, timeout, asking)
+            return session.request(self._method, params, timeout, asking)
 
         return instance.request(send, seconds, asking, caller_of(context))
 
@@ -160,7 +161,7 @@ class Request:
 
         :raises Refusal: as adapters section 1.1 maps failures.
         """
-        return await self.server.desk.carry(context, self)
+        return await self.server.calls.perform(context, self)
 
 
 def override_of(overrides: Mapping[str, Override], key: str) -> Override | None:
@@ -172,7 +173,7 @@ def override_of(overrides: Mapping[str, Override], key: str) -> Override | None:
     return overrides[max(fitting, key=len)] if fitting else None
 
 
-def offer_binding(
+def resource_binding(
     server: SendsRequests, handler: IBuiltInHandler, kind: str, name: str, override: Override | None
 ) -> Binding:
     """
@@ -180,8 +181,23 @@ def offer_binding(
 
     :param kind: ``resource`` or ``prompt``.
     """
+    scopes = server.settings.resource_scopes if kind == "resource" else server.settings.prompt_scopes
+    extra = {"mcp_server": server.settings.name, f"mcp_{kind}": name}
+    return _ruled(server, handler, name, scopes, override, extra=extra, state_changing=False)
+
+
+def _ruled(
+    server: SendsRequests,
+    handler: IBuiltInHandler,
+    name: str,
+    scopes: tuple[str, ...],
+    override: Override | None,
+    *,
+    extra: Mapping[str, Any],
+    state_changing: bool = True,
+) -> Binding:
+    """What a call of a server's asks of its caller: what the operator says of this one, and else of all."""
     settings = server.settings
-    scopes = settings.resource_scopes if kind == "resource" else settings.prompt_scopes
     assurance = settings.min_assurance
     if override is not None:
         scopes = scopes if override.scopes is None else override.scopes
@@ -195,9 +211,9 @@ def offer_binding(
         required_scopes=scopes,
         scope_status=Status.SCOPE_VIOLATION,
         min_assurance=assurance,
-        state_changing=False,
+        state_changing=state_changing,
         timeout=settings.timeout,
-        extra={"mcp_server": settings.name, f"mcp_{kind}": name},
+        extra=extra,
     )
 
 
@@ -207,22 +223,13 @@ def tool_binding(server: SendsRequests, tool: Tool) -> Binding:
     override = settings.tools.get(tool.name)
     semantic = semantic_block(tool.definition, override)
     operator_says_harmless = override is not None and override.impact == "informational"
-    binding = unlisted_binding(server, tool.name)
-    return Binding(
-        method=binding.method,
-        path=binding.path,
+    return replace(
+        unlisted_binding(server, tool.name),
         handler=ToolCall(server, tool.name, output=tool.output if settings.validate_output else None),
-        tier=binding.tier,
-        name=binding.name,
         description=str(tool.definition.get("description") or ""),
-        required_scopes=binding.required_scopes,
-        scope_status=binding.scope_status,
-        min_assurance=binding.min_assurance,
         input_schema=tool.schema,
         # Records of a tool carry an action_id unless the operator, not the server, calls it harmless.
         state_changing=not operator_says_harmless,
-        timeout=binding.timeout,
-        extra=binding.extra,
         details={
             "semantic": semantic,
             "input_schema": tool.definition["inputSchema"],
@@ -240,23 +247,8 @@ def unlisted_binding(server: SendsRequests, tool: str) -> Binding:
     the server comes up and has the tool.
     """
     settings = server.settings
-    override = settings.tools.get(tool)
-    scopes, assurance = settings.scopes, settings.min_assurance
-    if override is not None:
-        scopes = scopes if override.scopes is None else override.scopes
-        assurance = assurance if override.min_assurance is None else override.min_assurance
-    return Binding(
-        method="EXECUTE",
-        path=f"/mcp/{settings.name}",
-        handler=ToolCall(server, tool),
-        tier="B",
-        name=f"{settings.name}.{tool}",
-        required_scopes=scopes,
-        scope_status=Status.SCOPE_VIOLATION,
-        min_assurance=assurance,
-        timeout=settings.timeout,
-        extra={"mcp_server": settings.name, "mcp_tool": tool},
-    )
+    extra = {"mcp_server": settings.name, "mcp_tool": tool}
+    return _ruled(server, ToolCall(server, tool), tool, settings.scopes, settings.tools.get(tool), extra=extra)
 
 
 _CAPABILITY = {"informational": "retrieval", "reversible": "modification", "irreversible": "transaction"}

@@ -1,7 +1,7 @@
 """
 What is known of calls while they are under way, and between their rounds.
 
-One desk serves all servers of a host. It streams events to callers who asked
+One tracker serves all servers of a host. It streams events to callers who asked
 for them, keeps calls that wait for input, cancels calls by Task-ID, and knows
 whose each task is.
 """
@@ -72,42 +72,42 @@ class CallTracker:
         self._levels: OrderedDict[tuple[str, str], str] = OrderedDict()
         self.waiting = RequestStates(clock, lambda: secrets.token_urlsafe(24))
 
-    async def carry(self, context: BuiltInContext, carried: Call) -> Answer:
+    async def perform(self, context: BuiltInContext, call: Call) -> Answer:
         """
         Call a server for a caller.
 
         :raises Refusal: as adapters section 1.1 maps failures.
         """
-        server = carried.server
+        server = call.server
         seconds = server.settings.timeout
         if context.deadline:
             seconds = min(seconds, context.deadline - LAST_WORD - server.seconds())
         agent_id = owner_of(context)
-        waiting = self._awaited(context, carried, agent_id)
+        waiting = self._awaited(context, call, agent_id)
         streamed = streams(context)
-        plain = context.task_id is None and not streamed and not carried.meta and not carried.again
-        asking = None if plain and not server.isolated else self._asking(context, carried, agent_id)
+        plain = context.task_id is None and not streamed and not call.meta and not call.again
+        asking = None if plain and not server.isolated else self._asking(context, call, agent_id)
         try:
-            if carried.meta and waiting is None:
-                instance = await server.serving(agent_id, context.session_id, carried.meta, seconds)
+            if call.meta and waiting is None:
+                instance = await server.serving(agent_id, context.session_id, call.meta, seconds)
             elif waiting is not None and not server.isolated:
                 instance = waiting.instance
             else:
                 instance = server.instance_of(agent_id, context.session_id)
             if asking is None:
-                result = await carried.perform(instance, context, seconds, None)
+                result = await call.perform(instance, context, seconds, None)
             else:
-                result = await self._attended(context, carried, instance, seconds, asking, waiting)
+                result = await self._attended(context, call, instance, seconds, asking, waiting)
         except UpstreamFailure as failure:
             raise refusal("mcp", server.settings.name, failure) from failure
         except CancelledError:
             raise refusal("mcp", server.settings.name, Cancelled("the call was cancelled")) from None
         kind = result.get("resultType")
         if kind == "input_required":
-            return self._input(context, carried, instance, asking, result, agent_id)
-        if kind == "task" and carried.member == "tool_response":
-            return self._task(carried, result, agent_id)
-        return Answer(result={carried.member: result})
+            return self._input(context, call, instance, asking, result, agent_id)
+        if kind == "task" and call.member == "tool_response":
+            return self._task(call, result, agent_id)
+        return Answer(result={call.member: result})
 
     # Cancellation
 
@@ -115,7 +115,7 @@ class CallTracker:
         """
         Give up what an agent called under a Task-ID.
 
-        :return: how many calls that were, parked ones included.
+        :return: how many calls that were, suspended ones included.
         """
         running = list(self._running.get((agent_id, task_id), ()))
         for asking in running:
@@ -147,8 +147,8 @@ class CallTracker:
 
     # Behind these
 
-    def _asking(self, context: BuiltInContext, carried: Call, agent_id: str) -> CallContext:
-        meta = carried.meta
+    def _asking(self, context: BuiltInContext, call: Call, agent_id: str) -> CallContext:
+        meta = call.meta
         capabilities = meta.get(META + "clientCapabilities")
         if type(capabilities) is not dict:
             capabilities = None
@@ -162,7 +162,7 @@ class CallTracker:
     async def _attended(
         self,
         context: BuiltInContext,
-        carried: Call,
+        call: Call,
         instance: SendsRequests,
         seconds: float,
         asking: CallContext,
@@ -172,18 +172,18 @@ class CallTracker:
         if context.task_id is not None and context.caller is not None:
             key = context.caller.agent_id, context.task_id
             self._running.setdefault(key, []).append(asking)
-        feed = None
+        queue = None
         if streams(context):
-            feed = NotificationQueue(context.emit, carried.server.settings.name, asking.level)
-            asking.sink = feed.take
+            queue = NotificationQueue(context.emit, call.server.settings.name, asking.level)
+            asking.sink = queue.take
         try:
-            result = await self._rounds(context, carried, instance, seconds, asking, waiting)
-            if feed is not None:
-                await feed.drain()
+            result = await self._rounds(context, call, instance, seconds, asking, waiting)
+            if queue is not None:
+                await queue.drain()
             return result
         finally:
-            if feed is not None:
-                feed.close()
+            if queue is not None:
+                queue.close()
             if key is not None:
                 running = self._running[key]
                 running.remove(asking)
@@ -193,30 +193,30 @@ class CallTracker:
     async def _rounds(
         self,
         context: BuiltInContext,
-        carried: Call,
+        call: Call,
         instance: SendsRequests,
         seconds: float,
         asking: CallContext,
         waiting: WaitingRequest | None,
     ) -> Mapping[str, Any]:
         """One round with the caller; what the configuration answers takes none."""
-        responses = carried.again.get("inputResponses")
+        responses = call.again.get("inputResponses")
         responses = responses if type(responses) is dict else {}
-        if waiting is not None and waiting.interview is not None:
-            asking.interview = waiting.interview
+        if waiting is not None and waiting.pending is not None:
+            asking.pending = waiting.pending
             caller = caller_of(context)
-            return await waiting.instance.resume(waiting.interview, responses, seconds, asking, caller)
+            return await waiting.instance.resume(waiting.pending, responses, seconds, asking, caller)
         if waiting is not None:
             asking.again = again(waiting.state, {**waiting.answered, **responses})
         elif responses:
             asking.again = again(None, responses)
-        roots = carried.server.settings.roots
-        began = carried.server.seconds()
+        roots = call.server.settings.roots
+        began = call.server.seconds()
         for _ in range(ROUNDS):
-            left = seconds - (carried.server.seconds() - began)
-            result = await carried.perform(instance, context, left, asking)
+            left = seconds - (call.server.seconds() - began)
+            result = await call.perform(instance, context, left, asking)
             requests = result.get("inputRequests")
-            if roots is None or asking.interview is not None or result.get("resultType") != "input_required":
+            if roots is None or asking.pending is not None or result.get("resultType") != "input_required":
                 return result
             if type(requests) is not dict or not all(_is_roots(asked) for asked in requests.values()):
                 return result
@@ -224,11 +224,11 @@ class CallTracker:
             asking.again = again(result.get("requestState"), answers)
         raise Unreadable("the server asks for its roots again and again")
 
-    def _awaited(self, context: BuiltInContext, carried: Call, agent_id: str) -> WaitingRequest | None:
-        token = carried.again.get("requestState")
+    def _awaited(self, context: BuiltInContext, call: Call, agent_id: str) -> WaitingRequest | None:
+        token = call.again.get("requestState")
         if token is None:
             return None
-        waiting = self.waiting.take(token, agent_id, context.task_id, carried.named)
+        waiting = self.waiting.take(token, agent_id, context.task_id, call.named)
         if waiting is None:
             raise Refusal(
                 Status.UNPROCESSABLE,
@@ -241,7 +241,7 @@ class CallTracker:
     def _input(
         self,
         context: BuiltInContext,
-        carried: Call,
+        call: Call,
         instance: SendsRequests,
         asking: CallContext | None,
         result: Mapping[str, Any],
@@ -250,16 +250,16 @@ class CallTracker:
         requests, state = result.get("inputRequests"), result.get("requestState")
         requests = requests if type(requests) is dict else {}
         answered: dict[str, Any] = {}
-        roots = carried.server.settings.roots
+        roots = call.server.settings.roots
         if roots is not None:
             answered = {name: configured_roots(roots) for name, asked in requests.items() if _is_roots(asked)}
             requests = {name: asked for name, asked in requests.items() if name not in answered}
         waiting = WaitingRequest(
             agent_id=agent_id,
             task_id=context.task_id,
-            named=carried.named,
+            named=call.named,
             instance=instance,
-            interview=None if asking is None else asking.interview,
+            pending=None if asking is None else asking.pending,
             state=state if type(state) is str else None,
             answered=answered,
         )
@@ -267,9 +267,9 @@ class CallTracker:
         body = {"resultType": "input_required", "inputRequests": requests, "requestState": token}
         return Answer(status=Status.ACCEPTED, result=body)
 
-    def _task(self, carried: Call, result: Mapping[str, Any], agent_id: str) -> Answer:
+    def _task(self, call: Call, result: Mapping[str, Any], agent_id: str) -> Answer:
         task_id = result.get("taskId")
-        server = carried.server.settings.name
+        server = call.server.settings.name
         if type(task_id) is not str or not 0 < len(task_id) <= 256 or not task_id.isprintable():
             raise refusal("mcp", server, Unreadable("the server's task has no identifier"))
         key = f"{server} {task_id}"
@@ -279,11 +279,11 @@ class CallTracker:
         change = Change(
             kind=TASK,
             key=key,
-            value={"tool": carried.named.rpartition(" ")[2]},
+            value={"tool": call.named.rpartition(" ")[2]},
             owner=agent_id,
             expires_at=int((time.time() + TASK_DAYS * 86_400) * 1000),
         )
-        body = {"resultType": "task", carried.member: result}
+        body = {"resultType": "task", call.member: result}
         return Answer(status=Status.ACCEPTED, result=body, changes=(change,))
 
 
@@ -311,11 +311,11 @@ class CancelCalls:
 
     kind = "mcp"
 
-    def __init__(self, desk: CallTracker, task_id: str) -> None:
-        self._desk = desk
+    def __init__(self, calls: CallTracker, task_id: str) -> None:
+        self._calls = calls
         self._task_id = task_id
 
     def handle(self, context: BuiltInContext) -> Answer:
         """Cancel; how many calls that were is the answer."""
-        cancelled = self._desk.cancel(owner_of(context), self._task_id)
+        cancelled = self._calls.cancel(owner_of(context), self._task_id)
         return Answer(result={"mcp_response": {"cancelled": cancelled}})

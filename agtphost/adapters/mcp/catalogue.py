@@ -117,7 +117,7 @@ class Catalogue:
         """Which definitions are approved."""
 
         self._log = log
-        self._dialogue: ClientSession | None = None
+        self._session: ClientSession | None = None
         self._timer: IDelayedCall | None = None
         self._listing = False
         self._again = False
@@ -139,15 +139,15 @@ class Catalogue:
         self.unmatched: tuple[tuple[str, str], ...] = ()
         """Kind and name of rules of the configuration that fit nothing which the server lists: they protect nothing."""
 
-    async def load(self, dialogue: ClientSession) -> None:
+    async def load(self, session: ClientSession) -> None:
         """
         List the tools now.
 
         :raises UpstreamFailure: the server did not list them, or their pins cannot be kept; what was known stays.
         """
-        listed = await dialogue.list_tools(self._settings.start_timeout)
+        listed = await session.list_tools(self._settings.start_timeout)
         tools = await self._examined(read_tools(listed, self.tools, self._log))
-        await self._list_others(dialogue)
+        await self._list_others(session)
         await self.pins.remember({name: tool.digest for name, tool in self._offered(tools).items()})
         self._adopt(tools)
 
@@ -162,12 +162,12 @@ class Catalogue:
             found = invalid_schemas(new)
         return {name: replace(tool, invalid=found[name]) if name in found else tool for name, tool in tools.items()}
 
-    async def _list_others(self, dialogue: ClientSession) -> None:
+    async def _list_others(self, session: ClientSession) -> None:
         """What rules are about has to be known before anything can be called, or a typo would leave it open."""
         settings, found = self._settings, {}
         for name in needed(settings):
             kind = KINDS[name]
-            entries = await dialogue.walk(kind.capability, kind.method, kind.member, settings.start_timeout)
+            entries = await session.walk(kind.capability, kind.method, kind.member, settings.start_timeout)
             found[name] = frozenset(
                 key for entry in entries if isinstance(entry, dict) and isinstance(key := entry.get(kind.key), str)
             )
@@ -183,16 +183,16 @@ class Catalogue:
             self.others = {**self.others, name: frozenset(keys)}
             self.judge()
 
-    def attend(self, dialogue: ClientSession, *, notified: bool) -> None:
+    def attend(self, session: ClientSession, *, notified: bool) -> None:
         """
         Keep the list current while the server is up.
 
         :param notified: whether notifications outside of a request reach this host.
         """
-        self._dialogue = dialogue
-        if not dialogue.terms.lists_change():
+        self._session = session
+        if not session.terms.lists_change():
             return
-        if dialogue.terms.stateless:
+        if session.terms.stateless:
             self._subscribe()
         elif not notified:
             self._schedule(POLLED, self._list)
@@ -201,7 +201,7 @@ class Catalogue:
         """The server says that its tools changed."""
         if self._listing:
             self._again = True
-        elif self._dialogue is not None:
+        elif self._session is not None:
             self._schedule(SHORTEST_INTERVAL, self._list)
 
     def called(self, name: str) -> Tool:
@@ -223,7 +223,7 @@ class Catalogue:
 
     def rest(self) -> None:
         """The server is gone: list nothing until :meth:`attend`."""
-        self._dialogue = None
+        self._session = None
         self._again = False
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
@@ -307,25 +307,25 @@ class Catalogue:
         self._timer = self._clock.callLater(seconds, step)
 
     def _list(self) -> None:
-        dialogue = self._dialogue
-        if dialogue is None:
+        session = self._session
+        if session is None:
             return
         self._listing = True
-        listing = Deferred.fromCoroutine(self._relist(dialogue))
+        listing = Deferred.fromCoroutine(self._relist(session))
         listing.addErrback(lambda failure: self._log.event(f"listing failed: {failure.getErrorMessage()}"))
 
-    async def _relist(self, dialogue: ClientSession) -> None:
+    async def _relist(self, session: ClientSession) -> None:
         again: float | None = None
         try:
-            await self.load(dialogue)
-            if not dialogue.terms.stateless and dialogue.peer.link.pid is None:
+            await self.load(session)
+            if not session.terms.stateless and session.peer.link.pid is None:
                 again = POLLED
         except UpstreamFailure as failure:
             self._log.event(f"listing tools failed: {failure}")
             again = AFTER_FAILURE
         finally:
             self._listing = False
-        if self._dialogue is not dialogue:
+        if self._session is not session:
             return
         if self._again:
             self._again = False
@@ -334,16 +334,16 @@ class Catalogue:
             self._schedule(again, self._list)
 
     def _subscribe(self) -> None:
-        dialogue = self._dialogue
-        if dialogue is not None:
-            dialogue.listen().addBoth(self._unsubscribed, dialogue)
+        session = self._session
+        if session is not None:
+            session.listen().addBoth(self._unsubscribed, session)
 
-    def _unsubscribed(self, ended: object, dialogue: ClientSession) -> None:
+    def _unsubscribed(self, ended: object, session: ClientSession) -> None:
         """The subscription ended: list anew and subscribe again, after a while."""
-        if self._dialogue is dialogue:
-            self._clock.callLater(AFTER_FAILURE, self._resubscribe, dialogue)
+        if self._session is session:
+            self._clock.callLater(AFTER_FAILURE, self._resubscribe, session)
 
-    def _resubscribe(self, dialogue: ClientSession) -> None:
-        if self._dialogue is dialogue:
+    def _resubscribe(self, session: ClientSession) -> None:
+        if self._session is session:
             self.note_change()
             self._subscribe()

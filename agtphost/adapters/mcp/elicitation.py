@@ -1,8 +1,8 @@
 """
 Servers of the handshake era ask in the middle of a call; callers of AGTP are asked between two requests.
 
-An interview is one call of a process, or HTTP session, that works for one
-caller alone. When the server asks, the call is parked: its caller gets what
+An pending is one call of a process, or HTTP session, that works for one
+caller alone. When the server asks, the call is suspended: its caller gets what
 was asked as ``input_required`` and the call goes on with the answers
 (adapters rules G3 and G5, design decision 11).
 """
@@ -73,7 +73,7 @@ class PendingCall:
         return bool(self._outcome)
 
     @property
-    def parked(self) -> bool:
+    def suspended(self) -> bool:
         """Whether nobody waits for it at the moment."""
         return self._waiter is None
 
@@ -150,17 +150,17 @@ class PendingCall:
             waiter.errback(Timeout(f"the server did not answer within {seconds:g} s"))
 
 
-def owner_of(interviews: Collection[PendingCall], within: int | None) -> PendingCall | None:
+def pending_of(pending_calls: Collection[PendingCall], within: int | None) -> PendingCall | None:
     """
     Whose call a request of the server belongs to: all of them are of one caller.
 
     :param within: the call in whose stream it came; None where the transport does not tell.
     """
-    for interview in interviews:
-        if interview.call_id == within:
-            return interview
-    working = [interview for interview in interviews if not interview.parked]
-    candidates = working or list(interviews)
+    for pending in pending_calls:
+        if pending.call_id == within:
+            return pending
+    working = [pending for pending in pending_calls if not pending.suspended]
+    candidates = working or list(pending_calls)
     return candidates[-1] if candidates else None
 
 
@@ -180,7 +180,7 @@ class CallContext:
     :param again: ``inputResponses`` and ``requestState`` of a request that is repeated.
     """
 
-    __slots__ = ("_working", "again", "cancelled", "capabilities", "interview", "level", "repeated", "sink")
+    __slots__ = ("_working", "again", "cancelled", "capabilities", "level", "pending", "repeated", "sink")
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class CallContext:
         self.level = level
         self.again = again
         self.cancelled = False
-        self.interview: PendingCall | None = None
+        self.pending: PendingCall | None = None
         """The call itself, where its server can interrupt it."""
 
         self.repeated: CallContext | None = None

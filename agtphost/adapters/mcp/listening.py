@@ -60,25 +60,25 @@ class Listening:
             )
         agent_id = owner_of(context)
         subscribed: list[tuple[McpServer, McpServer, Subscriber]] = []
-        feeds: list[NotificationQueue] = []
+        queues: list[NotificationQueue] = []
         try:
             await self._acknowledge(context)
             for server, lists, uris in self._chosen:
-                feed = NotificationQueue(context.emit, server.settings.name)
-                feeds.append(feed)
+                queue = NotificationQueue(context.emit, server.settings.name)
+                queues.append(queue)
                 instance = self._instance(server, agent_id, context.session_id)
-                subscriber = Subscriber(lists, uris, partial(_pass_on, feed.take))
+                subscriber = Subscriber(lists, uris, partial(_pass_on, queue.take))
                 instance.events.add(subscriber)
                 server.listeners.add(agent_id, subscriber)
                 subscribed.append((server, instance, subscriber))
                 if instance is not server:
                     await self._start(instance)
             await self._pass_time(context)
-            for feed in feeds:
-                await feed.drain()
+            for queue in queues:
+                await queue.drain()
         finally:
-            for feed in feeds:
-                feed.close()
+            for queue in queues:
+                queue.close()
             for server, instance, subscriber in subscribed:
                 # First from where it is no guest.
                 instance.events.remove(subscriber)

@@ -82,7 +82,7 @@ BindingOf = Callable[[McpServer, str, str], "Binding | None"]
 
 
 @implementer(IBuiltInHandler)
-class OfferList:
+class ResourceList:
     """
     Lists what servers offer, in order of server and key.
 
@@ -133,7 +133,7 @@ class OfferList:
             return iter(())
         try:
             instance = server.instance_of(agent_id, context.session_id)
-            return iter((await instance.offers.entries(self._kind)).items())
+            return iter((await instance.resources.entries(self._kind)).items())
         except UpstreamFailure as failure:
             if self._strict:
                 raise refusal("mcp", server.settings.name, failure) from failure

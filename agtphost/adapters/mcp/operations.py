@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from agtphost.adapters.mcp.approval import ApproveTool
-from agtphost.adapters.mcp.bindings import Request, offer_binding, override_of
+from agtphost.adapters.mcp.bindings import Request, override_of, resource_binding
 from agtphost.adapters.mcp.calls import CallTracker, CancelCalls
 from agtphost.adapters.mcp.listening import LONGEST, SHOWN, Listening
-from agtphost.adapters.mcp.lists import OfferList
+from agtphost.adapters.mcp.lists import ResourceList
 from agtphost.adapters.mcp.notifications import LEVELS, LevelSetting
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.subscribers import LIST_CHANGES
@@ -70,13 +70,13 @@ class Operations:
     Resolves actions.
 
     :param servers: the hosted servers by name.
-    :param desk: attends to calls.
+    :param calls: attends to calls.
     :param authorization: tells who may approve changed tools.
     """
 
-    def __init__(self, servers: Servers, desk: CallTracker, authorization: Authorization) -> None:
+    def __init__(self, servers: Servers, calls: CallTracker, authorization: Authorization) -> None:
         self._servers = servers
-        self._desk = desk
+        self._calls = calls
         self._authorization = authorization
         self._lists = {
             "mcp.resources.list": "resources",
@@ -117,7 +117,7 @@ class Operations:
             self.require(server)
         if action in self._lists:
             servers = list(self._servers.values()) if server is None else [self._servers[server]]
-            handler = OfferList(servers, self._lists[action], self.binding_of, strict=server is not None)
+            handler = ResourceList(servers, self._lists[action], self.binding_of, strict=server is not None)
             return Resolution(binding=_local(action, handler), input=given)
         return Resolution(binding=self._actions[action](given, server), input=given)
 
@@ -170,8 +170,8 @@ class Operations:
         if server is not None:
             return self._servers[server]
         able = [each for each in self._servers.values() if _may_have(each, "resources")]
-        having = [each for each in able if uri in each.offers.known("resources")] or [
-            each for each in able if any(fits(template, uri) for template in each.offers.known("templates"))
+        having = [each for each in able if uri in each.resources.known("resources")] or [
+            each for each in able if any(fits(template, uri) for template in each.resources.known("templates"))
         ]
         if not having and len(able) > 1:
             raise Refusal(
@@ -217,7 +217,7 @@ class Operations:
         if dot and rest and prefix in self._servers:
             return self._servers[prefix], rest
         able = [each for each in self._servers.values() if _may_have(each, "prompts")]
-        having = [each for each in able if name in each.offers.known("prompts")]
+        having = [each for each in able if name in each.resources.known("prompts")]
         return self._one(having or able, "prompt"), name
 
     # The rest
@@ -235,7 +235,7 @@ class Operations:
             return self._prompt(found, name, Request(found, "completion/complete", params, name))
         if ref.get("type") == "ref/resource":
             uri = text(ref, "uri")
-            known = [each for each in self._servers.values() if uri in each.offers.known("templates")]
+            known = [each for each in self._servers.values() if uri in each.resources.known("templates")]
             named = self._one(known, "resource") if server is None and known else None
             found = named or self._with_resource(uri, server)
             params["ref"] = dict(ref)
@@ -247,7 +247,7 @@ class Operations:
         if level not in LEVELS:
             raise malformed("That is no level of log messages.", f"Use {', '.join(LEVELS)}.")
         servers = list(self._servers.values()) if server is None else [self._servers[server]]
-        told = (self._desk.set_level, *(each.sharing.set_level for each in servers))
+        told = (self._calls.set_level, *(each.sharing.set_level for each in servers))
         return _local("mcp.logging.setLevel", LevelSetting(told, level))
 
     def _listen(self, payload: Mapping[str, Any], server: str | None) -> Binding:
@@ -293,13 +293,13 @@ class Operations:
             params: dict[str, Any] = {"taskId": text(payload, "taskId")}
             if method == "tasks/update":
                 params["inputResponses"] = dict(table(payload, "inputResponses"))
-            handler = TaskRequest(self._desk, self._servers, method, params, server)
+            handler = TaskRequest(self._calls, self._servers, method, params, server)
             return replace(_local(f"mcp.{method.replace('/', '.')}", handler), state_changing=method != "tasks/get")
 
         return resolve
 
     def _cancel(self, payload: Mapping[str, Any], server: str | None) -> Binding:
-        return _local("mcp.requests.cancel", CancelCalls(self._desk, text(payload, "task_id")))
+        return _local("mcp.requests.cancel", CancelCalls(self._calls, text(payload, "task_id")))
 
     def _approve(self, payload: Mapping[str, Any], server: str | None) -> Binding:
         handler = ApproveTool(self._servers, text(payload, "tool"), server, self._authorization)
@@ -325,7 +325,7 @@ def _allowed(
     override = override_of(overrides, key)
     if override is not None and not override.enabled:
         return None
-    return offer_binding(server, handler, kind, key, override)
+    return resource_binding(server, handler, kind, key, override)
 
 
 def _may_have(server: McpServer, capability: str) -> bool:

@@ -30,8 +30,8 @@ class WaitingRequest:
     task_id: str | None
     named: str
     instance: SendsRequests
-    interview: PendingCall | None
-    """The call itself, parked; None where the request is sent anew with the input."""
+    pending: PendingCall | None
+    """The call itself, suspended; None where the request is sent anew with the input."""
 
     state: str | None
     """The server's own ``requestState``."""
@@ -89,14 +89,14 @@ class RequestStates:
 
     def take(self, token: object, agent_id: str, task_id: str | None, named: str) -> WaitingRequest | None:
         """
-        The call that a state stands for; a parked one is taken once.
+        The call that a state stands for; a suspended one is taken once.
 
         :return: None for a state that is not this agent's, for this task and this call.
         """
         waiting = self._by_token.get(token) if type(token) is str else None
         if waiting is None or (waiting.agent_id, waiting.task_id, waiting.named) != (agent_id, task_id, named):
             return None
-        if waiting.interview is not None:
+        if waiting.pending is not None:
             self._remove(str(token))
         return waiting
 
@@ -123,5 +123,5 @@ class RequestStates:
 
 
 def _give_up(waiting: WaitingRequest) -> None:
-    if waiting.interview is not None:
-        waiting.instance.release(waiting.interview)
+    if waiting.pending is not None:
+        waiting.instance.release(waiting.pending)

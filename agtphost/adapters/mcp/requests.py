@@ -28,7 +28,7 @@ class SendsRequests(Protocol):
         """What was agreed with it; None while it is not up."""
 
     @property
-    def desk(self) -> PerformsCalls:
+    def calls(self) -> PerformsCalls:
         """What attends to its calls."""
 
     @property
@@ -37,7 +37,7 @@ class SendsRequests(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a call is under way or parked, or somebody listens."""
+        """Whether a call is under way or suspended, or somebody listens."""
 
     @property
     def last_used(self) -> float:
@@ -84,16 +84,16 @@ class SendsRequests(Protocol):
 
     async def resume(
         self,
-        interview: PendingCall,
+        pending: PendingCall,
         responses: Mapping[str, Any],
         seconds: float,
         asking: CallContext,
         caller: Caller = None,
     ) -> Mapping[str, Any]:
-        """Go on with a call that was parked."""
+        """Go on with a call that was suspended."""
 
-    def release(self, interview: PendingCall) -> None:
-        """Give a parked call up."""
+    def release(self, pending: PendingCall) -> None:
+        """Give a suspended call up."""
 
     def post(self, method: str, params: dict[str, Any], seconds: float) -> Deferred[Any]:
         """Send a request that no caller waits for."""
@@ -134,5 +134,5 @@ class Call(Protocol):
 class PerformsCalls(Protocol):
     """:class:`agtphost.adapters.mcp.calls.CallTracker`."""
 
-    async def carry(self, context: BuiltInContext, carried: Call) -> Answer:
+    async def perform(self, context: BuiltInContext, call: Call) -> Answer:
         """Call a server for a caller."""

@@ -130,16 +130,16 @@ class Resources:
     async def _list(self, name: str) -> None:
         kind = KINDS[name]
 
-        def send(dialogue: ClientSession, timeout: float | None) -> Deferred[Any]:
-            return Deferred.fromCoroutine(self._walk(dialogue, kind, timeout or 0))
+        def send(session: ClientSession, timeout: float | None) -> Deferred[Any]:
+            return Deferred.fromCoroutine(self._walk(session, kind, timeout or 0))
 
         found = await self._server.request(send, self._server.settings.timeout)
         self._known[name] = self._judged(kind, found["entries"])
         self._rules.note_others(name, self._known[name])
 
     @staticmethod
-    async def _walk(dialogue: ClientSession, kind: Kind, seconds: float) -> Mapping[str, Any]:
-        return {"entries": await dialogue.walk(kind.capability, kind.method, kind.member, seconds)}
+    async def _walk(session: ClientSession, kind: Kind, seconds: float) -> Mapping[str, Any]:
+        return {"entries": await session.walk(kind.capability, kind.method, kind.member, seconds)}
 
     def _judged(self, kind: Kind, listed: list[object]) -> dict[str, Mapping[str, Any]]:
         """Those that could not deceive a reader, as with tools."""

@@ -53,7 +53,7 @@ class McpServer(UpstreamService):
     :param reactor: spawns, connects and schedules.
     :param settings: what the operator says, which :mod:`agtphost.config` has checked.
     :param environ: the host's environment, of which a child gets six names.
-    :param desk: attends to the calls of all servers; None: one for this server alone.
+    :param calls: attends to the calls of all servers; None: one for this server alone.
     :param open_link: opens links; None means by the settings.
     :param pins: which tool definitions are approved; None means those of the settings.
     :param jitter: a number from 0 to 1, anew each time.
@@ -67,7 +67,7 @@ class McpServer(UpstreamService):
         settings: MCPServerSection,
         environ: Mapping[str, str],
         *,
-        desk: CallTracker | None = None,
+        calls: CallTracker | None = None,
         open_link: OpenLink | None = None,
         pins: Pins | None = None,
         jitter: Callable[[], float] = random.random,
@@ -82,7 +82,7 @@ class McpServer(UpstreamService):
         self.isolated = settings.isolation in ("per-agent", "per-session")
         """Whether each caller has an instance of its own."""
 
-        self.desk = CallTracker(reactor) if desk is None else desk
+        self.calls = CallTracker(reactor) if calls is None else calls
         """What is known of calls under way."""
 
         self.last_used = 0.0
@@ -95,7 +95,7 @@ class McpServer(UpstreamService):
         self._open_link = open_link or link_opener(reactor, settings, environ, self._log)
         approved = Pins("mcp", settings.name, settings.pins) if pins is None else pins
         self.catalogue = Catalogue(reactor, settings, self._bind, approved, self._log, self._tools_changed)
-        self.offers = Resources(reactor, self, self.catalogue, self._log)
+        self.resources = Resources(reactor, self, self.catalogue, self._log)
         self.events = Subscribers(self)
         self.listeners = Listeners(lambda agent: [each.events for each in self.instances.of_agent(agent)])
         if not alone:
@@ -109,7 +109,7 @@ class McpServer(UpstreamService):
                 reactor,
                 lone,
                 environ,
-                desk=self.desk,
+                calls=self.calls,
                 open_link=open_link,
                 pins=approved,
                 jitter=jitter,
@@ -124,7 +124,7 @@ class McpServer(UpstreamService):
         self._handshake = handshake
         self.not_spoken = False
         """Whether the last attempt failed because the server does not speak the revision that it has to."""
-        self._dialogue: ClientSession | None = None
+        self._session: ClientSession | None = None
         self._peer: JsonRpcPeer | None = None
         self._closing: Deferred[None] = succeed(None)
         self._probe = not handshake
@@ -144,23 +144,23 @@ class McpServer(UpstreamService):
             # Some servers die of a method they do not know, others of its absence: alternate.
             self._probe = not probing and not self._handshake
             raise
-        dialogue = ClientSession(peer, terms, CLIENT)
-        await self.catalogue.load(dialogue)
-        self._dialogue = dialogue
+        session = ClientSession(peer, terms, CLIENT)
+        await self.catalogue.load(session)
+        self._session = session
 
     def _rose(self, *, first: bool) -> None:
-        dialogue = self._dialogue
-        assert dialogue is not None, "a server that is up was negotiated with"
-        self._log.event(f"up, protocol {dialogue.terms.version}, {len(self.catalogue.bindings)} tools", LogLevel.info)
-        self.catalogue.attend(dialogue, notified=not self.settings.url)
+        session = self._session
+        assert session is not None, "a server that is up was negotiated with"
+        self._log.event(f"up, protocol {session.terms.version}, {len(self.catalogue.bindings)} tools", LogLevel.info)
+        self.catalogue.attend(session, notified=not self.settings.url)
         self.events.restore(again=self._attempts > 1)
         if not self._alone:
-            self.offers.preload()
+            self.resources.preload()
 
     def _release(self) -> None:
-        peer, self._peer, self._dialogue = self._peer, None, None
+        peer, self._peer, self._session = self._peer, None, None
         self.catalogue.rest()
-        self.offers.forget()
+        self.resources.forget()
         self.events.lost()
         if peer is not None:
             self._closing = peer.link.close()
@@ -180,7 +180,7 @@ class McpServer(UpstreamService):
         self.last_used = self._clock.seconds()
         self._at_work += 1
         try:
-            if self._dialogue is None:
+            if self._session is None:
                 await self._risen(self.settings.start_timeout if seconds is None else seconds)
         finally:
             self._at_work -= 1
@@ -188,7 +188,7 @@ class McpServer(UpstreamService):
     @property
     def terms(self) -> Negotiated | None:
         """What was agreed with it; None while it is not up."""
-        return self._dialogue.terms if self._dialogue is not None else None
+        return self._session.terms if self._session is not None else None
 
     @property
     def barred(self) -> bool:
@@ -197,7 +197,7 @@ class McpServer(UpstreamService):
 
     @property
     def busy(self) -> bool:
-        """Whether a call is under way or parked, or somebody listens."""
+        """Whether a call is under way or suspended, or somebody listens."""
         return bool(self._at_work or self._attendance or self.events)
 
     def instance_of(self, agent_id: str, session_id: str | None) -> McpServer:
@@ -230,8 +230,8 @@ class McpServer(UpstreamService):
         :return: the result of ``tools/call`` as received.
         """
 
-        def send(dialogue: ClientSession, timeout: float | None) -> Deferred[Any]:
-            return dialogue.call_tool(self.catalogue.called(name), arguments, meta, timeout, asking)
+        def send(session: ClientSession, timeout: float | None) -> Deferred[Any]:
+            return session.call_tool(self.catalogue.called(name), arguments, meta, timeout, asking)
 
         return self.request(send, seconds, asking, caller)
 
@@ -250,13 +250,13 @@ class McpServer(UpstreamService):
         """
 
         async def work(left: float) -> Mapping[str, Any]:
-            dialogue = self._dialogue
-            if dialogue is None:
+            session = self._session
+            if session is None:
                 raise self._down()
             if asking is None:
-                result = await send(dialogue, left)
+                result = await send(session, left)
             else:
-                result = await self._attendance.attend(send, dialogue, left, asking)
+                result = await self._attendance.attend(send, session, left, asking)
             if type(result) is not dict:
                 raise Unreadable("the server's result is no object")
             return result
@@ -273,29 +273,29 @@ class McpServer(UpstreamService):
 
     async def resume(
         self,
-        interview: PendingCall,
+        pending: PendingCall,
         responses: Mapping[str, Any],
         seconds: float,
         asking: CallContext,
         caller: Caller = None,
     ) -> Mapping[str, Any]:
         """
-        Go on with a call that was parked.
+        Go on with a call that was suspended.
 
         :param responses: what its caller answered.
         :raises UpstreamFailure: as :meth:`request` does.
         """
 
-        def answer(dialogue: ClientSession, timeout: float | None) -> Deferred[Any]:
-            interview.answer(responses)
-            return interview.outcome(seconds)
+        def answer(session: ClientSession, timeout: float | None) -> Deferred[Any]:
+            pending.answer(responses)
+            return pending.outcome(seconds)
 
-        asking.interview = interview
+        asking.pending = pending
         return await self.request(answer, seconds, asking, caller)
 
-    def release(self, interview: PendingCall) -> None:
-        """Give a parked call up."""
-        self._attendance.release(interview)
+    def release(self, pending: PendingCall) -> None:
+        """Give a suspended call up."""
+        self._attendance.release(pending)
 
     def post(self, method: str, params: dict[str, Any], seconds: float) -> Deferred[Any]:
         """
@@ -303,11 +303,11 @@ class McpServer(UpstreamService):
 
         :raises UpstreamFailure: through the Deferred.
         """
-        return fail(self._down()) if self._dialogue is None else self._dialogue.request(method, params, seconds)
+        return fail(self._down()) if self._session is None else self._session.request(method, params, seconds)
 
     def listen(self, method: str, params: dict[str, Any]) -> Deferred[Any]:
         """Send a request that lasts; see :meth:`post`."""
-        return fail(self._down()) if self._dialogue is None else self._dialogue.request(method, params, None)
+        return fail(self._down()) if self._session is None else self._session.request(method, params, None)
 
     def snapshot(self) -> ServerSnapshot:
         """What an operator may see; nothing secret, nothing of a caller."""
@@ -334,11 +334,11 @@ class McpServer(UpstreamService):
             self.catalogue.note_change()
         elif method == "notifications/message":
             self._log.say(f"{params.get('level', 'info')!s}: {params.get('data')!s}"[:1024])
-            asking = self._attendance.only_listener(self._dialogue, self._at_work)
+            asking = self._attendance.only_listener(self._session, self._at_work)
             if asking is not None and asking.sink is not None:
                 asking.sink(method, params)
         else:
-            self.offers.note_change(method)
+            self.resources.note_change(method)
             self.events.tell(method, params)
 
     def _judge(self) -> None:

@@ -24,9 +24,6 @@ MAX_ENTRIES = 20_000
 CANCELLING = 10.0
 """Seconds that a server has to confirm that a task is cancelled; nobody waits for it."""
 
-LISTED = ("tools", "resources", "prompts")
-"""What servers list."""
-
 
 class ClientSession:
     """
@@ -116,7 +113,8 @@ class ClientSession:
 
     def listen(self) -> Deferred[Any]:
         """Ask to be told of changed lists (stateless era); fires when the subscription ends."""
-        wanted = {f"{kind}ListChanged": True for kind in LISTED if self.terms.lists_change(kind)}
+        listed = ("tools", "resources", "prompts")
+        wanted = {f"{kind}ListChanged": True for kind in listed if self.terms.lists_change(kind)}
         return self.request("subscriptions/listen", {"notifications": wanted}, None)
 
     async def list_tools(self, seconds: float) -> list[object]:
@@ -168,4 +166,4 @@ def own_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 Send = Callable[[ClientSession, "float | None"], Deferred[Any]]
-"""Sends a request in a dialogue, with so many seconds for the answer; None: whoever waits keeps the time."""
+"""Sends a request in a session, with so many seconds for the answer; None: whoever waits keeps the time."""

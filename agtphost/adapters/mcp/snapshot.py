@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agtphost.upstream.service import Snapshot
@@ -71,13 +71,6 @@ class ServerSnapshot(Snapshot):
         shown["changed_tools"] = list(self.changed_tools)
         shown["unmatched_rules"] = list(self.unmatched_rules)
         shown["invalid_tools"] = {name: list(said) for name, said in self.invalid_tools.items()}
-        return shown
-
-    def public(self) -> dict[str, object]:
-        """The members that any caller of DESCRIBE may see."""
-        shown = asdict(self)
-        for name in ("link", "reason", "unmatched_rules", "invalid_tools"):
-            del shown[name]
         return shown
 
 

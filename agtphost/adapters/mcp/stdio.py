@@ -123,7 +123,7 @@ class StdioLink(ProcessProtocol):
         self._garbage = 0
         self._too_long = 0
         self._watch = InputWatch(reactor, input_timeout, self._input_fd, self._not_reading)
-        self._allowance = ReadThrottle(reactor, self._stop_reading, self._read_again)
+        self._throttle = ReadThrottle(reactor, self._stop_reading, self._read_again)
         names = ",".join(environment)
         argv = [sys.executable, "-I", "-S", _LAUNCHER, names, *command]
         spawner: IReactorProcess = reactor
@@ -151,7 +151,7 @@ class StdioLink(ProcessProtocol):
         return {
             "garbage": self._garbage,
             "too_long": self._too_long,
-            "pauses": self._allowance.pauses,
+            "pauses": self._throttle.pauses,
             "stderr": self._log.lines,
         }
 
@@ -216,10 +216,10 @@ class StdioLink(ProcessProtocol):
             self.abort(reason)
         elif not (line.settled or (line.answers and self._receiver.in_flight)):
             # The rest of an answer is free, like every answer.
-            self._allowance.spend(len(data))
+            self._throttle.spend(len(data))
 
     def errReceived(self, data: bytes) -> None:
-        self._allowance.spend(len(data))
+        self._throttle.spend(len(data))
         self._log.stderr(data)
 
     def childConnectionLost(self, childFD: int) -> None:
@@ -236,7 +236,7 @@ class StdioLink(ProcessProtocol):
         said = f"{self._reason}; it ended {how}" if self._reason else f"the process ended {how}"
         self._exit = Lost(said, exit_code=code, signal=number)
         # Answers written before the end are still worth reading, and the pipes have to be seen to end.
-        self._allowance.close()
+        self._throttle.close()
         self._read_again()
         if self._output_ended:
             self._bury()
@@ -246,7 +246,7 @@ class StdioLink(ProcessProtocol):
     def processEnded(self, reason: Failure) -> None:
         self._gone = True
         self._cancel_timer()
-        self._allowance.close()
+        self._throttle.close()
         self._finish()
         closers, self._closers = self._closers, []
         for closed in closers:
@@ -301,7 +301,7 @@ class StdioLink(ProcessProtocol):
     def _take_lines(self) -> None:
         """Read lines until there are no more, or they are more than the server's share."""
         unread = self._unread
-        while unread and not self._allowance.paused:
+        while unread and not self._throttle.paused:
             self._line(unread.popleft())
 
     def _line(self, line: bytes | LongLine) -> None:
@@ -316,7 +316,7 @@ class StdioLink(ProcessProtocol):
             self._unreadable(line, error)
             return
         if not self._receiver.received(message):
-            self._allowance.spend(len(line))
+            self._throttle.spend(len(line))
 
     def _long(self, line: LongLine) -> None:
         """One that is too long, when that is known and when it has ended: its call ends, as soon as it is known."""
@@ -333,7 +333,7 @@ class StdioLink(ProcessProtocol):
             line.settled = self._receiver.failed(call_id, TooLong(line.limit))
 
     def _unreadable(self, line: bytes, error: ValueError) -> None:
-        self._allowance.spend(len(line))
+        self._throttle.spend(len(line))
         call_id = whose(line)
         if call_id is not None:
             self._receiver.failed(call_id, Unreadable(f"the server's answer is refused: {error}"))
@@ -398,7 +398,7 @@ class StdioLink(ProcessProtocol):
 
     def _read_again(self) -> None:
         self._take_lines()
-        if self._allowance.paused:
+        if self._throttle.paused:
             return
         if not self._gone and not (self._lost and self._exit is None):
             self._process.resumeProducing()

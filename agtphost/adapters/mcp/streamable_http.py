@@ -64,7 +64,7 @@ FAREWELL = 2.0
 class _Post:
     """One POST under way."""
 
-    __slots__ = ("allowance", "answer", "answered", "answers", "call_id", "deferred", "last_id", "pause")
+    __slots__ = ("answer", "answered", "answers", "call_id", "deferred", "last_id", "pause", "throttle")
 
     def __init__(self, call_id: int | None) -> None:
         self.call_id = call_id
@@ -73,7 +73,7 @@ class _Post:
         """Whether it answers a request of the server."""
 
         self.answer: Answer | None = None
-        self.allowance: ReadThrottle | None = None
+        self.throttle: ReadThrottle | None = None
         self.deferred: Deferred[None] | None = None
         self.last_id = ""
         self.pause: Deferred[None] | None = None
@@ -344,9 +344,9 @@ class HttpLink:
             post.answered = True
             self._clock.callLater(LINGER, self._overstayed, post)
         elif post.answer is not None:
-            if post.allowance is None:
-                post.allowance = ReadThrottle(self._clock, post.answer.pause, post.answer.resume)
-            post.allowance.spend(len(octets))
+            if post.throttle is None:
+                post.throttle = ReadThrottle(self._clock, post.answer.pause, post.answer.resume)
+            post.throttle.spend(len(octets))
 
     def _sent(self, result: Any, post: _Post, unheard: IDelayedCall) -> Any:
         if unheard.active():

@@ -40,9 +40,9 @@ class _OfTask:
     ) -> Awaitable[Mapping[str, Any]]:
         """See :class:`agtphost.adapters.mcp.requests.Call`."""
 
-        def send(dialogue: ClientSession, timeout: float | None) -> Deferred[Any]:
+        def send(session: ClientSession, timeout: float | None) -> Deferred[Any]:
             asked = CallContext(capabilities={"extensions": {"io.modelcontextprotocol/tasks": {}}})
-            return dialogue.request(self._method, dict(self._params), timeout, asked)
+            return session.request(self._method, dict(self._params), timeout, asked)
 
         return instance.request(send, seconds, asking, caller_of(context))
 
@@ -61,13 +61,13 @@ class TaskRequest:
 
     def __init__(
         self,
-        desk: CallTracker,
+        calls: CallTracker,
         servers: Mapping[str, McpServer],
         method: str,
         params: Mapping[str, Any],
         server: str | None,
     ) -> None:
-        self._desk = desk
+        self._calls = calls
         self._servers = servers
         self._method = method
         self._params = params
@@ -79,13 +79,13 @@ class TaskRequest:
 
         :raises Refusal: 404 where the caller has no such task, or may not call its tool any more.
         """
-        known = self._desk.task(owner_of(context), self._params["taskId"], self._server)
+        known = self._calls.task(owner_of(context), self._params["taskId"], self._server)
         server = None if known is None else self._servers.get(known[0])
         if known is None or server is None:
             raise _unknown()
         if not context.admits(unlisted_binding(server, known[1].partition(".")[2])):
             raise _unknown()
-        return await self._desk.carry(context, _OfTask(server, self._method, self._params))
+        return await self._calls.perform(context, _OfTask(server, self._method, self._params))
 
 
 def _unknown() -> Refusal:

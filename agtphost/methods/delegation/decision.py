@@ -38,7 +38,7 @@ class Forwarded:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PeerAnswer:
+class HostAnswer:
     """What the host of a delegatee answered, the answering record checked."""
 
     status: int
@@ -50,15 +50,15 @@ class PeerAnswer:
     """Why the record does not prove the answer; empty where it does."""
 
 
-class PeerUnreachable(Exception):
+class HostUnreachable(Exception):
     """The host of a delegatee was never asked; the message says why."""
 
 
-class PeerLost(Exception):
+class HostLost(Exception):
     """The host of a delegatee was asked, and no answer came: whether it did the task is unknown."""
 
 
-class PeerHost(Protocol):
+class RemoteHost(Protocol):
     """Another host that agents here may delegate to, and whose agents may delegate to agents here."""
 
     @property
@@ -73,12 +73,12 @@ class PeerHost(Protocol):
     def keys(self) -> Sequence[VerifyingKey]:
         """Those that it signs tokens of its own agents with."""
 
-    async def delegate(self, forwarded: Forwarded, seconds: float) -> PeerAnswer:
+    async def delegate(self, forwarded: Forwarded, seconds: float) -> HostAnswer:
         """
         Have it do a task.
 
-        :raises PeerUnreachable: it was not asked.
-        :raises PeerLost: it was asked, and did not answer within its time or at all.
+        :raises HostUnreachable: it was not asked.
+        :raises HostLost: it was asked, and did not answer within its time or at all.
         """
 
 
@@ -91,7 +91,7 @@ class Delegatee:
     """Its name below ``/agents/``; empty where it is on another host."""
 
     zone: str | None
-    host: PeerHost | None
+    host: RemoteHost | None
     """The host it is on; None: this one."""
 
 

@@ -36,7 +36,7 @@ from agtphost.identity.delegation import Lineage
 from agtphost.identity.keys import SigningKey
 from agtphost.methods.delegation import task
 from agtphost.methods.delegation.asynchronous_tasks import AsynchronousTasks
-from agtphost.methods.delegation.decision import Delegatee, Hop, PeerHost, States
+from agtphost.methods.delegation.decision import Delegatee, Hop, RemoteHost, States
 from agtphost.methods.delegation.execution import Work
 from agtphost.methods.delegation.task import Asked
 from agtphost.methods.delegation.tokens import CHAIN, TokenCheck, require_subset
@@ -53,7 +53,7 @@ class Delegation:
     :param server_id: ``iss`` of the tokens that the host signs.
     :param key: the host's own; None where it has none, and then signs none.
     :param clock: for deadlines.
-    :param peers: the hosts of agents elsewhere, by Agent-ID.
+    :param hosts: the hosts of agents elsewhere, by Agent-ID.
     :param tasks: runs what goes on after its answer; None answers everything directly.
     :param now: seconds since the epoch.
     """
@@ -70,17 +70,17 @@ class Delegation:
         key: SigningKey | None,
         clock: IReactorTime,
         rules: DelegationSection,
-        peers: Mapping[str, PeerHost] | None = None,
+        hosts: Mapping[str, RemoteHost] | None = None,
         tasks: AsynchronousTasks | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._directory = directory
         self._server_id = server_id
         self._rules = rules
-        self._peers = peers or {}
+        self._hosts = hosts or {}
         self._tasks = tasks
         self._tokens = TokenCheck(
-            directory, states, used, server_id=server_id, key=key, rules=rules, peers=self._peers, now=now
+            directory, states, used, server_id=server_id, key=key, rules=rules, hosts=self._hosts, now=now
         )
         self._governance = Governance(rules.governance, used, server_id, now)
         self._work = Work(rules, clock)
@@ -189,7 +189,7 @@ class Delegation:
         agent = self._directory.by_id(agent_id)
         if agent is not None and agent.hosted:
             return Delegatee(agent_id=agent_id, label=agent.name, zone=agent.governance_zone, host=None)
-        host = self._peers.get(agent_id)
+        host = self._hosts.get(agent_id)
         if host is None:
             return None
         zone = host.zone if agent is None else agent.governance_zone

@@ -19,10 +19,10 @@ from agtphost.identity.delegation import Lineage
 from agtphost.methods.delegation.decision import (
     Forwarded,
     Hop,
-    PeerAnswer,
-    PeerHost,
-    PeerLost,
-    PeerUnreachable,
+    HostAnswer,
+    HostLost,
+    HostUnreachable,
+    RemoteHost,
 )
 from agtphost.methods.delegation.task import Call
 from agtphost.vocabulary import jsontext
@@ -129,12 +129,12 @@ class Work:
     # There
 
     async def _there(
-        self, hop: Hop, host: PeerHost, invocation: Invocation, lineage: Lineage, task_id: str, seconds: float
+        self, hop: Hop, host: RemoteHost, invocation: Invocation, lineage: Lineage, task_id: str, seconds: float
     ) -> Done:
         forwarded = self._forwarded(hop, invocation, lineage, task_id)
         try:
             answer = await host.delegate(forwarded, seconds)
-        except PeerUnreachable as error:
+        except HostUnreachable as error:
             raise Refusal(
                 Status.UNAVAILABLE,
                 "delegation-peer-unreachable",
@@ -144,7 +144,7 @@ class Work:
                 details={"peer": host.server_id, "target_agent_id": hop.target.agent_id},
                 extra={"delegation": {**lineage.members(), "peer": host.server_id}},
             ) from None
-        except PeerLost as error:
+        except HostLost as error:
             lost = {"status": int(Status.UNAVAILABLE), "reason": "delegation-peer-lost", "audit_id": ""}
             raise hop.failed(
                 lineage,
@@ -199,7 +199,7 @@ class Work:
         )
 
     @staticmethod
-    def _doubtful(hop: Hop, lineage: Lineage, answer: PeerAnswer, why: str) -> Refusal:
+    def _doubtful(hop: Hop, lineage: Lineage, answer: HostAnswer, why: str) -> Refusal:
         return hop.broken(
             "delegation-answer-unverified",
             f"The answer of the delegatee's host cannot be verified: {why}.",
@@ -210,7 +210,7 @@ class Work:
         )
 
     @staticmethod
-    def _refused(hop: Hop, host: PeerHost, lineage: Lineage, answer: PeerAnswer) -> Refusal:
+    def _refused(hop: Hop, host: RemoteHost, lineage: Lineage, answer: HostAnswer) -> Refusal:
         document = answer.document
         explanation = str(document.get("explanation", ""))[:500]
         if answer.status == Status.AUTHORITY_CHAIN_BROKEN:

@@ -26,7 +26,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import MOST_HOPS, DelegationError, DelegationToken, Lineage
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.identity.peer import PeerCertificate
-from agtphost.methods.delegation.decision import Hop, PeerHost, States
+from agtphost.methods.delegation.decision import Hop, RemoteHost, States
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.status import Status
 
@@ -69,7 +69,7 @@ class TokenCheck:
     :param used: tokens that were used.
     :param server_id: ``iss`` of the tokens that the host signs.
     :param key: the host's own; None where it has none, and then signs none.
-    :param peers: the hosts of agents elsewhere, by Agent-ID.
+    :param hosts: the hosts of agents elsewhere, by Agent-ID.
     :param now: seconds since the epoch.
     """
 
@@ -82,7 +82,7 @@ class TokenCheck:
         server_id: str,
         key: SigningKey | None,
         rules: DelegationSection,
-        peers: Mapping[str, PeerHost],
+        hosts: Mapping[str, RemoteHost],
         now: Callable[[], float] = time.time,
     ) -> None:
         self._directory = directory
@@ -91,7 +91,7 @@ class TokenCheck:
         self._server_id = server_id
         self._key = key
         self._rules = rules
-        self._peers = peers
+        self._hosts = hosts
         self._now = now
 
     @property
@@ -189,7 +189,7 @@ class TokenCheck:
             found.append((issuer, frozenset(name for name in names if isinstance(name, str))))
         if delegator.hosted and self._key is not None:
             found.append((self._key.public, frozenset({self._server_id})))
-        host = None if delegator.hosted else self._peers.get(delegator.agent_id)
+        host = None if delegator.hosted else self._hosts.get(delegator.agent_id)
         if host is not None:
             found.extend((key, frozenset({host.server_id})) for key in host.keys)
         return found

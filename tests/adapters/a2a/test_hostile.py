@@ -15,7 +15,7 @@ from twisted.internet import reactor
 
 from agtphost.adapters.a2a import A2AAdapter, A2AAgent
 from agtphost.adapters.a2a.card import PATH, CardRefused, read
-from agtphost.config.peers import A2AAgentSection
+from agtphost.config.web_upstreams import A2AAgentSection
 from agtphost.errors import Refusal
 from agtphost.identity.canonical import canonical
 from agtphost.upstream.ownership import TaskOwnership

@@ -13,7 +13,7 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from agtphost.adapters.a2a import A2AAdapter, A2AAgent
-from agtphost.config.peers import A2AAgentSection
+from agtphost.config.web_upstreams import A2AAgentSection
 from agtphost.errors import Refusal
 from agtphost.upstream.ownership import TaskOwnership
 from tests.adapters.peers import BOB, Book, Stage, kept, python

@@ -14,7 +14,7 @@ from twisted.internet import reactor
 
 from agtphost.adapters.a2a import A2AAgent
 from agtphost.adapters.a2a.card import PATH
-from agtphost.config.peers import A2AAgentSection
+from agtphost.config.web_upstreams import A2AAgentSection
 from agtphost.http.sidecar import Page, Sidecar
 from agtphost.http.tls import https_options
 from agtphost.upstream.supervision import State

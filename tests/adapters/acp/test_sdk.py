@@ -12,7 +12,7 @@ import pytest_twisted
 from twisted.internet import reactor
 
 from agtphost.adapters.acp import ACPAdapter, ACPServer
-from agtphost.config.peers import ACPServerSection
+from agtphost.config.web_upstreams import ACPServerSection
 from agtphost.errors import Refusal
 from agtphost.upstream.ownership import TaskOwnership
 from tests.adapters.acp.environment import interpreter

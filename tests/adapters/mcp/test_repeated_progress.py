@@ -22,12 +22,12 @@ def test_whoever_repeated_the_request_hears_the_rest() -> None:
         return take
 
     first, second = CallContext(sink=sink("first")), CallContext(sink=sink("second"))
-    interview = PendingCall(Clock(), lambda call_id, answer: None, Deferred(), 1, {})
-    interview.first = first
+    pending = PendingCall(Clock(), lambda call_id, answer: None, Deferred(), 1, {})
+    pending.first = first
     first.heard("before", {})
-    interview.first.repeated = second
+    pending.first.repeated = second
     first.heard("after", {})
     assert heard == [("first", "before"), ("second", "after")]
-    interview.first.repeated = CallContext()
+    pending.first.repeated = CallContext()
     first.heard("nobody listens", {})
     assert len(heard) == 2

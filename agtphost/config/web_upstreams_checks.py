@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from agtphost.config.faults import Fault
-from agtphost.config.peers import WebUpstreamSection
 from agtphost.config.sections import Config
+from agtphost.config.web_upstreams import WebUpstreamSection
 from agtphost.vocabulary.tomltext import Location
 
 
-def peers_faults(config: Config) -> Iterator[Fault]:
+def web_upstream_faults(config: Config) -> Iterator[Fault]:
     """Every fault of upstreams and of the A2A front whose single keys are sound."""
-    yield from _peers(config.a2a.agent, "a2a")
-    yield from _peers(config.acp.agent, "acp")
+    yield from _upstreams(config.a2a.agent, "a2a")
+    yield from _upstreams(config.acp.agent, "acp")
     yield from _front(config)
 
 
-def _peers(peers: Sequence[WebUpstreamSection], protocol: str) -> Iterator[Fault]:
+def _upstreams(upstreams: Sequence[WebUpstreamSection], protocol: str) -> Iterator[Fault]:
     seen: dict[str, int] = {}
-    for index, peer in enumerate(peers):
+    for index, upstream in enumerate(upstreams):
         where: Location = (protocol, "agent", index)
         for key in ("name", "url"):
-            if not getattr(peer, key):
+            if not getattr(upstream, key):
                 yield Fault(location=(*where, key), message="is missing")
-        if peer.name and peer.name in seen:
-            yield Fault(location=(*where, "name"), message=f"is that of number {seen[peer.name] + 1} already")
-        seen.setdefault(peer.name, index)
-        if peer.ca is not None and not peer.ca.is_file():
-            yield Fault(location=(*where, "ca"), message=f"names a file that does not exist: {peer.ca}")
-        if peer.bearer is not None and any(name.lower() == "authorization" for name in peer.headers):
+        if upstream.name and upstream.name in seen:
+            yield Fault(location=(*where, "name"), message=f"is that of number {seen[upstream.name] + 1} already")
+        seen.setdefault(upstream.name, index)
+        if upstream.ca is not None and not upstream.ca.is_file():
+            yield Fault(location=(*where, "ca"), message=f"names a file that does not exist: {upstream.ca}")
+        if upstream.bearer is not None and any(name.lower() == "authorization" for name in upstream.headers):
             yield Fault(location=(*where, "headers"), message="has Authorization, which bearer is for")
 
 
@@ -78,7 +78,7 @@ def _front(config: Config) -> Iterator[Fault]:
             yield Fault(location=(*here, "name"), message="stands here twice")
         seen.add(agent.name)
         if agent.upstream is not None:
-            if all(agent.upstream != peer.name for peer in config.a2a.agent):
+            if all(agent.upstream != upstream.name for upstream in config.a2a.agent):
                 yield Fault(location=(*here, "upstream"), message=f"is no [[a2a.agent]]: {agent.upstream[:64]}")
             given = agent.model_fields_set & {"method", "path", "input", "text", "answer"}
             if given:
