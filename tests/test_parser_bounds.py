@@ -24,7 +24,7 @@ from cryptography import x509
 
 from agtphost.adapters.mcp.long_lines import answered_id, whose
 from agtphost.contract.schemas import compile_schema
-from agtphost.dispatch import bodies
+from agtphost.dispatch.gates import body as bodies
 from agtphost.errors import Refusal, RemoteProtocolError
 from agtphost.identity import cose, documents, genesis, jws, packages
 from agtphost.identity.bearer import BearerTokens, read_keys

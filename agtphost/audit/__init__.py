@@ -10,7 +10,6 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.export`: records as JSON lines, to be verified anywhere
 - :mod:`.merkle`, :mod:`.checkpoint`, :mod:`.tree`: the tree over all records, and its signed checkpoints
 - :mod:`.witness`, :mod:`.remote_witness`, :mod:`.cosignature`: who remembers them outside the store
-- :mod:`.operator_witness`: the same of the operator's own packages
 - :mod:`.observed`: a committed record, as observers see it
 - :mod:`.state`: durable state of built-in methods, committed together with records
 - :mod:`.acceptance`: on record: that the operator went on with a store although its witness contradicted it

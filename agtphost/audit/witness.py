@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.audit import checkpoint
@@ -48,3 +49,41 @@ class WitnessFile:
 
     def saw(self, issued: Checkpoint) -> None:
         files.replace(self.path, issued.note.encode("utf-8"), files.PUBLIC)
+
+
+log = Logger()
+
+
+@implementer(IWitness)
+class OperatorWitness:
+    """
+    Asks a plugin, in the ledger's own thread: it may block, and records wait for it.
+
+    :param witness: provides :class:`agtphost.iagtp.IWitness`.
+    """
+
+    def __init__(self, witness: IWitness) -> None:
+        self.name, self.always, self.remedy = str(witness.name), bool(witness.always), str(witness.remedy)
+        self._witness = witness
+
+    def last(self) -> Checkpoint | None:
+        """The last checkpoint it saw. One that cannot tell is no witness that saw none."""
+        try:
+            seen = self._witness.last()
+        except StoreError:
+            raise
+        except Exception as error:
+            raise StoreError(f"the witness {self.name} failed: {error!r}") from error
+        if seen is not None and not isinstance(seen, Checkpoint):
+            raise StoreError(f"the witness {self.name} remembers a {type(seen).__name__}, and no Checkpoint")
+        return seen
+
+    def saw(self, issued: Checkpoint) -> None:
+        """Tell it."""
+        try:
+            self._witness.saw(issued)
+        except OSError:
+            raise
+        except Exception as error:
+            log.failure("the witness {name} failed", name=self.name)
+            raise OSError(f"the witness {self.name} failed: {error!r}") from error

@@ -104,13 +104,6 @@ class MethodPolicy(Section):
     profiles: Items[Annotated[str, BeforeValidator(_profile)]] = ()
     """Profiles whose methods are valid here (core v08 section 7.4.3); their files are ``[catalog] profiles``."""
 
-    @property
-    def legacy_verbs(self) -> tuple[str, ...]:
-        """The verbs that are opted in."""
-        if isinstance(self.legacy, tuple):
-            return self.legacy
-        return HTTP_VERBS if self.legacy == "*" else ()
-
     def chained_aliases(self) -> Iterable[str]:
         """The aliases whose target is itself an alias, which the drafts forbid."""
         return (name for name, target in self.aliases.items() if target in self.aliases)

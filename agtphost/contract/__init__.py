@@ -11,11 +11,10 @@ What a host offers and how it decides what a request means: AGTP-API.
 - :mod:`.manifest`: the server manifest
 - :mod:`.built_in_contracts`: the contracts of the host's own endpoints, by the rules that operators' are held to
 - :mod:`.catalog_diff`: what changes between two versions of the method catalog, and what of a deployment it breaks
-- :mod:`.foreign_schemas`: whether what other hosts publish is JSON Schema 2020-12, and refers to nothing outside
 - :mod:`.handler_reference`: the ``handler`` table of an endpoint: one of three binding kinds
 - :mod:`.manifest_rules`: the rules that a server manifest is held to, each with its name
 - :mod:`.manifest_validation`: whether a document is a server manifest: every fault, with a JSON pointer
-- :mod:`.metaschema`: where a schema breaks its dialect: every place, with a readable path
+- :mod:`.metaschema`: where a schema breaks its dialect, and whether it refers to nothing outside
 - :mod:`.method_parameters`: parameters without which no endpoint of some methods may exist
 - :mod:`.pattern_automaton`: how large the deterministic automaton of a regular expression becomes: what decides what
   a match costs

@@ -15,8 +15,8 @@ from datetime import datetime
 from typing import Any
 
 from agtphost.contract.declaration import RESERVED_DISCOVER
-from agtphost.contract.foreign_schemas import remote_references, schema_error
 from agtphost.contract.manifest_rules import HANDLERS, RULES, SWITCHES
+from agtphost.contract.metaschema import remote_references, schema_error
 from agtphost.contract.method_parameters import parameter_faults
 from agtphost.contract.schema_keywords import escape
 from agtphost.contract.schemas import DIALECT

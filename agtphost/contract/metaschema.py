@@ -12,8 +12,10 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from agtphost.contract.foreign_schemas import schema_error
+import jsonschema_rs
+
 from agtphost.contract.schema_keywords import escape
+from agtphost.contract.schema_references import BASE, join
 from agtphost.contract.schema_rules import SchemaFault
 from agtphost.contract.schemas import DIALECT, DIALECTS, SchemaError, dialect_of
 
@@ -92,3 +94,34 @@ def _innermost(errors: Any) -> Iterator[Any]:
             yield min(error.context, key=lambda each: (-len(each.absolute_path), str(each.message)))
         else:
             yield error
+
+
+def remote_references(schema: Any) -> Iterator[str]:
+    """What a schema refers to outside itself: addresses that none of its ``$id`` is."""
+    addresses, references = set[str | None](), list[tuple[str, str | None]]()
+    waiting: list[tuple[Any, str]] = [(schema, BASE)]
+    while waiting:
+        item, base = waiting.pop()
+        if isinstance(item, Mapping):
+            if isinstance(item.get("$id"), str):
+                base = join(base, item["$id"].partition("#")[0]) or base
+                addresses.add(base)
+            for keyword in ("$ref", "$dynamicRef"):
+                reference = item.get(keyword)
+                if isinstance(reference, str) and not reference.startswith("#"):
+                    references.append((reference, join(base, reference.partition("#")[0])))
+            waiting.extend((value, base) for value in item.values())
+        elif isinstance(item, list):
+            waiting.extend((value, base) for value in item)
+    yield from (reference for reference, address in references if address not in addresses)
+
+
+def schema_error(schema: Mapping[str, Any]) -> tuple[tuple[str | int, ...], str] | None:
+    """Where a schema breaks its dialect, and how; None where it does not."""
+    try:
+        jsonschema_rs.meta.validate(dict(schema))
+    except jsonschema_rs.ValidationError as error:
+        return tuple(error.instance_path), error.message.partition("\n")[0][:160]
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        return (), str(error).partition("\n")[0][:160]
+    return None

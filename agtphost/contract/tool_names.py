@@ -19,14 +19,8 @@ from typing import Any
 LONGEST = 64
 """Characters of a name that every MCP client takes."""
 
-_DECLARED = re.compile(r"[a-z0-9_]{1,64}", re.ASCII)
 _FOREIGN = re.compile(r"[^a-z0-9_-]", re.ASCII)
 _DIGEST = 10
-
-
-def is_tool_name(declared: str) -> bool:
-    """Whether a ``mcp_tool_name`` is one: lowercase letters, digits and underscores (AGIS v01 section 5)."""
-    return _DECLARED.fullmatch(declared) is not None
 
 
 def mcp_tool_name(method: str, path: str, declared: str | None = None) -> str:

@@ -2,13 +2,11 @@
 The one way in and the one way out.
 
 - :mod:`.exchange`: one request's progress, what is proven so far
-- :mod:`.bodies`: request bodies, JSON and YAML, and their envelope
 - :mod:`.authority`: effective scopes, and the one function that decides who may call what
 - :mod:`.order`: the gates' order, as data
-- :mod:`.sealing`: outcome to record to response
+- :mod:`.sealing`: outcome to record to response, with attestation evidence where there is any
 - :mod:`.dispatcher`: runs all of it
 - :mod:`.addressing`: what a path under ``/agents/`` may and may not address
-- :mod:`.attesting`: responses that carry attestation evidence
 - :mod:`.decision`: what the gates would say of a call that nobody makes
 - :mod:`.encoding`: long work in steps, with turns of the reactor in between: large results become text in slices
 - :mod:`.invocation`: calls that a handler makes to other endpoints: through the dispatcher, as the same caller

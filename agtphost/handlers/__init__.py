@@ -7,6 +7,6 @@ What answers an endpoint.
 - :mod:`.authorization`: who acts for the people: operators, registrars, overseers
 - :mod:`.function` and :mod:`.threads`: registered Python functions
 - :mod:`.composition` and :mod:`.steps`: recipes
-- :mod:`.external`, over :mod:`.upstream` and :mod:`.circuit`: HTTPS services
+- :mod:`.external`, over :mod:`.upstream`: HTTPS services
 - :mod:`.calls`: which call a line of the log belongs to
 """

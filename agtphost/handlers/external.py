@@ -9,7 +9,8 @@ forwarded unless the declaration says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from enum import Enum
 from hashlib import sha256
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -21,7 +22,6 @@ from zope.interface import implementer
 
 from agtphost.contract.service import BODY_METHODS, ServiceReference
 from agtphost.errors import Refusal
-from agtphost.handlers.circuit import Circuit
 from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.interface import IHandler
 from agtphost.handlers.upstream import Answer, Upstream
@@ -29,6 +29,75 @@ from agtphost.upstream.failures import Lost, TooLong
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.addresses import AddressPolicy
 from agtphost.vocabulary.status import Status
+
+
+class State(Enum):
+    """Where a circuit is."""
+
+    CLOSED = "closed"
+    """Calls go through."""
+
+    OPEN = "open"
+    """None does, for a while."""
+
+    HALF_OPEN = "half-open"
+    """One is on its way, and decides."""
+
+
+class Circuit:
+    """
+    Counts failures in a row.
+
+    :param failures: how many open it.
+    :param seconds: for how long.
+    :param clock: seconds.
+    """
+
+    def __init__(self, failures: int, seconds: float, clock: Callable[[], float]) -> None:
+        self._most = failures
+        self._seconds = seconds
+        self._clock = clock
+        self._failures = 0
+        self._until = 0.0
+        self.state = State.CLOSED
+
+    @property
+    def wait(self) -> float:
+        """Seconds until a call is let through again; 0 where one is now."""
+        return 0.0 if self.state is State.CLOSED else max(0.0, self._until - self._clock())
+
+    def admit(self) -> bool:
+        """
+        Whether a call may be made. One that is must be followed by one of the other three.
+
+        Of an open circuit whose time is over, the first call that asks becomes the trial.
+        """
+        if self.state is State.CLOSED:
+            return True
+        if self.state is State.OPEN and self._clock() >= self._until:
+            self.state = State.HALF_OPEN
+            return True
+        return False
+
+    def succeeded(self) -> None:
+        """The upstream works."""
+        self._failures = 0
+        self.state = State.CLOSED
+
+    def failed(self) -> bool:
+        """The upstream does not work. :return: whether that opened the circuit."""
+        self._failures += 1
+        if self.state is State.HALF_OPEN or (self.state is State.CLOSED and self._failures >= self._most):
+            self._until = self._clock() + self._seconds
+            self.state = State.OPEN
+            return True
+        return False
+
+    def undecided(self) -> None:
+        """The call ended without telling: the next one is the trial."""
+        if self.state is State.HALF_OPEN:
+            self.state = State.OPEN
+
 
 FORM = "application/x-www-form-urlencoded"
 EMPTY = frozenset({204, 205})

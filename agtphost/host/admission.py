@@ -11,7 +11,6 @@ from agtphost.config.presence import public_authority
 from agtphost.contract.binding import Binding
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.addressing import Authority
-from agtphost.dispatch.attesting import AttestingSealer
 from agtphost.dispatch.decision import Decider
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.gates.action import ActionGate
@@ -22,7 +21,7 @@ from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.refusals import RefusalRecords
 from agtphost.dispatch.running import RunningCalls
 from agtphost.dispatch.scope_dimensions import BudgetGate, ScopeDimensionGate
-from agtphost.dispatch.sealing import Sealer
+from agtphost.dispatch.sealing import AttestingSealer, Sealer
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.foundation import Foundation
 from agtphost.host.materials import Materials

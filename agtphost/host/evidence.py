@@ -14,11 +14,10 @@ from twisted.logger import Logger
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.observed import ObservedRecord
-from agtphost.audit.operator_witness import OperatorWitness
 from agtphost.audit.state import StateTable
 from agtphost.audit.summaries import Summaries
 from agtphost.audit.tree import TreeKeeper
-from agtphost.audit.witness import WitnessFile
+from agtphost.audit.witness import OperatorWitness, WitnessFile
 from agtphost.config import Config
 from agtphost.host.materials import Materials
 from agtphost.host.observers import Observers

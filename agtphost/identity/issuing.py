@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from agtphost.identity import jws, packages
 from agtphost.identity.canonical import canonical
-from agtphost.identity.encoding import decode, encode
+from agtphost.identity.encoding import decode
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import SigningKey
@@ -215,8 +215,3 @@ def read_statement(octets: bytes, genesis: Genesis) -> Mapping[str, Any]:
     if payload.get("genesis_sha256") != hashlib.sha256(genesis.octets).hexdigest():
         raise IssueError("it is about another Genesis")
     return payload
-
-
-def encoded_signature(key: SigningKey, files: Mapping[str, bytes]) -> bytes:
-    """The ``signature`` file of a ``.nomo`` package."""
-    return encode(key.sign(covered(files)))

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.identity import documents
-from agtphost.identity.canonical import canonical
 from agtphost.identity.documents import DocumentError
 from agtphost.identity.genesis import Genesis
 
@@ -152,19 +151,3 @@ def manifest_of(octets: bytes) -> Mapping[str, Any]:
         raise PackageError(f"it is no readable ZIP file: {error}") from None
     except DocumentError as error:
         raise PackageError(f"its {MANIFEST} is no document: {error}") from None
-
-
-def pack(path: Path, manifest: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> str:
-    """
-    Write a package.
-
-    :param manifest: the Identity Document, without ``agent_id``.
-    :param files: what else it holds; never served.
-    :return: ``package_ref`` for the Genesis.
-    """
-    entries = {MANIFEST: canonical(dict(manifest)), **(files or {})}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in entries.items():
-            # A fixed time, so that equal content makes equal packages.
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
-    return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"

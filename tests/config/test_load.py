@@ -192,7 +192,6 @@ def test_a_method_policy(tmp_path: Path) -> None:
     )
     methods = config.policies.methods
     assert (methods.allow, methods.disallow, methods.legacy) == (("BOOK",), ("TRANSFER",), "*")
-    assert methods.legacy_verbs == ("GET", "POST", "PUT", "DELETE", "PATCH")
     assert dict(methods.aliases) == {}
     redirect = methods.redirects[0]
     assert (redirect.from_path, redirect.to_method, redirect.to_path) == ("/room", "RESERVE", None)

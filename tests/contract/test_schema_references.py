@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from agtphost.contract.foreign_schemas import remote_references
+from agtphost.contract.metaschema import remote_references
 from agtphost.contract.schema_references import join
 from agtphost.contract.schema_rules import MAX_SCHEMAS, Walk, self_contained
 from agtphost.contract.schemas import CompiledSchema, SchemaError, TooCostly, compile_schema

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from agtphost.contract.tool_names import (
     NamedEndpoint,
     distinct_tool_names,
-    is_tool_name,
     mcp_tool_name,
     tool_description,
     tool_input_schema,
@@ -98,9 +97,3 @@ def test_a_taken_name_is_nobody_s() -> None:
     """Whoever shows other tools too keeps theirs."""
     names = distinct_tool_names([NamedEndpoint(method="BOOK", path="/room")], lambda name: name == "book_room")
     assert re.fullmatch(r"book_room-[0-9a-f]{10}", names["BOOK /room"])
-
-
-@pytest.mark.parametrize(("name", "good"), [("make_it", True), ("Make_it", False), ("make-it", False), ("", False)])
-def test_declared_names_are_lowercase_with_underscores(name: str, good: bool) -> None:
-    """AGIS-068: what ``mcp_tool_name`` may be."""
-    assert is_tool_name(name) is good

@@ -8,7 +8,7 @@ import pytest
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
-from agtphost.dispatch import bodies
+from agtphost.dispatch.gates import body as bodies
 from agtphost.errors import Refusal
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary import media_types

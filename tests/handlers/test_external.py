@@ -16,9 +16,8 @@ from twisted.logger import globalLogPublisher
 
 from agtphost.contract.service import ServiceReference, read_service
 from agtphost.errors import Refusal
-from agtphost.handlers.circuit import State
 from agtphost.handlers.context import EndpointContext, EndpointError
-from agtphost.handlers.external import ExternalService
+from agtphost.handlers.external import ExternalService, State
 from agtphost.handlers.upstream import OVERHEAD
 from agtphost.vocabulary import jsontext
 from tests.dispatch.hosts import CALLER, agent

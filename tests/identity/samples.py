@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from agtphost.identity import documents, encoding, genesis
 from agtphost.identity.canonical import canonical
 from agtphost.identity.keys import SigningKey
+from agtphost.identity.packages import MANIFEST
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -118,3 +120,12 @@ def place_agent(
     genesis_file.write_bytes(octets)
     document_file.write_text(json.dumps(served, ensure_ascii=False, indent=1), encoding="utf-8")
     return origin.agent_id
+
+
+def pack(path: Path, members: dict[str, Any], files: dict[str, bytes] | None = None) -> str:
+    """Write a package; its reference for the Genesis."""
+    entries = {MANIFEST: canonical(members), **(files or {})}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)
+    return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"

@@ -19,6 +19,7 @@ from cryptography.x509.oid import NameOID
 
 from agtphost.identity import issuing
 from agtphost.identity.canonical import canonical
+from agtphost.identity.encoding import encode
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.issuing import IssueError, inspect_package, read_statement
 from agtphost.identity.keys import SigningKey
@@ -69,7 +70,7 @@ def nomo(folder: Path, *chain: x509.Certificate, edit: Edit = lambda _: None, af
     del members["agent_id"]
     files = {"manifest.json": canonical(members), "code/main.py": b"print()\n"}
     edit(files)
-    signature = issuing.encoded_signature(SigningKey(AUTHOR_KEY), files)
+    signature = encode(SigningKey(AUTHOR_KEY).sign(issuing.covered(files)))
     whole = {**files, "chain.pem": pem(*(chain or (AUTHOR, MIDDLE))), "signature": signature}
     after(whole)
     path = folder / "desk.nomo"

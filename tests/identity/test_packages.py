@@ -15,8 +15,8 @@ from agtphost.identity.agent_files import load_agents
 from agtphost.identity.agents import Agent
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.keys import SigningKey
-from agtphost.identity.packages import PackageError, open_package, pack
-from tests.identity.samples import document, genesis_octets, key_of
+from agtphost.identity.packages import PackageError, open_package
+from tests.identity.samples import document, genesis_octets, key_of, pack
 
 KEY = key_of("packages key")
 

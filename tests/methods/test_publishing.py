@@ -22,11 +22,10 @@ from agtphost.identity.agents import Agent, AgentCertificate
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.jws import JWSError
-from agtphost.identity.packages import pack
 from agtphost.methods.discovery.description import Description
 from agtphost.methods.discovery.publishing import FORMS, DocumentPublisher
 from tests.identity.issued import BARE, DESK
-from tests.identity.samples import document, genesis_octets, key_of, place_agent
+from tests.identity.samples import document, genesis_octets, key_of, pack, place_agent
 from tests.methods.hosts import MethodHost
 
 HOST = key_of("publishing host")

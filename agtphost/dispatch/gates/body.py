@@ -16,13 +16,90 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import contract_of
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.schemas import MAX_NAMES, MAX_SHOWN
-from agtphost.dispatch import bodies
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
-from agtphost.vocabulary import paths
+from agtphost.vocabulary import jsontext, media_types, paths, yamltext
 from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.status import Status
+
+ENVELOPE = frozenset({"method", "task_id", "session_id", "parameters", "context"})
+"""The members of a method body; a body with ``parameters`` and no other name is an envelope."""
+
+_EMPTY: Mapping[str, Any] = {}
+
+
+def _malformed(reason: str, explanation: str, remedy: str) -> Refusal:
+    return Refusal(Status.BAD_REQUEST, reason, explanation, remedy=remedy)
+
+
+def _decode_yaml(octets: bytes) -> Any:
+    try:
+        return yamltext.decode(octets)
+    except yamltext.YAMLTextError as error:
+        raise _malformed(
+            "malformed-body",
+            f"The body is not YAML as this host reads it: {error}.",
+            "Send plain YAML mappings of strings, numbers, booleans and lists, or JSON.",
+        ) from None
+
+
+def decode(body: bytes, content_type: str | None, *, yaml: bool = False) -> Any:
+    """
+    Read a request body.
+
+    :param content_type: the Content-Type value; None where the request had none.
+    :param yaml: whether the operator asks for YAML bodies: ``[wire] yaml``.
+    :raises Refusal: 400 for a body without a type, of another type, or malformed.
+    """
+    if content_type is None:
+        raise _malformed(
+            "content-type-missing",
+            "The request has a body and no Content-Type.",
+            f"Send Content-Type: {media_types.AGTP_JSON}.",
+        )
+    essence = media_types.essence(content_type)
+    if essence == media_types.AGTP_YAML:
+        if yaml:
+            return _decode_yaml(body)
+        raise _malformed(
+            "unsupported-media-type",
+            "This host does not read YAML bodies.",
+            f"Send the same value as {media_types.AGTP_JSON}, or have the operator set yaml = true in [wire].",
+        )
+    if essence not in media_types.JSON_BODIES and not essence.endswith("+json"):
+        raise _malformed(
+            "unsupported-media-type",
+            f"Bodies of type {essence[:80]!r} are not read.",
+            f"Send {media_types.AGTP_JSON}.",
+        )
+    try:
+        return jsontext.decode(body)
+    except jsontext.JSONTextError as error:
+        raise _malformed(
+            "malformed-body", f"The body is not JSON as this host reads it: {error}.", "Correct the body."
+        ) from None
+
+
+def unwrap(value: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """
+    Take the envelope off.
+
+    :return: ``(parameters, context)``.
+    :raises Refusal: 400 where the body is not an object, or the envelope's members are not.
+    """
+    if not isinstance(value, dict):
+        raise _malformed("malformed-body", "The body is not a JSON object.", "Send an object.")
+    wrapped = "parameters" in value or "method" in value or value.keys() == {"context"}
+    if not wrapped or not value.keys() <= ENVELOPE:
+        # Also ``{session_id, context}``: the parameters of SUSPEND, and of every method that accepts a context.
+        return value, _EMPTY
+    parameters, context = value.get("parameters"), value.get("context")
+    for name, member in (("parameters", parameters), ("context", context)):
+        if member is not None and not isinstance(member, dict):
+            raise _malformed("malformed-body", f"The member {name!r} is not an object.", "Send an object.")
+    return parameters or _EMPTY, context or _EMPTY
+
 
 LOG_SECONDS = 10.0
 """Envelopes that contradict their headers are logged, but no more often than this."""
@@ -122,8 +199,8 @@ class BodyGate:
     def check(self, exchange: Exchange) -> None:
         request = exchange.request
         if request.body:
-            value = bodies.decode(request.body, request.headers.get("content-type"), yaml=self._yaml)
-            exchange.parameters, exchange.context = bodies.unwrap(value)
+            value = decode(request.body, request.headers.get("content-type"), yaml=self._yaml)
+            exchange.parameters, exchange.context = unwrap(value)
             named = CORRELATING if exchange.parameters is not value else _beside(exchange.binding)
             if "task_id" in named and "task_id" in value:
                 exchange.task_id = self._named(exchange, exchange.task_id, value["task_id"], "task_id")
