@@ -8,6 +8,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.configured`, :mod:`.identities`: the host on this machine, its certificates and agents
 - :mod:`.target`: which host, as whom, trusting what
 - :mod:`.arguments`: ``key=value`` and ``key:=json``
+- :mod:`.local_files`: files on this machine: keys and documents
 - :mod:`.exchange`: one request, its failures as exit statuses
 - one module per command, or per group of commands
 - :mod:`.call`: ``agtp call``: one request, any method
@@ -21,21 +22,15 @@ The ``agtp`` command: interface section 2.
 - :mod:`.dns_lookup`: TXT records from one resolver: a question, an answer, and nothing believed that was not asked
   for
 - :mod:`.document`: ``agtp document``: signing and verifying an Agent Identity Document
-- :mod:`.documents_io`: reading and writing identity documents: from files and standard input, to files and standard
-  output
 - :mod:`.domain`: ``agtp domain``: telling a host that a domain expired, was renewed or changed hands
 - :mod:`.explain`: ``agtp explain``: one record, told as a story, with what proves it and what would be decided today
 - :mod:`.genesis`: ``agtp genesis``: issuing and verifying an Agent Genesis
-- :mod:`.given_keys`: the public keys of a host that a command is given: files, and directories with the history of
-  its keys
 - :mod:`.init`: ``agtp init``: a directory that a host can be started from
 - :mod:`.manifest`: ``agtp manifest``: showing and checking a server's manifest
 - :mod:`.mcp_bridge`: ``agtp mcp-bridge``: a host, for any MCP client
 - :mod:`.methods`: ``agtp methods``: what the drafts tabulate of each method, or what a host offers
-- :mod:`.one_loop`: Asyncio and Twisted on one loop, for commands whose other half is on asyncio
 - :mod:`.openapi`: ``agtp openapi``: endpoints from OpenAPI documents, and OpenAPI documents from endpoints
 - :mod:`.propose`: ``agtp propose``: ask a host for an endpoint that it does not have
-- :mod:`.request_options`: options of commands that send a request of the user's own
 - :mod:`.resolve`: ``agtp resolve``: what a URI addresses, and whether it is to be believed
 - :mod:`.tools`: ``agtp tools``: what a host's MCP servers offer, through AGTP
 - :mod:`.upstreams`: ``agtp upstreams``: what a host's MCP servers, A2A agents and ACP servers are up to

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.failures import HostRefused, NoConnection, Unverified, WrongInput
+from agtphost.cli.options import collected
 from agtphost.cli.output import visible
 from agtphost.cli.target import Target
 
 TARGET = "upstream-definition"
 """Of INSPECT."""
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +33,15 @@ class Consent:
     """Approve what is shown without a question."""
 
 
-def consent_options(function: F) -> F:
-    """``--sha256`` and ``--yes``; the function gets a :class:`Consent` as ``consent``."""
-
-    @functools.wraps(function)
-    def collected(*args: Any, sha256: str | None, yes: bool, **values: Any) -> Any:
-        return function(*args, consent=Consent(sha256, yes), **values)
-
-    decorated: Any = click.option("--yes", is_flag=True, help="Approve what is shown, and do not ask.")(collected)
-    says = "Approve the definition of this digest, and show nothing."
-    result: F = click.option("--sha256", metavar="DIGEST", help=says)(decorated)
-    return result
+consent_options = collected(
+    Consent,
+    "consent",
+    (
+        click.option("--sha256", metavar="DIGEST", help="Approve the definition of this digest, and show nothing."),
+        click.option("--yes", is_flag=True, help="Approve what is shown, and do not ask."),
+    ),
+)
+"""Adds ``--sha256`` and ``--yes``; the function gets a :class:`Consent` as ``consent``."""
 
 
 def digest_to_approve(target: Target, upstream: str, name: str, consent: Consent) -> str:

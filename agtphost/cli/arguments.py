@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.local_files import read_octets
 from agtphost.vocabulary import jsontext
-
-MAX_BODY = 67_108_864
-"""Octets read from a file or standard input."""
 
 
 def pairs(words: Iterable[str]) -> dict[str, Any]:
@@ -43,21 +39,6 @@ def _json(octets: bytes, what: str) -> Any:
         return jsontext.decode(octets)
     except jsontext.JSONTextError as error:
         raise WrongInput(f"{what} is not JSON: {error}", "Text values need no quotes: key=value.") from None
-
-
-def read_octets(name: str) -> bytes:
-    """The octets of a file; ``-`` is standard input."""
-    try:
-        if name == "-":
-            octets = sys.stdin.buffer.read(MAX_BODY + 1)
-        else:
-            with Path(name).open("rb") as stream:
-                octets = stream.read(MAX_BODY + 1)
-    except OSError as error:
-        raise WrongInput(f"{name} cannot be read: {error.strerror}") from None
-    if len(octets) > MAX_BODY:
-        raise WrongInput(f"{name} has more than {MAX_BODY} octets")
-    return octets
 
 
 def data_octets(data: str) -> bytes:

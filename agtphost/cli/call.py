@@ -9,9 +9,8 @@ import click
 from agtphost.cli.arguments import data_octets, header_fields, parameters
 from agtphost.cli.exchange import connected, refusal, signing_keys, verify
 from agtphost.cli.failures import ExitStatus, WrongInput
-from agtphost.cli.options import Connection, connection_options, json_option
+from agtphost.cli.options import Connection, RequestOptions, connection_options, json_option, request_options
 from agtphost.cli.output import print_document, print_json, visible
-from agtphost.cli.request_options import RequestOptions, request_options
 from agtphost.cli.target import resolve
 from agtphost.vocabulary import jsontext, media_types
 

@@ -12,7 +12,7 @@ import click
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import HostRefused, NoConnection, WrongInput
 from agtphost.cli.identities import CALLER, REGISTRAR, certified_agent, identities, pair, present
-from agtphost.cli.key.commands import load_verifying_key
+from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import EXISTING, HERE, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.target import Target, resolve

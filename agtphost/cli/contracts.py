@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from agtphost.cli.exchange import ask, result_of
-from agtphost.cli.failures import NoConnection
+from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
-from agtphost.cli.output import print_json, print_summary, print_table
+from agtphost.cli.output import print_answer, print_json, print_table
 from agtphost.cli.target import resolve
 
 
@@ -34,9 +33,7 @@ def ls(uri: str, where: Connection, as_json: bool) -> None:
       agtp contracts ls --as buyer
       agtp contracts ls --as operator --json
     """
-    listed = ask(resolve(where, uri), "DISCOVER", "/contracts").json()
-    if not isinstance(listed, list):
-        raise NoConnection("the answer is no list", "Is this an AGTP host of the same version?")
+    listed = entries_of(ask(resolve(where, uri), "DISCOVER", "/contracts").json(), "contracts")
     if as_json:
         print_json(listed)
         return
@@ -84,11 +81,7 @@ def revoke(
       agtp contracts revoke 3f0c... --as operator --reason "no longer offered"
     """
     given = {"target": "contract", "synthesis_id": synthesis_id, **_given(reason=reason, actor=actor)}
-    result = result_of(ask(resolve(where, uri), "REVOKE", "/", given))
-    if as_json:
-        print_json(result)
-        return
-    print_summary(dict(result))
+    print_answer(result_of(ask(resolve(where, uri), "REVOKE", "/", given)), as_json)
 
 
 @command.command()
@@ -182,11 +175,7 @@ def decide(proposal_id: str, accepted: bool, reason: str | None, uri: str, where
       agtp contracts decide 8a41... --reject --reason "use BOOK /room" --as operator
     """
     given = {"accepted": accepted, **_given(reason=reason)}
-    result = result_of(ask(resolve(where, uri), "CONFIRM", f"/proposals/{proposal_id}", given))
-    if as_json:
-        print_json(result)
-        return
-    print_summary(dict(result))
+    print_answer(result_of(ask(resolve(where, uri), "CONFIRM", f"/proposals/{proposal_id}", given)), as_json)
 
 
 def _given(**values: str | None) -> dict[str, str]:

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import click
 
-from agtphost.cli.arguments import read_octets
-from agtphost.cli.documents_io import deliver, output_option
 from agtphost.cli.failures import Unverified, WrongInput
-from agtphost.cli.key.commands import load_signing_key, load_verifying_key
+from agtphost.cli.local_files import deliver, load_signing_key, load_verifying_key, output_option, read_octets
 from agtphost.cli.options import EXISTING, json_option
 from agtphost.cli.output import print_json, print_summary
 from agtphost.identity import documents

@@ -15,7 +15,7 @@ from agtphost.cli.configured import require_config
 from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.identities import REGISTRAR
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
-from agtphost.cli.output import print_json, print_table
+from agtphost.cli.output import print_entries, print_json
 from agtphost.cli.target import resolve
 
 HOURS = 24.0
@@ -127,14 +127,7 @@ def ls(where: Connection, as_json: bool) -> None:
     config = require_config(where, "what the host was told of domains")
     with open_records(config) as reader:
         found = [_listed(value) for value in reader.state_items(ORG_DOMAIN)]
-    if as_json:
-        print_json(found)
-        return
-    columns = ("domain", "state", "owner_id", "told_at", "suspend_at", "deprecate_at")
-    print_table(
-        [column.upper().replace("_", "-") for column in columns],
-        ([entry.get(column, "") for column in columns] for entry in found),
-    )
+    print_entries(found, ("domain", "state", "owner_id", "told_at", "suspend_at", "deprecate_at"), as_json)
 
 
 def _state(value: Mapping[str, Any]) -> str:

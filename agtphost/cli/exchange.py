@@ -43,6 +43,8 @@ PARTICULARS = {
 
 MOST_PARTICULARS = 20
 
+ANOTHER_VERSION = "Is this an AGTP host of the same version?"
+
 
 @contextmanager
 def connected(target: Target) -> Iterator[Client]:
@@ -112,10 +114,27 @@ def ask(target: Target, method: str, path: str = "/", input: Mapping[str, Any] |
 
 def result_of(reply: Reply) -> Mapping[str, Any]:
     """The ``result`` object of an answer. :raises NoConnection: if it has none, which is not AGTP."""
-    result = reply.result
-    if not isinstance(result, dict):
-        raise NoConnection("the answer has no result object", "Is this an AGTP host of the same version?")
-    return result
+    return object_of({"result object": reply.result}, "result object")
+
+
+def object_of(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A member that is an object. :raises NoConnection: if it is none."""
+    found = result.get(name)
+    if not isinstance(found, dict):
+        raise NoConnection(f"the answer has no {name}", ANOTHER_VERSION)
+    return found
+
+
+def entries_of(listed: Any, what: str) -> list[dict[str, Any]]:
+    """A list of objects. :raises NoConnection: if it is none."""
+    if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
+        raise NoConnection(f"the answer is not a list of {what}", ANOTHER_VERSION)
+    return listed
+
+
+def inspect(client: Client, target: Target, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The result of an INSPECT, which has to succeed."""
+    return result_of(require_success(client.call(target.uri, "INSPECT", "/", asked)))
 
 
 # Records

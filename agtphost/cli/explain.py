@@ -10,8 +10,8 @@ import click
 from agtphost.audit.summaries import EVENT, READS
 from agtphost.cli.audit.entries import Entry, entry_of, what_of
 from agtphost.cli.can import told
-from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
-from agtphost.cli.failures import NoConnection, WrongInput
+from agtphost.cli.exchange import connected, inspect, result_of, signing_keys
+from agtphost.cli.failures import WrongInput
 from agtphost.cli.identities import REGISTRAR, labels
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, shown
@@ -58,8 +58,7 @@ def command(audit_id: str, uri: str, where: Connection, as_json: bool) -> None:
         raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
     target = resolve(where, uri, identity=REGISTRAR)
     with connected(target) as client:
-        asked = {"target": "audit", "audit_id": audit_id}
-        listed = result_of(require_success(client.call(target.uri, "INSPECT", "/", asked)))
+        listed = inspect(client, target, {"target": "audit", "audit_id": audit_id})
         entry = entry_of({**listed, "audit_id": audit_id}, signing_keys(target, client))
         proven = client.call(target.uri, "INSPECT", "/", {"target": "inclusion", "audit_id": audit_id})
         today = _today(client, target, entry.payload)
@@ -94,9 +93,7 @@ def _today(client: Client, target: Target, payload: Mapping[str, Any]) -> Mappin
     reply = client.call(target.uri, "INSPECT", "/", asked)
     if not reply.ok:
         return None
-    if not isinstance(reply.result, dict):
-        raise NoConnection("the answer has no result object", "Is this an AGTP host of the same version?")
-    return reply.result
+    return result_of(reply)
 
 
 def _executed(payload: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
+from pathlib import Path
 from typing import IO, Any
 
 import click
@@ -81,6 +84,27 @@ class Unverified(CommandError):
     """Something is not to be believed."""
 
     exit_code = int(ExitStatus.VERIFICATION)
+
+
+@contextmanager
+def local_file(
+    file: Path | str | None = None, *wrong: type[Exception], doing: str = "read", remedy: str = ""
+) -> Iterator[None]:
+    """
+    Tell what is wrong with a file on this machine.
+
+    :param file: its name; None: the one that the error names.
+    :param wrong: errors of its content, whose message says it all.
+    :raises WrongInput: in place of these, and of every OSError.
+    """
+    try:
+        yield
+    except wrong as error:
+        raise WrongInput(str(error), remedy) from None
+    except FileExistsError:
+        raise WrongInput(f"{file} exists", "Choose another name, or move it away.") from None
+    except OSError as error:
+        raise WrongInput(f"{file or error.filename} cannot be {doing}: {error.strerror}", remedy) from None
 
 
 def misconfigured(error: ConfigurationError) -> CommandError:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import WrongInput
@@ -112,7 +114,7 @@ def agent_id_of(where: Connection, agent: str) -> str:
             f"{agent!r} is not an Agent-ID, and there is no host.toml whose agents have names",
             "Give 64 hexadecimal digits, or --config host.toml.",
         )
-    found = local_agents(load_config(path))
+    found = {one.name: one.agent_id for one in local_agents(load_config(path))}
     if agent not in found:
         listed = f"Known here: {', '.join(found)}." if found else "Start the host once."
         raise WrongInput(f"no agent is named {agent!r} here", listed)
@@ -124,20 +126,67 @@ def labels(where: Connection) -> dict[str, str]:
     path = find_config(where)
     if path is None:
         return {}
-    return {agent_id: label for label, agent_id in local_agents(load_config(path)).items()}
+    return {one.agent_id: one.name for one in local_agents(load_config(path))}
 
 
-def local_agents(config: Config) -> dict[str, str]:
-    """Label to Agent-ID of every agent whose files lie with this host."""
-    found: dict[str, str] = {}
+@dataclass(frozen=True, kw_only=True)
+class LocalAgent:
+    """An agent whose files lie with this host."""
+
+    name: str
+    directory: Path
+    hosted: bool
+    document: Mapping[str, Any]
+    status: str
+
+    @property
+    def agent_id(self) -> str:
+        """The canonical Agent-ID."""
+        return str(self.document.get("agent_id", ""))
+
+    @property
+    def kind(self) -> str:
+        """``hosted``: this host answers for it; ``caller``: it is admitted as one."""
+        return "hosted" if self.hosted else "caller"
+
+    @property
+    def scopes(self) -> list[str]:
+        """What it declares, sorted."""
+        from agtphost.identity import documents
+
+        return sorted(documents.declared_scopes(self.document))
+
+    def fields(self) -> dict[str, object]:
+        """What a list shows, by name."""
+        return {
+            "name": self.name,
+            "agent_id": self.agent_id,
+            "kind": self.kind,
+            "status": self.status,
+            "scopes": self.scopes,
+        }
+
+
+def local_agents(config: Config) -> Iterator[LocalAgent]:
+    """Every agent whose files lie with this host; of several of one name, the first."""
+    from agtphost.identity import documents
+
+    seen: set[str] = set()
     for directory in agent_directories(config):
-        if not directory.is_dir():
-            continue
-        for entry in sorted(directory.iterdir()):
-            document = entry / "document.json"
-            if is_agent_name(entry.name) and document.is_file():
-                found.setdefault(entry.name, document_id(document))
-    return found
+        for entry in sorted(directory.iterdir()) if directory.is_dir() else ():
+            file = entry / "document.json"
+            if not file.is_file() or entry.name in seen or not is_agent_name(entry.name):
+                continue
+            seen.add(entry.name)
+            try:
+                document = documents.decode(file.read_bytes())
+                status = documents.status_of(document)
+            except (documents.DocumentError, OSError) as error:
+                raise WrongInput(f"{file} cannot be read: {error}") from None
+            if not is_agent_id(str(document.get("agent_id"))):
+                raise WrongInput(f"{file} names no Agent-ID")
+            hosted = directory != config.identity.known_agents
+            yield LocalAgent(name=entry.name, directory=entry, hosted=hosted, document=document, status=status)
 
 
 def agent_directories(config: Config) -> tuple[Path, ...]:
@@ -146,16 +195,3 @@ def agent_directories(config: Config) -> tuple[Path, ...]:
     if config.identity.agents is not None:
         listed.append(config.identity.agents)
     return tuple(listed)
-
-
-def document_id(document: Path) -> str:
-    """The ``agent_id`` of an Identity Document's file."""
-    from agtphost.identity.documents import DocumentError, decode
-
-    try:
-        agent_id = decode(document.read_bytes()).get("agent_id")
-    except (DocumentError, OSError) as error:
-        raise WrongInput(f"{document} cannot be read: {error}") from None
-    if not isinstance(agent_id, str) or not is_agent_id(agent_id):
-        raise WrongInput(f"{document} names no Agent-ID")
-    return agent_id

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from agtphost.cli.deployment import Deployment, Server, set_up_again, write_development, write_production
-from agtphost.cli.failures import WrongInput, misconfigured
+from agtphost.cli.failures import WrongInput, local_file, misconfigured
 from agtphost.cli.options import json_option
 from agtphost.cli.output import print_json
 from agtphost.errors import ConfigurationError
@@ -100,11 +100,10 @@ def command(
     if deployment.host_toml.exists():
         raise WrongInput(f"{deployment.host_toml} exists", "Choose another directory, or edit that file.")
     try:
-        written = write_production(deployment) if production else write_development(deployment)
+        with local_file(doing="written"):
+            written = write_production(deployment) if production else write_development(deployment)
     except ConfigurationError as error:
         raise misconfigured(error) from None
-    except OSError as error:
-        raise WrongInput(f"{error.filename} cannot be written: {error.strerror}") from None
     if as_json:
         print_json({"host_toml": str(deployment.host_toml), "written": [str(path) for path in written]})
         return

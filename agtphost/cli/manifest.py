@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.arguments import read_octets
-from agtphost.cli.exchange import connected, require_success
+from agtphost.cli.exchange import ANOTHER_VERSION, connected, require_success
 from agtphost.cli.failures import HostRefused, NoConnection, Unverified, WrongInput
-from agtphost.cli.key.commands import load_verifying_key
+from agtphost.cli.local_files import load_verifying_key, read_octets
 from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
 from agtphost.cli.output import print_fields, print_json, print_table, visible
 from agtphost.cli.target import Target, resolve
@@ -194,7 +193,7 @@ def manifest_in(reply: Reply) -> Mapping[str, Any]:
     """The manifest of an answer. :raises NoConnection: if it is none."""
     manifest = _body(reply)
     if not isinstance(manifest, dict):
-        raise NoConnection("the answer is not a manifest", "Is this an AGTP host of the same version?")
+        raise NoConnection("the answer is not a manifest", ANOTHER_VERSION)
     return manifest
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +93,6 @@ def command(
 
         from agtphost.bridge import http as streamable
         from agtphost.bridge import mcp_server, stdio
-        from agtphost.cli import one_loop
     except ModuleNotFoundError as error:
         raise WrongInput(f"the bridge needs {error.name}", "pip install 'agtphost[bridge]'") from None
     listener = None
@@ -118,9 +118,43 @@ def command(
             await link.close()
 
     try:
-        one_loop.run(main)
+        _on_one_loop(main)
     except ClientError as error:
         raise failure_of(error) from None
+
+
+def _on_one_loop(main: Callable[[Any], Awaitable[None]]) -> None:
+    """
+    Run a coroutine function to its end, asyncio and Twisted on one loop.
+
+    Installs the asyncio reactor, so nothing may have installed another.
+
+    :param main: is given the reactor.
+    """
+    from twisted.internet import asyncioreactor
+    from twisted.internet.defer import Deferred
+
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    asyncioreactor.install(loop)  # type: ignore[no-untyped-call]
+    from twisted.internet import reactor
+
+    failures: list[BaseException] = []
+
+    async def all_of_it() -> None:
+        try:
+            await main(reactor)
+        except Exception as error:
+            failures.append(error)
+
+    def begin() -> None:
+        ended = Deferred.fromFuture(loop.create_task(all_of_it()))
+        ended.addBoth(lambda _: reactor.stop())
+
+    reactor.callWhenRunning(begin)
+    reactor.run(installSignalHandlers=False)  # type: ignore[call-arg]
+    if failures:
+        raise failures[0]
 
 
 def _ready(as_json: bool, url: str) -> None:

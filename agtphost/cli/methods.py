@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from agtphost.cli.failures import NoConnection, WrongInput
+from agtphost.cli.failures import WrongInput
 from agtphost.cli.options import Connection, connection_options, json_option
-from agtphost.cli.output import print_json, print_table
+from agtphost.cli.output import print_entries, print_json, print_table
 from agtphost.vocabulary.catalog import FLOOR, Catalog, Entry
 
 ALL = "all"
@@ -94,18 +94,12 @@ def _word(value: object) -> str:
 
 
 def _show_offered(uri: str, where: Connection, as_json: bool) -> None:
-    from agtphost.cli.exchange import ask
+    from agtphost.cli.exchange import ask, entries_of
     from agtphost.cli.target import resolve
 
     target = resolve(where, uri)
-    listed = ask(target, "DISCOVER", "/methods").result
-    if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-        raise NoConnection("the answer is no list of methods", "Is this an AGTP host of the same version?")
+    listed = entries_of(ask(target, "DISCOVER", "/methods").result, "methods")
     if as_json:
         print_json({"uri": target.uri, "methods": listed})
-        return
-    columns = ("method", "path", "tier", "description")
-    print_table(
-        [column.upper() for column in columns],
-        ([entry.get(column, "") for column in columns] for entry in listed),
-    )
+    else:
+        print_entries(listed, ("method", "path", "tier", "description"), as_json)

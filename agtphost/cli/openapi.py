@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.arguments import read_octets
 from agtphost.cli.configured import find_config, load_config
-from agtphost.cli.failures import NoConnection, WrongInput, misconfigured
+from agtphost.cli.failures import NoConnection, WrongInput, local_file, misconfigured
+from agtphost.cli.local_files import read_octets, write_new
 from agtphost.cli.manifest import SCHEME, fetch_manifest
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.target import address_of, resolve
 from agtphost.errors import ConfigurationError
-from agtphost.identity import files
 from agtphost.vocabulary.catalog import Catalog, CatalogError
 
 if TYPE_CHECKING:
@@ -91,12 +90,7 @@ def _with_stubs(imported: Imported, module: Path) -> Imported:
     if module.suffix != ".py" or not module.stem.isidentifier():
         raise WrongInput(f"{module} is not the name of a Python module", "Such as handlers_shop.py.")
     rehosted, source = with_stubs(imported, module.stem)
-    try:
-        files.write_once(module, source.encode("utf-8"), files.PUBLIC)
-    except FileExistsError:
-        raise WrongInput(f"{module} exists", "Choose another name, or move it away.") from None
-    except OSError as error:
-        raise WrongInput(f"{module} cannot be written: {error.strerror}") from None
+    write_new(module, source.encode("utf-8"))
     return rehosted
 
 
@@ -107,12 +101,10 @@ def _write(imported: Imported, out: Path) -> None:
     if present:
         count = f" and {len(present) - 1} more" if len(present) > 1 else ""
         raise WrongInput(f"{present[0]} exists{count}", "Choose another directory, or move them away.")
-    try:
+    with local_file(out, doing="written"):
         out.mkdir(parents=True, exist_ok=True)
-        for path, text in targets:
-            files.write_once(path, text.encode("utf-8"), files.PUBLIC)
-    except OSError as error:
-        raise WrongInput(f"{out} cannot be written: {error.strerror}") from None
+    for path, text in targets:
+        write_new(path, text.encode("utf-8"))
 
 
 def _members(endpoint: ImportedEndpoint) -> dict[str, Any]:
@@ -203,12 +195,7 @@ def export(
     exported = export_openapi(manifest, link=link, server_url=server_url, built_ins=built_ins)
     text = json.dumps(exported.document, indent=2, ensure_ascii=False) + "\n"
     if output is not None:
-        try:
-            files.write_once(output, text.encode("utf-8"), files.PUBLIC)
-        except FileExistsError:
-            raise WrongInput(f"{output} exists", "Choose another name, or move it away.") from None
-        except OSError as error:
-            raise WrongInput(f"{output} cannot be written: {error.strerror}") from None
+        write_new(output, text.encode("utf-8"))
     _tell(exported, text, output, as_json)
 
 

@@ -64,6 +64,20 @@ def print_summary(fields: Mapping[str, object]) -> None:
     )
 
 
+def print_answer(answer: Mapping[str, object], as_json: bool) -> None:
+    """An object, for machines or people."""
+    print_json(dict(answer)) if as_json else print_summary(answer)
+
+
+def print_entries(entries: Sequence[Mapping[str, Any]], columns: Sequence[str], as_json: bool) -> None:
+    """Objects for machines, or some of their members as a table for people."""
+    if as_json:
+        print_json(entries)
+        return
+    titles = [column.upper().replace("_", "-") for column in columns]
+    print_table(titles, ([entry.get(column) for column in columns] for entry in entries))
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Aligned columns: folded to a terminal's width where that can be done, never cut anywhere."""
     cells = [[visible("" if cell is None else str(cell)) for cell in row] for row in rows]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.arguments import read_octets
 from agtphost.cli.exchange import connected, refusal
 from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
+from agtphost.cli.local_files import read_octets
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, print_summary
 from agtphost.cli.target import resolve

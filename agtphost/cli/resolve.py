@@ -10,7 +10,7 @@ import click
 
 from agtphost.cli.exchange import failure_of, refusal
 from agtphost.cli.failures import Unverified, WrongInput
-from agtphost.cli.key.commands import load_verifying_key
+from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import HERE, Connection, connection_options, json_option
 from agtphost.cli.output import print_document, print_json, visible
 from agtphost.cli.target import Target

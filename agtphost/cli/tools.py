@@ -9,11 +9,17 @@ import click
 
 from agtphost.cli.approving import Consent, consent_options, digest_to_approve
 from agtphost.cli.arguments import parameters
-from agtphost.cli.exchange import ask, connected, require_success, result_of, verify
-from agtphost.cli.failures import ExitStatus, HostRefused, NoConnection
-from agtphost.cli.options import Connection, connection_options, host_option, json_option
+from agtphost.cli.exchange import ask, connected, entries_of, object_of, require_success, result_of, verify
+from agtphost.cli.failures import ExitStatus, HostRefused
+from agtphost.cli.options import (
+    Connection,
+    RequestOptions,
+    connection_options,
+    host_option,
+    json_option,
+    request_options,
+)
 from agtphost.cli.output import print_document, print_json, print_table, visible
-from agtphost.cli.request_options import RequestOptions, request_options
 from agtphost.cli.target import resolve
 from agtphost.vocabulary.media_types import MCP_TOOLS
 
@@ -44,10 +50,8 @@ def ls(uri: str, where: Connection, as_json: bool) -> None:
     with connected(target) as client:
         listed = require_success(client.call(target.uri, "DISCOVER", "/tools")).result
         described = None if as_json else client.call(target.uri, "DESCRIBE", "/", {"capability_domains": "tools"})
-    if not isinstance(listed, list) or not all(isinstance(tool, dict) for tool in listed):
-        raise NoConnection("the answer is not a list of tools", "Is this an AGTP host of the same version?")
     # Actions of A2A agents and ACP servers are listed beside the tools, but are not called as tools are.
-    listed = [tool for tool in listed if tool.get("payload_type", MCP_TOOLS) == MCP_TOOLS]
+    listed = [tool for tool in entries_of(listed, "tools") if tool.get("payload_type", MCP_TOOLS) == MCP_TOOLS]
     if as_json:
         print_json(listed)
         return
@@ -117,9 +121,7 @@ def approve(name: str, consent: Consent, uri: str, where: Connection, as_json: b
         raise click.UsageError("name it as SERVER.TOOL; agtp tools ls shows which are off")
     payload = {"tool": name, "sha256": digest_to_approve(target, f"mcp.{server}", tool, consent)}
     execute = {"action": APPROVE, "payload_type": MCP_TOOLS, "payload": payload}
-    response = result_of(ask(target, "EXECUTE", "/", execute)).get("mcp_response")
-    if not isinstance(response, dict):
-        raise NoConnection("the answer has no mcp_response", "Is this an AGTP host of the same version?")
+    response = object_of(result_of(ask(target, "EXECUTE", "/", execute)), "mcp_response")
     if as_json:
         print_json(response)
         return
@@ -199,9 +201,7 @@ def call(
     if result.get("resultType") in ("input_required", "task"):
         print_json({**result, "audit_id": reply.audit_id, "verified": verified})
         return
-    response = result.get("tool_response")
-    if not isinstance(response, dict):
-        raise NoConnection("the answer has no tool_response", "Is this an AGTP host of the same version?")
+    response = object_of(result, "tool_response")
     if as_json:
         print_json({"tool_response": response, "audit_id": reply.audit_id, "verified": verified})
     else:

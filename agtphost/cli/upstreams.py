@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from agtphost.cli.approving import Consent, consent_options, digest_to_approve
-from agtphost.cli.exchange import ask, result_of
-from agtphost.cli.failures import NoConnection
+from agtphost.cli.exchange import ask, entries_of, object_of, result_of
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, print_table, visible
 from agtphost.cli.target import resolve
@@ -44,9 +43,7 @@ def ls(stderr: bool, uri: str, where: Connection, as_json: bool) -> None:
       agtp upstreams ls --as operator --json
     """
     result = result_of(ask(resolve(where, uri), "INSPECT", "/", {"target": "upstreams"}))
-    listed = result.get("upstreams")
-    if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-        raise NoConnection("the answer is not a list of upstreams", "Is this an AGTP host of the same version?")
+    listed = entries_of(result.get("upstreams"), "upstreams")
     if as_json:
         print_json(listed)
         return
@@ -111,9 +108,7 @@ def approve(name: str, agent: str | None, consent: Consent, uri: str, where: Con
     payload = {"name": agent} if agent is not None else {}
     payload["sha256"] = digest_to_approve(target, name, agent or "", consent)
     execute = {"action": action, "payload_type": payload_type, "payload": payload}
-    approved = result_of(ask(target, "EXECUTE", f"/{protocol}/{upstream}", execute)).get("approved")
-    if not isinstance(approved, dict):
-        raise NoConnection("the answer does not say what was approved", "Is this an AGTP host of the same version?")
+    approved = object_of(result_of(ask(target, "EXECUTE", f"/{protocol}/{upstream}", execute)), "approved")
     if as_json:
         print_json(approved)
         return

@@ -1,32 +1,36 @@
-"""``agtp agent``: the agents of a host."""
+"""``agtp agent``: the agents of a host, and their lifecycle (core v08 sections 7.2.14 to 7.2.19, and 11.7)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from agtphost.audit.retention import RETAINED, YEARS, free_at, stamp
 from agtphost.cli.agent.issue import new_command
-from agtphost.cli.agent.lifecycle import COMMANDS
-from agtphost.cli.agent.retained import retained_command
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.cert.commands import describe
-from agtphost.cli.configured import find_config, load_config
-from agtphost.cli.exchange import ask
-from agtphost.cli.failures import NoConnection, WrongInput
-from agtphost.cli.identities import agent_directories
-from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
-from agtphost.cli.output import print_json, print_summary, print_table
+from agtphost.cli.configured import find_config, load_config, require_config
+from agtphost.cli.exchange import ask, entries_of, result_of
+from agtphost.cli.failures import WrongInput, local_file
+from agtphost.cli.identities import REGISTRAR, LocalAgent, agent_id_of, local_agents
+from agtphost.cli.options import EXISTING, Connection, connection_options, host_option, json_option
+from agtphost.cli.output import print_answer, print_entries, print_json, print_summary, print_table
 from agtphost.cli.target import resolve
-from agtphost.identity import documents
+from agtphost.identity import documents, envelope
 from agtphost.identity.genesis import Genesis, GenesisError
 from agtphost.vocabulary.identifiers import is_agent_name
 
 if TYPE_CHECKING:
     from agtphost.config import Config
+
+
+EVENTS = 1000
+ENDED = frozenset(status.value for status in YEARS)
+HEADINGS = {"state": "NOW"}
 
 
 @click.group()
@@ -41,74 +45,13 @@ def command() -> None:
 # Listing
 
 
-@dataclass(frozen=True, kw_only=True)
-class LocalAgent:
-    """An agent whose files lie with this host."""
-
-    name: str
-    directory: Path
-    hosted: bool
-    document: Mapping[str, Any]
-    status: str
-
-    @property
-    def agent_id(self) -> str:
-        """The canonical Agent-ID."""
-        return str(self.document.get("agent_id", ""))
-
-    @property
-    def kind(self) -> str:
-        """``hosted``: this host answers for it; ``caller``: it is admitted as one."""
-        return "hosted" if self.hosted else "caller"
-
-    @property
-    def scopes(self) -> list[str]:
-        """What it declares, sorted."""
-        return sorted(documents.declared_scopes(self.document))
-
-    def fields(self) -> dict[str, object]:
-        """What a list shows, by name."""
-        return {
-            "name": self.name,
-            "agent_id": self.agent_id,
-            "kind": self.kind,
-            "status": self.status,
-            "scopes": self.scopes,
-        }
-
-
-def local_agents(config: Config) -> Iterator[LocalAgent]:
-    """Every agent with a document here, with the state that the store has for it."""
-    states = stored_states(config)
-    seen: set[str] = set()
-    for directory in agent_directories(config):
-        if not directory.is_dir():
-            continue
-        for entry in sorted(directory.iterdir()):
-            file = entry / "document.json"
-            if not file.is_file() or entry.name in seen:
-                continue
-            seen.add(entry.name)
-            try:
-                document = documents.decode(file.read_bytes())
-                stated = documents.status_of(document)
-            except (documents.DocumentError, OSError) as error:
-                raise WrongInput(f"{file} cannot be read: {error}") from None
-            yield LocalAgent(
-                name=entry.name,
-                directory=entry,
-                hosted=directory != config.identity.known_agents,
-                document=document,
-                status=states.get(str(document.get("agent_id")), stated),
-            )
-
-
-def stored_states(config: Config) -> dict[str, str]:
-    """Agent-ID to lifecycle state, as the host's store has it; empty before the first start."""
+def _agents(config: Config) -> list[LocalAgent]:
+    """Every agent with a document here, with the state that the store has for it; before the first start, with none."""
     if not may_have_store(config):
-        return {}
+        return list(local_agents(config))
     with open_records(config) as reader:
-        return {agent_id: row.status for agent_id, row in reader.lifecycle_states().items()}
+        states = {agent_id: row.status for agent_id, row in reader.lifecycle_states().items()}
+    return [replace(agent, status=states.get(agent.agent_id, agent.status)) for agent in local_agents(config)]
 
 
 @command.command()
@@ -130,7 +73,7 @@ def ls(uri: str | None, where: Connection, as_json: bool) -> None:
     if path is None:
         _list_remote(where, uri, as_json)
         return
-    agents = list(local_agents(load_config(path)))
+    agents = _agents(load_config(path))
     if as_json:
         print_json([agent.fields() for agent in agents])
         return
@@ -141,17 +84,8 @@ def ls(uri: str | None, where: Connection, as_json: bool) -> None:
 
 
 def _list_remote(where: Connection, uri: str | None, as_json: bool) -> None:
-    listed = ask(resolve(where, uri), "DISCOVER", "/agents").result
-    if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-        raise NoConnection("the answer is not a list of agents", "Is this an AGTP host of the same version?")
-    if as_json:
-        print_json(listed)
-        return
-    columns = ("name", "agent_id", "trust_tier", "description")
-    print_table(
-        [column.upper().replace("_", "-") for column in columns],
-        ([entry.get(column) for column in columns] for entry in listed),
-    )
+    listed = entries_of(ask(resolve(where, uri), "DISCOVER", "/agents").result, "agents")
+    print_entries(listed, ("name", "agent_id", "trust_tier", "description"), as_json)
 
 
 @command.command()
@@ -176,9 +110,9 @@ def show(agent: str, uri: str | None, html: Path | None, where: Connection, as_j
         if html is not None:
             _write_page(document, html, as_json)
             return
-        print_json(document) if as_json else print_summary(document)
+        print_answer(document, as_json)
         return
-    found = next((one for one in local_agents(load_config(path)) if agent in (one.name, one.agent_id)), None)
+    found = next((one for one in _agents(load_config(path)) if agent in (one.name, one.agent_id)), None)
     if found is None:
         raise WrongInput(f"no agent is named {agent!r} here", "`agtp agent ls` lists them.")
     if html is not None:
@@ -195,10 +129,8 @@ def _write_page(document: Mapping[str, Any], file: Path, as_json: bool) -> None:
     """The human-readable page of an Identity Document (core v08 section 6.3)."""
     from agtphost.identity.rendering import page
 
-    try:
+    with local_file(file, doing="written"):
         file.write_text(page(document), encoding="utf-8")
-    except OSError as error:
-        raise WrongInput(f"{file} cannot be written: {error.strerror}") from None
     print_json({"file": str(file)}) if as_json else click.echo(f"wrote {file}")
 
 
@@ -230,6 +162,116 @@ def _further(agent: LocalAgent) -> dict[str, object]:
 
 
 command.add_command(new_command)
-command.add_command(retained_command)
-for _lifecycle_command in COMMANDS:
-    command.add_command(_lifecycle_command)
+
+
+# What was ended
+
+
+@command.command()
+@click.argument("agent", required=False, metavar="[AGENT]")
+@connection_options
+@json_option
+def retained(agent: str | None, where: Connection, as_json: bool) -> None:
+    """
+    Show what is kept of agents that were revoked or deprecated.
+
+    Reads the host's own store; it is shown to nobody over the network. NOW is the state of
+    an agent that was reinstated, or revoked since. With AGENT, a label
+    or an Agent-ID, everything: the archived Genesis, and each transition with its time.
+
+    \b
+    Examples:
+      agtp agent retained
+      agtp agent retained demo --json
+    """
+    config = require_config(where, "the retained record")
+    with open_records(config) as reader:
+        found = reader.state_items(RETAINED)
+        states = reader.lifecycle_states()
+        for value in found:
+            state = states.get(value["agent_id"])
+            # A deprecation that was cancelled stays on record, and the label is its agent's.
+            value["state"] = value["status"] if state is None else state.status
+            back = value["state"] not in ENDED
+            value["label_free_at"] = None if back else stamp(free_at(value))
+        if agent is not None:
+            one = next((value for value in found if agent in (value["label"], value["agent_id"])), None)
+            if one is None:
+                raise WrongInput(f"nothing is retained of {agent!r}", "`agtp agent retained` lists what is.")
+            one["transitions"] = [_event(event) for event in reader.lifecycle(one["agent_id"], EVENTS)][::-1]
+            print_answer(one, as_json)
+            return
+    if as_json:
+        print_json(found)
+        return
+    columns = ("label", "agent_id", "status", "ended_at", "state", "label_free_at", "keep_until")
+    print_table(
+        [HEADINGS.get(column, column.upper().replace("_", "-")) for column in columns],
+        ([value[name] or "-" for name in columns] for value in found),
+    )
+
+
+def _event(event: Any) -> dict[str, Any]:
+    payload = envelope.parse_unverified(event.format, event.signed)
+    members = ("event_type", "previous_status", "new_status", "issued_at", "reason", "actor")
+    return {"audit_id": event.audit_id, **{name: payload[name] for name in members if name in payload}}
+
+
+# Lifecycle
+
+
+_SUMMARIES = {
+    "activate": "Let an agent serve and call.",
+    "deactivate": "Suspend an agent until it is reinstated.",
+    "reinstate": "Bring a suspended or deprecated agent back.",
+    "revoke": "Retire an agent for ever.",
+    "deprecate": "Announce that an agent will go; it serves on.",
+}
+
+
+def _change(verb: str, agent: str, uri: str, where: Connection, as_json: bool, given: dict[str, Any]) -> None:
+    parameters = {name: value for name, value in given.items() if value is not None}
+    if "successor_agent_id" in parameters:
+        parameters["successor_agent_id"] = agent_id_of(where, parameters["successor_agent_id"])
+    agent_id = agent_id_of(where, agent)
+    target = resolve(where, uri, identity=REGISTRAR)
+    reply = ask(target, verb.upper(), "/", {"agent_id": agent_id, **parameters})
+    result = dict(result_of(reply))
+    if as_json:
+        print_json(result)
+        return
+    if result.get("noop"):
+        click.echo(f"{agent} is {result.get('status')} already; nothing changed")
+        return
+    print_summary(result)
+
+
+def _options(verb: str) -> list[Callable[[Any], Any]]:
+    reason = click.option("--reason", required=verb == "revoke", metavar="TEXT", help="Goes into the signed event.")
+    options = [click.argument("agent", metavar="AGENT"), reason]
+    options.append(click.option("--actor", metavar="TEXT", help="Who decided; goes into the signed event."))
+    if verb == "deprecate":
+        options.append(click.option("--successor", "successor_agent_id", metavar="AGENT", help="Who takes over."))
+        options.append(click.option("--deadline", "migration_deadline", metavar="TIME", help="RFC 3339: until when."))
+    return [*options, host_option, connection_options, json_option]
+
+
+def _verb(verb: str) -> click.Command:
+    def run(agent: str, uri: str, where: Connection, as_json: bool, **given: Any) -> None:
+        _change(verb, agent, uri, where, as_json, given)
+
+    run.__doc__ = (
+        f"{_SUMMARIES[verb]}\n\n"
+        "Needs the client certificate of the agent's Genesis issuer: the configured host's\n"
+        "registrar, unless --cert names another. Holds from the agent's next request.\n\n"
+        f"\b\nExample:\n  agtp agent {verb} demo --reason planned"
+    )
+    decorated: Any = run
+    for option in reversed(_options(verb)):
+        decorated = option(decorated)
+    made: click.Command = click.command(verb)(decorated)
+    return made
+
+
+for _each in _SUMMARIES:
+    command.add_command(_verb(_each))

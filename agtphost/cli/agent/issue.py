@@ -18,7 +18,7 @@ from agtphost.cli.configured import require_config
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.genesis import tier_1_evidence
 from agtphost.cli.identities import agent_directories
-from agtphost.cli.key.commands import load_signing_key
+from agtphost.cli.local_files import load_signing_key
 from agtphost.cli.options import EXISTING, Connection, json_option
 from agtphost.cli.output import print_json, print_summary
 from agtphost.identity import files, issuing

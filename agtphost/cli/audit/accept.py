@@ -73,11 +73,11 @@ def _accept(config: Config, yes: bool, reason: str, as_json: bool) -> None:
     try:
         seen = WitnessFile(place, keys.values()).last()
         known = "is not there" if seen is None else f"has seen {seen.size} records"
+        found = f"{place} {known}"
     except StoreError as error:
-        known = str(error)
+        found = known = str(error)
     with open_records(config) as reader:
         newest = _newest(reader, config)
-    found = f"{place} {known}" if known.startswith(("is", "has")) else known
     has = "has no checkpoint" if newest is None else f"has a checkpoint of {newest.size} records"
     if not yes:
         raise WrongInput(

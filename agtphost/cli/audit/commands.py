@@ -9,7 +9,7 @@ from agtphost.cli.audit.entries import HOST, entry_of, pages
 from agtphost.cli.audit.export import export_command
 from agtphost.cli.audit.prove import checkpoint_command, prove_command
 from agtphost.cli.audit.verify import verify_command
-from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
+from agtphost.cli.exchange import connected, inspect, signing_keys
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, connection_options, host_option, json_option
@@ -47,8 +47,7 @@ def get(audit_id: str, uri: str, where: Connection, as_json: bool) -> None:
         raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
     target = resolve(where, uri)
     with connected(target) as client:
-        reply = require_success(client.call(target.uri, "INSPECT", "/", {"target": "audit", "audit_id": audit_id}))
-        result = result_of(reply)
+        result = inspect(client, target, {"target": "audit", "audit_id": audit_id})
         entry = entry_of({**result, "audit_id": audit_id}, signing_keys(target, client))
     if as_json:
         print_json({**result, "audit_id": audit_id, "payload": entry.payload, "verified": entry.signed})

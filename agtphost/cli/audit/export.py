@@ -21,7 +21,7 @@ from agtphost.audit.merkle import Tree
 from agtphost.cli.audit.entries import HOST
 from agtphost.cli.audit.store import open_records
 from agtphost.cli.configured import require_config
-from agtphost.cli.failures import Unverified, WrongInput
+from agtphost.cli.failures import Unverified, WrongInput, local_file
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.options import EXISTING, Connection, json_option
 from agtphost.cli.output import print_json
@@ -136,12 +136,8 @@ def _prover(reader: IRecordReader) -> Prover:
 
 def _write(output: Path, lines: Iterable[bytes]) -> None:
     """A new file for its owner alone: records name who called what. Nothing is left of one that failed."""
-    try:
+    with local_file(output, doing="written"):
         descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise WrongInput(f"{output} exists", "Choose another name, or move it away.") from None
-    except OSError as error:
-        raise WrongInput(f"{output} cannot be written: {error.strerror}") from None
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.writelines(lines)

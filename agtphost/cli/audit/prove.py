@@ -16,10 +16,9 @@ from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.merkle import ProofError, leaf_hash, proof_from_texts, verify_consistency, verify_inclusion
 from agtphost.cli.audit.entries import entry_of
-from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
+from agtphost.cli.exchange import connected, inspect, require_success, result_of, signing_keys
 from agtphost.cli.failures import NoConnection, Unverified, WrongInput
-from agtphost.cli.given_keys import given_keys
-from agtphost.cli.key.commands import load_verifying_key
+from agtphost.cli.local_files import given_keys, load_verifying_key, read_octets
 from agtphost.cli.options import EXISTING, Connection, connection_options, host_option, json_option
 from agtphost.cli.output import print_json, print_summary
 from agtphost.cli.target import Target, resolve
@@ -104,7 +103,7 @@ def prove_command(
 
 def _fetched(client: Client, target: Target, audit_id: str) -> dict[str, Any]:
     asked = {"target": "audit", "audit_id": audit_id}
-    record = result_of(require_success(client.call(target.uri, "INSPECT", "/", asked)))
+    record = inspect(client, target, asked)
     end = time.monotonic() + PATIENCE
     while True:
         reply = client.call(target.uri, "INSPECT", "/", {**asked, "target": "inclusion"})
@@ -124,9 +123,7 @@ def _fetched(client: Client, target: Target, audit_id: str) -> dict[str, Any]:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        bundle = json.loads(file.read_bytes())
-    except OSError as error:
-        raise WrongInput(f"{file} cannot be read: {error.strerror}") from None
+        bundle = json.loads(read_octets(file))
     except ValueError:
         raise WrongInput(f"{file} is not JSON") from None
     if not isinstance(bundle, dict) or bundle.get("format") != FORMAT:

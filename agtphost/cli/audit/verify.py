@@ -19,9 +19,9 @@ from agtphost.cli.audit.entries import HOST, pages
 from agtphost.cli.audit.store import open_records, source_of
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.exchange import connected, require_success, signing_keys
-from agtphost.cli.failures import Unverified, WrongInput
-from agtphost.cli.given_keys import given_keys
+from agtphost.cli.failures import Unverified, WrongInput, local_file
 from agtphost.cli.identities import agent_id_of
+from agtphost.cli.local_files import given_keys
 from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, print_table
 from agtphost.cli.target import Target, resolve
@@ -109,12 +109,10 @@ def _export(file: Path, signing_keys_at: Iterable[Path], where: Connection) -> t
     if keys is None and where.config is not None:
         keys = local_keys(load_config(where.config)) or None
     try:
-        with file.open("rb") as lines:
+        with local_file(file), file.open("rb") as lines:
             report = verify_export(lines, keys)
     except ExportError as error:
         raise WrongInput(f"{file} is no export: {error}") from None
-    except OSError as error:
-        raise WrongInput(f"{file} cannot be read: {error.strerror}") from None
     known = "" if keys is not None else " (with the keys in it: who they belong to was not checked)"
     return report, f"{file}{known}"
 

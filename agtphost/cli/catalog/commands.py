@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from agtphost.cli.arguments import MAX_BODY, read_octets
 from agtphost.cli.catalog.pins import fetch, pin
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
+from agtphost.cli.local_files import MAX_BODY, read_octets
 from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
 from agtphost.cli.output import print_fields, print_json, print_table, visible
 from agtphost.contract.catalog_diff import Artifact, CatalogDiff, Conflict, Role, compare, conflicts, irregularities

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from agtphost.cli.failures import CommandError, HostRefused, NoConnection, Unverified, WrongInput
+from agtphost.cli.failures import CommandError, HostRefused, NoConnection, Unverified, WrongInput, local_file
 from agtphost.cli.identities import present
 from agtphost.cli.options import EXISTING, json_option
 from agtphost.cli.output import print_json, visible
@@ -125,13 +125,11 @@ def approve(file: Path, octets: bytes, pinned: Pin | None, *, upgrade: bool, as_
     if before is not None:
         gone |= before.methods - catalog.methods
     approved = Pin.of(octets, gone)
-    try:
+    with local_file(file, doing="written"):
         if write:
             files.replace(file, octets, files.PUBLIC)
         if changed or pinned != approved:
             files.replace(place(file), approved.octets(), files.PUBLIC)
-    except OSError as error:
-        raise WrongInput(f"{file} cannot be written: {error.strerror}") from None
     if as_json:
         print_json(
             {

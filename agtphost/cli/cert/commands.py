@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.cli.cert.revoke import crl_command, revoke_command
-from agtphost.cli.failures import WrongInput
-from agtphost.cli.key.commands import load_verifying_key
+from agtphost.cli.failures import WrongInput, local_file
+from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import EXISTING, json_option
-from agtphost.cli.output import print_json, print_summary
+from agtphost.cli.output import print_answer, print_json
 from agtphost.identity import certificates, files
 from agtphost.identity.certificates import Authority, CertificateError
 from agtphost.identity.extensions import ExtensionError
@@ -213,11 +213,7 @@ def show(file: Path, as_json: bool) -> None:
     Example:
       agtp cert show state/registrar.pem
     """
-    fields = describe(file)
-    if as_json:
-        print_json(fields)
-    else:
-        print_summary(fields)
+    print_answer(describe(file), as_json)
 
 
 def _moment(when: datetime) -> str:
@@ -228,12 +224,8 @@ def describe(file: Path) -> dict[str, object]:
     """What a certificate file says, by name. :raises CommandError: if it holds none."""
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    try:
+    with local_file(file, CertificateError):
         certificate = certificates.load_certificate(file)
-    except CertificateError as error:
-        raise WrongInput(str(error)) from None
-    except OSError as error:
-        raise WrongInput(f"{file} cannot be read: {error.strerror}") from None
     der = certificate.public_bytes(Encoding.DER)
     peer = certificates.parse_peer_certificate(der)
     return {

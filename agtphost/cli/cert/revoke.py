@@ -12,7 +12,7 @@ import click
 from cryptography import x509
 
 from agtphost.cli.configured import find_config, load_config
-from agtphost.cli.failures import WrongInput
+from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
 from agtphost.cli.output import print_json, print_table
 from agtphost.identity import certificates, files, revocation
@@ -34,20 +34,12 @@ class _Place:
     """Whether the host reads the list."""
 
     def authority(self) -> Authority:
-        try:
+        with local_file(None, CertificateError):
             return Authority.load(self.ca, self.ca_key)
-        except CertificateError as error:
-            raise WrongInput(str(error)) from None
-        except OSError as error:
-            raise WrongInput(f"{error.filename} cannot be read: {error.strerror}") from None
 
     def present(self) -> x509.CertificateRevocationList | None:
-        try:
+        with local_file(self.crl, RevocationError, remedy="Move it away to begin a new one."):
             return revocation.load_list(self.crl)
-        except RevocationError as error:
-            raise WrongInput(str(error), "Move it away to begin a new one.") from None
-        except OSError as error:
-            raise WrongInput(f"{self.crl} cannot be read: {error.strerror}") from None
 
 
 def _place(where: Connection, ca: Path | None, ca_key: Path | None, crl: Path | None) -> _Place:
@@ -69,14 +61,13 @@ def _place(where: Connection, ca: Path | None, ca_key: Path | None, crl: Path | 
 
 def _publish(place: _Place, revoke: Sequence[tuple[int, str]], days: int, as_json: bool) -> None:
     try:
-        issued = revocation.issue_list(
-            place.authority(), now=datetime.now(UTC), revoke=revoke, before=place.present(), days=days
-        )
-        files.replace(place.crl, revocation.pem_of(issued), files.PUBLIC)
+        with local_file(place.crl, doing="written"):
+            issued = revocation.issue_list(
+                place.authority(), now=datetime.now(UTC), revoke=revoke, before=place.present(), days=days
+            )
+            files.replace(place.crl, revocation.pem_of(issued), files.PUBLIC)
     except RevocationError as error:
         raise WrongInput(f"{place.crl} {error}") from None
-    except OSError as error:
-        raise WrongInput(f"{place.crl} cannot be written: {error.strerror}") from None
     _show(place, issued, as_json)
     if not place.configured:
         click.echo(f'the host does not read it yet: [tls] client_crl = ["{place.crl}"]', err=True)
@@ -161,12 +152,8 @@ def revoke_command(
     numbers = [_serial(text) for text in serials]
     subject = place.authority().certificate
     for file in files_:
-        try:
+        with local_file(file, CertificateError):
             certificate = certificates.load_certificate(file)
-        except CertificateError as error:
-            raise WrongInput(str(error)) from None
-        except OSError as error:
-            raise WrongInput(f"{file} cannot be read: {error.strerror}") from None
         if certificate.issuer != subject.subject:
             raise WrongInput(f"{file} was issued by another authority: {certificate.issuer.rfc4514_string()}")
         numbers.append(certificate.serial_number)

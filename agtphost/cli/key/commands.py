@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
-from agtphost.cli.failures import WrongInput
+from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.key.rotate import history_command, rotate_command
+from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import EXISTING, json_option
-from agtphost.cli.output import print_fields, print_json
-from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+from agtphost.cli.output import print_answer
+from agtphost.identity.keys import SigningKey, VerifyingKey
 
 
 @click.group()
@@ -23,34 +24,8 @@ def command() -> None:
     """
 
 
-def load_signing_key(path: Path) -> SigningKey:
-    """Read a private key file. :raises CommandError: naming it."""
-    try:
-        return SigningKey.load(path)
-    except KeyFormatError as error:
-        raise WrongInput(str(error), "`agtp key new FILE` makes one.") from None
-    except OSError as error:
-        raise WrongInput(f"{path} cannot be read: {error.strerror}", "`agtp key new FILE` makes one.") from None
-
-
-def load_verifying_key(path: Path) -> VerifyingKey:
-    """Read a public key file, or the public half of a private one. :raises CommandError: naming it."""
-    try:
-        if b"PRIVATE KEY" in path.read_bytes():
-            return SigningKey.load(path).public
-        return VerifyingKey.load(path)
-    except KeyFormatError as error:
-        raise WrongInput(str(error)) from None
-    except OSError as error:
-        raise WrongInput(f"{path} cannot be read: {error.strerror}") from None
-
-
 def _describe(key: VerifyingKey, as_json: bool, **files: str) -> None:
-    fields = {"kid": key.kid, "fingerprint": key.fingerprint, "public_key": key.text, **files}
-    if as_json:
-        print_json(fields)
-    else:
-        print_fields(fields.items())
+    print_answer({"kid": key.kid, "fingerprint": key.fingerprint, "public_key": key.text, **files}, as_json)
 
 
 @command.command()
@@ -73,11 +48,9 @@ def new(file: Path, as_json: bool) -> None:
         if path.exists():
             raise WrongInput(f"{path} exists", "Keys are never overwritten: choose another name, or move it away.")
     key = SigningKey.generate()
-    try:
+    with local_file(file, doing="written"):
         key.save(file)
         key.public.save(public)
-    except OSError as error:
-        raise WrongInput(f"{file} cannot be written: {error.strerror}") from None
     _describe(key.public, as_json, private_file=str(file), public_file=str(public))
 
 

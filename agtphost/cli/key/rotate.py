@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from agtphost.cli.configured import require_config
-from agtphost.cli.failures import WrongInput
+from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.options import Connection, connection_options, json_option
 from agtphost.cli.output import print_json, print_summary, print_table
 from agtphost.cli.target import signing_keys
@@ -37,22 +37,16 @@ def rotate_command(wait: int, where: Connection, as_json: bool) -> None:
     if not config.audit.signing:
         raise WrongInput("the host signs nothing", "[audit] signing is false.")
     path = config.audit.key
-    try:
+    with local_file(path, KeyFormatError, remedy="Start the host once."):
         old = SigningKey.load(path).public
-    except KeyFormatError as error:
-        raise WrongInput(str(error)) from None
-    except OSError as error:
-        raise WrongInput(f"{path} cannot be read: {error.strerror}", "Start the host once.") from None
     waiting = waiting_key(path)
     new = SigningKey.generate()
-    try:
-        new.save(waiting)
-    except FileExistsError:
-        raise WrongInput(
-            f"{waiting} exists: a rotation waits for the host already", "Start the host, or remove that file."
-        ) from None
-    except OSError as error:
-        raise WrongInput(f"{waiting} cannot be written: {error.strerror}") from None
+    with local_file(waiting, doing="written"):
+        try:
+            new.save(waiting)
+        except FileExistsError:
+            why = f"{waiting} exists: a rotation waits for the host already"
+            raise WrongInput(why, "Start the host, or remove that file.") from None
     adopted = _adopted(waiting, wait)
     fields = {"old_kid": old.kid, "new_kid": new.kid, "public_key": new.public.text, "adopted": adopted}
     if as_json:

@@ -1,0 +1,123 @@
+"""Files on this machine that commands read and write: keys, documents."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from agtphost.cli.failures import WrongInput, local_file
+from agtphost.cli.output import print_json
+from agtphost.identity import files
+from agtphost.identity.key_history import DIRECTORY, Succession, read_statement
+from agtphost.identity.key_ring import KeyRing
+from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
+
+SIGNING_KEY = "signing.pub"
+"""The present key in a host's state directory."""
+
+
+MAX_BODY = 67_108_864
+"""Octets read from a file or standard input."""
+
+output_option = click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output."
+)
+
+
+def read_octets(name: str | Path) -> bytes:
+    """The octets of a file; ``-`` is standard input."""
+    with local_file(name):
+        if str(name) == "-":
+            octets = sys.stdin.buffer.read(MAX_BODY + 1)
+        else:
+            with Path(name).open("rb") as stream:
+                octets = stream.read(MAX_BODY + 1)
+    if len(octets) > MAX_BODY:
+        raise WrongInput(f"{name} has more than {MAX_BODY} octets")
+    return octets
+
+
+def write_new(file: Path, octets: bytes) -> None:
+    """Write a file that anybody may read. :raises WrongInput: if it exists already or cannot be written."""
+    with local_file(file, doing="written"):
+        files.write_once(file, octets, files.PUBLIC)
+
+
+def deliver(octets: bytes, output: Path | None, agent_id: str, as_json: bool) -> None:
+    """
+    Write a document, exactly these octets: hashes and signatures cover them.
+
+    Standard output then has nothing else; which agent it is of goes to the error output.
+
+    :param as_json: whether a file's name and its agent are told as JSON.
+    :raises CommandError: if the file exists already or cannot be written.
+    """
+    if output is None:
+        sys.stdout.buffer.write(octets)
+        sys.stdout.buffer.flush()
+        click.echo(f"agent_id {agent_id}", err=True)
+        return
+    write_new(output, octets)
+    if as_json:
+        print_json({"agent_id": agent_id, "file": str(output)})
+    else:
+        click.echo(f"wrote {output}\nagent_id {agent_id}", err=True)
+
+
+# Keys
+
+
+def load_signing_key(path: Path) -> SigningKey:
+    """Read a private key file. :raises CommandError: naming it."""
+    with local_file(path, KeyFormatError, remedy="`agtp key new FILE` makes one."):
+        return SigningKey.load(path)
+
+
+def load_verifying_key(path: Path) -> VerifyingKey:
+    """Read a public key file, or the public half of a private one. :raises CommandError: naming it."""
+    with local_file(path, KeyFormatError):
+        if b"PRIVATE KEY" in path.read_bytes():
+            return SigningKey.load(path).public
+        return VerifyingKey.load(path)
+
+
+def given_keys(paths: Iterable[Path]) -> KeyRing:
+    """
+    All public keys of a host in some files and directories, with the ends of their use where a statement says so.
+
+    :param paths: public keys; directories as a host keeps them, and its state directory.
+    :raises CommandError: naming what cannot be read, and what has no key in it.
+    """
+    keys: list[VerifyingKey] = []
+    links: list[Succession] = []
+    for path in paths:
+        if not path.is_dir():
+            keys.append(load_verifying_key(path))
+            continue
+        folder = path / DIRECTORY if (path / DIRECTORY).is_dir() else path
+        present = [path / SIGNING_KEY] if (path / SIGNING_KEY).is_file() else []
+        found = [*sorted(folder.glob("*.pub"))] if folder != path or not present else []
+        stated = [_statement(file) for file in sorted(folder.glob("*.json"))] if found else []
+        if not present and not found:
+            raise WrongInput(f"{path} has no public key of a host in it", "Name its keys/, or its signing.pub.")
+        keys += [load_verifying_key(file) for file in (*present, *found)]
+        keys += [key for link in stated for key in (link.old, link.new)]
+        links += stated
+    ring = KeyRing(keys)
+    try:
+        for link in links:
+            ring.follow(link)
+    except KeyFormatError as error:
+        raise WrongInput(f"the history of keys contradicts itself: {error}") from None
+    return ring
+
+
+def _statement(file: Path) -> Succession:
+    try:
+        return read_statement(json.loads(read_octets(file)))
+    except ValueError as error:
+        raise WrongInput(f"{file} is no statement of two keys: {error}") from None
