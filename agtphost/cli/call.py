@@ -9,7 +9,7 @@ import click
 from agtphost.cli.arguments import data_octets, header_fields, parameters
 from agtphost.cli.exchange import connected, refusal, signing_keys, verify
 from agtphost.cli.failures import ExitStatus, WrongInput
-from agtphost.cli.options import Connection, RequestOptions, connection_options, json_option, request_options
+from agtphost.cli.options import Connection, RequestOptions, connection_options, request_options
 from agtphost.cli.output import print_document, print_json, visible
 from agtphost.cli.target import resolve
 from agtphost.vocabulary import jsontext, media_types
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 @click.option("--verify", "verified", is_flag=True, help="Check the record: signature, hashes, identifiers.")
 @request_options
 @connection_options
-@json_option
 def command(
     uri: str,
     method: str,

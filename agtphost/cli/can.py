@@ -11,7 +11,7 @@ from agtphost.cli.arguments import pairs
 from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.failures import ExitStatus
 from agtphost.cli.identities import REGISTRAR, agent_id_of
-from agtphost.cli.options import Connection, connection_options, host_option, json_option
+from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, shown
 from agtphost.cli.target import resolve
 from agtphost.vocabulary.media_types import MCP_TOOLS
@@ -36,9 +36,7 @@ ANYONE = "anyone"
     show_default=True,
     help="How the agent would be known.",
 )
-@host_option
-@connection_options
-@json_option
+@host_options
 def command(
     agent: str,
     method: str,
@@ -47,7 +45,6 @@ def command(
     tool: str | None,
     scope: str | None,
     assurance: str,
-    uri: str,
     where: Connection,
     as_json: bool,
 ) -> None:
@@ -75,7 +72,7 @@ def command(
         asked.update(input={"action": ACTION, "payload_type": MCP_TOOLS, "payload": payload}, partial=not fields)
     elif fields:
         asked["input"] = pairs(fields)
-    target = resolve(where, uri, identity=REGISTRAR)
+    target = resolve(where, identity=REGISTRAR)
     decision = result_of(ask(target, "INSPECT", "/", asked))
     allowed = decision.get("allowed") is True
     if as_json:

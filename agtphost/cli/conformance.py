@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from agtphost.cli.configured import find_config, load_config
-from agtphost.cli.failures import HostRefused, NoConnection, WrongInput
+from agtphost.cli.failures import HostRefused, NoConnection, WrongInput, local_file
 from agtphost.cli.identities import CALLER, REGISTRAR, certified_agent, identities, pair, present
 from agtphost.cli.local_files import load_verifying_key
-from agtphost.cli.options import EXISTING, HERE, Connection, connection_options, json_option
+from agtphost.cli.options import EXISTING, HERE, Connection, connection_options
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.target import Target, resolve
 from agtphost.conformance.access import Access, Who
@@ -66,7 +66,6 @@ class Supplied:
 @click.option("--destructive", is_flag=True, help="Run the cases that end an agent's life; needs --expendable.")
 @click.option("--expendable", metavar="ID", help="The Agent-ID whose life may be ended.")
 @connection_options
-@json_option
 def command(
     uri: str,
     listing: bool,
@@ -130,10 +129,8 @@ def _examine(access: Access, plan: Plan, *, quiet: bool) -> list[Result]:
 
 
 def _write(report: Path, octets: bytes) -> None:
-    try:
+    with local_file(report, doing="written"):
         report.write_bytes(octets)
-    except OSError as error:
-        raise WrongInput(f"the report cannot be written: {error}") from None
 
 
 def _conclude(results: Sequence[Result], uri: str, *, as_json: bool) -> None:

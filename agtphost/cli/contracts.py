@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from agtphost.cli.exchange import ask, entries_of, result_of
-from agtphost.cli.options import Connection, connection_options, host_option, json_option
+from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_answer, print_json, print_table
 from agtphost.cli.target import resolve
 
@@ -19,10 +19,8 @@ def command() -> None:
 
 
 @command.command()
-@host_option
-@connection_options
-@json_option
-def ls(uri: str, where: Connection, as_json: bool) -> None:
+@host_options
+def ls(where: Connection, as_json: bool) -> None:
     """
     List the contracts in force.
 
@@ -33,7 +31,7 @@ def ls(uri: str, where: Connection, as_json: bool) -> None:
       agtp contracts ls --as buyer
       agtp contracts ls --as operator --json
     """
-    listed = entries_of(ask(resolve(where, uri), "DISCOVER", "/contracts").json(), "contracts")
+    listed = entries_of(ask(resolve(where), "DISCOVER", "/contracts").json(), "contracts")
     if as_json:
         print_json(listed)
         return
@@ -64,12 +62,8 @@ def _recipe(lineage: Any) -> str:
 @click.argument("synthesis_id", metavar="SYNTHESIS_ID")
 @click.option("--reason", metavar="TEXT", help="Goes into the signed event.")
 @click.option("--actor", metavar="TEXT", help="Who decided; goes into the signed event.")
-@host_option
-@connection_options
-@json_option
-def revoke(
-    synthesis_id: str, reason: str | None, actor: str | None, uri: str, where: Connection, as_json: bool
-) -> None:
+@host_options
+def revoke(synthesis_id: str, reason: str | None, actor: str | None, where: Connection, as_json: bool) -> None:
     """
     Revoke a contract.
 
@@ -81,7 +75,7 @@ def revoke(
       agtp contracts revoke 3f0c... --as operator --reason "no longer offered"
     """
     given = {"target": "contract", "synthesis_id": synthesis_id, **_given(reason=reason, actor=actor)}
-    print_answer(result_of(ask(resolve(where, uri), "REVOKE", "/", given)), as_json)
+    print_answer(result_of(ask(resolve(where), "REVOKE", "/", given)), as_json)
 
 
 @command.command()
@@ -91,10 +85,8 @@ def revoke(
     help="Report contracts of edited recipes, or end them; default: the host's on_policy_change.",
 )
 @click.option("--actor", metavar="TEXT", help="Who decided; goes into the signed events.")
-@host_option
-@connection_options
-@json_option
-def sweep(mode: str | None, actor: str | None, uri: str, where: Connection, as_json: bool) -> None:
+@host_options
+def sweep(mode: str | None, actor: str | None, where: Connection, as_json: bool) -> None:
     """
     Find contracts of edited recipes, and end them.
 
@@ -107,7 +99,7 @@ def sweep(mode: str | None, actor: str | None, uri: str, where: Connection, as_j
       agtp contracts sweep --as operator --mode invalidate --actor ops@example.com
     """
     given = {"target": "stale-contracts", **_given(mode=mode, actor=actor)}
-    result = result_of(ask(resolve(where, uri), "REVOKE", "/", given))
+    result = result_of(ask(resolve(where), "REVOKE", "/", given))
     if as_json:
         print_json(result)
         return
@@ -126,10 +118,8 @@ def sweep(mode: str | None, actor: str | None, uri: str, where: Connection, as_j
 
 
 @command.command()
-@host_option
-@connection_options
-@json_option
-def proposals(uri: str, where: Connection, as_json: bool) -> None:
+@host_options
+def proposals(where: Connection, as_json: bool) -> None:
     """
     List the proposals that wait for a decision.
 
@@ -137,7 +127,7 @@ def proposals(uri: str, where: Connection, as_json: bool) -> None:
     Example:
       agtp contracts proposals --as operator
     """
-    listed = result_of(ask(resolve(where, uri), "QUERY", "/proposals")).get("proposals", [])
+    listed = result_of(ask(resolve(where), "QUERY", "/proposals")).get("proposals", [])
     if as_json:
         print_json(listed)
         return
@@ -160,10 +150,8 @@ def proposals(uri: str, where: Connection, as_json: bool) -> None:
 @click.argument("proposal_id", metavar="PROPOSAL_ID")
 @click.option("--accept/--reject", "accepted", required=True, help="What to answer the proposer.")
 @click.option("--reason", metavar="TEXT", help="Why it is rejected, for the proposer.")
-@host_option
-@connection_options
-@json_option
-def decide(proposal_id: str, accepted: bool, reason: str | None, uri: str, where: Connection, as_json: bool) -> None:
+@host_options
+def decide(proposal_id: str, accepted: bool, reason: str | None, where: Connection, as_json: bool) -> None:
     """
     Approve or reject a proposal that waits.
 
@@ -175,7 +163,7 @@ def decide(proposal_id: str, accepted: bool, reason: str | None, uri: str, where
       agtp contracts decide 8a41... --reject --reason "use BOOK /room" --as operator
     """
     given = {"accepted": accepted, **_given(reason=reason)}
-    print_answer(result_of(ask(resolve(where, uri), "CONFIRM", f"/proposals/{proposal_id}", given)), as_json)
+    print_answer(result_of(ask(resolve(where), "CONFIRM", f"/proposals/{proposal_id}", given)), as_json)
 
 
 def _given(**values: str | None) -> dict[str, str]:

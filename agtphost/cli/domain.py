@@ -14,7 +14,7 @@ from agtphost.cli.audit.store import open_records
 from agtphost.cli.configured import require_config
 from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.identities import REGISTRAR
-from agtphost.cli.options import Connection, connection_options, host_option, json_option
+from agtphost.cli.options import Connection, connection_options, host_options
 from agtphost.cli.output import print_entries, print_json
 from agtphost.cli.target import resolve
 
@@ -43,15 +43,12 @@ def command() -> None:
     help="From then until the agents are suspended: 0 (the default) to 24.",
 )
 @click.option("--actor", metavar="TEXT", help="Who says so; goes into the signed event.")
-@host_option
-@connection_options
-@json_option
+@host_options
 def expire(
     domain: str,
     expires_at: str | None,
     grace: float,
     actor: str | None,
-    uri: str | None,
     where: Connection,
     as_json: bool,
 ) -> None:
@@ -67,16 +64,14 @@ def expire(
       agtp domain expire example.com --at 2027-01-31T00:00:00Z --grace 12
     """
     given = {"expires_at": expires_at, "grace": int(grace * 3600), "actor": actor}
-    _tell("DEACTIVATE", domain, given, uri, where, as_json)
+    _tell("DEACTIVATE", domain, given, where, as_json)
 
 
 @command.command()
 @click.argument("domain", metavar="DOMAIN")
 @click.option("--actor", metavar="TEXT", help="Who says so; goes into the signed event.")
-@host_option
-@connection_options
-@json_option
-def renew(domain: str, actor: str | None, uri: str | None, where: Connection, as_json: bool) -> None:
+@host_options
+def renew(domain: str, actor: str | None, where: Connection, as_json: bool) -> None:
     """
     Reinstate what a domain's expiry stopped.
 
@@ -86,17 +81,15 @@ def renew(domain: str, actor: str | None, uri: str | None, where: Connection, as
     Example:
       agtp domain renew example.com
     """
-    _tell("REINSTATE", domain, {"actor": actor}, uri, where, as_json)
+    _tell("REINSTATE", domain, {"actor": actor}, where, as_json)
 
 
 @command.command()
 @click.argument("domain", metavar="DOMAIN")
 @click.option("--owner-id", required=True, metavar="ID", help="Whose it is now, as agents' owner_id.")
 @click.option("--actor", metavar="TEXT", help="Who says so; goes into the signed event.")
-@host_option
-@connection_options
-@json_option
-def transfer(domain: str, owner_id: str, actor: str | None, uri: str | None, where: Connection, as_json: bool) -> None:
+@host_options
+def transfer(domain: str, owner_id: str, actor: str | None, where: Connection, as_json: bool) -> None:
     """
     Say that a domain has another owner.
 
@@ -107,12 +100,11 @@ def transfer(domain: str, owner_id: str, actor: str | None, uri: str | None, whe
     Example:
       agtp domain transfer example.com --owner-id newcorp.example
     """
-    _tell("REINSTATE", domain, {"owner_id": owner_id, "actor": actor}, uri, where, as_json)
+    _tell("REINSTATE", domain, {"owner_id": owner_id, "actor": actor}, where, as_json)
 
 
 @command.command()
 @connection_options
-@json_option
 def ls(where: Connection, as_json: bool) -> None:
     """
     List what the configured host was told of domains.
@@ -146,11 +138,9 @@ def _listed(value: Mapping[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def _tell(
-    method: str, domain: str, given: Mapping[str, Any], uri: str | None, where: Connection, as_json: bool
-) -> None:
+def _tell(method: str, domain: str, given: Mapping[str, Any], where: Connection, as_json: bool) -> None:
     parameters = {name: value for name, value in given.items() if value is not None}
-    target = resolve(where, uri, identity=REGISTRAR)
+    target = resolve(where, identity=REGISTRAR)
     result = dict(result_of(ask(target, method, "/", {"org_domain": domain, **parameters})))
     if as_json:
         print_json(result)

@@ -13,7 +13,7 @@ from agtphost.cli.can import told
 from agtphost.cli.exchange import connected, inspect, result_of, signing_keys
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.identities import REGISTRAR, labels
-from agtphost.cli.options import Connection, connection_options, host_option, json_option
+from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, shown
 from agtphost.cli.target import Target, resolve
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID, is_audit_id
@@ -39,10 +39,8 @@ TOLD = frozenset(
 
 @click.command()
 @click.argument("audit_id", metavar="AUDIT_ID")
-@host_option
-@connection_options
-@json_option
-def command(audit_id: str, uri: str, where: Connection, as_json: bool) -> None:
+@host_options
+def command(audit_id: str, where: Connection, as_json: bool) -> None:
     """
     Explain why a call was decided as it was.
 
@@ -56,7 +54,7 @@ def command(audit_id: str, uri: str, where: Connection, as_json: bool) -> None:
     """
     if not is_audit_id(audit_id):
         raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
-    target = resolve(where, uri, identity=REGISTRAR)
+    target = resolve(where, identity=REGISTRAR)
     with connected(target) as client:
         listed = inspect(client, target, {"target": "audit", "audit_id": audit_id})
         entry = entry_of({**listed, "audit_id": audit_id}, signing_keys(target, client))

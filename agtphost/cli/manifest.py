@@ -11,7 +11,7 @@ import click
 from agtphost.cli.exchange import ANOTHER_VERSION, connected, require_success
 from agtphost.cli.failures import HostRefused, NoConnection, Unverified, WrongInput
 from agtphost.cli.local_files import load_verifying_key, read_octets
-from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
+from agtphost.cli.options import EXISTING, Connection, connection_options
 from agtphost.cli.output import print_fields, print_json, print_table, visible
 from agtphost.cli.target import Target, resolve
 from agtphost.contract.manifest_validation import Finding, examine, examine_answer
@@ -37,7 +37,6 @@ def command() -> None:
 @click.option("--issuer", "issuers", type=EXISTING, multiple=True, metavar="KEY", help="A key that may have signed it.")
 @click.option("--document", "whole", is_flag=True, help="Print the manifest itself, as it is published.")
 @connection_options
-@json_option
 def show(uri: str, issuers: tuple[Path, ...], whole: bool, where: Connection, as_json: bool) -> None:
     """
     Show what a server says it offers.
@@ -121,7 +120,6 @@ def _listed(values: Any) -> str:
 @click.option("--issuer", "issuers", type=EXISTING, multiple=True, metavar="KEY", help="A key that may have signed it.")
 @click.option("--catalog", "catalog_file", type=EXISTING, metavar="FILE", help="The catalog it names.")
 @connection_options
-@json_option
 def validate(
     source: str,
     issuers: tuple[Path, ...],

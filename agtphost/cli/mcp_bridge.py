@@ -17,7 +17,7 @@ import click
 from agtphost.cli.configured import find_config
 from agtphost.cli.exchange import failure_of
 from agtphost.cli.failures import NoConnection, WrongInput
-from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
+from agtphost.cli.options import EXISTING, Connection, connection_options
 from agtphost.cli.output import print_json
 from agtphost.cli.target import Target, resolve
 from agtphost.client.errors import ClientError
@@ -46,7 +46,6 @@ _CLIENTS = ("claude", "vscode", "cursor")
 @click.option("--no-verify", is_flag=True, help="Do not check the records of answers.")
 @click.option("--print-config", type=click.Choice(_CLIENTS), help="Print what to paste into that client, and end.")
 @connection_options
-@json_option
 def command(
     uri: str,
     http: int | None,

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from agtphost.cli.failures import WrongInput
-from agtphost.cli.options import Connection, connection_options, json_option
+from agtphost.cli.options import Connection, connection_options
 from agtphost.cli.output import print_entries, print_json, print_table
 from agtphost.vocabulary.catalog import FLOOR, Catalog, Entry
 
@@ -19,7 +19,6 @@ ALL = "all"
 @click.argument("uri", required=False, metavar="[URI]")
 @click.option("--tier", type=click.Choice(("1", "2", ALL)), help="1: the floor (default); 2: standard methods.")
 @connection_options
-@json_option
 def command(uri: str | None, tier: str | None, where: Connection, as_json: bool) -> None:
     """
     Show the eighteen methods of every host, the fifty standard ones, or those that one host offers.

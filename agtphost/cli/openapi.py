@@ -159,7 +159,6 @@ def _print(imported: Imported, out: Path | None) -> None:
 @click.option("--manifest", "manifest_file", metavar="FILE", help="Export this manifest; needs URI for the link.")
 @click.option("--built-ins", is_flag=True, help="Also the protocol's own endpoints.")
 @connection_options
-@json_option
 def export(
     uri: str | None,
     output: Path | None,

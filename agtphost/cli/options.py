@@ -34,8 +34,6 @@ def _remember(context: click.Context, _: click.Parameter, value: bool) -> bool:
 HERE = "-"
 """In place of a URI: the host of the configuration."""
 
-host_option = click.option("--uri", default=HERE, metavar="URI", help="The host; default: the configured one.")
-
 json_option = click.option(
     "--json", "as_json", is_flag=True, is_eager=True, callback=_remember, help="Print JSON for machines."
 )
@@ -44,6 +42,9 @@ json_option = click.option(
 @dataclass(frozen=True, kw_only=True)
 class Connection:
     """What the command line says about which host, and as whom."""
+
+    host_uri: str = HERE
+    """``--uri``."""
 
     config: Path | None = None
     profile: str | None = None
@@ -57,6 +58,7 @@ class Connection:
     timeout: float = 60.0
 
 
+_URI = click.option("--uri", "host_uri", default=HERE, metavar="URI", help="The host; default: the configured one.")
 _OPTIONS = (
     click.option("--config", type=EXISTING, metavar="FILE", help="The host.toml of a host on this machine."),
     click.option("--profile", metavar="NAME", help="A host of ~/.config/agtphost/config.toml."),
@@ -85,7 +87,7 @@ def collected(kind: type[Any], keyword: str, options: Sequence[Callable[[Any], A
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def called(*args: Any, **values: Any) -> Any:
-            given = {field.name: values.pop(field.name) for field in fields(kind)}
+            given = {field.name: values.pop(field.name) for field in fields(kind) if field.name in values}
             return function(*args, **{keyword: kind(**given)}, **values)
 
         decorated: Any = called
@@ -97,8 +99,11 @@ def collected(kind: type[Any], keyword: str, options: Sequence[Callable[[Any], A
     return decorate
 
 
-connection_options = collected(Connection, "where", _OPTIONS)
-"""Adds the options of :class:`Connection`; the function gets one as ``where``."""
+connection_options = collected(Connection, "where", (*_OPTIONS, json_option))
+"""Adds the options of :class:`Connection`, and ``--json``; the function gets ``where`` and ``as_json``."""
+
+host_options = collected(Connection, "where", (_URI, *_OPTIONS, json_option))
+"""Adds ``--uri`` as well, for commands that have no other place for it."""
 
 
 @dataclass(frozen=True, kw_only=True)

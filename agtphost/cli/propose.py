@@ -12,7 +12,7 @@ import click
 from agtphost.cli.exchange import connected, refusal
 from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
 from agtphost.cli.local_files import read_octets
-from agtphost.cli.options import Connection, connection_options, host_option, json_option
+from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, print_summary
 from agtphost.cli.target import resolve
 from agtphost.vocabulary import jsontext
@@ -75,16 +75,13 @@ class Negotiation:
     metavar="SECONDS",
     help="How long to wait for an operator's decision.",
 )
-@host_option
-@connection_options
-@json_option
+@host_options
 def command(
     files: tuple[str, ...],
     duration: str | None,
     persistent: bool,
     data_classes: tuple[str, ...],
     wait: float,
-    uri: str,
     where: Connection,
     as_json: bool,
 ) -> None:
@@ -110,7 +107,7 @@ def command(
         beside["persistent"] = True
     if data_classes:
         beside["data_class"] = list(data_classes)
-    target = resolve(where, uri)
+    target = resolve(where)
     with connected(target) as client:
         negotiation = Negotiation(client, target.uri)
         reply = _turns(negotiation, definitions, beside, wait)

@@ -11,7 +11,7 @@ import click
 from agtphost.cli.exchange import failure_of, refusal
 from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.cli.local_files import load_verifying_key
-from agtphost.cli.options import HERE, Connection, connection_options, json_option
+from agtphost.cli.options import HERE, Connection, connection_options
 from agtphost.cli.output import print_document, print_json, visible
 from agtphost.cli.target import Target
 from agtphost.cli.target import resolve as target_of
@@ -39,7 +39,6 @@ FORMATS = ("manifest", "json", "yaml", "html", "certificate", "status")
     help="How old a Namespace Document may be.",
 )  # fmt: skip
 @connection_options
-@json_option
 def command(
     uri: str,
     form: str | None,

@@ -61,10 +61,11 @@ def resolve(where: Connection, uri: str | None = None, *, identity: str = CALLER
     """
     Find out whom to connect to, and as whom.
 
-    :param uri: as given; None or ``-`` for the configured host.
+    :param uri: as given; None for ``--uri``, where a command has that; ``-`` for the configured host.
     :param identity: who to be where the command line does not say.
     :raises CommandError: if that cannot be told, naming what is missing.
     """
+    uri = uri or where.host_uri
     if uri == HERE:
         uri = None
     if where.profile is not None:

@@ -11,14 +11,7 @@ from agtphost.cli.approving import Consent, consent_options, digest_to_approve
 from agtphost.cli.arguments import parameters
 from agtphost.cli.exchange import ask, connected, entries_of, object_of, require_success, result_of, verify
 from agtphost.cli.failures import ExitStatus, HostRefused
-from agtphost.cli.options import (
-    Connection,
-    RequestOptions,
-    connection_options,
-    host_option,
-    json_option,
-    request_options,
-)
+from agtphost.cli.options import Connection, RequestOptions, host_options, request_options
 from agtphost.cli.output import print_document, print_json, print_table, visible
 from agtphost.cli.target import resolve
 from agtphost.vocabulary.media_types import MCP_TOOLS
@@ -34,10 +27,8 @@ def command() -> None:
 
 
 @command.command()
-@host_option
-@connection_options
-@json_option
-def ls(uri: str, where: Connection, as_json: bool) -> None:
+@host_options
+def ls(where: Connection, as_json: bool) -> None:
     """
     List the tools that may be called.
 
@@ -46,7 +37,7 @@ def ls(uri: str, where: Connection, as_json: bool) -> None:
       agtp tools ls
       agtp tools ls --as demo --json
     """
-    target = resolve(where, uri)
+    target = resolve(where)
     with connected(target) as client:
         listed = require_success(client.call(target.uri, "DISCOVER", "/tools")).result
         described = None if as_json else client.call(target.uri, "DESCRIBE", "/", {"capability_domains": "tools"})
@@ -96,10 +87,8 @@ def _changed(described: Any) -> Iterable[str]:
 @command.command()
 @click.argument("name", metavar="TOOL")
 @consent_options
-@host_option
-@connection_options
-@json_option
-def approve(name: str, consent: Consent, uri: str, where: Connection, as_json: bool) -> None:
+@host_options
+def approve(name: str, consent: Consent, where: Connection, as_json: bool) -> None:
     """
     Approve the present definition of a tool that changed.
 
@@ -115,7 +104,7 @@ def approve(name: str, consent: Consent, uri: str, where: Connection, as_json: b
       agtp tools approve files.read_file --as operator --yes
       agtp tools approve weather.forecast --sha256 DIGEST --as operator --json
     """
-    target = resolve(where, uri)
+    target = resolve(where)
     server, dot, tool = name.partition(".")
     if not (server and dot and tool):
         raise click.UsageError("name it as SERVER.TOOL; agtp tools ls shows which are off")
@@ -156,16 +145,13 @@ def _summary(description: str) -> str:
 @click.argument("words", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
 @click.option("--param-file", metavar="FILE", help="A JSON object of arguments; words win over it.")
 @click.option("--no-verify", is_flag=True, help="Do not check the record of the call.")
-@host_option
 @request_options
-@connection_options
-@json_option
+@host_options
 def call(
     name: str,
     words: tuple[str, ...],
     param_file: str | None,
     no_verify: bool,
-    uri: str,
     request: RequestOptions,
     where: Connection,
     as_json: bool,
@@ -183,7 +169,7 @@ def call(
       agtp tools call files.list_files --no-cert
     """
     arguments = parameters(words, param_file)
-    target = resolve(where, uri)
+    target = resolve(where)
     execute = {
         "action": ACTION,
         "payload_type": MCP_TOOLS,

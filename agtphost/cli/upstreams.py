@@ -9,7 +9,7 @@ import click
 
 from agtphost.cli.approving import Consent, consent_options, digest_to_approve
 from agtphost.cli.exchange import ask, entries_of, object_of, result_of
-from agtphost.cli.options import Connection, connection_options, host_option, json_option
+from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, print_table, visible
 from agtphost.cli.target import resolve
 from agtphost.vocabulary import media_types
@@ -25,10 +25,8 @@ def command() -> None:
 
 @command.command()
 @click.option("--stderr", "stderr", is_flag=True, help="Show the last lines that each server wrote to stderr.")
-@host_option
-@connection_options
-@json_option
-def ls(stderr: bool, uri: str, where: Connection, as_json: bool) -> None:
+@host_options
+def ls(stderr: bool, where: Connection, as_json: bool) -> None:
     """
     List upstreams and their states.
 
@@ -42,7 +40,7 @@ def ls(stderr: bool, uri: str, where: Connection, as_json: bool) -> None:
       agtp upstreams ls --as operator --stderr
       agtp upstreams ls --as operator --json
     """
-    result = result_of(ask(resolve(where, uri), "INSPECT", "/", {"target": "upstreams"}))
+    result = result_of(ask(resolve(where), "INSPECT", "/", {"target": "upstreams"}))
     listed = entries_of(result.get("upstreams"), "upstreams")
     if as_json:
         print_json(listed)
@@ -80,10 +78,8 @@ def _waiting(entry: Mapping[str, Any]) -> Iterable[str]:
 @click.argument("name", metavar="PROTOCOL.NAME")
 @click.argument("agent", required=False)
 @consent_options
-@host_option
-@connection_options
-@json_option
-def approve(name: str, agent: str | None, consent: Consent, uri: str, where: Connection, as_json: bool) -> None:
+@host_options
+def approve(name: str, agent: str | None, consent: Consent, where: Connection, as_json: bool) -> None:
     """
     Approve a card or manifest that changed.
 
@@ -104,7 +100,7 @@ def approve(name: str, agent: str | None, consent: Consent, uri: str, where: Con
     if protocol not in APPROVE or not upstream or (agent is None) == (protocol == "acp"):
         raise click.UsageError("name it as a2a.NAME, or as acp.NAME AGENT; agtp upstreams ls shows which wait")
     action, payload_type = APPROVE[protocol]
-    target = resolve(where, uri)
+    target = resolve(where)
     payload = {"name": agent} if agent is not None else {}
     payload["sha256"] = digest_to_approve(target, name, agent or "", consent)
     execute = {"action": action, "payload_type": payload_type, "payload": payload}

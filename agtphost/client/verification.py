@@ -16,13 +16,12 @@ from typing import Any
 from agtphost.client.errors import VerificationFailed
 from agtphost.client.terminal import escape
 from agtphost.identity import jws
-from agtphost.identity.canonical import CanonicalError, canonical
+from agtphost.identity.canonical import CanonicalError
 from agtphost.identity.key_history import moment_of
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
+from agtphost.identity.manifest_signature import verify_manifest
 from agtphost.wire.headers import Headers
-
-MANIFEST_SIGNATURE = "manifest_signature"
 
 _SHOWN = 80
 """Characters of a foreign value in a detail."""
@@ -206,16 +205,9 @@ def check_manifest(manifest: Mapping[str, Any], keys: Mapping[str, VerifyingKey]
 
     A failure is a reason to warn and none to reject the manifest (API-081, API-082).
     """
-    text = manifest.get(MANIFEST_SIGNATURE)
-    if not isinstance(text, str):
-        return Check(name="manifest", ok=False, detail="The manifest is not signed.")
-    unsigned = {name: value for name, value in manifest.items() if name != MANIFEST_SIGNATURE}
     try:
-        signed = jws.verify(text, keys, typ=jws.MANIFEST_TYPE)
-        same = canonical(signed) == canonical(unsigned)
+        verify_manifest(manifest, keys)
     except (jws.JWSError, CanonicalError) as error:
         why = f"The manifest's signature fails: {escape(str(error))}."
         return Check(name="manifest", ok=False, detail=why)
-    if not same:
-        return Check(name="manifest", ok=False, detail="The manifest differs from what its signature covers.")
     return Check(name="manifest", ok=True, detail="The manifest's signature is good.")

@@ -17,7 +17,7 @@ from agtphost.cli.configured import find_config, load_config, require_config
 from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.identities import REGISTRAR, LocalAgent, agent_id_of, local_agents
-from agtphost.cli.options import EXISTING, Connection, connection_options, host_option, json_option
+from agtphost.cli.options import EXISTING, Connection, connection_options, host_options
 from agtphost.cli.output import print_answer, print_entries, print_json, print_summary, print_table
 from agtphost.cli.target import resolve
 from agtphost.identity import documents, envelope
@@ -57,7 +57,6 @@ def _agents(config: Config) -> list[LocalAgent]:
 @command.command()
 @click.option("--uri", metavar="URI", help="List the agents of this host instead.")
 @connection_options
-@json_option
 def ls(uri: str | None, where: Connection, as_json: bool) -> None:
     """
     List agents.
@@ -93,7 +92,6 @@ def _list_remote(where: Connection, uri: str | None, as_json: bool) -> None:
 @click.option("--uri", metavar="URI", help="Ask this host instead of reading the configured one's files.")
 @click.option("--html", type=EXISTING, metavar="FILE", help="Write a page for people to FILE instead.")
 @connection_options
-@json_option
 def show(agent: str, uri: str | None, html: Path | None, where: Connection, as_json: bool) -> None:
     """
     Show an agent: identity, state, scopes, trust.
@@ -170,7 +168,6 @@ command.add_command(new_command)
 @command.command()
 @click.argument("agent", required=False, metavar="[AGENT]")
 @connection_options
-@json_option
 def retained(agent: str | None, where: Connection, as_json: bool) -> None:
     """
     Show what is kept of agents that were revoked or deprecated.
@@ -229,12 +226,12 @@ _SUMMARIES = {
 }
 
 
-def _change(verb: str, agent: str, uri: str, where: Connection, as_json: bool, given: dict[str, Any]) -> None:
+def _change(verb: str, agent: str, where: Connection, as_json: bool, given: dict[str, Any]) -> None:
     parameters = {name: value for name, value in given.items() if value is not None}
     if "successor_agent_id" in parameters:
         parameters["successor_agent_id"] = agent_id_of(where, parameters["successor_agent_id"])
     agent_id = agent_id_of(where, agent)
-    target = resolve(where, uri, identity=REGISTRAR)
+    target = resolve(where, identity=REGISTRAR)
     reply = ask(target, verb.upper(), "/", {"agent_id": agent_id, **parameters})
     result = dict(result_of(reply))
     if as_json:
@@ -253,12 +250,12 @@ def _options(verb: str) -> list[Callable[[Any], Any]]:
     if verb == "deprecate":
         options.append(click.option("--successor", "successor_agent_id", metavar="AGENT", help="Who takes over."))
         options.append(click.option("--deadline", "migration_deadline", metavar="TIME", help="RFC 3339: until when."))
-    return [*options, host_option, connection_options, json_option]
+    return [*options, host_options]
 
 
 def _verb(verb: str) -> click.Command:
-    def run(agent: str, uri: str, where: Connection, as_json: bool, **given: Any) -> None:
-        _change(verb, agent, uri, where, as_json, given)
+    def run(agent: str, where: Connection, as_json: bool, **given: Any) -> None:
+        _change(verb, agent, where, as_json, given)
 
     run.__doc__ = (
         f"{_SUMMARIES[verb]}\n\n"

@@ -16,7 +16,7 @@ from agtphost.audit.witness import WitnessFile
 from agtphost.cli.audit.store import open_records, plugged
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import Unverified, WrongInput
-from agtphost.cli.options import Connection, connection_options, json_option
+from agtphost.cli.options import Connection, connection_options
 from agtphost.cli.output import print_json
 from agtphost.cli.target import signing_keys
 from agtphost.config import Config
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Do it; without it, only what would be accepted is shown.")
 @click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
 @connection_options
-@json_option
 def accept_command(yes: bool, reason: str, where: Connection, as_json: bool) -> None:
     """
     Accept a store that its witness file contradicts.

@@ -12,7 +12,7 @@ from agtphost.cli.audit.verify import verify_command
 from agtphost.cli.exchange import connected, inspect, signing_keys
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.identities import agent_id_of, labels
-from agtphost.cli.options import Connection, connection_options, host_option, json_option
+from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, print_summary, print_table
 from agtphost.cli.target import resolve
 from agtphost.vocabulary.identifiers import is_audit_id
@@ -32,10 +32,8 @@ command.add_command(accept_command)
 
 @command.command()
 @click.argument("audit_id", metavar="AUDIT_ID")
-@host_option
-@connection_options
-@json_option
-def get(audit_id: str, uri: str, where: Connection, as_json: bool) -> None:
+@host_options
+def get(audit_id: str, where: Connection, as_json: bool) -> None:
     """
     Fetch one record, and verify it.
 
@@ -45,7 +43,7 @@ def get(audit_id: str, uri: str, where: Connection, as_json: bool) -> None:
     """
     if not is_audit_id(audit_id):
         raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
-    target = resolve(where, uri)
+    target = resolve(where)
     with connected(target) as client:
         result = inspect(client, target, {"target": "audit", "audit_id": audit_id})
         entry = entry_of({**result, "audit_id": audit_id}, signing_keys(target, client))
@@ -61,10 +59,8 @@ def get(audit_id: str, uri: str, where: Connection, as_json: bool) -> None:
 @click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
 @click.option("--all", "everything", is_flag=True, help="The whole chain.")
 @click.option("--ids", is_flag=True, help="Print the Audit-IDs alone, for other commands.")
-@host_option
-@connection_options
-@json_option
-def walk(chain: str, number: int, everything: bool, ids: bool, uri: str, where: Connection, as_json: bool) -> None:
+@host_options
+def walk(chain: str, number: int, everything: bool, ids: bool, where: Connection, as_json: bool) -> None:
     """
     Show a chain, newest first.
 
@@ -76,7 +72,7 @@ def walk(chain: str, number: int, everything: bool, ids: bool, uri: str, where: 
       agtp audit walk librarian -n 100
       agtp explain $(agtp audit walk host -n 1 --ids)
     """
-    target = resolve(where, uri)
+    target = resolve(where)
     named = chain if chain == HOST else agent_id_of(where, chain)
     with connected(target) as client:
         keys = signing_keys(target, client)

@@ -19,7 +19,7 @@ from agtphost.cli.audit.entries import entry_of
 from agtphost.cli.exchange import connected, inspect, require_success, result_of, signing_keys
 from agtphost.cli.failures import NoConnection, Unverified, WrongInput
 from agtphost.cli.local_files import given_keys, load_verifying_key, read_octets
-from agtphost.cli.options import EXISTING, Connection, connection_options, host_option, json_option
+from agtphost.cli.options import EXISTING, Connection, host_options
 from agtphost.cli.output import print_json, print_summary
 from agtphost.cli.target import Target, resolve
 from agtphost.identity import files
@@ -51,15 +51,12 @@ PATIENCE = 10.0
     metavar="FILE|DIR",
     help="A public key of the host's, or a directory of them; for --file, more than once.",
 )
-@host_option
-@connection_options
-@json_option
+@host_options
 def prove_command(
     audit_id: str | None,
     output: Path | None,
     file: Path | None,
     signing_keys_at: tuple[Path, ...],
-    uri: str,
     where: Connection,
     as_json: bool,
 ) -> None:
@@ -87,7 +84,7 @@ def prove_command(
     else:
         if audit_id is None or not is_audit_id(audit_id):
             raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
-        target = resolve(where, uri)
+        target = resolve(where)
         with connected(target) as client:
             keys = KeyRing.of(signing_keys(target, client))
             bundle = _fetched(client, target, audit_id)
@@ -179,14 +176,11 @@ def _digests(proof: object) -> list[bytes]:
 @click.option("-o", "--output", type=EXISTING, metavar="FILE", help="Keep it in a file.")
 @click.option("--continues", type=EXISTING, metavar="FILE", help="An earlier one that it has to continue.")
 @click.option("--witness-key", type=EXISTING, multiple=True, metavar="FILE", help="Of a host that must have cosigned.")
-@host_option
-@connection_options
-@json_option
+@host_options
 def checkpoint_command(
     output: Path | None,
     continues: Path | None,
     witness_key: tuple[Path, ...],
-    uri: str,
     where: Connection,
     as_json: bool,
 ) -> None:
@@ -207,7 +201,7 @@ def checkpoint_command(
     """
     if continues is not None and witness_key:
         raise WrongInput("--continues and --witness-key are two questions", "Ask one after the other.")
-    target = resolve(where, uri)
+    target = resolve(where)
     witnesses: list[dict[str, object]] = []
     with connected(target) as client:
         keys = signing_keys(target, client)

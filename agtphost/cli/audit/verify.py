@@ -22,7 +22,7 @@ from agtphost.cli.exchange import connected, require_success, signing_keys
 from agtphost.cli.failures import Unverified, WrongInput, local_file
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.local_files import given_keys
-from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
+from agtphost.cli.options import EXISTING, Connection, connection_options
 from agtphost.cli.output import print_json, print_table
 from agtphost.cli.target import Target, resolve
 from agtphost.cli.target import signing_keys as local_keys
@@ -52,7 +52,6 @@ SHOWN = 20
 )
 @click.option("--uri", metavar="URI", help="Verify over the wire, from this host.")
 @connection_options
-@json_option
 def verify_command(
     chains: tuple[str, ...],
     file: Path | None,

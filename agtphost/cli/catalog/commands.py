@@ -195,7 +195,6 @@ def validate(name: str | None, previous: str | None, strict: bool, config: Path 
 @click.option("--prefer", "preferred", metavar="VERSION", help="Default: that of the catalog that ships with agtp.")
 @click.option("--known", multiple=True, metavar="VERSION", help="Another version that will do; may be repeated.")
 @connection_options
-@json_option
 def negotiate(uri: str | None, preferred: str | None, known: tuple[str, ...], where: Connection, as_json: bool) -> None:
     """
     Find the catalog version for talking to a server.

@@ -13,7 +13,7 @@ from cryptography import x509
 
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import WrongInput, local_file
-from agtphost.cli.options import EXISTING, Connection, connection_options, json_option
+from agtphost.cli.options import EXISTING, Connection, connection_options
 from agtphost.cli.output import print_json, print_table
 from agtphost.identity import certificates, files, revocation
 from agtphost.identity.certificates import Authority, CertificateError
@@ -125,7 +125,6 @@ def _places(command: Decorated) -> Decorated:
 @click.option("--reason", type=click.Choice(list(REASONS)), default="unspecified", show_default=True)
 @_places
 @connection_options
-@json_option
 def revoke_command(
     files_: tuple[Path, ...],
     serials: tuple[str, ...],
@@ -173,7 +172,6 @@ def _serial(text: str) -> int:
 @click.option("--show", is_flag=True, help="Only show the list.")
 @_places
 @connection_options
-@json_option
 def crl_command(
     show: bool,
     days: int,

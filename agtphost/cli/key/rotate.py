@@ -9,7 +9,7 @@ import click
 
 from agtphost.cli.configured import require_config
 from agtphost.cli.failures import WrongInput, local_file
-from agtphost.cli.options import Connection, connection_options, json_option
+from agtphost.cli.options import Connection, connection_options
 from agtphost.cli.output import print_json, print_summary, print_table
 from agtphost.cli.target import signing_keys
 from agtphost.identity.key_history import DIRECTORY, read_history, waiting_key
@@ -19,7 +19,6 @@ from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 @click.command("rotate")
 @click.option("--wait", type=click.IntRange(0, 600), default=10, show_default=True, metavar="SECONDS")
 @connection_options
-@json_option
 def rotate_command(wait: int, where: Connection, as_json: bool) -> None:
     """
     Give the host a new signing key.
@@ -69,7 +68,6 @@ def _adopted(waiting: Path, seconds: int) -> bool:
 
 @click.command("history")
 @connection_options
-@json_option
 def history_command(where: Connection, as_json: bool) -> None:
     """
     List the host's signing keys, the present one first.
