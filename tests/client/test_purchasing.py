@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import pytest_twisted
 
-from agtphost.client import Buyer, CounterpartyUnverified, InvalidCall
+from agtphost.client import Buyer, Counterparty, CounterpartyUnverified, InvalidCall, Reply, sync
 from agtphost.identity import documents
 from agtphost.identity.canonical import canonical
-from agtphost.identity.keys import SigningKey
+from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.vocabulary import jsontext
 from agtphost.wire import Headers, Response
 from tests.client.credentials import Credentials
-from tests.client.drivers import Driver
+from tests.client.drivers import BlockingDriver, Driver
 from tests.client.scripted_host import Exchange, ScriptedHost, answer, refuse
 from tests.identity.samples import document, key_of
 
@@ -52,6 +52,30 @@ def at(host: ScriptedHost) -> str:
     return host.uri.replace("agtp://", f"agtp://{SHOP}@")
 
 
+class BlockingBuyer:
+    """The blocking buyer, each call in a thread."""
+
+    def __init__(self, buyer: sync.Buyer) -> None:
+        self._buyer = buyer
+
+    async def verify(self, *arguments: Any) -> Counterparty:
+        from twisted.internet.threads import deferToThread
+
+        return await deferToThread(self._buyer.verify, *arguments)
+
+    async def purchase(self, *arguments: Any, **options: Any) -> Reply:
+        from twisted.internet.threads import deferToThread
+
+        return await deferToThread(self._buyer.purchase, *arguments, **options)
+
+
+def buyer_of(client: Any, *registrars: VerifyingKey) -> Any:
+    """The buyer that belongs to a client."""
+    if isinstance(client, BlockingDriver):
+        return BlockingBuyer(sync.Buyer(client._client, registrars))
+    return Buyer(client, registrars)
+
+
 @pytest_twisted.ensureDeferred
 async def test_a_purchase_says_what_was_verified(credentials: Credentials, new_client: NewClient) -> None:
     """AGTP-298, AGTP-302: the document is fetched first; its fingerprint, the assertion and the cart go along."""
@@ -60,7 +84,7 @@ async def test_a_purchase_says_what_was_verified(credentials: Credentials, new_c
     served = manifest()
     with ScriptedHost(credentials, shop(served)) as host:
         async with new_client() as client:
-            buyer = Buyer(client, [REGISTRAR.public])
+            buyer = buyer_of(client, REGISTRAR.public)
             reply = await buyer.purchase(
                 at(host),
                 "/goods",
@@ -105,7 +129,7 @@ async def test_nothing_is_bought_from_who_is_no_merchant(
     with ScriptedHost(credentials, shop(served)) as host:
         async with new_client() as client:
             with pytest.raises(CounterpartyUnverified, match=why):
-                await Buyer(client, [REGISTRAR.public]).purchase(at(host), "/goods", GOODS)
+                await buyer_of(client, REGISTRAR.public).purchase(at(host), "/goods", GOODS)
     assert not bought(host)
 
 
@@ -116,7 +140,7 @@ async def test_another_agent_is_not_the_merchant(credentials: Credentials, new_c
 
     with ScriptedHost(credentials, shop(manifest(agent_id="f" * 64))) as host:
         async with new_client() as client:
-            buyer = Buyer(client)
+            buyer = buyer_of(client)
             with pytest.raises(VerificationFailed):
                 await buyer.purchase(at(host), "/goods", GOODS)
             with pytest.raises(CounterpartyUnverified, match="another agent"):
@@ -130,7 +154,7 @@ async def test_a_458_is_not_sent_again(credentials: Credentials, new_client: New
     answers = refuse(458, "merchant-manifest-fingerprint-mismatch", retryable=True)
     with ScriptedHost(credentials, shop(manifest(), answers)) as host:
         async with new_client(retries=3) as client:
-            buyer = Buyer(client)
+            buyer = buyer_of(client)
             counterparty = await buyer.verify(at(host))
             for expected in (1, 1):
                 if expected == len(bought(host)):
@@ -152,7 +176,7 @@ async def test_what_is_verified_is_not_written_by_hand(credentials: Credentials,
     """Own headers, and the verification of another URI, are refused before anything is sent."""
     with ScriptedHost(credentials, shop(manifest())) as host:
         async with new_client() as client:
-            buyer = Buyer(client)
+            buyer = buyer_of(client)
             counterparty = await buyer.verify(at(host))
             for name in ("Merchant-ID", "merchant-manifest-fingerprint", "Intent-Assertion", "Cart-Digest"):
                 with pytest.raises(InvalidCall, match="written from"):
