@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from agtphost.cli.catalog.pins import fetch, pin
+from agtphost.cli.catalog.pins import catalog_in, fetch, pin
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
 from agtphost.cli.local_files import MAX_BODY, read_octets
@@ -16,7 +16,7 @@ from agtphost.cli.options import EXISTING, Connection, connection_options, json_
 from agtphost.cli.output import print_fields, print_json, print_table, visible
 from agtphost.contract.catalog_diff import Artifact, CatalogDiff, Conflict, Role, compare, conflicts, irregularities
 from agtphost.vocabulary import tomltext
-from agtphost.vocabulary.catalog import CATEGORIES, Catalog, CatalogError, Entry
+from agtphost.vocabulary.catalog import CATEGORIES, Catalog, Entry
 from agtphost.vocabulary.tomltext import TomlError
 
 HOST_FILES = ("host.toml", "agtp-server.toml")
@@ -97,12 +97,7 @@ def _configured(config: Path | None) -> Catalog:
 
 
 def _catalog(name: str) -> Catalog:
-    try:
-        return Catalog.parse(read_octets(name))
-    except CatalogError as error:
-        listed = "\n".join(f"  {fault}" for fault in error.faults)
-        answer = {"file": name, "faults": list(error.faults), "exit_status": int(ExitStatus.USAGE)}
-        raise WrongInput(f"{name} is not a method catalog:\n{listed}", answer=answer) from None
+    return catalog_in(name, read_octets(name))
 
 
 def _described(entry: Entry) -> str:
@@ -229,25 +224,14 @@ def negotiate(uri: str | None, preferred: str | None, known: tuple[str, ...], wh
 # diff
 
 
-def _diff_options(function: Any) -> Any:
-    for option in (
-        json_option,
-        click.option(
-            "--against-deployment",
-            "deployment",
-            type=EXISTING,
-            metavar="DIR",
-            help="Look for what would break in this deployment.",
-        ),
-        click.argument("new", metavar="NEW"),
-        click.argument("old", metavar="OLD"),
-    ):
-        function = option(function)
-    return function
-
-
 @command.command()
-@_diff_options
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="NEW")
+@click.option(
+    "--against-deployment", "deployment", type=EXISTING, metavar="DIR",
+    help="Look for what would break in this deployment.",
+)  # fmt: skip
+@json_option
 def diff(old: str, new: str, deployment: Path | None, as_json: bool) -> None:
     """
     Compare two catalogs: what was added, removed, changed.
@@ -261,31 +245,6 @@ def diff(old: str, new: str, deployment: Path | None, as_json: bool) -> None:
     Examples:
       agtp catalog diff methods-1.0.0.json methods-1.1.0.json
       agtp catalog diff old.json new.json --against-deployment /srv/agents --json
-    """
-    run_diff(old, new, deployment, as_json)
-
-
-@click.command(name="agtp-catalog-diff")
-@_diff_options
-def script(old: str, new: str, deployment: Path | None, as_json: bool) -> None:
-    """
-    Compare two method catalogs, and find what the newer one breaks in a deployment.
-
-    Exit status: 0 nothing breaks, 1 something in the deployment does, 2 what cannot be read.
-
-    \b
-    Examples:
-      agtp-catalog-diff methods-1.0.0.json methods-2.0.0.json
-      agtp-catalog-diff old.json new.json --against-deployment /srv/agents
-    """
-    run_diff(old, new, deployment, as_json)
-
-
-def run_diff(old: str, new: str, deployment: Path | None, as_json: bool) -> None:
-    """
-    Compare, print, and exit with 1 where something in the deployment breaks.
-
-    :raises CommandError: for what cannot be read.
     """
     before, after = _catalog(old), _catalog(new)
     found = compare(before, after)
@@ -307,6 +266,23 @@ def run_diff(old: str, new: str, deployment: Path | None, as_json: bool) -> None
             _print_conflicts(deployment, len(artifacts), concerned)
     if broken:
         raise click.exceptions.Exit(int(ExitStatus.REFUSED))
+
+
+script = click.Command(
+    "agtp-catalog-diff",
+    callback=diff.callback,
+    params=diff.params,
+    help="""
+    Compare two method catalogs, and find what the newer one breaks in a deployment.
+
+    Exit status: 0 nothing breaks, 1 something in the deployment does, 2 what cannot be read.
+
+    \b
+    Examples:
+      agtp-catalog-diff methods-1.0.0.json methods-2.0.0.json
+      agtp-catalog-diff old.json new.json --against-deployment /srv/agents
+    """,
+)
 
 
 def _print_diff(found: CatalogDiff) -> None:

@@ -9,7 +9,14 @@ from urllib.parse import urlsplit
 
 import click
 
-from agtphost.cli.failures import CommandError, HostRefused, NoConnection, Unverified, WrongInput, local_file
+from agtphost.cli.failures import (
+    ExitStatus,
+    HostRefused,
+    NoConnection,
+    Unverified,
+    WrongInput,
+    local_file,
+)
 from agtphost.cli.identities import present
 from agtphost.cli.options import EXISTING, json_option
 from agtphost.cli.output import print_json, visible
@@ -111,7 +118,7 @@ def approve(file: Path, octets: bytes, pinned: Pin | None, *, upgrade: bool, as_
     :param write: whether the file itself is to have the content, too.
     :raises CommandError: if it is no catalog, or is not approved; then nothing changed.
     """
-    catalog = _catalog(file, octets)
+    catalog = catalog_in(file, octets)
     changed = pinned is None or not pinned.holds(octets)
     if pinned is not None and changed and not upgrade:
         raise HostRefused(
@@ -221,14 +228,14 @@ def _pin(file: Path) -> Pin | None:
         raise WrongInput(f"{place(file)} is no pin: {error}", "Remove it to start afresh.") from None
 
 
-def _catalog(file: Path, octets: bytes) -> Catalog:
+def catalog_in(file: str | Path, octets: bytes) -> Catalog:
+    """The catalog in a file. :raises WrongInput: telling every fault."""
     try:
         return Catalog.parse(octets)
     except CatalogError as error:
         listed = "\n".join(f"  {fault}" for fault in error.faults)
-        answer = {"file": str(file), "faults": list(error.faults)}
-        failure: CommandError = WrongInput(f"{file} is not a method catalog:\n{listed}", answer=answer)
-        raise failure from None
+        answer = {"file": str(file), "faults": list(error.faults), "exit_status": int(ExitStatus.USAGE)}
+        raise WrongInput(f"{file} is not a method catalog:\n{listed}", answer=answer) from None
 
 
 def _present(file: Path, pinned: Pin | None) -> Catalog | None:

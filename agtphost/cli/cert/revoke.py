@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 from cryptography import x509
 
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import WrongInput, local_file
-from agtphost.cli.options import EXISTING, Connection, connection_options
+from agtphost.cli.options import EXISTING, Connection, collected, connection_options
 from agtphost.cli.output import print_json, print_table
 from agtphost.identity import certificates, files, revocation
 from agtphost.identity.certificates import Authority, CertificateError
@@ -42,8 +41,9 @@ class _Place:
             return revocation.load_list(self.crl)
 
 
-def _place(where: Connection, ca: Path | None, ca_key: Path | None, crl: Path | None) -> _Place:
+def _place(where: Connection, given: _Given) -> _Place:
     """What the command line names, and for the rest what the configured host has."""
+    ca, ca_key, crl = given.ca, given.ca_key, given.crl
     if ca is not None and crl is not None:
         return _Place(ca=ca, ca_key=ca_key or ca.with_suffix(".key"), crl=crl)
     path = find_config(where)
@@ -99,40 +99,42 @@ def _show(place: _Place, issued: x509.CertificateRevocationList, as_json: bool) 
     click.echo(f"{place.crl}: {len(entries)} revoked, good until {until}", err=True)
 
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+@dataclass(frozen=True, kw_only=True)
+class _Given:
+    """What the command line says of the list."""
+
+    ca: Path | None
+    ca_key: Path | None
+    crl: Path | None
+    days: int
 
 
-def _places(command: Decorated) -> Decorated:
-    for option in (
-        click.option("--crl", type=EXISTING, metavar="FILE", help="The list; default: the host's."),
-        click.option("--ca-key", type=EXISTING, metavar="FILE", help="The authority's key, if it lies elsewhere."),
+_list_options = collected(
+    _Given,
+    "given",
+    (
         click.option("--ca", type=EXISTING, metavar="FILE", help="The authority; default: the host's client_ca."),
+        click.option("--ca-key", type=EXISTING, metavar="FILE", help="The authority's key, if it lies elsewhere."),
+        click.option("--crl", type=EXISTING, metavar="FILE", help="The list; default: the host's."),
         click.option(
-            "--days",
-            type=click.IntRange(1, 398),
-            default=revocation.LIST_DAYS,
-            show_default=True,
+            "--days", type=click.IntRange(1, 398), default=revocation.LIST_DAYS, show_default=True,
             help="Until the list has to be written anew.",
         ),
-    ):
-        command = option(command)
-    return command
+    ),
+)  # fmt: skip
 
 
 @click.command("revoke")
 @click.argument("files_", nargs=-1, type=EXISTING, metavar="[CERTIFICATE]...")
 @click.option("--serial", "serials", multiple=True, metavar="HEX", help="A certificate that is not at hand.")
 @click.option("--reason", type=click.Choice(list(REASONS)), default="unspecified", show_default=True)
-@_places
+@_list_options
 @connection_options
 def revoke_command(
     files_: tuple[Path, ...],
     serials: tuple[str, ...],
     reason: str,
-    days: int,
-    ca: Path | None,
-    ca_key: Path | None,
-    crl: Path | None,
+    given: _Given,
     where: Connection,
     as_json: bool,
 ) -> None:
@@ -147,7 +149,7 @@ def revoke_command(
       agtp cert revoke state/agents/demo/agent.pem --reason key-compromise
       agtp cert revoke --serial 5f3a --ca ca.pem --crl crl.pem
     """
-    place = _place(where, ca, ca_key, crl)
+    place = _place(where, given)
     numbers = [_serial(text) for text in serials]
     subject = place.authority().certificate
     for file in files_:
@@ -158,7 +160,7 @@ def revoke_command(
         numbers.append(certificate.serial_number)
     if not numbers:
         raise WrongInput("nothing is to be revoked", "Name a certificate's file, or --serial.")
-    _publish(place, [(number, reason) for number in numbers], days, as_json)
+    _publish(place, [(number, reason) for number in numbers], given.days, as_json)
 
 
 def _serial(text: str) -> int:
@@ -170,14 +172,11 @@ def _serial(text: str) -> int:
 
 @click.command("crl")
 @click.option("--show", is_flag=True, help="Only show the list.")
-@_places
+@_list_options
 @connection_options
 def crl_command(
     show: bool,
-    days: int,
-    ca: Path | None,
-    ca_key: Path | None,
-    crl: Path | None,
+    given: _Given,
     where: Connection,
     as_json: bool,
 ) -> None:
@@ -192,9 +191,9 @@ def crl_command(
       agtp cert crl
       agtp cert crl --show
     """
-    place = _place(where, ca, ca_key, crl)
+    place = _place(where, given)
     if not show:
-        _publish(place, (), days, as_json)
+        _publish(place, (), given.days, as_json)
         return
     present = place.present()
     if present is None:
