@@ -75,7 +75,8 @@ def print_entries(entries: Sequence[Mapping[str, Any]], columns: Sequence[str], 
         print_json(entries)
         return
     titles = [column.upper().replace("_", "-") for column in columns]
-    print_table(titles, ([entry.get(column) for column in columns] for entry in entries))
+    rows = ([entry.get(column) for column in columns] for entry in entries)
+    print_table(titles, ([shown(cell) if isinstance(cell, list) else cell for cell in row] for row in rows))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

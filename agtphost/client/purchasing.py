@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Protocol, Unpack
+from typing import Any, Unpack
 
 from agtphost.client.caller import CallOptions
+from agtphost.client.calls import Calls
 from agtphost.client.errors import InvalidCall, VerificationFailed
 from agtphost.client.reply import Reply
 from agtphost.client.requests import parse_uri
@@ -98,21 +99,6 @@ def _unverified(why: str) -> CounterpartyUnverified:
     )
 
 
-class Calling(Protocol):
-    """What of :class:`agtphost.client.Client` is needed."""
-
-    async def resolve(self, uri: str | AgtpUri, format: str | None = None) -> Reply: ...
-
-    async def call(
-        self,
-        uri: str | AgtpUri,
-        method: str,
-        path: str = "/",
-        input: Mapping[str, Any] | None = None,
-        **options: Unpack[CallOptions],
-    ) -> Reply: ...
-
-
 class Buyer:
     """
     Buys from merchants that it verified; :class:`agtphost.client.sync.Buyer` is the same for scripts.
@@ -121,7 +107,7 @@ class Buyer:
     :param registrars: keys that merchants' documents have to be signed with; without any, a signature may be missing.
     """
 
-    def __init__(self, client: Calling, registrars: Collection[VerifyingKey] = ()) -> None:
+    def __init__(self, client: Calls[Any], registrars: Collection[VerifyingKey] = ()) -> None:
         self._client = client
         self._registrars = tuple(registrars)
         self._worthless: dict[tuple[str, str], None] = {}

@@ -70,21 +70,11 @@ def ls(uri: str | None, where: Connection, as_json: bool) -> None:
     """
     path = find_config(where) if uri is None else None
     if path is None:
-        _list_remote(where, uri, as_json)
+        listed = entries_of(ask(resolve(where, uri), "DISCOVER", "/agents").result, "agents")
+        print_entries(listed, ("name", "agent_id", "trust_tier", "description"), as_json)
         return
-    agents = _agents(load_config(path))
-    if as_json:
-        print_json([agent.fields() for agent in agents])
-        return
-    print_table(
-        ("NAME", "AGENT-ID", "KIND", "STATUS", "SCOPES"),
-        ((one.name, one.agent_id, one.kind, one.status, ", ".join(one.scopes)) for one in agents),
-    )
-
-
-def _list_remote(where: Connection, uri: str | None, as_json: bool) -> None:
-    listed = entries_of(ask(resolve(where, uri), "DISCOVER", "/agents").result, "agents")
-    print_entries(listed, ("name", "agent_id", "trust_tier", "description"), as_json)
+    agents = [agent.fields() for agent in _agents(load_config(path))]
+    print_entries(agents, ("name", "agent_id", "kind", "status", "scopes"), as_json)
 
 
 @command.command()
