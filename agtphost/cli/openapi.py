@@ -136,9 +136,8 @@ def _print(imported: Imported, out: Path | None) -> None:
     click.echo(visible(f"{imported.title} (OpenAPI {imported.version})"))
     for endpoint in imported.endpoints:
         click.echo(visible(f"  {endpoint.source} -> {endpoint.method} {endpoint.path}"))
-        for review in endpoint.reviews:
-            if review.startswith(("[method]", "[path]")):
-                click.echo(visible(f"    review {review}"))
+        for review in endpoint.naming:
+            click.echo(visible(f"    review {review}"))
     reviews = sum(len(endpoint.reviews) for endpoint in imported.endpoints)
     click.echo(f"{len(imported.endpoints)} endpoints, {reviews} points to review")
     for what, count in imported.losses.items():

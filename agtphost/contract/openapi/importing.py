@@ -52,8 +52,11 @@ class ImportedEndpoint:
     table: Mapping[str, Any]
     """The declaration."""
 
+    naming: tuple[str, ...]
+    """What a person has to look at first: how method and path were chosen."""
+
     reviews: tuple[str, ...]
-    """What a person has to look at."""
+    """What a person has to look at, the naming included."""
 
     losses: tuple[str, ...]
     """What the document says and the declaration does not."""
@@ -254,14 +257,15 @@ class _Import:
         if problems:
             self._skipped.append(f"{_source(draft)}: the host would refuse it: {'; '.join(problems)[:300]}")
             return None
-        reviews = (*self._naming(draft), *operation.reviews)
+        naming = tuple(self._naming(draft))
         self._losses.update(operation.losses)
         return ImportedEndpoint(
             source=_source(draft),
             method=draft.method,
             path=draft.template,
             table=table,
-            reviews=reviews,
+            naming=naming,
+            reviews=(*naming, *operation.reviews),
             losses=operation.losses,
             file=self._file(draft),
         )
